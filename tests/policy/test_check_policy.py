@@ -108,20 +108,20 @@ def roll_a_die(view: View) -> Plan:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: object(), "is no policy: a policy is an object with decide"),
-        (lambda: Forgetful, "is no policy: a policy is an object with decide"),
+        (lambda: object(), "is not a policy: a policy is an object with decide"),
+        (lambda: Forgetful, "is not a policy: a policy is an object with decide"),
         (
             deciding(lambda view: Plan((Submit(reason="now"),))),
             "submits the next link while the present one, job 0, is still waiting",
         ),
-        (deciding(lambda view: None), "answers None; a policy answers a Plan"),  # type: ignore[arg-type,return-value]
+        (deciding(lambda view: None), "returns None; a policy returns a Plan"),  # type: ignore[arg-type,return-value]
         (deciding(lambda view: Plan((Submit(),))), "plans Submit.* without a reason"),
-        (deciding(lambda view: Plan((Unheard(reason="x"),))), "which nobody can carry out; there are Cancel, Lend"),
+        (deciding(lambda view: Plan((Unheard(reason="x"),))), "which is no known action; known are Cancel, Lend"),
         (deciding(lambda view: Plan((), {"p": "high"})), "estimates 'p' = 'high'"),  # type: ignore[dict-item]
         (deciding(write_into), "changed the view of second"),
         (deciding(lambda view: Plan((Submit(reason="a"), Submit(reason="b")))), "submits 2 links in one plan"),
-        (deciding(roll_a_die), "asked twice about second"),
-        (Forgetful, "asked twice about second"),
+        (deciding(roll_a_die), r"given the view of second \d+ twice"),
+        (Forgetful, r"given the view of second \d+ twice"),
     ],
 )
 def test_a_broken_contract_is_found(make: Callable[[], object], message: str) -> None:
@@ -136,7 +136,10 @@ def test_a_broken_contract_is_found(make: Callable[[], object], message: str) ->
         (datetime.now, "reads the clock datetime.now"),
         (date.today, "reads the clock date.today"),
         *((getattr(time, name), f"reads the clock {name} while") for name in ("time_ns", "perf_counter")),
-        (lambda: open(__file__).close(), "opens .*test_check_policy.py' while it decides; do that when it is made"),
+        (
+            lambda: open(__file__).close(),
+            "opens .*test_check_policy.py' while it decides; do that when the policy is made",
+        ),
         (Path(__file__).read_text, "opens .*test_check_policy.py"),
         (lambda: list(Path(__file__).parent.iterdir()), "lists "),
         (lambda: subprocess.run(["true"], check=True), "starts 'true'"),
@@ -188,25 +191,25 @@ def test_the_example_views_hold_together() -> None:
     [
         (
             lambda view: Plan((Unheard(reason="x"),)),
-            "Made plans Unheard(reason='x'), which nobody can carry out; there are Cancel, Lend, Preempt, Reclaim, "
+            "Made plans Unheard(reason='x'), which is no known action; known are Cancel, Lend, Preempt, Reclaim, "
             "Resize, Resume, Start, Submit, Wait, Hold, Postpone, Release, "
             "Shorten, Withdraw",
         ),
         (
             lambda view: Plan((Wait(reason="ok"), Wait(until_s=9))),
-            "Made plans Wait(reason='', until_s=9) without a reason; say why, as word or word:key=value,…",
+            "Made plans Wait(reason='', until_s=9) without a reason; give one as word or word:key=value,…",
         ),
         (
             lambda view: Plan((), {3: 1.0}),  # type: ignore[dict-item]
-            "Made estimates 3 = 1.0; estimates are numbers by name",
+            "Made estimates 3 = 1.0; estimates map names to numbers",
         ),
         (
             lambda view: Plan((), {"wait_s": None}),  # type: ignore[dict-item]
-            "Made estimates 'wait_s' = None; estimates are numbers by name",
+            "Made estimates 'wait_s' = None; estimates map names to numbers",
         ),
         (
             lambda view: [Wait(reason="x")],
-            "Made answers [Wait(reason='x', until_s=None)]; a policy answers a Plan, an empty one to do nothing",
+            "Made returns [Wait(reason='x', until_s=None)]; a policy returns a Plan, an empty one to do nothing",
         ),
         (
             lambda view: Plan((Wait(reason="x"), Submit(reason="now"))),
@@ -240,7 +243,7 @@ def test_a_second_answer_that_differs_is_told_beside_the_first() -> None:
         check_policy(Forgetful)
     numbers = (Forgetful.made - 1, Forgetful.made)
     first, second = (f"Plan(actions=(Wait(reason='made:{n}', until_s=None),), estimate={{}})" for n in numbers)
-    assert str(broken.value) == f"asked twice about second 3600000, the policy plans {first} and then {second}"
+    assert str(broken.value) == f"given the view of second 3600000 twice, the policy plans {first} and then {second}"
 
 
 def test_files_may_be_read_and_clocks_looked_at_while_a_policy_is_made() -> None:

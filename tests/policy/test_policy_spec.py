@@ -49,7 +49,7 @@ def test_it_is_handed_what_it_asks_for_and_no_more(
 def test_every_need_that_there_is_not_is_named() -> None:
     with pytest.raises(ConfigurationError) as refused:
         PolicySpec("a:B", "greedy", needs=("time", "cost", "money"))
-    assert str(refused.value) == "a:B needs money, time; there are cost, seed, discipline, scheduler, limits, bank_age"
+    assert str(refused.value) == "a:B needs money, time; known are cost, seed, discipline, scheduler, limits, bank_age"
 
 
 def test_the_settings_of_a_policy_nobody_set_anything_for() -> None:

@@ -123,7 +123,7 @@ def test_an_unknown_name_lists_the_known_ones(install: Install) -> None:
 
 
 def test_a_need_that_no_setting_meets_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a:B needs money; there are cost, seed, discipline, scheduler"):
+    with pytest.raises(ConfigurationError, match="a:B needs money; known are cost, seed, discipline, scheduler"):
         PolicySpec("a:B", "greedy", needs=("cost", "money"))
 
 

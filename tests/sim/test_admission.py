@@ -38,10 +38,10 @@ def limited(limit: Limit) -> Cluster:
 @pytest.mark.parametrize(
     ("cluster", "jobs", "message"),
     [
-        (Cluster.pool(4), table((0, 1, 9, 5)), "job j0 can never run: it asks for 5 nodes and partition 'batch' has 4"),
-        (GPUS, table((0, 1, 9, 4), gpus=[4]), "it asks for 4 nodes and partition 'all' has 3 with that many GPUs"),
-        (GPUS, table((0, 1, 9, 2), gpus=[8]), "it asks for 2 nodes and partition 'all' has 1 with that many GPUs"),
-        (GPUS, table((0, 1, 9, 1), gpus=[5]), "it asks for 1 nodes and partition 'all' has 0 with that many GPUs"),
+        (Cluster.pool(4), table((0, 1, 9, 5)), "job j0 can never run: it requests 5 nodes and partition 'batch' has 4"),
+        (GPUS, table((0, 1, 9, 4), gpus=[4]), "it requests 4 nodes and partition 'all' has 3 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 2), gpus=[8]), "it requests 2 nodes and partition 'all' has 1 with that many GPUs"),
+        (GPUS, table((0, 1, 9, 1), gpus=[5]), "it requests 1 nodes and partition 'all' has 0 with that many GPUs"),
         (GPUS, table((0, 1, 9, 1), gpus=[2], partition=["few"]), "partition 'few' has 0 with that many GPUs"),
         (GPUS, table((0, 1, 9, 1), cpus=[9]), "partition 'all' has 0 with that many GPUs and CPUs each"),
         (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
@@ -104,7 +104,7 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"nodes": 4}, "it asks for 4 nodes and partition 'all' has 3"),
+        ({"nodes": 4}, "it requests 4 nodes and partition 'all' has 3"),
         ({"nodes": 1, "gpus": 5}, "partition 'all' has 0 with that many GPUs"),
         ({"nodes": 1, "gpus": 2, "partition": 1}, "partition 'few' has 0"),
         ({"nodes": 1, "limit_s": 7200, "partition": 1}, "its time limit is 02:00:00"),
@@ -253,7 +253,7 @@ def test_nodes_that_leave_one_by_one_are_different_ones_and_come_back() -> None:
 def test_one_pool_disciplines_say_so() -> None:
     work = workload(table((0, 5, 9, 1), gpus=[1]), GPUS)
     for name in (name for name, spec in DISCIPLINES.items() if spec.one_pool):
-        with pytest.raises(ConfigurationError, match="knows one pool of whole nodes only"):
+        with pytest.raises(ConfigurationError, match="supports one pool of whole nodes only"):
             Simulation(GPUS, work, name)
 
 

@@ -201,7 +201,7 @@ def test_limits_of_accounts_that_no_job_has_are_left_out() -> None:
 
 def test_a_limit_on_jobs_that_run_names_no_users_and_no_accounts() -> None:
     for words in ({"users": ("ada",)}, {"accounts": ("research",)}):
-        with pytest.raises(ClusterError, match="names users or accounts is of ageing alone"):
+        with pytest.raises(ClusterError, match="names users or accounts may only limit ageing"):
             Limit(jobs=3, **words)
     assert str(Limit(ageing=3, users=tuple("abcde"), accounts=("x",))) == (
         "3 jobs that gather age per user for a, b, c and 2 more in account x"

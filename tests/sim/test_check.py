@@ -237,7 +237,7 @@ def test_nodes_count_from_the_second_they_come_to_the_second_they_go(start_s: in
     ("reservation", "message"),
     [
         (Reservation(5, 15, "node", 1), "3 nodes are in use at 5, when a reservation begins that was always known, and "
-         "node have 2 beside it"),
+         "node have 2 outside it"),
         (Reservation(15, 25, "node", 2), "at 20 jobs start although 2 nodes are in use then and node have 1"),
         (Reservation(5, 15, "node", 1, announced_s=3), "at 10 jobs start although 3 nodes are in use"),
     ],

@@ -214,7 +214,7 @@ def test_reservations_and_changes_may_not_take_more_nodes_than_there_are() -> No
 @pytest.mark.parametrize("discipline", ["srtf", "mirage-2023"])
 def test_disciplines_that_do_not_plan_by_limits_refuse_reservations(discipline: str) -> None:
     cluster = reserved(4, Reservation(10, 20, "node", 1))
-    with pytest.raises(ConfigurationError, match=r"does not know reservations.*use fcfs, easy, conservative, slurm"):
+    with pytest.raises(ConfigurationError, match=r"does not support reservations.*use fcfs, easy, conservative, slurm"):
         Simulation(cluster, workload(jobs((0, 1, 1)), cluster), discipline)
 
 

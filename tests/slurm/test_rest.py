@@ -89,7 +89,7 @@ def test_errors_say_what_to_do(serve: Callable[[Answers], RestViews]) -> None:
     refusing = serve({"/openapi/v3": openapi, jobs: (200, json.dumps({"errors": [{"description": "no such thing"}]}))})
     with pytest.raises(SlurmRefused, match="no such thing"):
         refusing.observe()
-    with pytest.raises(SlurmUnreachable, match="answered no JSON"):
+    with pytest.raises(SlurmUnreachable, match="did not answer with JSON"):
         serve({"/openapi/v3": (200, "<html>")}).observe()
     with pytest.raises(SlurmUnreachable, match="answered 502"):
         serve({"/openapi/v3": (502, "bad gateway")}).observe()
@@ -135,7 +135,7 @@ def test_a_token_that_is_never_good_is_told(
     url = serve({}).url
     with pytest.raises(SlurmRefused, match="answered 401"):
         RestClient(url, commands(scontrol="SLURM_JWT=bad"), clock=time.time, user="ada").observe()
-    with pytest.raises(SlurmRefused, match="which is no token"):
+    with pytest.raises(SlurmRefused, match="which is not a token"):
         RestClient(url, commands(scontrol="nonsense"), clock=time.time, user="ada").observe()
 
 
@@ -224,7 +224,7 @@ def test_a_ping_without_a_controller_is_no_refusal(serve: Callable[[Answers], Re
     with pytest.raises(SlurmUnreachable, match="unable to load"):
         views.ping()
     views.token = "stale"
-    with pytest.raises(SlurmRefused, match="is the token still good"):
+    with pytest.raises(SlurmRefused, match="is the token still valid"):
         views.ping()
 
 

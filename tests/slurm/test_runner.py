@@ -116,7 +116,7 @@ class Unconfigured:
 def test_commands_that_know_of_no_cluster_say_where_to_run_them(stderr: str) -> None:
     slurm = SlurmClient(Unconfigured(stderr))
     for asked in (slurm.configuration, slurm.observe, lambda: detect(slurm.runner)):
-        with pytest.raises(SlurmNotAsked, match="knows of no cluster; run this where `sinfo` answers") as error:
+        with pytest.raises(SlurmNotAsked, match="found no cluster; run this where `sinfo` answers") as error:
             asked()
         assert error.value.stderr == stderr.strip()
 
@@ -125,5 +125,5 @@ def test_commands_that_know_of_no_cluster_say_where_to_run_them(stderr: str) -> 
 @pytest.mark.skipif(Path("/etc/slurm/slurm.conf").exists(), reason="this machine is part of a cluster")
 def test_a_machine_without_a_cluster_is_told_from_one_whose_controller_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_CONF", raising=False)
-    with pytest.raises(SlurmNotAsked, match="knows of no cluster"):
+    with pytest.raises(SlurmNotAsked, match="found no cluster"):
         detect(SystemRunner())

@@ -158,7 +158,7 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
     ("options", "version", "limits", "level", "value", "advice"),
     [
         ({}, "22.05.8", None, "ok", "a held link keeps its priority", "only loses its turn"),
-        (WITH_ACCOUNTS, "22.05.2", None, "ok", KEPT, "not known, sacctmgr does not tell"),
+        (WITH_ACCOUNTS, "22.05.2", None, "ok", KEPT, "unknown, sacctmgr does not show them"),
         (WITH_ACCOUNTS, "22.05.8", (), "ok", KEPT, "none that sacctmgr shows"),
         (WITH_ACCOUNTS, "22.05.8", tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)), "ok", KEPT, "=1 and 2 more"),
         (WITH_ACCOUNTS, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
@@ -186,7 +186,7 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
             None,
             "ok",
             KEPT,
-            "not known, sacctmgr does not tell",
+            "unknown, sacctmgr does not show them",
         ),
         (
             WITH_ACCOUNTS | {"priorityflags": "accrue_always"},

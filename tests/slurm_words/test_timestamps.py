@@ -133,7 +133,7 @@ def test_a_time_as_sbatch_s_begin_takes_it(text: str, later_s: float) -> None:
     ["", "soon", "elevenses", "20261121", "2026-13-01", "2026-W47", "11/22/26", "now+1year", "9999999", "-1", "12:60"],
 )
 def test_what_is_no_time_for_begin(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is no time; write it as 2026-01-31T12:00"):
+    with pytest.raises(ConfigurationError, match=r"is not a time; write it as 2026-01-31T12:00"):
         next_instant_s(text, NOW_S)
 
 

@@ -305,7 +305,7 @@ def _check_reservation(reservation: Reservation) -> None:
     elif end_s <= start_s:
         problem = f"lasts from second {start_s} to {end_s}; it must end after it begins"
     elif announced_s is not None and announced_s > start_s:
-        problem = f"begins in second {start_s} and is announced in {announced_s}; use a CapacityChange for a surprise"
+        problem = f"begins in second {start_s} and is announced in {announced_s}; use a CapacityChange if unannounced"
     else:
         return
     raise ClusterError(f"a reservation of group {reservation.group!r} {problem}")

@@ -68,7 +68,7 @@ def test_human_output(swf, capsys):
 def test_jobs_larger_than_the_machine_stop_it_or_are_left_out(swf, capsys):
     assert main(["simulate", swf, "--processors", "1", "--discipline", "easy"]) == 1
     err = capsys.readouterr().err
-    assert "job 1 can never run: it asks for 2 nodes" in err
+    assert "job 1 can never run: it requests 2 nodes" in err
     assert "--skip-impossible" in err
     report = simulated(capsys, swf, "--processors", "1", "--discipline", "easy", "--skip-impossible")
     assert (report["jobs"], report["left_out"]) == (1, {"can never run": 2})

@@ -30,8 +30,8 @@ def test_accounts_within_accounts_and_their_users(file: Path) -> None:
     [
         ("", f"is not what `{COMMAND}` prints: no Cluster, Account, ParentName, User, Partition, GrpJobsAccrue, "),
         ("Cluster|Account|User\nlab|root|\n", "no ParentName, Partition, GrpJobsAccrue, MaxJobsAccrue"),
-        (f"{HEAD}lab|root||||many|\n", f"line 2: GrpJobsAccrue 'many' is no number; write `{COMMAND}` to it again"),
-        (f"{HEAD}lab|root||||\n", "line 2: MaxJobsAccrue is lacking"),
+        (f"{HEAD}lab|root||||many|\n", f"line 2: GrpJobsAccrue 'many' is not a number; write `{COMMAND}` to it again"),
+        (f"{HEAD}lab|root||||\n", "line 2: MaxJobsAccrue is missing"),
         (f"{HEAD}two|root|||||\none|root|||||\n", f"clusters one, two; write `{COMMAND} cluster=NAME` to it"),
     ],
 )

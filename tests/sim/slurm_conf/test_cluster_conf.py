@@ -126,7 +126,7 @@ def test_a_file_of_a_real_cluster(shared_data, name):
     [
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
-        ("NodeName=n[1-\n", ConfigurationError, "is no host list"),
+        ("NodeName=n[1-\n", ConfigurationError, "is not a host list"),
         ("NodeName=n1 RealMemory=4G\n", ConfigurationError, "'4G' in a slurm.conf is not a whole number"),
         ("NodeName=n1 CPUs=many\n", ConfigurationError, "'many' in a slurm.conf is not a whole number"),
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", ConfigurationError, "'soon' is no duration"),

@@ -143,26 +143,26 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = [", "c.toml is no TOML: "),
-        ("", "c.toml is no cluster file; the first key of one that this version reads is mirage_cluster = 1"),
-        ("mirage_cluster = 2\n", "c.toml has the form 2; the first key"),
+        ("a = [", "c.toml is not valid TOML: "),
+        ("", "c.toml is not a cluster file; the first key of one that this version reads is mirage_cluster = 1"),
+        ("mirage_cluster = 2\n", "c.toml has the format 2; the first key"),
         ("mirage_cluster = 1\n", "c.toml: it has no [[group]], and a cluster needs nodes"),
-        ("mirage_cluster = 1\n[group]\n", "c.toml: group is no list of tables; write each as [[group]]"),
+        ("mirage_cluster = 1\n[group]\n", "c.toml: group is not a list of tables; write each as [[group]]"),
         (
             f"{SMALL}colour = 1\n",
-            "c.toml: [[group]] number 1: there is no key 'colour'; there are name, count, ",
+            "c.toml: [[group]] number 1: there is no key 'colour'; known are name, count, ",
         ),
-        (f'{SMALL}[[group]]\nname = "b"\n', "c.toml: [[group]] number 2: the key 'count' is lacking"),
+        (f'{SMALL}[[group]]\nname = "b"\n', "c.toml: [[group]] number 2: the key 'count' is missing"),
         (f"{SMALL}gpus = -1\n", "c.toml: [[group]] number 1: gpus: -1 is negative"),
         (f"{SMALL}gpus = 1.5\n", "c.toml: [[group]] number 1: gpus: 1.5 is not a whole number"),
         (f"{SMALL}gpus = true\n", "c.toml: [[group]] number 1: gpus: True is not a whole number"),
         (f"{SMALL}gpus = 99999999999999999\n", "number 1: gpus: 99999999999999999 is out of range"),
         (f"{SMALL}[cluster]\nshared_nodes = 1\n", "c.toml: [cluster]: shared_nodes: 1 is not true or false"),
-        (f"{SMALL}[cluster]\nchanges = 1\n", "c.toml: [cluster]: there is no key 'changes'; there are shared_nodes"),
+        (f"{SMALL}[cluster]\nchanges = 1\n", "c.toml: [cluster]: there is no key 'changes'; known are shared_nodes"),
         (f"{SMALL}[[partition]]\nname = 3\n", "c.toml: [[partition]] number 1: name: 3 is not text in quotes"),
         (
             f'{SMALL}[[partition]]\nname = "p"\ngroups = "node"\n',
-            "c.toml: [[partition]] number 1: groups: 'node' is no list; write [\"node\"]",
+            "c.toml: [[partition]] number 1: groups: 'node' is not a list; write [\"node\"]",
         ),
         (
             f'{SMALL}[[partition]]\nname = "p"\nmax_limit = 3600\n',
@@ -173,10 +173,10 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
             "c.toml: no node group 'nodes'; there are ['node']",
         ),
         (f'{SMALL}[scheduler]\nbf_interval = "soon"\n', "c.toml: [scheduler]: bf_interval: 'soon' is no duration"),
-        (f'{SMALL}[scheduler]\nbf_interval = "0"\n', "c.toml: [scheduler]: bf_interval must be longer than nothing"),
+        (f'{SMALL}[scheduler]\nbf_interval = "0"\n', "c.toml: [scheduler]: bf_interval must be more than 0"),
         (
             f"{SMALL}[scheduler]\nbf_interval_s = 30\n",
-            "[scheduler]: there is no key 'bf_interval_s'; there are bf_interval",
+            "[scheduler]: there is no key 'bf_interval_s'; known are bf_interval",
         ),
         (
             f'{SMALL}[scheduler]\npriority = "fifo"\n',
@@ -185,24 +185,24 @@ SMALL = 'mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 4\n'
         (f"{SMALL}[scheduler]\nweight_age = nan\n", "c.toml: [scheduler]: weight_age: nan is out of range"),
         (
             f'{SMALL}[[change]]\ntime = 2023-03-14T06:00:00\ngroup = "node"\nnodes = -1\n',
-            "c.toml: [[change]] number 1: time: '2023-03-14T06:00:00' is no instant; write date, time to the second",
+            "c.toml: [[change]] number 1: time: '2023-03-14T06:00:00' is not a time; write date, time to the second",
         ),
         (
             f'{SMALL}[[change]]\ntime = "2023-03-14"\ngroup = "node"\nnodes = -1\n',
-            "c.toml: [[change]] number 1: time: '2023-03-14' is no instant",
+            "c.toml: [[change]] number 1: time: '2023-03-14' is not a time",
         ),
         (
             f'{SMALL}[[reservation]]\nstart = 5\nend = 5\ngroup = "node"\nnodes = 1\n',
             "c.toml: a reservation of group 'node' lasts from second 5 to 5; it must end after it begins",
         ),
         (f"{SMALL}[qos.a]\nfactor = 1\npreempts = ['b']\n", "c.toml: no QOS 'b' to preempt or be preempted"),
-        (f"{SMALL}[qos]\na = 1\n", "c.toml: [qos.a]: 1 is no table; write it as a section"),
+        (f"{SMALL}[qos]\na = 1\n", "c.toml: [qos.a]: 1 is not a table; write it as a section"),
         (
             f'{SMALL}[[limit]]\nper = "group"\njobs = 1\n',
             "c.toml: [[limit]] number 1: a limit is per user, account, all; got 'group'",
         ),
-        (f"{SMALL}[weather]\n", "c.toml: there is no section 'weather'; there are cluster, group, partition"),
-        ("mirage_cluster = 1\ncalibration = 1\n", "c.toml: calibration is no table; write it as a section"),
+        (f"{SMALL}[weather]\n", "c.toml: there is no section 'weather'; known are cluster, group, partition"),
+        ("mirage_cluster = 1\ncalibration = 1\n", "c.toml: calibration is not a table; write it as a section"),
         (f"{SMALL}[said_by]\ngroup = 1\n", "c.toml: [said_by]: group: 1 is not text in quotes"),
     ],
 )

@@ -80,10 +80,10 @@ def test_a_qos_that_displaces_one_that_is_not_there_is_refused(file: Path) -> No
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (f"{HEAD}normal|0|00:00:00||\nhigh|much|00:00:00||\n", "line 3: Priority 'much' is no number"),
+        (f"{HEAD}normal|0|00:00:00||\nhigh|much|00:00:00||\n", "line 3: Priority 'much' is not a number"),
         (f"{HEAD}normal|0\n", "line 2: 2 cells of 5"),
-        (f"{HEAD}normal|nan|00:00:00||\n", "line 2: Priority 'nan' is no number"),
-        (f"{HEAD}normal|0|00:00:00||many\n", "line 2: MaxJobsPU 'many' is no number"),
+        (f"{HEAD}normal|nan|00:00:00||\n", "line 2: Priority 'nan' is not a number"),
+        (f"{HEAD}normal|0|00:00:00||many\n", "line 2: MaxJobsPU 'many' is not a number"),
         ("Name|Priority|Preempt|GrpTRES\na|0||node=all\n", "line 2: GrpTRES 'node=all' has no number of nodes or GPUs"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_file_that_includes_itself_is_refused(conf: Write) -> None:
     path = conf("Include other.conf\n")
     with pytest.raises(ConfigurationError) as refused:
         option_lines(path)
-    assert str(refused.value) == f"{path} includes itself; take the Include out"
+    assert str(refused.value) == f"{path} includes itself; remove the Include"
 
 
 def test_without_backfill_nobody_passes_the_head_of_the_queue() -> None:

@@ -53,15 +53,15 @@ def test_words_of_a_line(line: str, words: list[str]) -> None:
 
 def test_what_is_ignored_is_said_with_its_line() -> None:
     script = b"#!/bin/sh\n" + b"".join(f"#SBATCH{line}\n".encode() for line, _ in LINES) + b"-t 5\n#SBATCH -t 6 \\\n"
-    continues = "a backslash continues no #SBATCH line; sbatch reads the next line only where #SBATCH begins it"
+    continues = "a backslash does not continue a #SBATCH line; the next line counts only if it begins with #SBATCH"
     first = 2 + [line for line, _ in LINES].index(" -N2 \\")
     assert ignored(script) == (
         f"line {first} of the script, '#SBATCH -N2 \\\\': {continues}",
         f"line {first + 1} of the script, '#SBATCH -J cut\\\\': {continues}",
         f"line {first + 2} of the script, '#SBATCH -N2 \\\\  ': {continues}",
-        f"line {first + 3} of the script, '#SBATCH -N2 \\\\ -t 9 # minutes': sbatch reads no further than an empty "
+        f"line {first + 3} of the script, '#SBATCH -N2 \\\\ -t 9 # minutes': sbatch stops reading at an empty "
         "word, and ignores '\\\\ -t 9 # minutes'",
-        f"line {first + 4} of the script, \"#SBATCH -t 4 '' -J rest\": sbatch reads no further than an empty word, and "
+        f"line {first + 4} of the script, \"#SBATCH -t 4 '' -J rest\": sbatch stops reading at an empty word, and "
         "ignores \"'' -J rest\"",
     )
 

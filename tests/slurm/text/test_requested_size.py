@@ -67,7 +67,7 @@ def test_of_several_partitions_those_that_take_the_limit_count() -> None:
 
 def test_what_is_not_weighed_is_said_once() -> None:
     size = requested_size({"mem": "4G", "mem-per-cpu": "1G", "dependency": "after:1"}, MACHINE, shared=True)
-    assert size.remarks == ("told as if what it depends on were over", "memory is not weighed")
+    assert size.remarks == ("forecast as if its dependency were satisfied", "memory is ignored")
 
 
 @pytest.mark.parametrize("when", ["1790000000", "2026-09-21T14:13:20"])

@@ -53,7 +53,7 @@ def directives(script: bytes) -> Chosen:
     chosen: Chosen = {}
     for line in _read(script):
         if line.words[:1] and line.words[0] in HET_JOB:
-            raise _wrong(line, "a link of a chain has one component; it cannot be a heterogeneous job")
+            raise _wrong(line, "a chain is made of jobs of one component; a heterogeneous job cannot be one")
         try:
             options, rest, _ = parse_sbatch(line.words)
         except ConfigurationError as error:

@@ -312,7 +312,7 @@ def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:
     [
         ("--until 2001-02-03", 1, "--until 2001-02-03: 2001-02-03T00:00:00 has passed"),
         ("--until now", 1, "has passed; give a time that is still to come"),
-        ("--until soon", 1, "--until 'soon' is no time; write it as 2026-01-31T12:00"),
+        ("--until soon", 1, "--until 'soon' is not a time; write it as 2026-01-31T12:00"),
         ("--until tomorrow --for 2d", 2, "--for and --until both say when the chain ends; give one of them"),
     ],
 )
