@@ -124,7 +124,7 @@ def test_a_job_without_age_starts_behind_those_that_have_some_and_its_place_fall
 
 
 def test_a_limit_on_age_in_words() -> None:
-    assert str(Limit(ageing=3, qos=("low",))) == "3 jobs that gather age per user of QOS low"
+    assert str(Limit(ageing=3, qos=("low",))) == "3 jobs that gain age per user of QOS low"
 
 
 NONE = "PU normal|"
@@ -204,7 +204,7 @@ def test_a_limit_on_jobs_that_run_names_no_users_and_no_accounts() -> None:
         with pytest.raises(ClusterError, match="names users or accounts may only limit ageing"):
             Limit(jobs=3, **words)
     assert str(Limit(ageing=3, users=tuple("abcde"), accounts=("x",))) == (
-        "3 jobs that gather age per user for a, b, c and 2 more in account x"
+        "3 jobs that gain age per user for a, b, c and 2 more in account x"
     )
 
 

@@ -21,7 +21,7 @@ class PolicySettings:
         scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.settings.SlurmSettings``; None for
             Slurm's defaults.
         limits: What users may run at once, as far as it is known; of ``mirage.sim.cluster.Limit``.
-        bank_age: Whether the user allows a link to be submitted early only to gather age while it is held.
+        bank_age: Whether the user allows a link to be submitted early only to gain age while it is held.
     """
 
     cost: Cost = field(default_factory=Cost)

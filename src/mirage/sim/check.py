@@ -180,9 +180,9 @@ def _per_node(total: Ints, nodes: Ints) -> Ints:
 def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints, may_stay: bool = False) -> Ints:
     """Units the groups have at each time.
 
-    Nodes that leave do so as they become free. Where there are several groups, each may still be held as far as it was
-    before; so may it at any time but a start (``may_stay``). A reservation that was always known is empty when it
-    begins.
+    Nodes that leave do so as they become free. With several groups, or shared nodes, each may still have as many in use
+    as before; with one, this holds only at times other than starts (``may_stay``). A reservation that was always known
+    is empty when it begins.
     """
     there = np.zeros(len(times), dtype=np.int64)
     foreseen = {k for k, reservation in enumerate(cluster.reservations) if reservation.announced_s is None}

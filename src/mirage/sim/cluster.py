@@ -108,7 +108,7 @@ class Limit:
         return bool(self.users or self.accounts)
 
     def __str__(self) -> str:
-        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus), ("jobs that gather age", self.ageing))
+        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus), ("jobs that gain age", self.ageing))
         parts = [" and ".join(f"{most} {kind}" for kind, most in kinds if most is not None)]
         parts += ["of all together" if self.per == "all" else f"per {self.per}"]
         parts += [f"for {_some(self.users)}"] * bool(self.users)

@@ -15,7 +15,7 @@ _OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
 def count_hosts(hostlist: str) -> int:
-    """The number of hosts a list names; 0 for ``None assigned`` and its like.
+    """The number of hosts a list names; 0 for ``None assigned`` and similar words.
 
     Several groups in one name multiply: ``rack[0-1]n[1-4]`` names 8.
 

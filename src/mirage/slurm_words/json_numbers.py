@@ -23,9 +23,9 @@ _LARGEST = 2**40
 
 
 def json_number(value: Any, *, infinite: int = UNLIMITED_S, bits: int = 32) -> float:
-    """A number in any of Slurm's shapes; ``MISSING`` where there is none.
+    """A number in any of Slurm's forms; ``MISSING`` where there is none.
 
-    There is none where it is unset, null, NO_VAL or negative.
+    There is none if it is unset, null, NO_VAL or negative.
 
     Args:
         value: ``5``, ``"5"``, ``null`` or ``{"set": true, "infinite": false, "number": 5}``.
