@@ -1,1 +1,1 @@
-"""In what order inside a job? Jobs made of stages, their simulator, and schedulers of stages."""
+"""Scheduling inside a job: jobs made of stages, their simulator, and stage schedulers."""

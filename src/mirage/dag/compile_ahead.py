@@ -1,4 +1,4 @@
-"""Compilation, ahead of need, of the kernels of jobs made of stages: the engine, its schedulers, networks, trees."""
+"""Ahead-of-time compilation of the DAG kernels: engine, schedulers, networks, trees."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TRAINING = "mirage.dag.decima.training.record"
 
 
 def left_out() -> str:
-    """What is not compiled, and why; nothing where all is."""
+    """The kernels that are not compiled, with the reason; empty if all are."""
     return "" if find_spec("torch") else "mirage train decima, which needs torch: pip install 'mirage-hpc[learn]'"
 
 
 def use() -> None:
-    """Import what is compiled as it is imported, and do the rest once, in a tiny episode."""
+    """Compiles all kernels: imports their modules and runs a tiny episode."""
     modules = [spec.entry.partition(":")[0] for spec in SCHEDULERS.values()]
     for module in (*modules, "mirage.dag.decima.deciders", *(() if left_out() else (TRAINING,))):
         import_module(module)

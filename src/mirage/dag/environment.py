@@ -2,14 +2,13 @@
 
     env = gymnasium.make("mirage.dag.environment:mirage/Dag-v1")
 
-(gymnasium imports what stands before the colon, and importing this module registers the environment).
+(gymnasium imports the module before the colon, and importing it registers the environment).
 
 Observation: ``graph``, the stages that are not finished with the columns of ``FEATURES`` and edges from parents to
-children; ``job``, which job each row is of; ``stage_mask``, which rows may be picked; ``executor_mask``, shape
-(rows, executors), which numbers may go with each row. Action: a row, and a number of executors less one: how many to
-add (``action="add"``) or how many the job may have in all (``action="limit"``). What the masks exclude is refused with
-an error, never replaced by what is nearest. Reward: minus the seconds that all jobs
-together spent in the system since the last decision. The episode terminates when all jobs have ended.
+children; ``job``, the job of each row; ``stage_mask``, the rows that may be picked; ``executor_mask``, shape
+(rows, executors), the numbers that are allowed for each row. Action: a row, and a number of executors less one: the
+number to add (``action="add"``) or the job's total (``action="limit"``). An action that the masks exclude is refused
+with an error, never replaced by the nearest one. Reward: minus the seconds that all jobs
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ Observation = dict[str, Any]
 
 
 class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
-    """One episode after another.
+    """The gymnasium environment of stage scheduling, one episode after another.
 
     Args:
-        templates: Kinds of jobs, however many, drawn from uniformly; by default the built-in ones.
+        templates: Kinds of jobs, drawn uniformly; by default the built-in ones.
         setting: Executors, jobs and the gap between arrivals.
         cluster: Everything else about the cluster.
-        action: What a number of executors means: one of ``ACTIONS``.
+        action: The meaning of a number of executors: one of ``ACTIONS``.
 
     Raises:
-        ConfigurationError: There is no such action.
+        ConfigurationError: The action is unknown.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (gymnasium's own form)
@@ -60,7 +59,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         action: str = "add",
     ) -> None:
         if action not in ACTIONS:
-            raise ConfigurationError(f"{shown(action)} is no meaning of an action; there are {' and '.join(ACTIONS)}")
+            raise ConfigurationError(f"{shown(action)} is not an action mode; there are {' and '.join(ACTIONS)}")
         self.templates = generated_templates() if templates is None else tuple(templates)
         self.setting = setting or Setting(10, 50)
         self.cluster = replace(cluster or DagCluster(), executors=self.setting.executors)
@@ -72,7 +71,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         node_space = spaces.Box(-np.inf, np.inf, (len(FEATURES),), np.float32)
         self.observation_space = spaces.Dict(
             {
-                "graph": spaces.Graph(node_space, spaces.Discrete(1)),  # gymnasium takes no edges without a value
+                "graph": spaces.Graph(node_space, spaces.Discrete(1)),  # gymnasium accepts no edges without a value
                 "job": spaces.Sequence(spaces.Discrete(self.setting.jobs), stack=True),
                 "stage_mask": spaces.Sequence(spaces.Discrete(2), stack=True),
                 "executor_mask": spaces.Sequence(spaces.Box(0, 1, (executors,), np.int8), stack=True),
@@ -84,7 +83,10 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin the episode ``options["episode"]``, or one drawn at random; its number is the seed of all in it."""
+        """Begins the episode ``options["episode"]``, or one drawn at random.
+
+        Its number is the seed of everything in it.
+        """
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31))
         episode = int((options or {}).get("episode", drawn))
@@ -95,10 +97,10 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
         return self._observation(), {**self._info(), "episode": episode}
 
     def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Give executors to a stage.
+        """Gives executors to a stage.
 
         Raises:
-            ConfigurationError: There was no ``reset``, or the masks exclude the action.
+            ConfigurationError: ``reset`` was not called, or the masks exclude the action.
         """
         if self.simulation is None or self._graph is None:
             raise ConfigurationError("an episode begins with reset; call it before step")

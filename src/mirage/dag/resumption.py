@@ -1,4 +1,4 @@
-"""Resumption of long work: what is finished is kept beside the plan of the work, and no other plan goes on with it."""
+"""Resumption of long work: a journal of finished parts, which only the same plan resumes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mirage.whole_file import write_whole
 
 
 def check_plan(path: Path, held: object, plan: Mapping[str, Any]) -> None:
-    """Compare a plan with the one that a file was left by.
+    """Compares a plan with the one in a file.
 
     Args:
         path: The file, for the message.
         held: The plan in it.
-        plan: The plan of the work that wants to go on; JSON values.
+        plan: The plan of the work to resume; JSON values.
 
     Raises:
-        ConfigurationError: They differ; the message says in what.
+        ConfigurationError: They differ; the message lists the differences.
     """
     before = held if isinstance(held, dict) else {}
     now = json.loads(json.dumps(plan))
@@ -31,27 +31,27 @@ def check_plan(path: Path, held: object, plan: Mapping[str, Any]) -> None:
     ]
     if told:
         raise ConfigurationError(
-            f"{path} is of work with another plan: {'; '.join(told)}; repeat the command of then, remove the file, or "
+            f"{path} belongs to another plan: {'; '.join(told)}; repeat the earlier command, remove the file, or "
             "name another one"
         )
 
 
 def _value(plan: Mapping[str, Any], name: str) -> str:
-    return shown(plan[name]) if name in plan else "not told"
+    return shown(plan[name]) if name in plan else "not set"
 
 
 class Kept:
-    """What is finished of some work, in a file of JSON that is removed when all of it is.
+    """A journal of finished work, in a JSON file that is removed when all is finished.
 
     Args:
-        path: The file; it is read where it exists. None to keep nothing.
-        plan: All that decides how the work ends; JSON values.
+        path: The file; it is read where it exists. None to store nothing.
+        plan: All that determines the result of the work; JSON values.
 
     Attributes:
-        finished: By name, as it was kept last.
+        finished: By name, as it was stored last.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is of work with another plan.
+        ConfigurationError: The file cannot be read, or belongs to another plan.
     """
 
     def __init__(self, path: Path | None, plan: Mapping[str, Any]) -> None:
@@ -64,12 +64,12 @@ class Kept:
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}; remove it") from error
         if not isinstance(held, dict) or not isinstance(held.get("finished"), dict):
-            raise ConfigurationError(f"{path} holds no finished work; remove it")
+            raise ConfigurationError(f"{path} contains no finished work; remove it")
         check_plan(path, held.get("plan"), plan)
         self.finished = held["finished"]
 
     def keep(self, **finished: Any) -> None:
-        """Add to what is finished; it is on the disk when this returns.
+        """Adds to the finished work; it is on disk when this returns.
 
         Raises:
             ConfigurationError: The file cannot be written.
@@ -84,6 +84,6 @@ class Kept:
             raise ConfigurationError(f"cannot write {self.path}: {error.strerror}") from error
 
     def remove(self) -> None:
-        """Remove the file, as all is finished."""
+        """Removes the file once all work is finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Settings of episodes as people write them: executors and jobs, and lists of seeds."""
+"""Settings of episodes in text form: executors and jobs, and lists of seeds."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
 
 MOST_SEEDS = 100_000
-"""Of one list: more are a slip of the pen."""
+"""Of one list: more are a typing error."""
 
 LARGEST_SEED = 2**53
-"""Beyond it a seed is no longer told from the next one."""
+"""Beyond it neighbouring seeds are the same floating-point number."""
 
-_LONGEST_NUMBER = 1000  # digits: far beyond any limit, and short enough to be read
+_LONGEST_NUMBER = 1000  # digits: far beyond any limit, and short enough to parse
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Executors, jobs, and how often jobs arrive.
+    """Executors, jobs, and the rate at which jobs arrive.
 
     Attributes:
-        executors: How many.
+        executors: Their number.
         jobs: Of an episode.
         gap_s: Mean time between two arrivals.
-        batch: Whether all jobs are there at 0 instead.
-        mix: Which jobs come.
+        batch: Whether all jobs are present at 0 instead.
+        mix: The mix of jobs.
 
     Raises:
-        ConfigurationError: There can be no such cluster, or no such episode.
+        ConfigurationError: No such cluster, or no such episode, can exist.
     """
 
     executors: int
@@ -49,11 +49,14 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As ``setting_of`` reads it."""
+        """The form that ``setting_of`` reads."""
         return f"{self.executors}/{self.jobs}"
 
     def arrivals(self, seed: int, templates: int) -> Arrivals:
-        """The jobs of an episode, drawn from so many templates; they are of those that ``templates`` makes of these."""
+        """The jobs of an episode, drawn from a number of templates.
+
+        Their template numbers refer to the result of the method ``templates``.
+        """
         if self.batch:
             usual = batch_arrivals(self.jobs, seed, templates=templates)
         else:
@@ -61,7 +64,7 @@ class Setting:
         return self.mix.of(usual, seed, templates)
 
     def templates(self, usual: Sequence[JobTemplate]) -> tuple[JobTemplate, ...]:
-        """The kinds of jobs that come."""
+        """The kinds of jobs in an episode."""
         return self.mix.templates(tuple(usual))
 
 
@@ -69,11 +72,11 @@ def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False, mix: Mix
     """A setting from ``EXECUTORS/JOBS``.
 
     Raises:
-        ConfigurationError: The text is none.
+        ConfigurationError: The text is not a setting.
     """
     executors, _, jobs = text.partition("/")
     if not (_is_whole(executors) and _is_whole(jobs)):
-        raise ConfigurationError(f"{shown(text)} is no setting; write executors/jobs, as 50/200")
+        raise ConfigurationError(f"{shown(text)} is not a setting; write executors/jobs, as 50/200")
     if int(executors) == 0 or int(jobs) == 0:
         raise ConfigurationError(f"{shown(text)} has no {'jobs' if int(executors) else 'executors'}; write 50/200, say")
     return Setting(int(executors), int(jobs), gap_s, batch, mix)
@@ -83,7 +86,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from a list of numbers and ranges, as ``0,3,300-319``.
 
     Raises:
-        ConfigurationError: The text is no such list, or names a seed twice.
+        ConfigurationError: The text is not such a list, or names a seed twice.
     """
     seeds: list[int] = []
     for word in text.split(","):
@@ -92,7 +95,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
             raise ConfigurationError(f"{shown(word)} is neither a seed nor a range of seeds; write 0,3 or 300-319")
         named = range(int(first), int(last or first) + 1)
         if named[-1] > LARGEST_SEED:
-            raise ConfigurationError(f"{shown(word)} goes beyond the largest seed; seeds are 0 to {LARGEST_SEED}")
+            raise ConfigurationError(f"{shown(word)} exceeds the largest seed; seeds are 0 to {LARGEST_SEED}")
         if len(seeds) + len(named) > MOST_SEEDS:
             raise ConfigurationError(
                 f"{shown(text)} names more than {MOST_SEEDS:,} seeds, and each is an episode; name fewer"

@@ -1,1 +1,1 @@
-"""Which rule would say the same? Small decision trees that people read, edit and run."""
+"""Distillation into small decision trees that people read, edit and run."""

@@ -1,8 +1,8 @@
-"""Trees as CART grows them, with scikit-learn, and the nested trees that pruning leaves of them.
+"""CART trees grown with scikit-learn, and the nested trees that pruning produces.
 
-Growth needs a measure that looks ahead (Gini, squared error); pruning asks for the cost itself. scikit-learn prunes by
-the measure of growth, which keeps splits whose two sides answer alike, so pruning is done here: Breiman, Friedman,
-Olshen and Stone 1984, "Classification and Regression Trees", section 3.3.
+Growth needs a measure that looks ahead (Gini, squared error); pruning needs the cost itself. scikit-learn prunes by the
+measure of growth, which retains splits whose two sides give the same answer, so pruning is done here: Breiman,
+Friedman, Olshen and Stone 1984, "Classification and Regression Trees", section 3.3.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 
 LEAF = -1
-"""The feature of a node that asks nothing."""
+"""The feature of a node without a condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrownTree:
-    """A tree in arrays, one entry a node; each node stands before all under it, those below a threshold first.
+    """A tree in arrays, one entry per node, in depth-first order, the lower side first.
+
+    Each node precedes its descendants; the subtree below the threshold precedes the one above it.
 
     Attributes:
-        feature: Column that is asked, or ``LEAF``.
+        feature: Column that is tested, or ``LEAF``.
         low: Largest value of the examples that go below; the threshold may be anything above it,
         high: up to this, the smallest value of those that go above.
         above: Node for rows at the threshold and above; the node for the others is the next one.
-        end: One behind the last node under it.
-        answer: What costs least in the examples of the node.
-        cost: What it costs, summed over them.
+        end: One past the last node of its subtree.
+        answer: The answer with the least cost in the examples of the node.
+        cost: The cost of this answer, summed over them.
     """
 
     feature: Ints
@@ -46,7 +48,7 @@ class GrownTree:
     cost: Floats
 
     def rows_of_nodes(self, rows: Floats) -> list[Ints]:
-        """The rows that come through each node; the thresholds are the middles."""
+        """The rows that reach each node; thresholds are the middles of the gaps."""
         found: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(self.feature)
         found[0] = np.arange(len(rows))
         for node, column in enumerate(self.feature):
@@ -58,13 +60,13 @@ class GrownTree:
 
 
 def middle(low: float, high: float) -> float:
-    """The threshold between two values: above the one, and at most the other."""
+    """The threshold between two values: above the first, and at most the second."""
     between = low + (high - low) / 2
     return between if between > low else high
 
 
 def sklearn_tree() -> Any:
-    """The module of trees, where it is installed.
+    """Imports scikit-learn's module of trees.
 
     Raises:
         ConfigurationError: The extra ``learn`` is not installed.
@@ -79,22 +81,22 @@ def sklearn_tree() -> Any:
 
 
 def grown(examples: Examples, most_leaves: int, least_share: float, seed: int) -> GrownTree:
-    """A tree that is grown to the full, best split first.
+    """A fully grown tree, best split first.
 
-    scikit-learn keeps values as 32-bit floats, so it is given their ranks: seconds since 1970 stay apart.
+    scikit-learn stores values as 32-bit floats, so it gets their ranks: seconds since 1970 stay distinct.
 
     Args:
-        examples: What to learn; some row must tell the answers apart.
+        examples: What to learn; in some row the answers must differ in cost.
         most_leaves: The growth stops there.
         least_share: Each leaf has at least this share of the weight.
-        seed: Chooses among splits that are equally good.
+        seed: Chooses among equally good splits.
 
     Raises:
-        ConfigurationError: The extra ``learn`` is not installed, or every answer is as good in every row.
+        ConfigurationError: The extra ``learn`` is not installed, or all answers cost the same in every row.
     """
     module, targets = sklearn_tree(), examples.targets()
     if not len(targets.of_row):
-        raise ConfigurationError("no example tells the answers apart, all cost the same; give some that do")
+        raise ConfigurationError("no example distinguishes the answers, all cost the same; give some that do")
     kind = module.DecisionTreeRegressor if isinstance(examples.answers, Unit) else module.DecisionTreeClassifier
     learner = kind(
         max_depth=DEEPEST, max_leaf_nodes=most_leaves, min_weight_fraction_leaf=least_share, random_state=seed
@@ -107,7 +109,7 @@ def grown(examples: Examples, most_leaves: int, least_share: float, seed: int) -
 
 
 def _taken_over(fitted: Any, ranks: NDArray[np.float32], examples: Examples, counted: Ints) -> GrownTree:
-    """scikit-learn's tree with the gaps around its thresholds and the costs of its nodes."""
+    """Converts scikit-learn's tree, with gaps around thresholds and costs of nodes."""
     n = fitted.node_count
     feature, above, end = np.full(n, LEAF), np.zeros(n, dtype=np.int64), np.arange(1, n + 1)
     low, high, answer, cost = (np.zeros(n) for _ in range(4))
@@ -136,12 +138,12 @@ def _taken_over(fitted: Any, ranks: NDArray[np.float32], examples: Examples, cou
 
 
 def collapse_prices(tree: GrownTree) -> Floats:
-    """The price of a leaf from which on each node is a leaf, or is under one, in the cheapest tree.
+    """The price per leaf from which each node is a leaf, or below one, in the cheapest tree.
 
-    The weakest link goes first: the node under which each leaf saves least. Leaves have minus infinity.
+    The weakest link is collapsed first: the node whose subtree saves least per leaf. Leaves have minus infinity.
 
     Returns:
-        Shape (nodes,), in what examples cost.
+        Shape (nodes,), in the unit of the costs of the examples.
     """
     n = len(tree.feature)
     under, leaves = tree.cost.copy(), np.ones(n)
@@ -173,7 +175,7 @@ def collapse_prices(tree: GrownTree) -> Floats:
 
 
 def leaves_at(tree: GrownTree, collapse: Floats, price: float) -> Flags:
-    """Which nodes are the leaves of the cheapest tree where a leaf has a price.
+    """The nodes that are leaves of the cheapest tree at a price per leaf.
 
     Args:
         tree: The grown tree.

@@ -1,8 +1,8 @@
-"""Changes to a tree in words, one a line: ``work < 20min -> work < 30min``, and what they change in its text.
+"""Changes to a tree in words, one a line: ``work < 20min -> work < 30min``, and the diff.
 
-A change names what stands in exactly one line of the text, and what shall stand there instead. Indents, remarks and
-everything else stay as they are. Only what a fit counted at a leaf (``# 40 % of examples, 97 % certain``) is dropped
-where the leaf is changed, as it was said of the old answer.
+A change names text in exactly one line of the tree, and the text that replaces it. Indents, comments and everything
+else stay as they are. Only the counts of a fit at a leaf (``# 40 % of examples, 97 % certain``) are dropped where the
+leaf is changed, because they describe the old answer.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mirage.errors import ConfigurationError, shown
 ARROW = "->"
 
 _COUNTED = re.compile(r"#\s*(under )?\d+ % (of examples|certain)(,.*)?")
-"""The remarks that ``tree_text`` writes behind leaves."""
+"""The comments that ``tree_text`` writes after leaves."""
 
 _LINE = re.compile(r"(\d+)\s*:\s*(.+)")
 
 
 def edited(text: str, changes: Sequence[str], source: str = "tree") -> tuple[str, Tree]:
-    """The text of a tree after some changes, and the tree that it says.
+    """Applies changes to the text of a tree; the new text and its tree.
 
     Args:
         text: The text of a tree.
-        changes: Each ``OLD -> NEW``, or ``LINE: OLD -> NEW`` where OLD stands in several lines.
+        changes: Each ``OLD -> NEW``, or ``LINE: OLD -> NEW`` where OLD is in several lines.
         source: Where the text comes from, for messages.
 
     Raises:
-        ConfigurationError: A change is none, OLD stands in no line or in several, or what comes out is no tree.
+        ConfigurationError: A change is malformed, OLD is in no line or in several, or the result is no tree.
     """
     lines = text.splitlines()
     for change in changes:
@@ -43,13 +43,13 @@ def edited(text: str, changes: Sequence[str], source: str = "tree") -> tuple[str
 
 
 def change_of(text: str, number: int, old: str, new: str) -> str:
-    """The change by which a line says something else, as ``edited`` reads it.
+    """The change that replaces text in a line, in the form that ``edited`` reads.
 
     Args:
         text: The text of a tree.
         number: Of the line, counted from 1.
-        old: What stands in it; the number is told where it stands in others, too.
-        new: What shall stand there instead.
+        old: Text in the line; the number is added where other lines contain it, too.
+        new: The text that replaces it.
     """
     where = [line for line in text.splitlines() if _whole_words(old).search(_said(line))]
     change = f"{old} {ARROW} {new}"
@@ -57,16 +57,16 @@ def change_of(text: str, number: int, old: str, new: str) -> str:
 
 
 def difference(before: str, after: str, source: str = "tree") -> str:
-    """What differs between two texts, line by line, as ``diff -u`` shows it."""
+    """The differences between two texts, line by line, in the form of ``diff -u``."""
     told = difflib.unified_diff(before.splitlines(), after.splitlines(), source, f"{source} (edited)", n=2, lineterm="")
     return "".join(f"{line}\n" for line in told)
 
 
 def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
-    """Which line a change is about, counted from 0, and what it says then."""
+    """The line that a change affects, counted from 0, and its new text."""
     old, arrow, new = (word.strip() for word in change.partition(ARROW))
     if not arrow or not old or not new:
-        raise ConfigurationError(f"{shown(change.strip())} is no change; write 'work < 20min {ARROW} work < 30min'")
+        raise ConfigurationError(f"{shown(change.strip())} is not a change; write 'work < 20min {ARROW} work < 30min'")
     where = range(len(lines))
     asked = _LINE.fullmatch(old)
     if asked is not None:
@@ -77,13 +77,13 @@ def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
     found = [k for k in where if _whole_words(old).search(_said(lines[k]))]
     if not found and asked is not None:
         there = shown(_said(lines[where[0]]))
-        raise ConfigurationError(f"{source}: line {asked[1]} says {there}, and {shown(old)} is not in it")
+        raise ConfigurationError(f"{source}: line {asked[1]} is {there} and does not contain {shown(old)}")
     if not found:
-        raise ConfigurationError(f"{source}: {shown(old)} stands in no line; write it as the tree does")
+        raise ConfigurationError(f"{source}: {shown(old)} is in no line; copy it from the tree")
     if len(found) > 1:
         told = ", ".join(str(k + 1) for k in found[:8])
         raise ConfigurationError(
-            f"{source}: {shown(old)} stands in the lines {told}; say which, as in '{found[0] + 1}: {old} {ARROW} {new}'"
+            f"{source}: {shown(old)} is in the lines {told}; give the line, as in '{found[0] + 1}: {old} {ARROW} {new}'"
         )
     line = lines[found[0]]
     said = _said(line)
@@ -93,12 +93,12 @@ def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
 
 
 def _said(line: str) -> str:
-    """A line without its indent and its remark."""
+    """A line without its indent and its comment."""
     return line.partition("#")[0].strip()
 
 
 def _with_remark(new: str, line: str) -> str:
-    """A new line with the remark of the old one, which stays in its column where there is room for it."""
+    """A new line with the comment of the old one, in the same column if there is space."""
     before, mark, remark = line.partition("#")
     if not mark or "#" in new or _COUNTED.fullmatch(mark + remark.rstrip()):
         return new
@@ -107,5 +107,5 @@ def _with_remark(new: str, line: str) -> str:
 
 
 def _whole_words(old: str) -> re.Pattern[str]:
-    """Finds words where they are not parts of longer ones, and numbers with their sign."""
+    """A pattern that matches whole words, and numbers with their sign."""
     return re.compile(rf"(?<![\w.+-]){re.escape(old)}(?![\w.])")

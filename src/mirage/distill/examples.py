@@ -1,13 +1,13 @@
-"""What a tree is made of: rows with the answers they should get, and what a wrong answer costs.
+"""Examples for trees: rows with the right answers, and the cost of wrong answers.
 
-Both kinds tell the fit the same things: what to grow on (a target and a weight for each row), and what an answer
-costs. A tree of labels minimises the expected cost of its answers and not the share of wrong ones; a tree of numbers
+Both kinds give the fit the same things: what to grow on (a target and a weight for each row), and the cost of an
+answer. A tree of labels minimises the expected cost of its answers and not the share of wrong ones; a tree of numbers
 minimises the squared error.
 
-The reduction from costs to weights: a row of K answers stands for K examples, one of each answer, whose weight is
-what that answer saves against the row's dearest. A classifier that errs in an example of weight w loses w, so its
-weighted error is the expected cost and a constant. For two answers that is one example of the cheaper one, and its
-weight is the difference of the costs. (Abe, Zadrozny and Langford 2004, "An iterative method for multi-class
+The reduction from costs to weights: a row of K answers becomes K examples, one of each answer, whose weight is
+what that answer saves against the row's most expensive one. A classifier that errs in an example of weight w loses w,
+so its weighted error is the expected cost plus a constant. For two answers that is one example of the cheaper one, and
+its weight is the difference of the costs. (Abe, Zadrozny and Langford 2004, "An iterative method for multi-class
 cost-sensitive learning", section 3.1: expansion of the data space.)
 """
 
@@ -30,10 +30,10 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What CART grows on.
+    """The targets that CART grows on.
 
     Attributes:
-        of_row: Shape (m,), the row that each example is one of; a row may have several or none.
+        of_row: Shape (m,), the row of each example; a row may have several or none.
         target: Shape (m,), a code of a label or a number.
         weight: Shape (m,), above 0.
     """
@@ -56,41 +56,44 @@ class Examples(Protocol):
 
     @property
     def group(self) -> Ints:
-        """Shape (n,); rows of one group are never on both sides of a comparison."""
+        """Shape (n,); rows of one group are always on the same side of a comparison."""
 
     @property
     def answers(self) -> tuple[str, ...] | Unit:
-        """The labels; the unit where answers are numbers."""
+        """The labels, or the unit where answers are numbers."""
 
     @property
     def stake(self) -> Floats:
-        """Shape (n,), how much it matters what a row is answered."""
+        """Shape (n,), how much the answer of each row matters."""
 
     def part(self, chosen: Flags) -> Self:
-        """Some of the rows."""
+        """Selects some of the rows."""
 
     def targets(self) -> Targets:
-        """What CART grows on."""
+        """The targets that CART grows on."""
 
     def best_answer(self, where: Ints) -> float:
-        """The code or number that costs least if it is given to all of some rows."""
+        """The code or number with the least cost if all of some rows get it."""
 
     def costs_of(self, answer: float | Floats, where: Ints) -> Floats:
-        """What an answer, or one for each, costs in some rows."""
+        """The cost in some rows of one answer, or of one for each."""
 
     def share_right(self, answer: Floats, weight: Floats) -> float:
-        """How much of the weight is answered rightly, in [0, 1]; of numbers, the share of the variance explained."""
+        """The share of the weight with a right answer, in [0, 1].
+
+        Of numbers, the share of the variance explained.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Rows with what each of several labels costs.
+    """Rows with the cost of each of several labels.
 
     Attributes:
         features: The columns of the rows.
         rows: Shape (n, features), finite.
         answers: The labels.
-        costs: Shape (n, answers), finite; only differences within a row count.
+        costs: Shape (n, answers), finite; only differences within a row matter.
         group: Shape (n,), for example the episode or the week that a row comes from.
     """
 
@@ -118,18 +121,18 @@ class Choices:
         weight: Floats | None = None,
         group: Ints | None = None,
     ) -> Choices:
-        """Rows of which one label is right, and all others cost the row's weight.
+        """Rows with one right label each; all others cost the row's weight.
 
         Args:
             features: The columns of the rows.
             rows: Shape (n, features).
             answers: All labels.
             label: The right one of each row.
-            weight: Shape (n,), what a wrong answer costs; 1 where absent.
-            group: Shape (n,); each row is its own where absent.
+            weight: Shape (n,), the cost of a wrong answer; 1 where absent.
+            group: Shape (n,); each row is a group of its own where absent.
 
         Raises:
-            UnknownName: A row's label is none of the answers.
+            UnknownName: A row's label is not among the answers.
             ConfigurationError: Shapes do not fit, or a value is not finite.
         """
         code = {answer: k for k, answer in enumerate(answers)}
@@ -144,29 +147,29 @@ class Choices:
 
     @property
     def stake(self) -> Floats:
-        """Shape (n,), the difference between the dearest and the cheapest answer."""
+        """Shape (n,), the difference between the most expensive and the cheapest answer."""
         return np.asarray(self.costs.max(axis=1) - self.costs.min(axis=1), dtype=np.float64)
 
     def part(self, chosen: Flags) -> Choices:
-        """Some of the rows."""
+        """Selects some of the rows."""
         return replace(self, rows=self.rows[chosen], costs=self.costs[chosen], group=self.group[chosen])
 
     def targets(self) -> Targets:
-        """An example of each answer of a row that saves something against the row's dearest."""
+        """An example of each answer of a row that is cheaper than the most expensive one."""
         saved = self.costs.max(axis=1, keepdims=True) - self.costs
         row, code = np.nonzero(saved > 0)
         return Targets(row, code.astype(np.float64), saved[row, code])
 
     def best_answer(self, where: Ints) -> float:
-        """The code that costs least if it is given to all of some rows."""
+        """The code with the least cost if all of some rows get it."""
         return float(np.argmin(self.costs[where].sum(axis=0)))
 
     def costs_of(self, answer: float | Floats, where: Ints) -> Floats:
-        """What a code, or one for each, costs in some rows."""
+        """The cost in some rows of one code, or of one for each."""
         return np.asarray(self.costs[where, np.asarray(answer).astype(np.int64)], dtype=np.float64)
 
     def share_right(self, answer: Floats, weight: Floats) -> float:
-        """The weight of rows in which no other answer is cheaper, as a share."""
+        """The share of the weight in rows where no other answer is cheaper."""
         given = self.costs_of(answer, np.arange(len(self.rows)))
         return _mean(given <= self.costs.min(axis=1), weight)
 
@@ -200,7 +203,7 @@ class Amounts:
             raise ConfigurationError(f"a weight is {self.stake.min()}; give 0 or more")
 
     def part(self, chosen: Flags) -> Amounts:
-        """Some of the rows."""
+        """Selects some of the rows."""
         return replace(
             self,
             rows=self.rows[chosen],
@@ -223,14 +226,14 @@ class Amounts:
         return np.asarray(self.stake[where] * (self.value[where] - answer) ** 2, dtype=np.float64)
 
     def share_right(self, answer: Floats, weight: Floats) -> float:
-        """The share of the variance that the answers explain; below 0 where a constant does better."""
+        """The share of the variance that the answers explain; negative if worse than a constant."""
         spread = _mean((self.value - _mean(self.value, weight)) ** 2, weight)
         error = _mean((self.value - answer) ** 2, weight)
         return 1.0 - error / spread if spread else float(error == 0)
 
 
 def _mean(value: NDArray[np.generic], weight: Floats) -> float:
-    """The weighted mean; of nothing, and without any weight, 0."""
+    """The weighted mean; 0 for no values or no weight."""
     total = float(weight.sum())
     return float(weight @ value.astype(np.float64)) / total if total else 0.0
 
@@ -247,4 +250,4 @@ def _check_rows(examples: Choices | Amounts) -> None:
         if not np.isfinite(rows[:, k]).all():
             raise ConfigurationError(f"feature {feature.name!r} is not finite in some row; leave such rows out")
         if feature.unit is Unit.FLAG and not np.isin(rows[:, k], (0, 1)).all():
-            raise ConfigurationError(f"feature {feature.name!r} is a flag, and not 0 or 1 in some row; give 0 or 1")
+            raise ConfigurationError(f"feature {feature.name!r} is a flag, but not 0 or 1 in some row; give 0 or 1")

@@ -1,4 +1,4 @@
-"""The tree that says the same: grown, pruned by what is worth it, told in round numbers, and judged on other rows."""
+"""Fits of trees: grown, pruned, rounded, and evaluated on held-out rows."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DEFAULTS = FitSettings()
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a tree does in some rows.
+    """Figures of a tree on some rows.
 
     Attributes:
         leaves: Of the tree.
         depth: Of the tree.
-        rows: How many rows.
-        fidelity: Share of rows that get an answer than which none is cheaper; of numbers, the share of the variance
-            that is explained.
-        weighted_fidelity: The same, each row counted by how much its answer matters.
+        rows: Number of rows.
+        fidelity: Share of rows for which no other answer is cheaper; of numbers, the share of the variance that is
+            explained.
+        weighted_fidelity: The same, each row weighted by how much its answer matters.
         cost: Mean cost of the answers; of numbers, the mean weighted squared error.
         least_cost: Mean cost of the best answer of each row.
-        constant_cost: Mean cost of the one answer that is best for all these rows.
+        constant_cost: Mean cost of the single answer that is best for all these rows.
     """
 
     leaves: int
@@ -50,10 +50,10 @@ class Fit:
     """A fitted tree.
 
     Attributes:
-        tree: With the share and the certainty of each leaf in the examples that it learned of.
+        tree: With the share and the certainty of each leaf in the examples that it was fitted to.
         learned: Figures of these examples.
         held_out: Figures of the others.
-        sizes: What was chosen among, the largest tree first; before rounding and merging.
+        sizes: The candidates, the largest tree first; before rounding and merging.
     """
 
     tree: Tree
@@ -63,17 +63,17 @@ class Fit:
 
 
 def fitted(examples: Examples, held_out: Flags, rng: np.random.Generator, settings: FitSettings = DEFAULTS) -> Fit:
-    """The tree that costs least in examples, with as few leaves as the chance in them allows.
+    """The tree with the least cost in examples, with as few leaves as their noise allows.
 
     Args:
         examples: ``Choices`` or ``Amounts``.
-        held_out: Shape (n,), the rows that are only judged; ``groups_apart`` draws them, and rows in order of time are
-            better cut at a moment.
+        held_out: Shape (n,), the rows that are only evaluated; ``groups_apart`` draws them, and rows in order of time
+            are better split at a moment.
         rng: Draws the folds.
         settings: How to fit.
 
     Raises:
-        ConfigurationError: The extra ``learn`` is not installed; there is nothing to learn or to judge; or there are
+        ConfigurationError: The extra ``learn`` is not installed; there is nothing to learn or to evaluate; or there are
             fewer groups than folds.
     """
     if held_out.shape != (len(examples.rows),) or held_out.all() or not held_out.any():
@@ -88,10 +88,10 @@ def fitted(examples: Examples, held_out: Flags, rng: np.random.Generator, settin
 
 
 def groups_apart(group: Ints, share: float, rng: np.random.Generator) -> Flags:
-    """Rows to hold out: all rows of about a share of the groups.
+    """Selects rows to hold out: all rows of about a share of the groups.
 
     Raises:
-        ConfigurationError: That would be no group, or all.
+        ConfigurationError: That would be no group, or all groups.
     """
     names, number = np.unique(group, return_inverse=True)
     count = round(share * len(names))
@@ -101,10 +101,10 @@ def groups_apart(group: Ints, share: float, rng: np.random.Generator) -> Flags:
 
 
 def figures(tree: Tree, examples: Examples) -> Figures:
-    """How a tree does in examples, for instance one that was edited by hand.
+    """The figures of a tree on examples, for instance of one that was edited by hand.
 
     Raises:
-        ConfigurationError: The examples have other features or answers than the tree.
+        ConfigurationError: The examples have different features or answers from the tree.
     """
     _check_alike(tree, examples)
     everywhere = np.arange(len(examples.rows))
@@ -124,10 +124,10 @@ def figures(tree: Tree, examples: Examples) -> Figures:
 
 
 def counted(tree: Tree, examples: Examples) -> Tree:
-    """A tree with the share and the certainty of each leaf in examples.
+    """Adds to each leaf its share and its certainty in examples.
 
     Raises:
-        ConfigurationError: The examples have other features or answers than the tree.
+        ConfigurationError: The examples have different features or answers from the tree.
     """
     _check_alike(tree, examples)
     number, n = tree.leaf_numbers(examples.rows), len(tree.leaves)
@@ -151,14 +151,14 @@ def _remarked(node: Node, remarks: Iterator[tuple[float, float | None]]) -> Node
 
 
 def _given(tree: Tree, rows: Floats) -> Floats:
-    """Codes or numbers that rows are answered."""
+    """The codes or numbers that a tree gives to rows."""
     return tree.values(rows) if isinstance(tree.answers, Unit) else tree.codes(rows).astype(np.float64)
 
 
 def _check_alike(tree: Tree, examples: Examples) -> None:
     if tree.features != examples.features or tree.answers != examples.answers:
         raise ConfigurationError(
-            "the tree and the examples have other features or answers, or in another order; give examples with "
+            "the tree and the examples have different features or answers, or in another order; give examples with "
             f"{', '.join(f'{feature.name} ({feature.unit})' for feature in tree.features)} and with "
             f"{tree.answers if isinstance(tree.answers, Unit) else ', '.join(tree.answers)}"
         )
@@ -167,7 +167,7 @@ def _check_alike(tree: Tree, examples: Examples) -> None:
 
 
 def _snapped(tree: GrownTree, is_leaf: Flags, node: int, examples: Examples, where: Ints, may_move: float) -> Node:
-    """A node of the pruned tree with round thresholds, and answers that fit the rows that come there then."""
+    """A node of the pruned tree, with round thresholds and answers refitted to its rows."""
     if is_leaf[node] or tree.feature[node] == LEAF:
         return Leaf(_told_answer(tree, node, examples, where))
     column = int(tree.feature[node])
@@ -182,14 +182,16 @@ def _snapped(tree: GrownTree, is_leaf: Flags, node: int, examples: Examples, whe
 
 
 def snapped_threshold(values: Floats, stake: Floats, wish: float, unit: Unit, may_move: float) -> float:
-    """The simplest threshold that puts no value on another side; or few, where that makes it easier to read.
+    """The simplest threshold that moves no value to the other side.
+
+    It may move a few values where that makes it easier to read.
 
     Args:
-        values: Shape (n,), of the examples that come to the split.
-        stake: Shape (n,), how much each matters; those that do not are not looked at.
+        values: Shape (n,), of the examples that reach the split.
+        stake: Shape (n,), how much each matters; those with 0 are ignored.
         wish: The threshold so far.
         unit: Of the values.
-        may_move: Share of the stakes that may come on another side.
+        may_move: Share of the stakes that may move to the other side.
     """
     matters = stake > 0
     order = np.argsort(values[matters], kind="stable")
@@ -208,7 +210,7 @@ def snapped_threshold(values: Floats, stake: Floats, wish: float, unit: Unit, ma
 
 
 def _told_answer(tree: GrownTree, node: int, examples: Examples, where: Ints) -> str | float:
-    """The best answer of the rows that come to a leaf; a number is told no finer than its standard error."""
+    """The best answer of the rows of a leaf; a number is rounded within its standard error."""
     is_told = bool((examples.stake[where] > 0).any())
     best = examples.best_answer(where) if is_told else float(tree.answer[node])
     if not isinstance(examples.answers, Unit):

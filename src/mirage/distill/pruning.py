@@ -1,6 +1,6 @@
-"""How many leaves are worth it: cross-validation over groups, and fewer leaves where the difference may be chance.
+"""The number of leaves: cross-validation over groups, and fewer leaves within the noise.
 
-Without folds the tree has as many leaves as it may, and whoever asked for it judges several sizes himself.
+Without folds the tree has as many leaves as allowed, and the caller compares several sizes.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 
 GROWN_LEAVES = 8
-"""A tree is grown to so many times the leaves that it may have: what comes behind a poor split may be worth it."""
+"""A tree is grown to this multiple of its allowed leaves: splits after a poor split may be worth it."""
 
 MOST_BLOCKS = 200
-"""Groups are put together to at most so many blocks; standard errors need no more."""
+"""Groups are merged into at most this number of blocks; standard errors need no more."""
 
 
 ROUNDING = 1e-9
-"""Costs that differ by this part of themselves differ by how they were added up."""
+"""Costs that differ by this part of themselves differ only by the order of addition."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitSettings:
-    """How a tree is fitted.
+    """Settings of a fit of a tree.
 
     Attributes:
-        max_leaves: The tree has no more.
+        max_leaves: Most leaves of the tree.
         folds: Parts of the cross-validation that chooses the number of leaves; 0 for as many leaves as help in the
             examples themselves, up to ``max_leaves``.
         least_share: Each leaf has at least this share of the weight of the examples.
-        may_move: A threshold is rounded past at most this share of the weight of the examples that come to it.
-        errors: Standard errors by which fewer leaves may cost more; 0 for the cheapest size, whatever the chance.
+        may_move: A threshold is rounded past at most this share of the weight of the examples that reach it.
+        errors: Standard errors by which fewer leaves may cost more; 0 for the cheapest size, whatever the noise.
     """
 
     max_leaves: int = 32
@@ -60,12 +60,12 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What trees of a size cost, by cross-validation.
+    """The cost of trees of one size, by cross-validation.
 
     Attributes:
-        leaves: Leaves of the tree of all examples.
-        cost: Mean cost of a row's answer, in rows that the trees were not grown on; without folds in those they were.
-        error: Standard error of its difference to the cheapest size; without folds 0.
+        leaves: Leaves of the tree that is fitted to all examples.
+        cost: Mean cost of a row's answer, in rows that the trees were not grown on; without folds, in those they were.
+        error: Standard error of its difference from the cheapest size; without folds 0.
     """
 
     leaves: int
@@ -76,7 +76,7 @@ class Size:
 def pruned(
     examples: Examples, settings: FitSettings, rng: np.random.Generator
 ) -> tuple[GrownTree, Flags, tuple[Size, ...]]:
-    """A grown tree, which of its nodes are leaves in the end, and all sizes among which this was chosen.
+    """A grown tree, the flags of its final leaves, and all candidate sizes.
 
     Raises:
         ConfigurationError: There are fewer groups than folds, or a fold has nothing to learn.
@@ -106,7 +106,7 @@ def pruned(
 
 
 def blocks_of(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
-    """Blocks of groups, in random order; block b is in fold b modulo ``folds``.
+    """Assigns groups to blocks in random order; block b is in fold b modulo ``folds``.
 
     Raises:
         ConfigurationError: There are fewer groups than folds.
@@ -119,7 +119,7 @@ def blocks_of(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
 
 
 def _prices(collapse: Floats) -> list[float]:
-    """A price of a leaf for each tree that pruning leaves, the largest tree first."""
+    """A price per leaf for each tree that pruning produces, the largest tree first."""
     steps = np.unique(np.maximum(collapse[collapse > -np.inf], 0.0))
     between = [math.sqrt(a * b) for a, b in pairwise(steps)]
     if not len(steps):
@@ -128,7 +128,7 @@ def _prices(collapse: Floats) -> list[float]:
 
 
 def _costs_of_blocks(tree: GrownTree, prices: Floats, out: Examples, block: Ints, blocks: int) -> Floats:
-    """What the trees that pruning leaves cost in rows that were left out.
+    """The costs of the pruned trees in held-out rows.
 
     Returns:
         Shape (prices, blocks), sums over rows.
@@ -142,7 +142,7 @@ def _costs_of_blocks(tree: GrownTree, prices: Floats, out: Examples, block: Ints
 
 
 def _sizes(cost: Floats, rows: Ints, leaves: list[int]) -> tuple[Size, ...]:
-    """Mean costs with the standard errors of their differences to the least; blocks are what chance draws.
+    """Mean costs with the standard errors of their differences from the least, over blocks.
 
     Args:
         cost: Shape (sizes, blocks), sums over rows.

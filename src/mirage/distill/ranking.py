@@ -1,12 +1,12 @@
-"""Trees that rank: each candidate of a contest is a row, its leaf is its score, and the highest score is taken.
+"""Ranking trees: each candidate of a contest is a row, its leaf gives its score.
 
-A ranking tree is a tree of numbers. It grows on the pairs (winner, loser) of contests, each contest with the weight of
-what a wrong winner costs: a candidate's target is what the winner has and the mean candidate has not, as in the first
-tree of LambdaMART (Burges 2010, "From RankNet to LambdaRank to LambdaMART"). Cost-complexity pruning keeps the leaves
-that are worth it. Squared error knows no winners, so the scores of the leaves are then put into the order that gives
-most contests their winner.
+The highest score wins. A ranking tree is a tree of numbers. It grows on the pairs (winner, loser) of contests, each
+contest weighted by the cost of a wrong winner: a candidate's target is 1 if it is the winner, less the mean over the
+candidates, as in the first tree of LambdaMART (Burges 2010, "From RankNet to LambdaRank to LambdaMART").
+Cost-complexity pruning retains the leaves that are worth it. Squared error ignores who wins, so the scores of the
+leaves are then put into the order that gives most contests their winner.
 
-Rows of a contest stand in the order in which ties are broken: of equal scores the first is taken.
+Rows of a contest are in the order in which ties are broken: of equal scores the first wins.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 
 LEAST_MARGIN = 0.02
-"""The weight of a contest whose two best candidates are as good; it says little, and not nothing."""
+"""The weight of a contest whose two best candidates are equally good: small, but not zero."""
 
 MOST_PASSES = 4
-"""Passes over all leaves while their order gets better."""
+"""Passes over all leaves while their order improves."""
 
 MOST_ORDERED = 3_000
-"""Contests, spread over all, by which leaves are put in order; more tell the same and cost hundreds of looks each."""
+"""Contests, spread over all, that order the leaves; more give the same order and cost hundreds of scans each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contests:
-    """Candidates of many decisions, and how much a teacher likes each.
+    """Candidates of many decisions, and the preference of a teacher for each.
 
     Attributes:
         features: The columns of the rows.
         rows: Shape (n, features), finite; the candidates of a contest are consecutive, in the order of ties.
         first: Shape (m,), the first row of each contest, ascending from 0.
-        liking: Shape (n,), for example the probability with which a teacher takes a candidate; most wins.
-        weight: Shape (m,), what a wrong winner costs.
+        liking: Shape (n,), for example the probability with which a teacher takes a candidate; the highest wins.
+        weight: Shape (m,), the cost of a wrong winner.
         group: Shape (m,), for example the episode that a contest comes from.
     """
 
@@ -58,11 +58,11 @@ class Contests:
         n, m = len(self.rows), len(self.first)
         if self.liking.shape != (n,) or self.weight.shape != (m,) or self.group.shape != (m,):
             raise ConfigurationError(
-                f"there are {n} candidates in {m} contests, and likings of the shape {self.liking.shape}, weights of "
+                f"there are {n} candidates in {m} contests, but likings of the shape {self.liking.shape}, weights of "
                 f"{self.weight.shape}, groups of {self.group.shape}; give one for each"
             )
         if not m or self.first[0] != 0 or (np.diff(self.first) < 1).any() or self.first[-1] >= n:
-            raise ConfigurationError("contests begin at rows that do not ascend from 0; give each at least a candidate")
+            raise ConfigurationError("first rows of contests do not ascend from 0; give each at least one candidate")
 
     @property
     def sizes(self) -> Ints:
@@ -75,13 +75,13 @@ class Contests:
         return np.repeat(np.arange(len(self.first)), self.sizes)
 
     def winners(self, score: Floats) -> Ints:
-        """Shape (m,), the row of each contest whose score is highest, and the first of those."""
+        """Shape (m,), the row of each contest with the highest score, the first of equal ones."""
         best = np.repeat(np.maximum.reduceat(score, self.first), self.sizes)
         where = np.flatnonzero(score == best)
         return np.asarray(where[np.searchsorted(where, self.first)], dtype=np.int64)
 
     def part(self, chosen: Flags) -> Contests:
-        """Some of the contests."""
+        """Selects some of the contests."""
         of_row, sizes = np.repeat(chosen, self.sizes), self.sizes[chosen]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         return replace(
@@ -94,7 +94,7 @@ class Contests:
         )
 
     def amounts(self) -> Amounts:
-        """What a tree of scores grows on: the winner's target is 1, less what a candidate has on average."""
+        """The targets for a tree of scores: 1 for the winner and 0 for others, less the mean."""
         value = np.zeros(len(self.rows))
         value[self.winners(self.liking)] = 1.0
         value -= np.repeat(1.0 / self.sizes, self.sizes)
@@ -103,13 +103,13 @@ class Contests:
 
 
 def joined(parts: list[Contests]) -> Contests:
-    """Contests of several collections, of the same features.
+    """Joins contests of several collections with the same features.
 
     Raises:
         ConfigurationError: There is none, or the features differ.
     """
     if not parts or any(part.features != parts[0].features for part in parts):
-        raise ConfigurationError("contests without features in common cannot be joined; collect them alike")
+        raise ConfigurationError("contests without features in common cannot be joined; use the same features")
     before = np.cumsum([0, *(len(part.rows) for part in parts[:-1])])
     return Contests(
         parts[0].features,
@@ -122,9 +122,9 @@ def joined(parts: list[Contests]) -> Contests:
 
 
 def margins(liking: Floats, first: Ints) -> Floats:
-    """How much more each contest's winner is liked than the second, at least ``LEAST_MARGIN``.
+    """The margin of each contest's winner over the second, at least ``LEAST_MARGIN``.
 
-    The weights of VIPER (Bastani, Pu and Solar-Lezama 2018): a state matters by what is lost if it is answered wrongly.
+    The weights of VIPER (Bastani, Pu and Solar-Lezama 2018): a state matters by the loss of a wrong answer.
 
     Args:
         liking: Shape (n,).
@@ -143,37 +143,37 @@ def margins(liking: Floats, first: Ints) -> Floats:
 
 
 def agreement(tree: Tree, contests: Contests, weight: Floats | None = None) -> float:
-    """Share of contests, by weight, in which a tree takes the winner.
+    """The share of contests, by weight, in which a tree takes the winner.
 
     Args:
         tree: Of numbers, with the features of the contests.
-        contests: What is judged.
-        weight: Shape (m,); each contest counts alike where absent.
+        contests: The contests to evaluate.
+        weight: Shape (m,); equal weights where absent.
     """
     right = contests.winners(tree.values(contests.rows)) == contests.winners(contests.liking)
     return float(np.average(right, weights=weight))
 
 
 def ranking_tree(contests: Contests, held_out: Flags, rng: np.random.Generator, settings: FitSettings) -> Tree:
-    """A tree of at most so many leaves that gives contests the winners that their teacher gives them.
+    """A tree that gives contests the winners of their teacher.
 
     Args:
-        contests: What to learn of.
-        held_out: Shape (m,), contests that are only judged.
+        contests: What to learn from.
+        held_out: Shape (m,), contests that are only evaluated.
         rng: Draws among equal splits.
         settings: How to fit.
 
     Raises:
-        ConfigurationError: As ``fitted``.
+        ConfigurationError: See ``fitted``.
     """
     fit = fitted(contests.amounts(), np.repeat(held_out, contests.sizes), rng, settings)
     return ordered(fit.tree, contests.part(~held_out))
 
 
 def ordered(tree: Tree, contests: Contests) -> Tree:
-    """A tree whose leaves are scored 1, 2, 3 ... in the order that gives most of the weight its winner.
+    """Scores the leaves 1, 2, 3 ... in the order that gives most of the weight its winner.
 
-    Each leaf in turn goes to the place among the others where that is most; this ends where no move helps.
+    Each leaf in turn moves to the best place among the others; the search ends where no move helps.
     """
     whole, n = contests, len(contests.first)
     contests = contests.part(np.arange(n) % max(1, n // MOST_ORDERED) == 0)
@@ -196,7 +196,10 @@ def ordered(tree: Tree, contests: Contests) -> Tree:
 
 
 def ranked(tree: Tree) -> Tree:
-    """A tree whose scores are 1, 2, 3 ... in the order in which they are now; none is below 0, so no stage is left."""
+    """Rescores a tree 1, 2, 3 ... in its present order.
+
+    No score is below 0, so no stage is skipped.
+    """
     values = iter(_ranks(np.array([float(leaf.value) for leaf in tree.leaves])))
     return replace(tree, root=_scored(tree.root, values))
 

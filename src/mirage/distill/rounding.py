@@ -1,4 +1,4 @@
-"""Thresholds that people can say: 6h for 5h 58min 12.3s, where that changes little."""
+"""Round thresholds: 6h instead of 5h 58min 12.3s, where that changes little."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.distill.units import Unit, simplest
 
 TOLERANCE = 0.05
-"""Part of a threshold by which ``rounded`` may move it."""
+"""Largest relative change of a threshold by ``rounded``."""
 
 
 def rounded(tree: Tree, tolerance: float = TOLERANCE) -> Tree:
-    """A tree whose thresholds are the simplest numbers nearby in the units of its features.
+    """A tree with thresholds rounded to simple numbers, in the units of its features.
 
-    It may answer rows between the old and the new threshold otherwise. ``fit`` looks at the examples instead, and
-    moves a threshold only past few of them.
+    Rows between the old and the new threshold may get other answers. ``fit`` uses the examples instead, and moves a
+    threshold only past few of them.
 
     Args:
-        tree: The tree; splits that decide nothing after the rounding are merged.
-        tolerance: A threshold moves by at most this part of itself.
+        tree: The tree; splits without effect after the rounding are merged.
+        tolerance: Largest relative change of a threshold.
     """
     return merged(replace(tree, root=_rounded(tree.root, tree, tolerance)))
 
@@ -36,6 +36,6 @@ def _rounded(node: Node, tree: Tree, tolerance: float) -> Node:
 
 
 def rounded_number(value: float, unit: Unit, tolerance: float = TOLERANCE) -> float:
-    """The simplest number within a part of a value."""
+    """The simplest number within a relative tolerance of a value."""
     room = abs(value) * tolerance
     return simplest(value - room, value + room, value, unit)[0] if value - room < value + room else value

@@ -1,7 +1,7 @@
-"""A decision tree as a value: it answers a row or many, and says which conditions led to an answer.
+"""A decision tree as a value; it answers rows, and lists the conditions on the way.
 
-A row is below a split where its value is less than the threshold, and above where it is equal or more. The examples
-that a leaf was made of, and how sure it is of them, are remarks: they change no answer.
+A row is below a split where its value is less than the threshold, and above where it is equal or more. The share of
+examples of a leaf and its certainty are comments: they change no answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.job_state import Floats, Ints
 
 DEEPEST = 64
-"""No tree is deeper: none that a person reads is, and all that walks a tree may call itself."""
+"""Greatest depth: people read no deeper trees, and recursive functions stay within their limit."""
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 """Names of features, labels and settings."""
@@ -28,11 +28,11 @@ KEYWORDS = frozenset({"if", "else", "not"})
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a tree may ask of a row.
+    """A column that a tree may test.
 
     Attributes:
         name: A word.
-        unit: What its values count: seconds, parts of one, 0 or 1, or anything.
+        unit: The unit of its values: seconds, parts of one, 0 or 1, or anything.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Leaf:
 
     Attributes:
         value: A label, or a number.
-        share: Part of all examples that came here; None where nobody counted.
-        certainty: Part of these for which no other answer is better; None where nobody counted, and for numbers.
+        share: Part of all examples that reached the leaf; None if not counted.
+        certainty: Part of these for which no other answer is better; None if not counted, and for numbers.
     """
 
     value: str | float
@@ -59,7 +59,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A question, and what follows from each of its two answers.
+    """A condition, with a node for either result.
 
     Attributes:
         feature: Name of the feature.
@@ -84,7 +84,7 @@ class Condition:
     Attributes:
         feature: Name of the feature.
         threshold: The bound.
-        is_below: Whether the value is less than it; otherwise it is equal or more.
+        is_below: Whether the value is less than the bound; otherwise it is equal or more.
     """
 
     feature: str
@@ -94,13 +94,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree with what is needed to read it.
+    """A tree with all that is needed to read it.
 
     Attributes:
-        features: All that it may ask, in the order of the columns of rows.
+        features: All features that it may test, in the order of the columns of rows.
         answers: The labels that it may answer; the unit of its answers where these are numbers.
-        root: The first question, or the only answer.
-        settings: Pairs of a key and a text; they mean something to the one that runs the tree.
+        root: The first condition, or the only answer.
+        settings: Pairs of a key and a text; their meaning is up to the code that runs the tree.
     """
 
     features: tuple[Feature, ...]
@@ -115,7 +115,7 @@ class Tree:
             _check_word("setting", key)
             if not text or text != text.strip() or "#" in text or len(text.splitlines()) != 1:
                 raise ConfigurationError(
-                    f"setting {key!r} is {shown(text)}; give one line without # and without blanks around it"
+                    f"setting {key!r} is {shown(text)}; give one line without # and without spaces around it"
                 )
         if not isinstance(self.answers, Unit):
             _check_once("answer", list(self.answers))
@@ -124,7 +124,7 @@ class Tree:
         units = {feature.name: feature.unit for feature in self.features}
         for node, depth in _walk(self.root):
             if depth > DEEPEST:
-                raise ConfigurationError(f"the tree is deeper than {DEEPEST} splits; nobody reads such a tree")
+                raise ConfigurationError(f"the tree is deeper than {DEEPEST} splits; make it smaller")
             if isinstance(node, Leaf):
                 self._check_answer(node.value)
             else:
@@ -133,7 +133,7 @@ class Tree:
     def _check_answer(self, value: str | float) -> None:
         if isinstance(self.answers, Unit):
             if isinstance(value, str) or not math.isfinite(value):
-                raise ConfigurationError(f"the answer {shown(value)} is no finite number")
+                raise ConfigurationError(f"the answer {shown(value)} is not a finite number")
         elif value not in self.answers:
             raise UnknownName("answer", str(value), self.answers)
 
@@ -144,12 +144,12 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Questions on the longest way to an answer."""
+        """Conditions on the longest way to an answer."""
         return max(depth for _, depth in _walk(self.root))
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The features that it really asks for, in the order of ``features``."""
+        """The features that its conditions test, in the order of ``features``."""
         used = {node.feature for node, _ in _walk(self.root) if isinstance(node, Split)}
         return tuple(feature.name for feature in self.features if feature.name in used)
 
@@ -168,7 +168,7 @@ class Tree:
         """The leaf that answers a row.
 
         Args:
-            row: A value for each feature that is asked on the way.
+            row: A value for each feature that is tested on the way.
 
         Raises:
             ConfigurationError: A value is absent or is not a number.
@@ -192,7 +192,7 @@ class Tree:
         return tuple(met)
 
     def leaf_numbers(self, rows: Floats) -> Ints:
-        """Which of ``leaves`` answers each row.
+        """The index in ``leaves`` of the leaf that answers each row.
 
         Args:
             rows: Shape (n, features), columns in the order of ``features``.
@@ -201,7 +201,7 @@ class Tree:
             Shape (n,).
 
         Raises:
-            ConfigurationError: There are more or fewer columns, or a value that is asked for is not a number.
+            ConfigurationError: There are more or fewer columns, or a tested value is not a number.
         """
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise ConfigurationError(
@@ -225,27 +225,30 @@ class Tree:
         return number
 
     def codes(self, rows: Floats) -> Ints:
-        """Which of ``answers`` each row gets, of a tree that answers labels; raises as ``leaf_numbers`` does."""
+        """The index in ``answers`` that each row gets, of a tree of labels.
+
+        Raises the errors of ``leaf_numbers``.
+        """
         if isinstance(self.answers, Unit):
-            raise ConfigurationError("this tree answers numbers, not labels; ask for its values")
+            raise ConfigurationError("this tree answers numbers, not labels; call values instead of codes")
         code = {label: k for k, label in enumerate(self.answers)}
         return np.array([code[str(leaf.value)] for leaf in self.leaves], dtype=np.int64)[self.leaf_numbers(rows)]
 
     def values(self, rows: Floats) -> Floats:
-        """The number that each row gets, of a tree that answers numbers; raises as ``leaf_numbers`` does."""
+        """The number that each row gets, of a tree of numbers; raises as ``leaf_numbers`` does."""
         if not isinstance(self.answers, Unit):
-            raise ConfigurationError("this tree answers labels, not numbers; ask for their codes")
+            raise ConfigurationError("this tree answers labels, not numbers; call codes instead of values")
         return np.array([leaf.value for leaf in self.leaves], dtype=np.float64)[self.leaf_numbers(rows)]
 
 
 def merged(tree: Tree, bounds: Mapping[str, tuple[float, float]] | None = None) -> Tree:
-    """A tree that answers alike without splits that decide nothing.
+    """A tree with the same answers without splits that have no effect.
 
-    These are splits whose two sides answer alike, and those that a split above has already answered.
+    These are splits whose two sides give the same answer, and those that a split above them decides.
 
     Args:
         tree: The tree.
-        bounds: Of some features, what the values of all rows are equal to or more than, and what they are less than.
+        bounds: For some features, a lower bound (inclusive) and an upper bound (exclusive) of the values of all rows.
     """
     return replace(tree, root=_merged(tree.root, bounds or {}))
 
@@ -266,7 +269,7 @@ def _merged(node: Node, bounds: Mapping[str, tuple[float, float]]) -> Node:
 
 
 def _together(one: Leaf, other: Leaf) -> Leaf:
-    """One leaf in place of two that answer alike."""
+    """One leaf in place of two with the same answer."""
     if one.share is None or other.share is None:
         return Leaf(one.value)
     share = one.share + other.share
@@ -276,7 +279,7 @@ def _together(one: Leaf, other: Leaf) -> Leaf:
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, int]]:
-    """All nodes with their depth, each before those under it and those below a threshold before those above."""
+    """All nodes with their depth, depth-first, those below a threshold before those above."""
     left = [(root, 0)]
     while left:
         node, depth = left.pop()
@@ -289,7 +292,7 @@ def _value(row: Mapping[str, float], name: str) -> float:
     value = row.get(name, math.nan)
     if math.isnan(value):
         state = "is not a number" if name in row else "is absent"
-        raise ConfigurationError(f"feature {name!r} {state}, and the tree asks for it; give its value")
+        raise ConfigurationError(f"feature {name!r} {state}, but the tree tests it; give its value")
     return value
 
 
@@ -307,7 +310,7 @@ def _check_split(split: Split, units: Mapping[str, Unit]) -> None:
 def _check_word(kind: str, name: str) -> None:
     if not WORD.fullmatch(name) or name in KEYWORDS:
         raise ConfigurationError(
-            f"{shown(name)} is no name for {kind}s; use letters, digits, _ . and -, a letter first, and not "
+            f"{shown(name)} is not a name for {kind}s; use letters, digits, _ . and -, a letter first, and not "
             f"{', '.join(sorted(KEYWORDS))}"
         )
 

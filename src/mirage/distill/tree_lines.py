@@ -1,4 +1,4 @@
-"""Lines of a tree's text with their numbers and indents, and errors that name the line and the column."""
+"""Lines of a tree's text with numbers and indents, and errors that name line and column."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mirage.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that says something.
+    """A line with more than a comment.
 
     Attributes:
-        source: Name of the file, or another for where the text comes from.
-        number: Counted from 1, blank lines and remarks included.
-        indent: Blanks before its first word.
-        text: Its words, without the remark.
+        source: Name of the file, or another name for the origin of the text.
+        number: Counted from 1, blank lines and comments included.
+        indent: Spaces before its first word.
+        text: Its words, without the comment.
     """
 
     source: str
@@ -26,17 +26,17 @@ class Line:
     text: str
 
     def fail(self, message: str, at: int = 0) -> NoReturn:
-        """Raise an error that starts with the place.
+        """Raises an error that starts with the position.
 
         Args:
             message: What is wrong and what to do.
-            at: Index into ``text`` of what is wrong.
+            at: Index into ``text`` of the wrong part.
         """
         raise ConfigurationError(f"{self.source}:{self.number}:{self.indent + at + 1}: {message}")
 
 
 def lines_of(text: str, source: str) -> Iterator[Line]:
-    """The lines of a text that hold more than a remark.
+    """The lines of a text that contain more than a comment.
 
     Raises:
         ConfigurationError: A line is indented with a tab.
@@ -51,13 +51,13 @@ def lines_of(text: str, source: str) -> Iterator[Line]:
         if before.strip(" "):
             raise ConfigurationError(
                 f"{source}:{number}:{len(before) - len(before.lstrip(' ')) + 1}: "
-                "the line is indented with something else than blanks; use four blanks"
+                "the line is indented with other characters than spaces; use four spaces"
             )
         yield line
 
 
 class Lines:
-    """The lines of a text, one after the other."""
+    """The lines of a text, read one after the other."""
 
     def __init__(self, text: str, source: str) -> None:
         self._lines = list(lines_of(text, source))
@@ -67,41 +67,41 @@ class Lines:
 
     @property
     def next(self) -> Line | None:
-        """The line that comes next; None after the last."""
+        """The next line; None after the last."""
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def take(self, wanted: str) -> Line:
-        """The next line, which is then done.
+        """Returns the next line and advances.
 
         Raises:
-            ConfigurationError: The text ends before what is wanted.
+            ConfigurationError: The text ends before the wanted line.
         """
         line = self.next
         if line is None:
-            raise ConfigurationError(f"{self._source}:{self._end}:1: the text ends where {wanted} should stand; add it")
+            raise ConfigurationError(f"{self._source}:{self._end}:1: the text ends before {wanted}; add it")
         self._at += 1
         return line
 
     def take_deeper(self, above: Line, wanted: str) -> Line:
-        """The next line, which is indented more than one above it.
+        """Returns the next line, which must be indented more than the one above it.
 
         Raises:
             ConfigurationError: The text ends, or the next line is not indented more.
         """
         line = self.take(wanted)
         if line.indent <= above.indent:
-            line.fail(f"{wanted} should stand here, indented more than line {above.number}")
+            line.fail(f"{wanted} is expected here, indented more than line {above.number}")
         return line
 
     def take_block(self, above: Line) -> list[Line]:
-        """All lines that come next and are indented more than one above them.
+        """Returns all next lines that are indented more than the one above them.
 
         Raises:
-            ConfigurationError: They are not indented alike.
+            ConfigurationError: Their indents differ.
         """
         block: list[Line] = []
         while (line := self.next) is not None and line.indent > above.indent:
             if block and line.indent != block[0].indent:
-                line.fail(f"the line is indented by {line.indent}, and line {block[0].number} by {block[0].indent}")
+                line.fail(f"the line is indented by {line.indent}, but line {block[0].number} by {block[0].indent}")
             block.append(self.take("a line"))
         return block

@@ -1,4 +1,4 @@
-"""Trees from texts that people wrote or changed; a text that is wrong is answered with line, column and remedy."""
+"""Trees from texts that people wrote or changed; errors give line, column and remedy."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ELSE = re.compile(r"(else|elif)(?=[\s:]|$)")
 def tree_of(text: str, source: str = "tree") -> Tree:
     """A tree from its text, see ``tree_text``.
 
-    Besides what ``text_of`` writes, ``if load >= 80 %:`` and ``if weekend:`` are understood.
+    It also accepts ``if load >= 80 %:`` and ``if weekend:``, which ``text_of`` does not write.
 
     Args:
         text: The whole text.
-        source: Where it comes from, for messages.
+        source: The origin of the text, for messages.
 
     Raises:
-        ConfigurationError: The text is no tree; the message starts with ``source:line:column:``.
+        ConfigurationError: The text is not a tree; the message starts with ``source:line:column:``.
     """
     lines = Lines(text, source)
     tree = _header(lines)
@@ -41,10 +41,10 @@ def tree_of(text: str, source: str = "tree") -> Tree:
 
 
 def _header(lines: Lines) -> Tree:
-    """All before the first condition, as a tree whose answer means nothing."""
+    """All before the first condition, as a tree with a placeholder answer."""
     first, version, at = _entry(lines.take("'tree: 1'"), "tree")
     if version != str(VERSION):
-        first.fail(f"the form {shown(version)} is not known; this Mirage reads form {VERSION}", at)
+        first.fail(f"version {shown(version)} is unknown; this Mirage reads version {VERSION}", at)
     top, rest, at = _entry(lines.take("'features:'"), "features")
     if rest:
         top.fail("give each feature a line of its own, indented below 'features:'", at)
@@ -65,10 +65,10 @@ def _header(lines: Lines) -> Tree:
 
 
 def _entry(line: Line, *keys: str) -> tuple[Line, str, int]:
-    """A line ``key: value`` of one of some keys, with the value and where it stands."""
+    """A line ``key: value`` with one of some keys, its value and the column of the value."""
     key, colon, value = line.text.partition(":")
     if line.indent or not colon or key.rstrip() not in keys:
-        line.fail(f"{shown(line.text)} stands where {' or '.join(repr(known + ':') for known in keys)} should")
+        line.fail(f"found {shown(line.text)} where {' or '.join(repr(known + ':') for known in keys)} is expected")
     return line, value.strip(), len(line.text) - len(value.lstrip())
 
 
@@ -76,7 +76,7 @@ def _feature(line: Line) -> tuple[Feature, Line]:
     name, colon, unit = line.text.partition(":")
     at = len(line.text) - len(unit.lstrip())
     if not colon:
-        line.fail(f"{shown(line.text)} is no feature; write its name and unit, as in 'remaining: duration'")
+        line.fail(f"{shown(line.text)} is not a feature; write its name and unit, as in 'remaining: duration'")
     if unit.strip() not in list(Unit):
         _placed(line, at, lambda: _unknown("unit", unit.strip(), [known.value for known in Unit]))
     return _placed(line, 0, lambda: Feature(name.rstrip(), Unit(unit.strip()))), line
@@ -96,7 +96,7 @@ def _answers(line: Line) -> tuple[str, ...] | Unit:
 def _pair(line: Line) -> tuple[str, str]:
     key, colon, text = line.text.partition(":")
     if not colon or not text.strip():
-        line.fail(f"{shown(line.text)} is no setting; write 'key: value'")
+        line.fail(f"{shown(line.text)} is not a setting; write 'key: value'")
     pair = key.rstrip(), text.strip()
     _placed(line, 0, lambda: Tree((), Unit.NUMBER, Leaf(0.0), (pair,)))
     return pair
@@ -106,18 +106,18 @@ def _check_once(named: list[tuple[str, Line]], kind: str) -> None:
     first: dict[str, Line] = {}
     for name, line in named:
         if name in first:
-            line.fail(f"{kind} {name!r} stands in line {first[name].number} already; name it once")
+            line.fail(f"{kind} {name!r} is already in line {first[name].number}; name it once")
         first[name] = line
 
 
 def _node(lines: Lines, tree: Tree, line: Line, depth: int) -> Node:
     """The answer in a line, or the condition with all that belongs to it."""
     if depth > DEEPEST:
-        line.fail(f"the tree is deeper than {DEEPEST} conditions; nobody reads such a tree")
+        line.fail(f"the tree is deeper than {DEEPEST} conditions; make it smaller")
     if depth == 0 and line.indent:
-        line.fail("the tree should start without blanks before it; remove them")
+        line.fail("the tree must start without spaces before it; remove them")
     if (word := _ELSE.match(line.text)) is not None:
-        line.fail(f"{word[1]!r} stands where 'if' or an answer should; after 'else:', write 'if' in a line of its own")
+        line.fail(f"found {word[1]!r} where 'if' or an answer is expected; after 'else:', write 'if' in a new line")
     asked = _IF.match(line.text)
     if asked is None:
         return Leaf(_answer(line, tree))
@@ -126,7 +126,7 @@ def _node(lines: Lines, tree: Tree, line: Line, depth: int) -> Node:
     other = lines.take(f"'else:' of line {line.number}")
     if other.indent != line.indent or re.sub(r"\s", "", other.text) != "else:":
         other.fail(
-            f"{shown(other.text)} stands where 'else:' of line {line.number} should, indented by {line.indent}; "
+            f"found {shown(other.text)} where 'else:' of line {line.number} is expected, indented by {line.indent}; "
             "each condition has one answer or one condition on either side"
         )
     otherwise = _node(lines, tree, lines.take_deeper(other, "what follows otherwise"), depth + 1)
@@ -143,16 +143,16 @@ def _condition(line: Line, text: str, at: int, tree: Tree) -> tuple[str, float, 
     if compared is None:
         flag = _FLAG.fullmatch(said)
         if flag is None:
-            line.fail(f"{shown(said)} is no condition; write 'feature < threshold'", at)
+            line.fail(f"{shown(said)} is not a condition; write 'feature < threshold'", at)
         if _placed(line, at + flag.start(2), lambda: tree.unit_of(flag[2])) is not Unit.FLAG:
-            line.fail(f"{flag[2]!r} is no flag; write '{flag[2]} < threshold'", at + flag.start(2))
+            line.fail(f"{flag[2]!r} is not a flag; write '{flag[2]} < threshold'", at + flag.start(2))
         return flag[2], FLAG_THRESHOLD, flag[1] is not None
     name, sign, number = compared.groups()
     unit = _placed(line, at, lambda: tree.unit_of(name))
     if unit is Unit.FLAG:
-        line.fail(f"{name!r} is a flag and is not compared; write 'if {name}:' or 'if not {name}:'", at)
+        line.fail(f"{name!r} is a flag and cannot be compared; write 'if {name}:' or 'if not {name}:'", at)
     if sign not in ("<", ">="):
-        line.fail(f"{sign!r} is not understood; write '<' or '>='", at + compared.start(2))
+        line.fail(f"operator {sign!r} is unknown; write '<' or '>='", at + compared.start(2))
     threshold = _placed(line, at + compared.start(3), lambda: number_of(number, unit))
     return name, threshold, sign == "<"
 
@@ -171,7 +171,7 @@ def _unknown(kind: str, name: str, known: list[str]) -> None:
 
 
 def _placed(line: Line, at: int, make: Callable[[], T]) -> T:
-    """What a function makes; its error gets the place in front."""
+    """Calls a function; its errors get the position in front."""
     try:
         return make()
     except MirageError as error:

@@ -1,13 +1,13 @@
-"""Trees as text for people: written with remarks, and the way to one answer told in a line.
+"""Trees as text for people, with comments, and the path to one answer in a line.
 
-A text, with remarks on its form::
+A text, with comments on its format::
 
-    tree: 1                     # the version of this form
+    tree: 1                     # the version of this format
     features:
         remaining: duration     # or number, share, flag
         load: share
     answers: wait, submit       # or values: duration, where answers are numbers
-    settings:                   # free, may be left out
+    settings:                   # any keys, may be left out
         horizon: 6h
 
     if remaining < 6h:
@@ -18,7 +18,7 @@ A text, with remarks on its form::
         else:
             submit
 
-Whatever follows a ``#`` is a remark and changes nothing. ``tree_reading`` reads it.
+Everything after a ``#`` is a comment and has no effect. ``tree_reading`` reads it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mirage.distill.tree import Condition, Leaf, Node, Tree
 from mirage.distill.units import Unit, written
 
 VERSION = 1
-"""Of the form; a reader knows this one and older ones."""
+"""Of the format; a reader knows this one and older ones."""
 
 INDENT = "    "
 
 
 def text_of(tree: Tree) -> str:
-    """A tree as a text, of which ``tree_of`` makes one that decides alike."""
+    """A tree as a text, from which ``tree_of`` makes one with the same decisions."""
     return "\n".join([*_header(tree), "", *_lines(tree.root, tree, "")]) + "\n"
 
 
@@ -78,12 +78,12 @@ def condition_text(condition: Condition, tree: Tree) -> str:
 
 
 def reason(tree: Tree, row: Mapping[str, float]) -> str:
-    """Why a tree answers a row as it does: ``submit, as remaining < 6h and load >= 80 %``.
+    """The reason for a row's answer: ``submit, as remaining < 6h and load >= 80 %``.
 
-    Of several bounds of one feature on the same side only the nearest is told.
+    Of several bounds of one feature on the same side only the nearest is given.
 
     Raises:
-        ConfigurationError: A value that the tree asks for is absent or is not a number.
+        ConfigurationError: A value that the tree tests is absent or is not a number.
     """
     nearest: dict[tuple[str, bool], Condition] = {}
     for condition in tree.path_of(row):
@@ -96,7 +96,7 @@ def reason(tree: Tree, row: Mapping[str, float]) -> str:
 
 
 def _remark(leaf: Leaf) -> str:
-    """What is known of a leaf, as a remark behind it."""
+    """Share and certainty of a leaf, as a comment after it."""
     told = []
     if leaf.share is not None:
         told.append(f"{per_cent(leaf.share)} of examples")
@@ -106,7 +106,7 @@ def _remark(leaf: Leaf) -> str:
 
 
 def per_cent(share: float) -> str:
-    """A share in whole per cent, of which neither a few become none nor most become all."""
+    """A share in whole per cent; small shares do not become 0, large ones not 100."""
     if 0 < share < 0.01:
         return "under 1 %"
     return f"{min(round(100 * share), 99) if share < 1 else 100} %"

@@ -1,7 +1,7 @@
-"""Numbers as people write them in a tree: ``6h``, ``1d 4h``, ``80 %``, ``12``; and the simplest one of an interval.
+"""Numbers in the text of a tree: ``6h``, ``1d 4h``, ``80 %``, ``12``; round numbers.
 
-What is written is exact: reading it gives the same float. Numbers are therefore made simple before a tree is fixed,
-not when it is written.
+The text is exact: reading it gives the same float. Numbers are therefore rounded before a tree is final, not when it is
+written.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from mirage.errors import ConfigurationError, shown
 
 FLAG_THRESHOLD = 0.5
-"""Flags are 0 or 1, and this lies between."""
+"""Flags are 0 or 1, and this is between."""
 
 EASY_STEPS = 50
-"""A number is easy to read where it is fewer than so many steps from zero: 48, 0.25, ``6h 30min``."""
+"""A number is easy to read if it is fewer steps than this from zero: 48, 0.25, ``6h 30min``."""
 
 MOST_DIGITS = 18
 """Decimals that the simplest number of an interval may have below its first digit; floats have no more."""
@@ -31,7 +31,7 @@ _ROUND_S = (
     *(minutes * MINUTE_S for minutes in (30, 15, 10, 5, 2, 1)),
     *(30, 10, 5, 2),
 )
-"""Steps that durations are told in, in seconds; finer ones are decimal."""
+"""Step sizes of durations, in seconds; finer ones are decimal."""
 
 _NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?"
 _PLAIN = re.compile(rf"[+-]?{_NUMBER}", re.ASCII)
@@ -41,10 +41,10 @@ _PART = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.ASCII)
 
 
 class Unit(StrEnum):
-    """What a number counts, and so how it is written.
+    """The unit of a number, which decides how it is written.
 
     Attributes:
-        NUMBER: Nodes, jobs, anything plain.
+        NUMBER: Nodes, jobs, any plain number.
         DURATION: Seconds, written as ``1d 4h``.
         SHARE: A part of one, written in per cent.
         FLAG: 0 or 1, written as ``if not weekend:``.
@@ -85,16 +85,16 @@ def written(value: float, unit: Unit) -> str:
 
 
 def _decimal(number: Decimal) -> str:
-    """A decimal number without zeros at its end, and with an exponent where it is very large or small."""
+    """A decimal number without trailing zeros, with an exponent if very large or small."""
     short = number.normalize()
     return f"{short:f}" if not number or -7 < short.adjusted() < 16 else f"{short:e}"
 
 
 def number_of(text: str, unit: Unit) -> float:
-    """The number that a text says in a unit.
+    """The number in a text of a unit.
 
     Raises:
-        ConfigurationError: The text is none of this unit, or too large for a float.
+        ConfigurationError: The text is not of this unit, or too large for a float.
     """
     value = _decimal_of(text.strip(), unit)
     if value is None or abs(number := float(value)) == float("inf"):
@@ -119,13 +119,13 @@ def _decimal_of(text: str, unit: Unit) -> Decimal | None:
 
 
 def simplest(low: float, high: float, near: float, unit: Unit) -> tuple[float, bool]:
-    """The simplest number t of low < t <= high, of several that are as simple the one nearest to a wish.
+    """The simplest number t of low < t <= high; of equally simple ones the nearest to a wish.
 
     Args:
         low: Below every answer.
         high: Above low.
         near: The wish.
-        unit: What is simple depends on it: 6 h is 21,600 s.
+        unit: Decides what is simple: 6 h is 21,600 s.
 
     Returns:
         The number, and whether it is easy to read.
@@ -147,7 +147,7 @@ def simplest(low: float, high: float, near: float, unit: Unit) -> tuple[float, b
 
 
 def _steps(size: Decimal, unit: Unit) -> Iterator[Decimal]:
-    """Steps that numbers of a size are told in, the coarsest first."""
+    """Step sizes for numbers of a magnitude, the coarsest first."""
     first = size.adjusted() + 1
     if unit is Unit.DURATION:
         yield from (Decimal(step) for step in _ROUND_S if step <= 10 * size)

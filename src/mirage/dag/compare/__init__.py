@@ -1,1 +1,1 @@
-"""A comparison of schedulers of stages: trials, their journal, and the rows and differences made of them."""
+"""Comparisons of schedulers of stages: trials, their journal, rows and differences."""

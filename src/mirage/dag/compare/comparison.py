@@ -1,6 +1,7 @@
-"""Comparison of schedulers on the same episodes: job completion times, makespan, moves, idle share, cost of a decision.
+"""Comparison of schedulers on the same episodes.
 
-Every scheduler meets every episode with the same arrivals and the same durations of tasks, so differences are paired.
+It reports job completion times, makespan, moves, idle share and the cost of a decision. Every scheduler runs every
+episode with the same arrivals and the same durations of tasks, so differences are paired.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
 
 TIMING_S = 0.3
-"""About how long decisions are timed for."""
+"""Approximate duration of the timing of decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of all schedulers in all settings, and their differences to one of them.
+    """Rows of all schedulers in all settings, and their differences from one of them.
 
     Attributes:
         rows: One for each setting and scheduler.
-        differences: One for each setting and scheduler but the one that they are to.
-        reused: Episodes taken over from an earlier run.
+        differences: One for each setting and scheduler, except the reference.
+        reused: Number of episodes from an earlier run.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -55,19 +56,19 @@ def compare(
     executor: Executor | None = None,
     resume_folder: Path | None = None,
 ) -> Comparison:
-    """Play every scheduler on every seed in every setting.
+    """Runs every scheduler on every seed in every setting.
 
     Args:
         templates: Kinds of jobs.
         settings: Sizes of cluster and episode.
         seeds: Of arrivals and durations.
-        schedulers: What to compare.
-        against: The scheduler to which differences are taken; by default the first.
+        schedulers: The schedulers to compare.
+        against: The reference of the differences; by default the first scheduler.
         cluster: Everything else about the cluster; its number of executors is not used.
         clock: Seconds, for the cost of decisions; by default those of this process, whatever else the machine does.
-        progress: Told how many episodes are done, of how many.
-        executor: Who plays the episodes; by default this process. Decisions are timed here in any case.
-        resume_folder: Where results are kept as they come, and found again; None to keep none.
+        progress: Called with the number of finished episodes and the total.
+        executor: Runs the episodes; by default this process. Decisions are timed here in any case.
+        resume_folder: Folder of the journal of results, to resume from; None for no journal.
 
     Raises:
         ConfigurationError: There is nothing to compare, or ``against`` is not among the schedulers.
@@ -109,7 +110,7 @@ def _played(
     executor: Executor,
     progress: Callable[[int, int], None],
 ) -> tuple[dict[Trial, Played], int]:
-    """What became of every trial, and how many were known before."""
+    """The results of all trials, and the number of those from the journal."""
     played: dict[Trial, Played] = {}
     for trial in trials if keys is not None else ():
         known = journal.played(keys.of(trial)) if keys is not None else None
@@ -126,7 +127,7 @@ def _played(
 
 
 def _decision_us(scene: Scene, trial: Trial, journal: Journal, keys: Keys | None, clock: Callable[[], float]) -> float:
-    """The cost of a decision: the same episode with every decision made once, and with every one made many times."""
+    """The cost of a decision, from an episode with each decision made once and many times."""
     known = None if keys is None else journal.decision_us(keys.of(trial))
     if known is not None:
         return known

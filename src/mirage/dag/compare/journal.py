@@ -1,4 +1,4 @@
-"""Journal of a comparison of schedulers of stages: trials kept as they come, to resume from."""
+"""Journal of a comparison of schedulers of stages: trials as they finish, to resume from."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ FILE = "dag-trials.jsonl"
 
 
 class Journal:
-    """What became of trials, and what decisions cost, in a file of JSON lines; a line that was cut off is played again.
+    """Results of trials and costs of decisions, in a file of JSON lines.
+
+    A trial whose line was cut off runs again.
 
     Args:
-        folder: Where the file lies; None to keep nothing.
+        folder: Folder of the file; None to store nothing.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -30,20 +32,20 @@ class Journal:
             self._take(line)
 
     def played(self, key: str) -> Played | None:
-        """What became of a trial; None where that is not known."""
+        """The result of a trial; None if unknown."""
         return self._played.get(key)
 
     def decision_us(self, key: str) -> float | None:
-        """What a decision in a trial cost; None where that is not known."""
+        """The cost of a decision in a trial; None if unknown."""
         return self._decision_us.get(key)
 
     def add_played(self, key: str, played: Played) -> None:
-        """Take down what became of a trial; it is on the disk when this returns."""
+        """Stores the result of a trial; it is on disk when this returns."""
         self._played[key] = played
         self._lines.add({"key": key, **asdict(played)})
 
     def add_decision_us(self, key: str, decision_us: float) -> None:
-        """Take down what a decision cost."""
+        """Stores the cost of a decision."""
         self._decision_us[key] = decision_us
         self._lines.add({"key": key, "decision_us": decision_us})
 

@@ -1,4 +1,4 @@
-"""A lower bound of the makespan: no order of stages, on any numbers of executors, ends an episode earlier."""
+"""A lower bound of the makespan, for any order of stages and any numbers of executors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mirage.sim.kernel.compile import kernel
 def makespan_bound_s(world: World) -> float:
     """Seconds from the first arrival before which the last job cannot end.
 
-    Each task counts with the shortest duration that it can have, in whichever wave and with whatever number of
-    executors; but one task of each stage, that which is begun first, is not of the rest. After each arrival an executor
-    has to move there; then come at least the longest path through that job, and at least the work of this and all later
+    Each task counts with its shortest possible duration, in any wave and with any number of executors; but one task
+    of each stage, the one that starts first, is not of the wave of further tasks. After each arrival an executor has to
+    move there; then follow at least the longest path through that job, and at least the work of this and all later
     jobs, spread evenly.
     """
     longest_ms, work_ms, end_ms = np.zeros((3, len(world.stages)), np.int64)
@@ -32,10 +32,10 @@ def makespan_bound_s(world: World) -> float:
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
 def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
-    """Per stage what it lasts at least, and the sum of all its tasks, each as short as it can be."""
+    """Per stage its least duration, and the sum of all its tasks, each as short as possible."""
     lowest, highest = world.levels[0, 0], world.levels[len(world.levels) - 1, 1]
     for stage in range(len(world.stages)):
-        begun_ms, more_ms = NEVER_MS, NEVER_MS  # a task that is begun first, and what it lasts more than otherwise
+        begun_ms, more_ms = NEVER_MS, NEVER_MS  # a task that starts first, and its extra duration
         for task in range(world.stages[stage].tasks):
             bits = bits_of_task(world, stage, task)
             new_ms, shortest_ms = NEVER_MS, NEVER_MS
@@ -53,7 +53,7 @@ def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
 def _finish(world: World, longest_ms: Ints, end_ms: Ints) -> None:
-    """Per stage the longest path from its job's first stages to its own end; stages may be numbered in any order."""
+    """Per stage the longest path from its job's first stages to its end, in any numbering."""
     changes = True
     while changes:
         changes = False

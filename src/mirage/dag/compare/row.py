@@ -1,4 +1,4 @@
-"""Rows of a comparison and paired differences: completion times, makespan, moves, idle share, cost of a decision."""
+"""Rows of a comparison and paired differences between schedulers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESAMPLES = 2000
 """Bootstrap samples of an interval."""
 
 ONE_SEED = "one seed"
-"""Why there is no interval."""
+"""The reason for a missing interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class ComparisonRow:
     Attributes:
         policy: The scheduler.
         setting: Executors and jobs.
-        seeds: How many episodes.
+        seeds: Number of episodes.
         mean_jct_s: Mean time from a job's arrival to its end.
         mean_jct_low_s: Lower end of its 95 % interval, by bootstrap over episodes; None for one episode.
         mean_jct_high_s: Upper end.
-        p95_jct_s: The time that 95 % of all jobs stay below.
+        p95_jct_s: The 95th percentile over all jobs.
         makespan_s: Mean over episodes.
-        makespan_bound_s: What no scheduler goes below (``mirage.dag.compare.makespan_bound``), mean over episodes.
+        makespan_bound_s: Lower bound for any scheduler (``mirage.dag.compare.makespan_bound``), mean over episodes.
         moves: Executors moved between jobs, mean over episodes.
-        idle_share: Of executor-time neither in tasks nor in moves, mean over episodes.
-        decisions: Asked for, mean over episodes.
-        decision_us: Microseconds of processor time a decision, timed on the first episode.
+        idle_share: Share of executor-time neither in tasks nor in moves, mean over episodes.
+        decisions: Number of decisions, mean over episodes.
+        decision_us: Microseconds of processor time per decision, timed on the first episode.
         peak_jobs: The most jobs in the system at once, in any episode.
-        unseen_jobs: Of these, how many the scheduler did not see, since they came after as many as it has room for.
+        unseen_jobs: Of these, the number that the scheduler did not consider, because they exceed its capacity.
     """
 
     policy: str
@@ -59,38 +59,38 @@ class ComparisonRow:
     unseen_jobs: int
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON has it."""
+        """The row in JSON form."""
         return asdict(self)
 
     @property
     def warning(self) -> str | None:
-        """What people should know of the row; None for nothing."""
+        """A warning about the row; None for none."""
         if self.unseen_jobs == 0:
             return None
         return (
-            f"{self.policy} sees the {self.peak_jobs - self.unseen_jobs} jobs that came first; in {self.setting} up to "
-            f"{self.peak_jobs} were in the system at once, and those behind waited until it saw them"
+            f"{self.policy} considers only the first {self.peak_jobs - self.unseen_jobs} jobs; in {self.setting} up to "
+            f"{self.peak_jobs} were in the system at once, and the others waited"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How a scheduler differs from another on the same episodes.
+    """The difference between two schedulers on the same episodes.
 
     Attributes:
-        policy: The one.
-        against: The other.
+        policy: The first scheduler.
+        against: The other, the reference.
         setting: Executors and jobs.
-        mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the one is faster.
+        mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the first is faster.
         low_s: Lower end of its 95 % interval, by bootstrap over episodes; None where there is no interval.
         high_s: Upper end.
         percent: The difference in percent of the other's mean.
-        better_seeds: Episodes on which the one is faster.
-        makespan_s: Mean difference of makespans, below 0 where the one is done earlier.
+        better_seeds: Number of episodes on which the first is faster.
+        makespan_s: Mean difference of makespans, below 0 where the first ends earlier.
         makespan_low_s: Lower end of its 95 % interval.
         makespan_high_s: Upper end.
         makespan_percent: The difference in percent of the other's mean.
-        no_interval: Why there are no intervals; None where there are.
+        no_interval: The reason for missing intervals; None where there are some.
     """
 
     policy: str
@@ -108,7 +108,7 @@ class PairedDifference:
     no_interval: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The difference as JSON has it."""
+        """The difference in JSON form."""
         return asdict(self)
 
 
@@ -139,7 +139,7 @@ def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], dec
 def paired_difference(
     name: str, against: str, setting: Setting, one: Sequence[Played], other: Sequence[Played]
 ) -> PairedDifference:
-    """The differences of what became of the same episodes, with their intervals."""
+    """The differences between results of the same episodes, with their intervals."""
     jct_s, against_jct_s = (np.array([np.mean(each.jct_s) for each in part]) for part in (one, other))
     ends_s, against_ends_s = (np.array([each.makespan_s for each in part]) for part in (one, other))
     differ, ends_differ = jct_s - against_jct_s, ends_s - against_ends_s
@@ -163,7 +163,7 @@ def paired_difference(
 
 
 def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
-    """95 % interval of a mean over episodes, by bootstrap; none from one, which would be sure of itself."""
+    """95 % interval of a mean over episodes, by bootstrap; none for a single episode."""
     if len(values) < 2:
         return None, None
     random = np.random.Generator(np.random.PCG64(0))

@@ -1,4 +1,4 @@
-"""A trial: one scheduler in one episode, played to its end."""
+"""A trial: one scheduler in one episode, run to its end."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mirage.source_digest import source_digest
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all trials of a comparison share.
+    """The shared inputs of all trials of a comparison.
 
     Attributes:
         templates: Kinds of jobs.
-        schedulers: By the number that a trial names.
+        schedulers: Indexed by the number in a trial.
         cluster: Its number of executors is not used.
     """
 
@@ -35,7 +35,7 @@ class Scene:
     cluster: DagCluster
 
     def episode(self, setting: Setting, seed: int, *, log: bool = False) -> DagSimulation:
-        """An episode that has not begun; with ``log`` it keeps every task that runs."""
+        """An episode that has not begun; with ``log`` it records every task that runs."""
         cluster = replace(self.cluster, executors=setting.executors)
         arrivals = setting.arrivals(seed, len(self.templates))
         return DagSimulation(setting.templates(self.templates), arrivals, cluster, seed=seed, log=log)
@@ -52,7 +52,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of a trial; ``mirage.dag.simulator.simulation.Outcome``, and what bounds its makespan from below."""
+    """The result of a trial: ``Outcome`` of the simulation, and a lower bound of its makespan."""
 
     jct_s: tuple[float, ...]
     makespan_s: float
@@ -64,7 +64,7 @@ class Played:
 
 
 def begin(scene: Scene) -> Callable[[Trial], tuple[Trial, Played]]:
-    """A function that plays one trial after another."""
+    """Makes a function that runs one trial after another."""
 
     @lru_cache(maxsize=100_000)
     def bound_s(setting: Setting, seed: int) -> float:
@@ -87,10 +87,10 @@ def begin(scene: Scene) -> Callable[[Trial], tuple[Trial, Played]]:
 
 
 class Keys:
-    """Digests of all that determines what becomes of a trial: jobs, settings, the scheduler, and the code that runs.
+    """Digests of all inputs of a trial: jobs, settings, the scheduler, and the code that runs.
 
     Args:
-        scene: What the trials share.
+        scene: The shared inputs of the trials.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -99,19 +99,19 @@ class Keys:
         self._schedulers = [_digest_of_scheduler(scheduler) for scheduler in scene.schedulers]
 
     def of(self, trial: Trial) -> str:
-        """The key of a trial; that of the cost of its decisions is the same."""
+        """The key of a trial, also for the cost of its decisions."""
         cluster = replace(self._scene.cluster, executors=trial.setting.executors)
         told = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
 
 
 def _digest_of_scheduler(scheduler: Scheduler) -> str:
-    """Of its parameters, the weights of a network and the nodes of a tree among them, and of its code."""
+    """A digest of its code and parameters, including a network's weights or a tree's nodes."""
     try:
         code = source_digest([__name__, scheduler.entry.partition(":")[0]])
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"results of {scheduler.name} cannot be kept: {error}; write its function into a file"
+            f"results of {scheduler.name} cannot be stored: {error}; write its function into a file"
         ) from error
     told = repr((mirage.__version__, _versions(), code, scheduler.entry, scheduler.seeded))
     return hashlib.sha256(told.encode() + scheduler.parameters.tobytes()).hexdigest()

@@ -1,1 +1,1 @@
-"""Deep schedulers of DAG jobs: the published Decima networks, and one of our own, as compiled forward passes."""
+"""Deep schedulers of DAG jobs as compiled forward passes: published networks and our own."""

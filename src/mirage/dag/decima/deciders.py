@@ -22,7 +22,7 @@ _BITS = 2**32 - 1
 
 @kernel(forceinline=False)
 def draw(header: Ints, seed: int, world: World, state: State, which: int) -> float:
-    """The number to choose with in this decision, the same whenever the same decision is asked for again."""
+    """The random number of a decision, equal whenever the same decision is requested again."""
     if header[ARGMAX]:
         return HIGHEST
     bits = mixed(seed & _BITS ^ mixed(int(world.salts[0]) & _BITS))
@@ -32,7 +32,7 @@ def draw(header: Ints, seed: int, world: World, state: State, which: int) -> flo
 
 @kernel(forceinline=False)
 def job_of(graph: Graph, row: int) -> int:
-    """The place of a stage's job."""
+    """The index of a stage's job."""
     place = 0
     while graph.begin[place + 1] <= row:
         place += 1
@@ -41,7 +41,7 @@ def job_of(graph: Graph, row: int) -> int:
 
 @kernel(DECIDER)
 def decide_2019(world: World, state: State, space: NDArray[np.float64]) -> int:
-    """Pick a stage and a limit for its whole job, as the network of 2019 does."""
+    """Picks a stage and a limit for its whole job, as the network of 2019 does."""
     net, graph, room = opened(space)
     if not observe_2019(world, state, graph):
         return NOTHING
@@ -61,7 +61,7 @@ def decide_2019(world: World, state: State, space: NDArray[np.float64]) -> int:
 
 @kernel(DECIDER)
 def decide_spark_sched_sim(world: World, state: State, space: NDArray[np.float64]) -> int:
-    """Pick a stage and a number of executors to add to it, as the network of spark-sched-sim does."""
+    """Picks a stage and a number of executors to add to it, as spark-sched-sim's network does."""
     net, graph, room = opened(space)
     if not observe_spark_sched_sim(world, state, graph, room.level):
         return NOTHING
@@ -77,7 +77,7 @@ def decide_spark_sched_sim(world: World, state: State, space: NDArray[np.float64
 
 @kernel(DECIDER)
 def decide_own(world: World, state: State, space: NDArray[np.float64]) -> int:
-    """Pick a stage and a cap for its job, as our own network does."""
+    """Picks a stage and a cap for its job, as our own network does."""
     net, graph, room = opened(space)
     if not observe_own(world, state, graph, room.level):
         return NOTHING

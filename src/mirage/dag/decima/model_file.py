@@ -1,4 +1,4 @@
-"""Files of our own graph network: safetensors with a card, as of all models."""
+"""Files of our own graph network: safetensors with a card, as for all models."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def write_network(
     figures: Mapping[str, float],
     settings: Mapping[str, Any],
 ) -> None:
-    """A trained network as a file.
+    """Writes a trained network to a file.
 
     Args:
         path: The file.
         net: The network.
-        jobs: How many jobs it met in its training.
-        figures: Of its judgement, by name.
-        settings: How it was trained; JSON values.
+        jobs: Number of jobs in its training.
+        figures: Of its evaluation, by name.
+        settings: Settings of its training; JSON values.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
@@ -55,22 +55,22 @@ def write_network(
 
 
 def read_network(path: str | os.PathLike[str]) -> Perceptrons:
-    """The network that a file holds.
+    """Reads the network in a file.
 
     Raises:
         ConfigurationError: The extra ``predict`` is not installed.
-        ModelFileError: The file holds no such network.
+        ModelFileError: The file contains no such network.
     """
     held = read_model_file(path, KIND, SCHEMA)
     names = tuple(feature.name for feature in held.card.features)
     if names != NAMES:
-        raise ModelFileError(f"{path} sees other features than this version shows; train the network again")
+        raise ModelFileError(f"{path} uses other features than this version; train the network again")
     layers = []
     for place, shape in enumerate(SHAPES):
         weight, bias = (held.arrays.get(f"layer.{place:02d}.{what}", np.zeros(0)) for what in ("weight", "bias"))
         if weight.shape != shape or bias.shape != shape[1:]:
             raise ModelFileError(
-                f"{path}: layer {place} has the shape {weight.shape} where {shape} is wanted; train the network again"
+                f"{path}: layer {place} has the shape {weight.shape} instead of {shape}; train the network again"
             )
         layers.append((weight.astype(np.float32), bias.astype(np.float32)))
     return perceptrons(layers)

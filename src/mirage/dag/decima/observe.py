@@ -1,4 +1,4 @@
-"""Graphs of stages from the state of a simulation, with the features of the two published networks."""
+"""Graphs of stages from a simulation's state, with the features of the published networks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(forceinline=False)
 def observe_2019(world: World, state: State, graph: Graph) -> bool:
-    """The graph as the network of 2019 sees it: all stages of the jobs in the system; whether any may be picked.
+    """Builds the graph for the network of 2019; whether any stage may be picked.
 
-    Features: executors of the job and to come / 20, 2 or -2 for the source, free executors / 20, remaining tasks x
-    rough duration (ms) / 10^5, remaining tasks / 200.
+    Rows are all stages of the jobs in the system. Features: executors of the job and to come / 20, 2 or -2 for the
+    source, free executors / 20, remaining tasks x rough duration (ms) / 10^5, remaining tasks / 200.
     """
     clock = state.clock[0]
     executors = world.settings[0].executors
@@ -51,11 +51,11 @@ def observe_2019(world: World, state: State, graph: Graph) -> bool:
 
 @kernel(forceinline=False)
 def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
-    """The graph as the network of spark-sched-sim sees it: unfinished stages only; whether any may be picked.
+    """Builds the graph for the network of spark-sched-sim; whether any stage may be picked.
 
-    Features, with N executors: those the job can be given / N, 1 or -1 for the source, those of the job and to
-    come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5. Executors that left a job with nothing
-    left to start for the general pool are still among its own, as in the published code.
+    Rows are unfinished stages only. Features, with N executors: those the job can get / N, 1 or -1 for the source,
+    those of the job and to come / N, remaining tasks / 200, remaining tasks x last duration (ms) / 10^5. Executors that
+    left a job with nothing left to start for the general pool still count as its own, as in the published code.
 
     Args:
         row_of: Shape (stages of the world's largest job or more,): overwritten.
@@ -93,7 +93,7 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
 
 @kernel()
 def number_unfinished(world: World, state: State, first: int, end: int, row: int, row_of: Ints) -> None:
-    """Give unfinished stages from ``first`` to before ``end`` rows from ``row`` on, and ``NOBODY`` to the others."""
+    """Assigns rows to the unfinished stages in [first, end), and -1 to the others."""
     for stage in range(first, end):
         row_of[stage - first] = NOBODY
         if state.stages[stage].finished < world.stages[stage].tasks:
@@ -103,7 +103,7 @@ def number_unfinished(world: World, state: State, first: int, end: int, row: int
 
 @kernel()
 def enter_unfinished(world: World, graph: Graph, stage: int, first: int, row: int, links: int, row_of: Ints) -> int:
-    """Enter an unfinished stage of the job that begins with ``first``; how many links there are then."""
+    """Adds an unfinished stage of the job from ``first``; returns the new number of links."""
     what = world.stages[stage]
     graph.stage[row] = stage
     graph.unfinished[row] = True
@@ -118,7 +118,7 @@ def enter_unfinished(world: World, graph: Graph, stage: int, first: int, row: in
 
 @kernel()
 def has_room(world: World, graph: Graph, job: int, jobs: int, rows: int, links: int) -> bool:
-    """Whether a graph can take in one more job, with all its stages."""
+    """Whether a graph has space for one more job, with all its stages."""
     fixed = world.jobs[job]
     last = world.stages[fixed.first_stage + fixed.n_stages - 1]
     more = last.first_child + last.n_children - world.stages[fixed.first_stage].first_child
@@ -135,7 +135,7 @@ def counted(state: State, job: int) -> int:
 
 @kernel()
 def most_to_add(world: World, state: State, job: int) -> int:
-    """How many of the free executors a job can be given."""
+    """The number of free executors that a job can get."""
     clock = state.clock[0]
     if job == clock.source_job:
         return int(clock.free)
@@ -144,7 +144,7 @@ def most_to_add(world: World, state: State, job: int) -> int:
 
 @kernel()
 def close(graph: Graph, jobs: int, rows: int, links: int) -> None:
-    """Say how many jobs, stages and links a graph holds."""
+    """Sets the numbers of jobs, stages and links of a graph."""
     graph.begin[jobs] = rows
     graph.child_begin[rows] = links
     graph.size[JOBS], graph.size[STAGES], graph.size[LINKS] = jobs, rows, links

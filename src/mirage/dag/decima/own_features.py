@@ -1,4 +1,4 @@
-"""What our own network sees: sizes on logarithmic scales, shares, and where a job stands among the others."""
+"""Features of our own network: sizes on logarithmic scales, shares, and rank among jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (
 
 @kernel(forceinline=False)
 def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
-    """The graph of unfinished stages as our own network sees it; whether any may be picked.
+    """Builds the graph of unfinished stages for our network; whether any may be picked.
 
     Args:
         world: The fixed arrays.

@@ -1,4 +1,4 @@
-"""Published weights of Decima, from npz files: arrays only, nothing in them is ever unpickled."""
+"""Published weights of Decima, from npz files: arrays only, never unpickled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SHAPES: Mapping[str, tuple[tuple[int, int], ...]] = {
 
 
 def read_published(path: str | os.PathLike[str]) -> tuple[str, Perceptrons]:
-    """The architecture and the layers that a file of published weights holds.
+    """Reads the architecture and the layers from a file of published weights.
 
     Args:
         path: An npz file with the arrays of a TensorFlow checkpoint (SIGCOMM 2019), or of a PyTorch state
@@ -69,11 +69,11 @@ def read_published(path: str | os.PathLike[str]) -> tuple[str, Perceptrons]:
     for place, ((weights, biases), shape) in enumerate(zip(layers, SHAPES[architecture], strict=True)):
         if weights.shape != shape or biases.shape != shape[1:]:
             raise ModelFileError(
-                f"{path}: layer {place} has weights of shape {weights.shape} and biases of {biases.shape}, where"
+                f"{path}: layer {place} has weights of shape {weights.shape} and biases of {biases.shape}, but"
                 f" {architecture} has {shape} and {shape[1:]}; give the weights of one of the published architectures"
             )
         if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
-            raise ModelFileError(f"{path}: layer {place} holds numbers that are not finite; copy the file again")
+            raise ModelFileError(f"{path}: layer {place} contains numbers that are not finite; copy the file again")
     return architecture, perceptrons(layers)
 
 
@@ -89,7 +89,7 @@ def _arrays(path: Path) -> dict[str, Floats32]:
 
 
 def _layers_2019(path: str | os.PathLike[str], arrays: dict[str, Floats32]) -> list[tuple[Floats32, Floats32]]:
-    """Layers of the TensorFlow checkpoint: 15 pairs of numbered variables, then 8 connected layers."""
+    """Layers of the TensorFlow checkpoint: 15 numbered pairs, then 8 connected layers."""
 
     def variable(number: int) -> Floats32:
         return _named(path, arrays, f"actor_agent_{number}__Variable" if number else "actor_agent__Variable")

@@ -1,8 +1,8 @@
-"""Deep schedulers by name: ``decima``, which draws its decisions, and ``decima-argmax``, which takes the likeliest.
+"""Deep schedulers: ``decima`` draws decisions, ``decima-argmax`` takes the likeliest.
 
-Each is told a file of weights, ``decima:FILE``: one of the published ones (npz), or a model of ``mirage train decima``;
-``decima:own`` is the model of ours that ships with the package. ``decima`` alone takes the file that the environment
-variable ``MIRAGE_DECIMA_WEIGHTS`` names.
+Each takes a file of weights, ``decima:FILE``: one of the published ones (npz), or a model of ``mirage train decima``;
+``decima:own`` is our model, which ships with the package. ``decima`` alone takes the file in the environment variable
+``MIRAGE_DECIMA_WEIGHTS``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mirage.dag.schedulers.registry import Scheduler, make_scheduler
 from mirage.errors import ConfigurationError, ModelFileError
 
 WEIGHTS_VARIABLE = "MIRAGE_DECIMA_WEIGHTS"
-"""Environment variable: the file of weights of ``decima`` and ``decima-argmax`` where none is named."""
+"""Environment variable: the default file of weights of ``decima`` and ``decima-argmax``."""
 
 OWN = "own"
-"""Architecture of the networks of ``mirage train decima``, and the name of the one that ships with the package."""
+"""Architecture of the networks of ``mirage train decima``, and name of the shipped one."""
 
 SHIPPED = Path(__file__).with_name("own.safetensors")
 
 PUBLISHED_NAME = "spark_sched_sim_decima_weights.npz"
-"""The file of weights that is looked for beside a file of profiles."""
+"""The file of weights that is expected next to a file of profiles."""
 
 
 def decima(text: str, given: Sequence[str]) -> Scheduler:
     """The scheduler that draws its decisions, by ``mirage.dag.schedulers.registry``'s rules.
 
     Raises:
-        ConfigurationError: No file of weights is named.
-        ModelFileError: The file holds none.
+        ConfigurationError: No file of weights is given.
+        ModelFileError: The file contains none.
     """
     return _scheduler(text, given, argmax=False)
 
@@ -50,11 +50,11 @@ def decima_argmax(text: str, given: Sequence[str]) -> Scheduler:
 
 
 def read_weights(path: str) -> tuple[str, Perceptrons]:
-    """The architecture and the layers in a file, of whichever kind it is.
+    """The architecture and the layers in a file of any known kind.
 
     Raises:
-        ConfigurationError: It is a model of ours, and the extra ``predict`` is not installed.
-        ModelFileError: It holds no network that is known here.
+        ConfigurationError: It is one of our models, and the extra ``predict`` is not installed.
+        ModelFileError: It contains no known network.
     """
     file = SHIPPED if path == OWN else Path(path)
     if not file.is_file():
@@ -63,16 +63,16 @@ def read_weights(path: str) -> tuple[str, Perceptrons]:
 
 
 def with_weights(text: str, weights: str | None, profiles: str | None) -> Scheduler:
-    """A scheduler of any kind; ``decima`` and ``decima-argmax`` get their file from elsewhere than their name.
+    """Makes a scheduler; ``decima`` and ``decima-argmax`` may get their file separately.
 
     Args:
         text: Its name and parameters.
-        weights: The file of weights, where one is named.
-        profiles: A file of profiles, beside which the published weights may lie.
+        weights: The file of weights, if given.
+        profiles: A file of profiles, whose folder may contain the published weights.
 
     Raises:
-        ConfigurationError: As ``mirage.dag.schedulers.registry.make_scheduler``.
-        ModelFileError: The file holds no weights.
+        ConfigurationError: See ``mirage.dag.schedulers.registry.make_scheduler``.
+        ModelFileError: The file contains no weights.
     """
     if text not in ("decima", "decima-argmax"):
         return make_scheduler(text)
@@ -83,8 +83,8 @@ def with_weights(text: str, weights: str | None, profiles: str | None) -> Schedu
 
 
 def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool) -> Scheduler:
-    """A network as a scheduler."""
-    from mirage.dag.decima import deciders  # in here, as it costs compiling
+    """Makes a scheduler of a network."""
+    from mirage.dag.decima import deciders  # imported here because it compiles
 
     decider, network = {
         DECIMA_2019: (deciders.decide_2019, decima_2019),
@@ -106,6 +106,6 @@ def _scheduler(text: str, given: Sequence[str], *, argmax: bool) -> Scheduler:
     path = ":".join(given) or os.environ.get(WEIGHTS_VARIABLE, "")
     if not path:
         raise ConfigurationError(
-            f"{text} needs a file of weights; write {text}:FILE, or {text}:own for ours, or set {WEIGHTS_VARIABLE}"
+            f"{text} needs a file of weights; write {text}:FILE, or {text}:own for our model, or set {WEIGHTS_VARIABLE}"
         )
     return scheduler_of(text, *read_weights(path), argmax=argmax)

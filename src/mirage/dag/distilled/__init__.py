@@ -1,1 +1,1 @@
-"""Schedulers of stages that fit on a page: small trees that people read, edit and run, learnt from deep ones."""
+"""Small trees as schedulers of stages, learnt from deep ones and edited by people."""

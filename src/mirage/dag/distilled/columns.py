@@ -1,8 +1,8 @@
-"""What a tree may ask about a stage that wants executors: the load, the stage's job, and the stage itself.
+"""Features of a stage that wants executors: the load, its job, and the stage itself.
 
-A candidate is a stage that may be picked, of a job that can be given executors. Durations are seconds; work is
-executor-seconds by the durations seen last, or by the usual ones where the setting ``work`` of the tree says so; paths
-are rough lengths with one task a stage.
+A candidate is a stage that may be picked, of a job that can get executors. Durations are seconds; work is
+executor-seconds by the durations of the last tasks, or by the usual ones where the setting ``work`` of the tree selects
+them; paths are rough lengths with one task per stage.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FEATURES = (
     Feature("choices"),  # its stages that may be picked
     # the stage
     Feature("ready", Unit.FLAG),  # its tasks can start at once; else it waits for stages that still run
-    Feature("starts_in", Unit.DURATION),  # about when they can, if the stages that it waits for go on as now
-    Feature("tasks"),  # that no executor is promised for
+    Feature("starts_in", Unit.DURATION),  # about when they can, if the stages that it waits for continue as now
+    Feature("tasks"),  # without a promised executor
     Feature("task_time", Unit.DURATION),  # of the task started last
     Feature("stage_work", Unit.DURATION),
     Feature("stage_path", Unit.DURATION),  # the longest path from its start to the job's end
@@ -60,7 +60,7 @@ FEATURES = (
 ) = range(len(FEATURES))  # fmt: skip
 
 EVERYTHING = (1 << len(FEATURES)) - 1
-"""Bits of columns that are asked, here all of them; columns that take long are written only where they are."""
+"""Bits of tested columns, here all of them; columns that take long are filled only if tested."""
 
 COMPARED = 1 << BACKLOG | 1 << WORK_TIMES_LEAST | 1 << WORK_SHARE
 """Columns that need the work of all jobs."""
@@ -72,24 +72,24 @@ OF_A_STAGE = EVERYTHING & ~((1 << READY) - 1)
 """Columns that can differ between the stages of a job."""
 
 _LEAST_WORK_S = 0.001
-"""Jobs whose tasks have all started have no work left to start; ratios to it would be infinite."""
+"""Least work for ratios: jobs with only started tasks have no work left to start."""
 
 
 @kernel()
 def may_have(world: World, state: State, job: int) -> bool:
-    """Whether some stage of a job is a candidate, so far as the job itself is concerned."""
+    """Whether a job may have candidates: it has open stages and can get executors."""
     return bool(state.jobs[job].open > 0 and takes_more(world, state, job))
 
 
 @kernel()
 def job_work_ms(state: State, job: int, usual: bool) -> int:
-    """The work of a job, of tasks that have not started: by their usual durations, or by the last ones seen."""
+    """The work of a job's unstarted tasks, by their usual or their last durations."""
     return int(state.jobs[job].usual_work_ms if usual else state.jobs[job].remaining_work_ms)
 
 
 @kernel()
 def fill_load(world: World, state: State, usual: bool, asked: int, row: Row) -> None:
-    """Write what concerns the load, and into the columns of work what all jobs need to be compared with."""
+    """Fills the columns of the load, and puts into those of work what jobs are compared with."""
     clock = state.clock[0]
     executors = world.settings[0].executors
     total_ms, least_ms = 0, -1
@@ -112,11 +112,11 @@ def fill_load(world: World, state: State, usual: bool, asked: int, row: Row) -> 
 def fill_job(
     world: World, state: State, job: int, usual: bool, asked: int, total_s: float, least_s: float, row: Row
 ) -> None:
-    """Write what concerns a job.
+    """Fills the columns of a job.
 
     Args:
-        usual: Whether work is told by usual durations.
-        asked: Bits of the columns that are asked.
+        usual: Whether work uses the usual durations.
+        asked: Bits of the columns that are tested.
         total_s: Work of all jobs.
         least_s: Work of the job that has least.
     """
@@ -149,7 +149,7 @@ def fill_job(
 
 @kernel()
 def _starts_in_s(world: World, state: State, stage: int) -> float:
-    """When the last of a stage's parents ends, if its tasks last as long as the one started last."""
+    """The estimated end of a stage's last parent, with tasks as long as the last one started."""
     fixed, longest = world.stages[stage], 0.0
     for place in range(fixed.first_parent, fixed.first_parent + fixed.n_parents):
         parent = world.parents[place]
@@ -162,10 +162,10 @@ def _starts_in_s(world: World, state: State, stage: int) -> float:
 
 @kernel()
 def fill_stage(world: World, state: State, stage: int, before: int, asked: int, row: Row) -> None:
-    """Write what concerns a stage, of a job that has been written before.
+    """Fills the columns of a stage; those of its job are filled already.
 
     Args:
-        asked: Bits of the columns that are asked.
+        asked: Bits of the columns that are tested.
         before: Candidates of the job that come first in its order.
     """
     now, fixed = state.stages[stage], world.stages[stage]
@@ -194,12 +194,12 @@ def fill_stage(world: World, state: State, stage: int, before: int, asked: int, 
 def candidate_rows(
     world: World, state: State, rows: NDArray[np.float64], stages: NDArray[np.int64], usual: bool = False
 ) -> int:
-    """Write a row for each candidate; how many there are.
+    """Fills a row for each candidate; returns their number.
 
     Args:
         rows: Shape (candidates or more, features).
         stages: Shape (candidates or more,), the stage of each row.
-        usual: Whether the work of jobs is told by usual durations.
+        usual: Whether the work of jobs uses the usual durations.
     """
     count = 0
     for place in range(state.clock[0].n_active):

@@ -1,6 +1,6 @@
-"""Several trees as one, each of which decides in its range of load.
+"""Several trees combined into one, each deciding in its range of load.
 
-The load is the number of jobs per executor. It is the same for all candidates of a decision, so that scores of two
+The load is the number of jobs per executor. It is equal for all candidates of a decision, so that scores of two
 trees are never compared: the combined tree decides in each range as the tree of that range does.
 """
 
@@ -21,27 +21,27 @@ LOAD = FEATURES[CROWDING]
 
 
 def combined(trees: Sequence[Tree], loads: Sequence[float]) -> Tree:
-    """A tree that asks for the load first, with the rules of all trees as the rule beside it.
+    """A tree that tests the load first, with the rules of all trees combined.
 
-    What a tree asks or its rule says for a load at which it does not decide is left out.
+    Conditions and rules of a tree for loads at which it does not decide are left out.
 
     Args:
         trees: One more than there are loads.
-        loads: In jobs per executor, from which on the second tree decides, the third one, and so on.
+        loads: In jobs per executor: where the second tree begins to decide, the third one, and so on.
 
     Raises:
         ConfigurationError: There are more or fewer loads, they do not rise, a tree does not score candidates, or the
-            rules tell too many ranges of load apart.
+            rules have too many ranges of load.
     """
     if not loads or len(trees) != len(loads) + 1:
         raise ConfigurationError(
-            f"trees: {len(trees)}, loads: {len(loads)}; give two trees or more, and of each but the first the load "
-            "from which on it decides"
+            f"trees: {len(trees)}, loads: {len(loads)}; give at least two trees, and for each but the first the load "
+            "from which it decides"
         )
     told = [written(load, LOAD.unit) for load in loads]
     if not all(low < high for low, high in zip((0.0, *loads), loads)):
         raise ConfigurationError(
-            f"the loads are {', '.join(told)}; each must be above the one before, the first above 0 %"
+            f"the loads are {', '.join(told)}; each must be above the previous one, the first above 0 %"
         )
     for tree in trees:
         check_features(tree)
@@ -54,7 +54,7 @@ def combined(trees: Sequence[Tree], loads: Sequence[float]) -> Tree:
 
 
 def combined_rule(trees: Sequence[Tree], loads: Sequence[float]) -> ExecutorRule:
-    """The executor rule that has at each load the numbers of the tree that decides there."""
+    """The executor rule with the numbers, at each load, of the tree that decides there."""
     starts = (-math.inf, *loads)
     ends = (*loads, math.inf)
     found = [

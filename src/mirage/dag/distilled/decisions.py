@@ -1,6 +1,6 @@
-"""Decisions of a teacher: what it could pick, how much it liked each, and what a tree would have picked.
+"""Decisions of a teacher: the candidates, its preferences, and the picks of a tree.
 
-The states are those that one scheduler reaches (the teacher, or the tree itself), the labels always the teacher's.
+The states are those that one scheduler reaches (the teacher, or the tree itself); the labels are always the teacher's.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from mirage.errors import ContractBroken
 from mirage.job_state import Floats, Ints
 
 MOST_CANDIDATES = 2_000
-"""Candidates of a decision that are looked at."""
+"""Largest number of candidates of a decision that are considered."""
 
 LIKED = 1e-3
-"""Margins are of the logarithm of probabilities, of which less than this counts as this."""
+"""Margins are of the logarithm of probabilities; smaller probabilities count as this."""
 
 Likings = Callable[[Floats, Ints], Floats]
-"""From a scheduler's parameters after a decision, and stages, to the probabilities with which it picks each."""
+"""From a scheduler's parameters after a decision, and stages, to the probability of each stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """A scheduler whose decisions are learnt.
+    """A scheduler to learn decisions from.
 
     Attributes:
-        scheduler: What it does.
-        likings: How much it likes each candidate; None for one that says only what it picks.
-        likeliest: For one that draws, the same one when it takes its likeliest decision; None for all others.
+        scheduler: The scheduler itself.
+        likings: Its preference for each candidate; None if it only reports its pick.
+        likeliest: For a scheduler that draws, its variant with the likeliest decision; None for all others.
     """
 
     scheduler: Scheduler
@@ -54,10 +54,10 @@ class Decisions:
         contests: The candidates, with the teacher's likings; the group is the number of the episode.
         job: Shape (candidates,), the job of each.
         meant: Shape (decisions,), the candidate that the teacher gives executors to, counted within the decision; of a
-            teacher that draws its likeliest one, whatever it drew.
-        executors: Shape (decisions,), that it gives to that candidate.
+            teacher that draws, its likeliest one, whatever it drew.
+        executors: Shape (decisions,), the number that it gives to that candidate.
         picked: Shape (decisions,), the candidate that the tree picked, counted within the decision; -1 for none.
-        given: Shape (decisions,), the executors that it gave.
+        given: Shape (decisions,), the number of executors that it gave.
     """
 
     contests: Contests
@@ -84,17 +84,17 @@ class _Collected:
 def decisions_of(
     teacher: Teacher, worlds: Sequence[World], *, states_of: Scheduler, tree: Scheduler, first_group: int = 0
 ) -> Decisions:
-    """Play episodes and write down what a teacher says in the states that come.
+    """Runs episodes and records a teacher's decisions in the states that occur.
 
     Args:
-        teacher: Whose decisions are wanted.
+        teacher: The scheduler to learn from.
         worlds: The episodes.
-        states_of: The scheduler that plays.
-        tree: Whose decisions are compared, a tree; its rule says by what durations the rows tell work.
+        states_of: The scheduler that runs the episodes.
+        tree: A tree to compare; its rule selects the durations that give the work in the rows.
         first_group: Number of the first episode.
 
     Raises:
-        ContractBroken: The scheduler that plays leaves jobs standing.
+        ContractBroken: The scheduler that runs the episodes leaves jobs without executors.
     """
     found = _Collected([], [], [], [], [], [], [], [], [])
     for number, world in enumerate(worlds):
@@ -130,7 +130,7 @@ def _collect(
             found.group.append(group)
         answer = apply(world, state, does)
     if answer != ENDED:
-        raise ContractBroken(f"the scheduler {states_of.name} left jobs standing, or picked what may not be picked")
+        raise ContractBroken(f"the scheduler {states_of.name} left jobs without executors, or made an invalid pick")
 
 
 def _write(
@@ -145,7 +145,7 @@ def _write(
     rows: Floats,
     stages: Ints,
 ) -> None:
-    """Write one decision down, its candidates in the order in which a tree breaks ties."""
+    """Records one decision, its candidates in the order in which a tree breaks ties."""
     order = np.lexsort((-rows[:, READY], rows[:, WORK]))
     there = stages[order]
     picked = np.flatnonzero(there == stage_of(wanted))
@@ -168,7 +168,7 @@ def _place(stages: Ints, decided: int) -> int:
 
 
 def _taken(state: State, decided: int) -> int:
-    """Executors that a stage takes of those that it is given."""
+    """The number of executors that a stage takes of those offered."""
     if decided == NOTHING:
         return 0
     demand = int(state.stages[stage_of(decided)].demand)
@@ -177,19 +177,19 @@ def _taken(state: State, decided: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How faithfully a tree does what its teacher does, in shares of decisions.
+    """The agreement of a tree with its teacher, as shares of decisions.
 
     Attributes:
-        decisions: How many.
-        stage: It picks the stage that the teacher likes most,
+        decisions: Their number.
+        stage: It picks the teacher's favourite stage,
         job: or at least a stage of that job.
         executors: It gives as many executors as the teacher, among the decisions in which both give them to the same
-            stage; 1 where there are none. Of a teacher that draws the likeliest decision counts: its favourite stage,
-            and the number it likes most for that stage; a number that it drew for another stage says nothing here.
+            stage; 1 where there are none. For a teacher that draws, the likeliest decision counts: its favourite stage,
+            and its favourite number for that stage; a number that it drew for another stage does not matter here.
         probability: Mean probability with which the teacher picks the tree's stage.
-        most: The same of the teacher's favourite: what a perfect tree would have.
-        choices: Decisions with more than one candidate,
-        stage_of_choices: and in how many of these the tree picks the favourite.
+        most: The same of the teacher's favourite, the value of a perfect tree.
+        choices: Number of decisions with more than one candidate.
+        stage_of_choices: Share of these in which the tree picks the favourite.
     """
 
     decisions: int
@@ -203,7 +203,7 @@ class Fidelity:
 
 
 def fidelity(told: Decisions) -> Fidelity:
-    """How faithfully the tree of some decisions does what the teacher does."""
+    """The fidelity of a tree to its teacher in recorded decisions."""
     contests = told.contests
     favourite = contests.winners(contests.liking)
     chose = told.picked >= 0

@@ -1,27 +1,27 @@
-"""The executor rule beside a tree: how many executors a stage gets, in a few numbers that are settings of the tree.
+"""The executor rule of a tree: the number of executors for a stage, set in the tree.
 
 A job may hold at most ``cap = max(1, ceil(factor x N x W^power / sum of W^power))`` executors, where W is its work, N
-the executors of the cluster, and the sum is over jobs that want executors: power 0 gives all the same, 1 gives each
-what its work asks for, and a negative one prefers the small. The numbers are other ones where the system is crowded,
-and others again from ``crowded2_from`` on, from ``crowded3_from`` on, and so on::
+the executors of the cluster, and the sum is over jobs that want executors: power 0 gives equal shares, 1 shares in
+proportion to work, and a negative one prefers small jobs. Where the system is crowded other numbers hold, and
+others again from ``crowded2_from`` on, from ``crowded3_from`` on, and so on::
 
     settings:
         crowded_from: 40 %          # jobs per executor
         crowded2_from: 150 %
         cap: 0.25 1.5               # power, factor
         most: 80 %                  # of all executors, for any job
-        keep: 120 %                 # of its cap, for the job whose executors these are
+        keep: 120 %                 # of its cap, for the job that releases these executors
         new: 80 %                   # of its cap, for a job that has no executor
-        tasks_each: 1               # tasks that a stage has at least for each executor that it is given
-        early: 100 %                # of its job's room, for a stage whose tasks cannot start yet
+        tasks_each: 1               # least number of tasks of a stage per executor that it gets
+        early: 100 %                # of its job's room, for a stage with tasks that cannot start yet
         crowded_cap: 0 2
         crowded2_cap: 0 4
-        spare: yes                  # where no job has room under its cap, the cap is N
+        spare: yes                  # if no job is below its cap, the cap is N
         even: yes                   # no more executors than it takes to end the stage in as many rounds of tasks
-        work: usual                 # tasks not started x the usual duration of each; last: x that of the last one
-        crowded2_even: no           # these three hold at each load for which no other word is given
+        work: usual                 # unstarted tasks x the usual duration of each; last: x that of the last one
+        crowded2_even: no           # these three hold at each load without a value of its own
 
-A number that is not told for a load is no limit there.
+A number that is not set for a load is no limit there.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ _UNITS = {
 }
 
 _WORDS = {"spare": ("yes", "no"), "even": ("yes", "no"), "work": ("usual", "last")}
-"""What is written of each of these settings: where it holds, and where it does not."""
+"""The texts of these settings: where it holds, and where it does not."""
 
 MOST_LOADS = 8
-"""Ranges of load that a rule may tell apart; nobody reads more."""
+"""Largest number of load ranges of a rule; more are hard to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How many executors jobs and stages get at a load.
+    """The numbers of executors for jobs and stages at a load.
 
     Attributes:
-        power: Of a job's work, by which shares are given.
-        factor: By which the shares of all jobs together exceed the executors.
+        power: Exponent of a job's work in its share.
+        factor: Ratio of the sum of all shares to the executors.
         most: Part of all executors that any job may hold.
-        keep: What the cap of the job is multiplied by whose executors these are.
-        new: What the cap of a job is multiplied by that has no executor.
-        tasks_each: Tasks that a stage has at least for each executor that it is given.
-        early: Part of its job's room that a stage gets whose tasks cannot start yet.
-        spare: Whether the cap is lifted where no candidate has room under it.
+        keep: Multiplies the cap of the job that releases these executors.
+        new: Multiplies the cap of a job that has no executor.
+        tasks_each: Least number of tasks of a stage per executor that it gets.
+        early: Part of its job's room for a stage with tasks that cannot start yet.
+        spare: Whether the cap is lifted if no candidate's job is below it.
         even: Whether a stage gets no more executors than it takes to end it in as many rounds of tasks.
-        usual: Whether work is told by the usual durations of tasks, and not by the last one of each stage.
+        usual: Whether work uses the usual durations of tasks, instead of the last one of each stage.
     """
 
     power: float = 0.0
@@ -97,7 +97,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRule:
-    """The rule beside a tree.
+    """The executor rule of a tree.
 
     Attributes:
         quiet: The cap below the first of these loads.
@@ -122,13 +122,13 @@ class ExecutorRule:
 
     @property
     def ranges(self) -> tuple[tuple[float, float, Cap], ...]:
-        """The loads from which and below which each cap is used, and the cap."""
+        """Each cap with its range of loads: lower end, upper end (exclusive), cap."""
         loads = [load for load, _ in self.crowded]
         caps = [self.quiet, *(cap for _, cap in self.crowded)]
         return tuple(zip([-math.inf, *loads], [*loads, math.inf], caps, strict=True))
 
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """The rule as settings of a tree; ``rule_of`` reads them."""
+        """The rule as settings of a tree, in the form that ``rule_of`` reads."""
         return tuple(self._settings())
 
     def _settings(self) -> Iterator[tuple[str, str]]:
@@ -146,12 +146,12 @@ class ExecutorRule:
 
 
 def _prefix(number: int) -> str:
-    """What stands before the settings of a range of load, counted from 0."""
+    """The prefix of the settings of a range of load, counted from 0."""
     return "" if number == 0 else "crowded_" if number == 1 else f"crowded{number}_"
 
 
 def _told(cap: Cap) -> dict[str, str]:
-    """What a cap says of the settings that are words."""
+    """The settings of a cap that are words."""
     holds = (cap.spare, cap.even, cap.usual)
     return {key: words[0] if held else words[1] for (key, words), held in zip(_WORDS.items(), holds, strict=True)}
 
@@ -159,17 +159,17 @@ def _told(cap: Cap) -> dict[str, str]:
 _CAP_KEYS = ("cap", *_UNITS, *_WORDS)
 
 KEYS = ("crowded_from", *(f"{_prefix(number)}{key}" for number in (0, 1) for key in _CAP_KEYS))
-"""Settings that are known; besides there are those of further loads, ``crowded2_from`` and so on."""
+"""Known settings; those of further loads, ``crowded2_from`` and so on, come in addition."""
 
 _NUMBERED = re.compile(r"crowded([2-9])?_(.+)", re.ASCII)
 
 
 def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
-    """The rule that the settings of a tree tell; what they do not tell is no limit.
+    """Reads the rule from the settings of a tree; absent numbers are no limit.
 
     Raises:
-        UnknownName: A setting means nothing here.
-        ConfigurationError: One is no number, or out of its range.
+        UnknownName: A setting is unknown.
+        ConfigurationError: A value is not a number, or out of its range.
     """
     loads: list[float] = []
     while (text := settings.get(f"{_prefix(len(loads) + 1)}from")) is not None:
@@ -180,14 +180,14 @@ def rule_of(settings: Mapping[str, str]) -> ExecutorRule:
             raise UnknownName("setting", key, KEYS)
         if numbered and int(numbered[1] or 1) > len(loads):
             absent = f"{_prefix(len(loads) + 1)}from"
-            raise ConfigurationError(f"the setting {key} means nothing without {absent}; add or remove one")
+            raise ConfigurationError(f"the setting {key} has no effect without {absent}; add or remove one")
     return ExecutorRule(
         _cap(settings, ""), tuple((load, _cap(settings, _prefix(k))) for k, load in enumerate(loads, start=1))
     )
 
 
 def _holds(settings: Mapping[str, str], prefix: str, key: str, default: str) -> bool:
-    """Whether a setting holds that is a word, at a load or, where nothing is said of it, at any."""
+    """Whether a word setting holds, at a load or, if absent there, in general."""
     yes, no = _WORDS[key]
     name = f"{prefix}{key}" if f"{prefix}{key}" in settings else key
     text = settings.get(name, default)

@@ -1,4 +1,4 @@
-"""A tree as a list of rules, one for each leaf, in the order in which stages are served."""
+"""A tree as a list of rules, one per leaf, in the order in which stages are served."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Small random changes of a tree and of the rule beside it: what tuning tries.
+"""Small random changes of a tree and of its executor rule, for tuning.
 
-A change moves a threshold or a score, asks another question in a place, asks one more, or one fewer, or moves a number
-of the executor rule. Every number is made round, so that a tuned tree reads as well as one that was not tuned.
+A change moves a threshold or a score, replaces, adds or removes a condition, or moves a number of the executor rule.
+Every number is rounded, so that a tuned tree is as readable as one that was not tuned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.job_state import Floats
 
 ROUNDING = 0.1
-"""Part of a number by which it may be moved to be round."""
+"""Relative amount by which a number may be rounded."""
 
 _SPREAD = 0.35
 """Standard deviation of the factor, in logarithms, by which a number is moved."""
@@ -40,12 +40,12 @@ def changed(
     """A tree that differs in one to three places.
 
     Args:
-        tree: With features of ``columns`` only. It may come to ask others of these, which it then lists too.
-        values: Shape (rows, features), candidates that were met: thresholds of new questions are drawn from them.
-        most_leaves: It has no more.
+        tree: With features of ``columns`` only. It may test others of these after the change, and then lists them too.
+        values: Shape (rows, features), observed candidates: thresholds of new conditions are drawn from them.
+        most_leaves: Most leaves of the result.
         rng: Draws the changes.
-        may_grow: Whether questions may be added, exchanged and removed; otherwise only numbers are changed,
-            also where a question then decides nothing, and those about flags stay as they are.
+        may_grow: Whether conditions may be added, exchanged and removed; otherwise only numbers are changed,
+            even where a condition then has no effect, and those on flags stay as they are.
         may_rule: Whether the executor rule may be changed.
     """
     listed, tree = tree.features, _with_all_features(tree) if may_grow else tree
@@ -60,13 +60,13 @@ def changed(
 
 
 def _with_all_features(tree: Tree) -> Tree:
-    """A tree that may ask about all that is known of a candidate."""
+    """A tree that lists all features of a candidate."""
     listed = {feature.name for feature in tree.features}
     return replace(tree, features=(*tree.features, *(one for one in FEATURES if one.name not in listed)))
 
 
 def _with_features(tree: Tree, listed: Sequence[Feature]) -> Tree:
-    """A tree that lists some features, and besides only those that it asks."""
+    """A tree that lists only given features and those that it tests."""
     kept = {feature.name for feature in listed} | set(tree.asked)
     return replace(tree, features=tuple(one for one in tree.features if one.name in kept))
 
@@ -102,14 +102,14 @@ def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_g
 
 
 def with_rule(tree: Tree, rule: ExecutorRule) -> Tree:
-    """A tree with another executor rule beside it."""
+    """A tree with another executor rule."""
     return replace(tree, settings=rule.settings())
 
 
 def _at_random(
     tree: Tree, fits: Callable[[Node], bool], change: Callable[[Node], Node], rng: np.random.Generator
 ) -> Tree:
-    """A tree of which one node of a kind is changed; the tree itself where there is none."""
+    """A tree with one node of a kind changed; the tree itself where there is none."""
     count = sum(fits(node) for node in _nodes(tree.root))
     if not count:
         return tree
@@ -137,7 +137,7 @@ def _nodes(node: Node) -> Iterator[Node]:
 
 
 def _moved(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
-    """A question with another threshold."""
+    """A condition with another threshold."""
     assert isinstance(node, Split)
     unit = tree.unit_of(node.feature)
     if unit is Unit.FLAG:
@@ -148,19 +148,19 @@ def _moved(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
 
 
 def _turned(node: Node) -> Node:
-    """A question with its two answers exchanged."""
+    """A condition with its two sides exchanged."""
     assert isinstance(node, Split)
     return replace(node, below=node.above, above=node.below)
 
 
 def _rescored(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
-    """A leaf with the score of another, or one between or beyond those there are."""
+    """A leaf with the score of another, or one between or beyond those in the tree."""
     levels = np.unique([float(leaf.value) for leaf in tree.leaves])
     return Leaf(float(rng.choice(np.concatenate([levels, (levels[1:] + levels[:-1]) / 2, [-1.0, levels[-1] + 1]]))))
 
 
 def _asked(node: Node, tree: Tree, values: Floats, rng: np.random.Generator) -> Node:
-    """A node behind one more question, with another score on one side; or a question about something else."""
+    """Adds a condition above a node, with a new score on one side, or replaces its condition."""
     column = int(rng.integers(len(FEATURES)))
     feature = FEATURES[column]
     met = float(rng.choice(values[:, column]))
@@ -173,7 +173,7 @@ def _asked(node: Node, tree: Tree, values: Floats, rng: np.random.Generator) -> 
 
 
 def _shorter(node: Node, rng: np.random.Generator) -> Node:
-    """One side of a question only."""
+    """One side of a condition only."""
     assert isinstance(node, Split)
     return node.below if rng.random() < 0.5 else node.above
 
@@ -183,7 +183,7 @@ def _scaled(value: float, unit: Unit, rng: np.random.Generator) -> float:
 
 
 def _changed_rule(rule: ExecutorRule, rng: np.random.Generator) -> ExecutorRule:
-    """An executor rule of which one number is another; one without a second cap gets one."""
+    """An executor rule with one number changed; one without a second cap gets one."""
     if not rule.crowded:
         return replace(rule, crowded=((0.4, rule.quiet),))
     which = rng.random()
@@ -205,7 +205,7 @@ def _with_caps(rule: ExecutorRule, change: Callable[[Cap], Cap]) -> ExecutorRule
 
 
 def _with_other_load(rule: ExecutorRule, number: int, rng: np.random.Generator) -> ExecutorRule:
-    """A rule of which one cap begins at another load; the same rule where another one begins between."""
+    """A rule with another start of one cap; unchanged if another start is in between."""
     now, cap = rule.crowded[number]
     load = _scaled(now, Unit.SHARE, rng)
     others = [one for k, (one, _) in enumerate(rule.crowded) if k != number]

@@ -1,9 +1,9 @@
-"""A student of a teacher: DAgger with margin weights, and the frontier of fidelity and completion times.
+"""Students of a teacher: DAgger with margin weights; fidelity and completion times.
 
 The teacher's decisions are collected in states that the teacher reaches, a tree is fitted, and then those in states
-that the tree reaches are added, as often as asked for. Of all these trees the one under which jobs end soonest is kept
-(VIPER, Bastani, Pu and Solar-Lezama 2018), or the one that is most faithful in its own states. Students of several
-sizes share what the teacher says in its own states; the states of trees that are added are each one's own.
+that the tree reaches are added, for a number of rounds. Of all these trees the result is the one under which jobs end
+soonest (VIPER, Bastani, Pu and Solar-Lezama 2018), or the one that is most faithful in its own states. Students of
+several sizes share the teacher's decisions in its own states; the added states of trees are separate for each.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
 
 HELD_OUT = 0.25
-"""Share of the episodes whose states are only judged."""
+"""Share of the episodes that are only used for evaluation."""
 
 SOONEST, FAITHFUL = "soonest", "faithful"
 KEEPS = (SOONEST, FAITHFUL)
-"""Which tree of all rounds is kept: that under which jobs end soonest, or the most faithful in its own states."""
+"""Selection among the trees of all rounds: jobs end soonest, or most faithful in its own states."""
 
 _EACH = ("job", "meant", "executors", "picked", "given")
-"""What is known of decisions beside the contests."""
+"""Data of decisions apart from the contests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Student:
-    """A tree with how faithful it is.
+    """A tree with its fidelity.
 
     Attributes:
-        tree: With the executor rule beside it.
-        on_teacher: Its fidelity in states that the teacher reaches, in episodes that it did not learn of.
+        tree: With its executor rule.
+        on_teacher: Its fidelity in states that the teacher reaches, in episodes that it did not learn from.
         on_own: The same in states that it reaches itself.
         mean_jct_s: Mean time from arrival to end under it, of each setting, in these episodes.
         makespan_s: Mean time from the first arrival to the last end, of each setting, in these episodes.
@@ -70,27 +70,27 @@ def students(
     """A tree for each number of leaves, with rounds of its own.
 
     Args:
-        teacher: Whose decisions are learnt.
-        settings: Episodes; the last quarter of each setting's is only judged.
+        teacher: The scheduler to learn from.
+        settings: Episodes; the last quarter of each setting's is only used for evaluation.
         rng: Draws among equal splits.
-        leaves: How many leaves each tree may have.
-        rounds: How often states that a tree reaches are added.
-        keep: One of ``KEEPS``, asked of the episodes that are learnt of.
-        rule: The executor rule beside each tree.
+        leaves: Most leaves of each tree.
+        rounds: Number of times that states that a tree reaches are added.
+        keep: One of ``KEEPS``, applied to the episodes to learn from.
+        rule: The executor rule of each tree.
         fitted: By leaves and round, trees that an earlier call with the same teacher, settings, generator and rule
             fitted; they are not fitted again, and new ones are added.
-        learn: Fits a tree of at most so many leaves; CART where absent.
-        tell: Is told what is done.
+        learn: Fits a tree with a largest number of leaves; CART where absent.
+        tell: Called with progress messages.
 
     Raises:
         ConfigurationError: A setting has fewer than two episodes, or the extra ``learn`` is not installed.
-        UnknownName: ``keep`` is none of ``KEEPS``.
+        UnknownName: ``keep`` is not in ``KEEPS``.
     """
     if keep not in KEEPS:
-        raise UnknownName("way to keep a tree", keep, KEEPS)
+        raise UnknownName("selection of a tree", keep, KEEPS)
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
-        raise ConfigurationError("a student needs two episodes of each setting, one of them to be judged in")
+        raise ConfigurationError("a student needs two episodes of each setting, one of them for evaluation")
     learn = Cart(0) if learn is None else learn
     lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, tell)
     trees = {} if fitted is None else fitted
@@ -116,14 +116,14 @@ def students(
 
 
 class _Lessons:
-    """What a teacher says in some episodes, asked for when it is needed.
+    """A teacher's decisions in some episodes, collected on demand.
 
     Args:
-        teacher: Whose decisions are learnt.
+        teacher: The scheduler to learn from.
         settings: Episodes.
-        parts: Which of each setting's.
-        rule: The executor rule beside each tree.
-        tell: Is told what is done.
+        parts: The part of each setting's episodes to use.
+        rule: The executor rule of each tree.
+        tell: Called with progress messages.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class _Lessons:
         self._of_trees: list[list[Decisions]] = []
 
     def contests(self, trees: Sequence[Tree]) -> Contests:
-        """What it says in its own states and in those that some trees reach; the first of these may be known."""
+        """The contests in the teacher's own states and in those of trees, some collected before."""
         if not self._of_teacher:
             self._tell("the teacher's decisions")
             self._of_teacher = [one.contests for one in self._collected(self._blank, None)]
@@ -148,22 +148,22 @@ class _Lessons:
         return _numbered([*self._of_teacher, *(one.contests for each in self._of_trees[: len(trees)] for one in each)])
 
     def unfaithful(self, trees: Sequence[Tree]) -> float:
-        """The share of decisions in its own states in which the last of some trees picks another stage."""
+        """The share of decisions in its own states in which the last tree picks another stage."""
         self._ask(trees)
         return 1.0 - fidelity(_together(self._of_trees[len(trees) - 1])).stage
 
     def _ask(self, trees: Sequence[Tree]) -> None:
-        """Ask what it says in the states of trees; the first of them may be known."""
+        """Collects the teacher's decisions in the states of trees not collected before."""
         for tree in trees[len(self._of_trees) :]:
-            self._tell(f"what the teacher says to the states of a tree of {len(tree.leaves)} leaves")
+            self._tell(f"the teacher's decisions in the states of a tree of {len(tree.leaves)} leaves")
             self._of_trees.append(self._collected(tree, tree))
 
     def forget_trees(self) -> None:
-        """Forget what it says in the states of trees, as others come."""
+        """Discards the teacher's decisions in the states of trees, before others come."""
         self._of_trees = []
 
     def cost(self, tree: Tree) -> float:
-        """How late jobs end under a tree, all settings alike."""
+        """A cost that rises with the mean completion times, over all settings equally."""
         return sum(float(np.log(each.mean_jct_s(*_run(tree), part).mean())) for each, part in self._pairs)
 
     def _collected(self, judge: Tree, plays: Tree | None) -> list[Decisions]:
@@ -171,13 +171,13 @@ class _Lessons:
 
 
 def judged(teacher: Teacher, tree: Tree, settings: Sequence[Episodes], parts: Sequence[slice]) -> Student:
-    """How faithful a tree is to a teacher, and how soon jobs end under it.
+    """Evaluates a tree: its fidelity to a teacher, and the completion times under it.
 
     Args:
-        teacher: Whose decisions count.
-        tree: Is judged.
+        teacher: The scheduler to compare with.
+        tree: The tree to evaluate.
         settings: Episodes.
-        parts: Which of each setting's.
+        parts: The part of each setting's episodes to use.
     """
     pairs = list(zip(settings, parts, strict=True))
     times = [each.times(*_run(tree), part) for each, part in pairs]
@@ -203,7 +203,7 @@ def _decisions(teacher: Teacher, episodes: Episodes, part: slice, judge: Tree, p
 
 
 def _numbered(parts: list[Contests]) -> Contests:
-    """Contests of several collections, each of whose episodes has a number of its own."""
+    """Joins contests of several collections, with distinct episode numbers."""
     shifted, before = [], 0
     for part in parts:
         shifted.append(replace(part, group=part.group + before))

@@ -1,4 +1,4 @@
-"""Teachers: schedulers as trees learn of them, with how much they like each candidate where that can be told."""
+"""Schedulers as teachers of trees, with their preference for each candidate if known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.job_state import Floats, Ints
 
 
 def teacher_of(scheduler: Scheduler) -> Teacher:
-    """A scheduler as a teacher; a network also tells the probability of each stage, and its likeliest decision."""
+    """Makes a teacher; a network also gives probabilities and its likeliest decision."""
     from mirage.dag.decima import deciders
 
     networks = (deciders.decide_2019, deciders.decide_spark_sched_sim, deciders.decide_own)
@@ -22,7 +22,7 @@ def teacher_of(scheduler: Scheduler) -> Teacher:
 
 
 def _likeliest(scheduler: Scheduler) -> Scheduler:
-    """A network that draws, made to take its likeliest decision."""
+    """A network that draws, changed to take its likeliest decision."""
     from mirage.dag.decima.networks.workspace import ARGMAX
 
     space = scheduler.parameters.copy()
@@ -31,7 +31,7 @@ def _likeliest(scheduler: Scheduler) -> Scheduler:
 
 
 def _likings(space: Floats, stages: Ints) -> Floats:
-    """The probabilities with which a network picks stages, from the scores of its last decision."""
+    """The probabilities of stages in a network, from the scores of its last decision."""
     from mirage.dag.decima.networks.graph import STAGES
     from mirage.dag.decima.networks.workspace import arrays_of
 

@@ -1,8 +1,8 @@
-"""Decisions by a tree and the rule beside it, compiled.
+"""Decisions by a tree and its executor rule, compiled.
 
-Numbers of a range of load lie together: the load that it begins at, where its tree begins, the columns that this tree
-asks, as bits, and the executor rule. A node is three cells: a column, or -1 for a leaf; the threshold, or the score;
-and the cell of the node above it, while the one below it follows.
+Numbers of a range of load are consecutive: the load where it begins, the cell of its tree, the columns that this tree
+tests, as bits, and the executor rule. A node is three cells: a column, or -1 for a leaf; the threshold, or the score;
+and the cell of the node above it; the one below it follows directly.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _NODE = 3
 _WIDTH = len(FEATURES)
 _KEPT = 64
 WEIGHT_CELLS = _KEPT
-"""Room for what jobs weigh in shares: powers are dear, and each is needed twice in a decision."""
+"""Cells for the weights of jobs in shares: powers are slow, and each is needed twice in a decision."""
 
 
 @kernel()
 def range_at(p: Floats, crowding: float) -> int:
-    """The cell at which the numbers for a load begin, in jobs per executor."""
+    """The first cell of the numbers for a load, in jobs per executor."""
     at = HEADER + RANGE * (int(p[_RANGES]) - 1)
     while at > HEADER and crowding < p[at + _FROM]:
         at -= RANGE
@@ -65,7 +65,7 @@ def range_at(p: Floats, crowding: float) -> int:
 
 
 def tells_usual(p: Floats, crowding: float) -> bool:
-    """Whether the tree of these parameters is told the work of jobs by usual durations at a load."""
+    """Whether the tree of these parameters gets work by usual durations at a load."""
     return bool(p[range_at(p, crowding) + _USUAL] > 0.0)
 
 
@@ -78,7 +78,7 @@ def _score(p: Floats, at: int, row: Row) -> float:
 
 @kernel()
 def score_of(p: Floats, row: Row) -> float:
-    """What the tree of some parameters answers a candidate of which all is known."""
+    """The score of a candidate, given its complete row."""
     return _score(p, int(p[range_at(p, row[CROWDING]) + _TREE_AT]), row)
 
 
@@ -90,7 +90,7 @@ def _weight(state: State, job: int, usual: bool, power: float) -> float:
 
 @kernel()
 def _weigh(state: State, usual: bool, power: float, kept: Floats) -> float:
-    """The weight of all jobs that want executors; those of the first ones, by arrival, are kept."""
+    """The total weight of jobs that want executors; stores the weights of the first ones."""
     total = 0.0
     for place in range(state.clock[0].n_active):
         if state.jobs[state.active[place]].unsaturated > 0:
@@ -103,7 +103,7 @@ def _weigh(state: State, usual: bool, power: float, kept: Floats) -> float:
 
 @kernel()
 def _cap(state: State, p: Floats, rule: int, job: int, share: float) -> int:
-    """The most executors that a job may hold whose share is given, at least one."""
+    """The most executors that a job with a share may hold, at least one."""
     if job == state.clock[0].source_job:
         share *= p[rule + _KEEP]
     elif held(state, job) == 0:
@@ -113,10 +113,10 @@ def _cap(state: State, p: Floats, rule: int, job: int, share: float) -> int:
 
 @kernel()
 def _stranded_stage(world: World, state: State) -> int:
-    """A stage that can start at once, of a job all of whose executors wait while nobody comes; ``NOBODY`` for none.
+    """A stage that can start at once, of a job with all executors waiting; -1 for none.
 
-    They were sent to a stage that cannot start yet, and those that were to run its parents went elsewhere: nothing of
-    the job ends, so they are never asked about.
+    No other executor is on its way to the job. Its executors were sent to a stage that cannot start yet, and those that
+    were to run the parents went elsewhere: nothing of the job ends, so they are never offered again.
     """
     clock = state.clock[0]
     for place in range(clock.n_active):
@@ -132,7 +132,7 @@ def _stranded_stage(world: World, state: State) -> int:
 
 @kernel()
 def _number(state: State, p: Floats, rule: int, stage: int, room: int) -> int:
-    """Executors for a stage whose job has room for some."""
+    """Executors for a stage of a job that has room for some."""
     number = min(room, max(1, int(state.stages[stage].demand / p[rule + _TASKS_EACH])))
     if not is_ready(state, stage):
         number = min(number, max(1, math.ceil(p[rule + _EARLY] * room)))
@@ -141,7 +141,7 @@ def _number(state: State, p: Floats, rule: int, stage: int, room: int) -> int:
 
 @kernel()
 def _even_number(state: State, stage: int, number: int) -> int:
-    """The fewest executors with which a stage ends in as many rounds of tasks as with so many."""
+    """The fewest executors that end a stage in as many rounds of tasks as a given number."""
     row = state.stages[stage]
     here = row.executors + row.moving + row.committed
     rounds = math.ceil(row.remaining / (here + number))
@@ -150,9 +150,9 @@ def _even_number(state: State, stage: int, number: int) -> int:
 
 @kernel()
 def _best_stage(world: World, state: State, p: Floats, rule: int, job: int, row: Row) -> tuple[int, float]:
-    """The candidate of a job that goes first, with its score; ``NOBODY`` for none. The job has been written.
+    """The first candidate of a job, with its score; -1 for none. The job's columns are filled.
 
-    Of equal scores the stage goes first whose tasks can start at once, then the earlier one in the job's order.
+    Of equal scores a ready stage goes first, then the earlier one in the job's order.
     """
     found, highest, found_ready, before = NOBODY, 0.0, 0.0, 0
     fixed, asked = world.jobs[job], int(p[rule + _ASKED])
@@ -168,11 +168,11 @@ def _best_stage(world: World, state: State, p: Floats, rule: int, job: int, row:
 
 @kernel(DECIDER)
 def decide_by_tree(world: World, state: State, p: Floats) -> int:
-    """Pick the candidate with the highest score among those whose job has room, and as many executors as it has.
+    """Picks the candidate with the highest score of a job with room, and fills that room.
 
-    Ties go to the job with less work, then to the stage whose tasks can start at once, then to the job that came first.
-    A score below 0 leaves a candidate alone. Where nothing runs any more even such a one is picked. A job whose
-    executors are stranded goes before all others, whatever its score and however many it holds.
+    Ties go to the job with less work, then to the stage with tasks that can start at once, then to the job that arrived
+    first. A candidate with a score below 0 is skipped, except where nothing runs any more. A job with stranded
+    executors goes before all others, whatever its score and its number of executors.
     """
     clock, executors = state.clock[0], world.settings[0].executors
     row = p[int(p[_ROW_AT]) : int(p[_ROW_AT]) + _WIDTH]

@@ -1,7 +1,7 @@
-"""A tree as a scheduler: the candidate with the highest score gets the executors that the rule beside it allows.
+"""A tree as a scheduler: the highest score gets the executors that its rule allows.
 
-One compiled function runs every tree: nodes and rule lie in the vector of numbers that it is handed. For each range of
-load that the rule tells apart there is a tree of its own, without the questions that this load has answered.
+One compiled function runs every tree: nodes and rule are in the vector of numbers that it receives. Each range of load
+of the rule has a tree of its own, without the conditions that this load decides.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName
 
 MOST_BYTES = 1_000_000
-"""A tree that a person reads is no longer."""
+"""A tree for people to read is no longer."""
 
 
 def parameters_of(tree: Tree) -> NDArray[np.float64]:
-    """What ``decide_by_tree`` is handed to run a tree.
+    """The parameters of ``decide_by_tree`` for a tree.
 
     Raises:
-        UnknownName: The tree has a feature or a setting that means nothing here.
-        ConfigurationError: It does not answer numbers, tells a feature in another unit, or a setting is wrong.
+        UnknownName: The tree has an unknown feature or setting.
+        ConfigurationError: It does not answer numbers, declares a feature in another unit, or a setting is wrong.
     """
     rule = rule_of(dict(tree.settings))
     check_features(tree)
@@ -60,11 +60,11 @@ def parameters_of(tree: Tree) -> NDArray[np.float64]:
 
 
 def check_features(tree: Tree) -> None:
-    """Whether a tree scores candidates by what is known of them.
+    """Checks that a tree scores candidates by their features.
 
     Raises:
-        UnknownName: It has a feature that means nothing here.
-        ConfigurationError: It does not answer numbers, or tells a feature in another unit.
+        UnknownName: It has an unknown feature.
+        ConfigurationError: It does not answer numbers, or declares a feature in another unit.
     """
     if tree.answers is not Unit.NUMBER:
         raise ConfigurationError("the tree does not answer plain numbers; its leaves are scores: 'values: number'")
@@ -74,15 +74,15 @@ def check_features(tree: Tree) -> None:
             raise UnknownName("feature", feature.name, unit)
         if feature.unit is not unit[feature.name]:
             raise ConfigurationError(
-                f"the feature {feature.name} is told as {feature.unit}; it is {unit[feature.name]}"
+                f"the feature {feature.name} is declared as {feature.unit}; it is {unit[feature.name]}"
             )
 
 
 def read_tree(path: Path) -> tuple[str, Tree]:
-    """The text of a tree in a file, and the tree, which can run.
+    """Reads a tree from a file, and checks that it can run; its text and the tree.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is no tree that scores candidates.
+        ConfigurationError: The file cannot be read, or is not a tree that scores candidates.
     """
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -90,7 +90,7 @@ def read_tree(path: Path) -> tuple[str, Tree]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the tree {path} cannot be read: {error}; name a text file") from error
     if len(text) > MOST_BYTES:
-        raise ConfigurationError(f"the tree {path} is longer than {MOST_BYTES} characters; nobody reads such a tree")
+        raise ConfigurationError(f"the tree {path} is longer than {MOST_BYTES} characters; make it smaller")
     tree = tree_of(text, str(path))
     try:
         parameters_of(tree)
@@ -111,19 +111,19 @@ def shipped_tree() -> Tree:
 
 
 def make_tree(text: str, given: Sequence[str]) -> Scheduler:
-    """The scheduler of a tree: that of a file, or without one the tree that ships with the package.
+    """Makes a scheduler from the tree in a file, or from the tree that ships with the package.
 
     Raises:
-        ConfigurationError: The file holds no tree that can run.
+        ConfigurationError: The file contains no tree that can run.
     """
     tree = read_tree(Path(":".join(given)))[1] if given else shipped_tree()
     return scheduler_of(tree, text)
 
 
 def scheduler_of(tree: Tree, name: str) -> Scheduler:
-    """A tree as a scheduler.
+    """Makes a scheduler of a tree.
 
     Raises:
-        ConfigurationError: It does not score candidates, or the rule beside it is wrong.
+        ConfigurationError: It does not score candidates, or its executor rule is wrong.
     """
     return Scheduler(name, decide_by_tree, parameters_of(tree))

@@ -1,9 +1,9 @@
-"""Tuning of a tree in closed loop: small changes are tried on episodes, and kept where jobs end sooner.
+"""Tuning of a tree in closed loop: small changes are retained where jobs end sooner.
 
-Fidelity to a teacher says how well a tree imitates; what counts is when jobs end. Each change is tried on some episodes
-first and on all of them only if it did not do badly there; the same episodes for all, so that differences are paired.
-A student asks much that its teacher minds and completion times do not: pruning leaves out the questions under which
-jobs do not end sooner. Seeds to tune on, to choose on and to report on must be different ones.
+Fidelity to a teacher measures imitation; the goal is early ends of jobs. Each change is tried on some episodes first
+and on all of them only if it did not do badly there; all use the same episodes, so that differences are paired. A
+student tests much that matters to its teacher but not to completion times: pruning removes the conditions that do not
+make jobs end sooner. Seeds to tune on, to choose on and to report on must be different ones.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from mirage.errors import ContractBroken
 from mirage.job_state import Floats
 
 FIRST_PART = 5
-"""One in so many episodes is tried first."""
+"""One in this number of episodes is tried first."""
 
 SLACK = 0.003
-"""A change is dropped that is worse by this part in the first episodes."""
+"""A change is dropped if it is worse by this part in the first episodes."""
 
 
 LEAF_PRICE = 0.0005
-"""Part of the mean times by which pruning wants a leaf to shorten them."""
+"""Relative reduction of the mean times that pruning requires of a leaf."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When jobs end in some episodes.
+    """Completion times of jobs in some episodes.
 
     Attributes:
         mean_jct_s: Mean time from arrival to end, of each episode.
@@ -50,7 +50,7 @@ class Times:
 
 
 class Episodes:
-    """Episodes of one setting, made once and played many times.
+    """Episodes of one setting, prepared once and run many times.
 
     Args:
         templates: Kinds of jobs.
@@ -72,7 +72,7 @@ class Episodes:
 
         Args:
             templates: The usual kinds of jobs.
-            setting: Executors, jobs, and which jobs come.
+            setting: Executors, jobs, and the mix of jobs.
             cluster: Everything else about the cluster; its number of executors is not used.
             seeds: Of arrivals and durations.
         """
@@ -80,26 +80,26 @@ class Episodes:
         return cls(setting.templates(templates), arrivals, replace(cluster, executors=setting.executors), seeds)
 
     def mean_jct_s(self, decider: Callable[..., int], parameters: Floats, which: slice = slice(None)) -> Floats:
-        """Mean time from arrival to end, of each episode; as ``times`` has it."""
+        """The mean time from arrival to end, of each episode; see ``times``."""
         return self.times(decider, parameters, which).mean_jct_s
 
     def times(self, decider: Callable[..., int], parameters: Floats, which: slice = slice(None)) -> Times:
-        """When jobs end, in each episode.
+        """The completion times of each episode.
 
         Args:
             decider: A compiled scheduler.
-            parameters: What it is handed; a copy of it in each episode.
-            which: The episodes to play.
+            parameters: Its parameters; copied in each episode.
+            which: The episodes to run.
 
         Raises:
-            ContractBroken: The scheduler left jobs standing.
+            ContractBroken: The scheduler left jobs without executors.
         """
         played = self.worlds[which]
         found = Times(np.zeros(len(played)), np.zeros(len(played)))
         for k, world in enumerate(played):
             state, arrival_ms = initial_state(world), world.jobs.arrival_ms
             if run(world, state, decider, parameters.copy(), 1) != ENDED:
-                raise ContractBroken("the scheduler left jobs standing; it must pick one where nothing else happens")
+                raise ContractBroken("the scheduler left jobs without executors although no event was left; pick one")
             found.mean_jct_s[k] = float((state.jobs.end_ms - arrival_ms).mean()) / 1000
             found.makespan_s[k] = float(state.jobs.end_ms.max() - arrival_ms[0]) / 1000
         return found
@@ -111,9 +111,9 @@ class Tuned:
 
     Attributes:
         tree: The best one.
-        cost: Mean over settings of its mean times in parts of the first tree's.
-        tried: Changes that were tried,
-        kept: and those that were kept.
+        cost: Mean over settings of its mean times, relative to the first tree's.
+        tried: Number of changes that were tried.
+        kept: Number of changes that were retained.
     """
 
     tree: Tree
@@ -135,20 +135,20 @@ def tuned(
     tell: Callable[[Tuned], None] = lambda _: None,
     keep: Callable[[Tuned], None] = lambda _: None,
 ) -> Tuned:
-    """A tree under which jobs end sooner on average, in all settings taken together.
+    """Tunes a tree so that jobs end sooner on average, over all settings together.
 
     Args:
-        tree: Where to begin.
-        settings: Episodes to tune on; each setting counts alike.
-        values: Shape (rows, features), candidates that were met, with all features of ``columns``.
+        tree: The first tree.
+        settings: Episodes to tune on; all settings count equally.
+        values: Shape (rows, features), observed candidates, with all features of ``columns``.
         rng: Draws the changes.
-        goes_on: Asked with the number of changes tried whether to try another.
-        most_leaves: The tree has no more.
-        may_grow: Whether questions may be added, exchanged and removed; new ones may ask any feature of ``columns``.
-        begun: What an earlier call with the same tree, settings and values handed to ``keep`` last, to go on from; the
-            generator must be as it was then.
-        tell: Is told of each better tree.
-        keep: Is told the best tree after each change that was tried.
+        goes_on: Called with the number of changes tried; whether to try another.
+        most_leaves: Most leaves of the tree.
+        may_grow: Whether conditions may be added, exchanged and removed; new ones may test any feature of ``columns``.
+        begun: The last value that an earlier call with the same tree, settings and values passed to ``keep``, to resume
+            from; the generator must be in the state that it had then.
+        tell: Called with each better tree.
+        keep: Called with the best tree after each change that was tried.
     """
     reference = [episodes.mean_jct_s(decide_by_tree, parameters_of(tree)) for episodes in settings]
     best = Tuned(tree, 1.0, 0, 0) if begun is None else begun
@@ -172,7 +172,7 @@ def tuned(
 def _tried(
     tree: Tree, settings: Sequence[Episodes], now: Sequence[Floats], reference: Sequence[Floats]
 ) -> list[Floats] | None:
-    """Mean times under a tree; None where the first episodes say that it is no better."""
+    """Mean times under a tree; None if it is no better in the first episodes."""
     parameters = parameters_of(tree)
     few = [episodes.mean_jct_s(decide_by_tree, parameters, slice(None, None, FIRST_PART)) for episodes in settings]
     told = [times[::FIRST_PART] for times in now]
@@ -182,21 +182,21 @@ def _tried(
 
 
 def _relative(times: Sequence[Floats], reference: Sequence[Floats], step: int) -> float:
-    """Mean times in parts of the reference's, averaged over settings."""
+    """Mean times relative to the reference's, averaged over settings."""
     return float(np.mean([one.mean() / base[::step].mean() for one, base in zip(times, reference, strict=True)]))
 
 
 def shortened(
     tree: Tree, settings: Sequence[Episodes], tell: Callable[[float, Tree], None] = lambda _, __: None
 ) -> Tree:
-    """A tree without the questions that are not worth a leaf; each setting counts alike.
+    """Removes the conditions of a tree that are not worth a leaf; settings count equally.
 
-    Each question in turn is replaced by one of its two sides, the tree that gains most is kept, and so on.
+    Each condition in turn is replaced by one of its two sides, the tree that gains most is retained, and so on.
 
     Args:
-        tree: Where to begin.
-        settings: Episodes to judge by.
-        tell: Is told each shorter tree, with its mean times in parts of the first tree's.
+        tree: The first tree.
+        settings: Episodes to evaluate on.
+        tell: Called with each shorter tree, and its mean times relative to the first tree's.
     """
     reference = _means(tree, settings)
 
@@ -222,7 +222,7 @@ def _means(tree: Tree, settings: Sequence[Episodes]) -> Floats:
 
 
 def _shorter_trees(tree: Tree) -> Iterator[Tree]:
-    """A tree for each question and each of its two sides, which stands in its place."""
+    """Trees in which one condition is replaced by one of its two sides."""
     for root in _shorter(tree.root):
         yield merged(replace(tree, root=root))
 

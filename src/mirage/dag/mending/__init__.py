@@ -1,1 +1,1 @@
-"""Mending of a tree on an edge case: the best change of one line, and what it brings on other episodes."""
+"""Edits of a tree for edge cases: the best change of one line, judged on other episodes."""

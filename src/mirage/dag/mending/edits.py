@@ -1,4 +1,4 @@
-"""Edits of one line of a tree: every threshold, score and number of the rule, moved by a few steps and made round."""
+"""Edits of one line of a tree: each threshold, score and number moved by a few steps."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mirage.distill.units import Unit, number_of, written
 from mirage.errors import MirageError
 
 FACTORS = (0.85, 1.2, 0.7, 1.4, 0.5, 2.0, 0.25, 4.0)
-"""By which numbers are moved, the nearest first."""
+"""Factors by which numbers are moved, the nearest first."""
 
 STEPS_OF_POWER = (-0.1, 0.1, -0.2, 0.2, -0.4, 0.4)
-"""By which the power of a cap is moved, which may be 0 or less."""
+"""Steps by which the power of a cap is moved, which may be 0 or less."""
 
 STEPS_OF_COUNT = (-0.5, 0.5, -1.0, 1.0, -2.0, 2.0)
-"""By which a small number in a question is moved, which mostly counts something."""
+"""Steps by which a small number in a condition is moved, which is mostly a count."""
 
 SMALL = 10
-"""Below this a number in a question is moved by steps."""
+"""Below this, a number in a condition is moved by steps."""
 
 _OTHER_WORD = {"yes": "no", "no": "yes", "usual": "last", "last": "usual"}
 _QUESTION = re.compile(r"if (\S+) (<|>=) (.+):")
@@ -39,7 +39,7 @@ class Edit:
     """A change of one line.
 
     Attributes:
-        change: In words, as ``mirage distill edit`` takes it.
+        change: In words, in the form of ``mirage distill edit``.
         text: The text of the tree after it.
         tree: The tree after it.
     """
@@ -50,10 +50,10 @@ class Edit:
 
 
 def one_line_edits(text: str) -> tuple[Edit, ...]:
-    """All edits of a tree's text after which it can run and is another tree, the lines from above to below.
+    """All edits of a tree's text that give another tree that can run, from top to bottom.
 
     Raises:
-        ConfigurationError: The text is no tree.
+        ConfigurationError: The text is not a tree.
     """
     tree = tree_of(text)
     found: dict[str, Edit] = {}
@@ -70,7 +70,7 @@ def one_line_edits(text: str) -> tuple[Edit, ...]:
 
 
 def _proposed(text: str, tree: Tree) -> Iterator[tuple[Line, str, str]]:
-    """Lines, what they say, and what they could say instead."""
+    """Lines, a part of each, and what could replace it."""
     block = ""
     for line in lines_of(text, "tree"):
         block = block if line.indent else line.text
@@ -90,7 +90,7 @@ def _proposed(text: str, tree: Tree) -> Iterator[tuple[Line, str, str]]:
 
 
 def _other_values(key: str, value: str) -> Iterator[str]:
-    """What a setting could be instead: the other of two words, or one of its numbers moved."""
+    """Other values of a setting: the other of two words, or one of its numbers moved."""
     if value in _OTHER_WORD:
         yield _OTHER_WORD[value]
     elif key.endswith("cap"):
@@ -108,7 +108,7 @@ def _other_thresholds(text: str, unit: Unit) -> Iterator[str]:
     number = number_of(text, unit)
     if unit is Unit.NUMBER and abs(number) < SMALL:
         yield from (written(number + step, unit) for step in STEPS_OF_COUNT)
-    elif unit is Unit.SHARE and number <= 1:  # a part of a whole stays one
+    elif unit is Unit.SHARE and number <= 1:  # a part of a whole stays at most 1
         yield from (share for share in _scaled(number, unit) if number_of(share, unit) <= 1)
         yield written(1.0, unit)
     else:
@@ -116,7 +116,7 @@ def _other_thresholds(text: str, unit: Unit) -> Iterator[str]:
 
 
 def _other_scores(score: float, tree: Tree) -> Iterator[str]:
-    """The scores of other leaves, those between them, one above all, and one that leaves a stage alone."""
+    """Scores of other leaves, those between them, one above all, and one that skips a stage."""
     levels = sorted({float(leaf.value) for leaf in tree.leaves})
     between = [(low + high) / 2 for low, high in pairwise(levels)]
     for other in (*levels, *between, levels[-1] + 1, -1.0):

@@ -1,9 +1,9 @@
-"""The best edit of one line on some episodes, and what it brings on others.
+"""The best edit of one line on some episodes, and its effect on others.
 
 All edits are tried on a few of the episodes that they are chosen on, the best of them on more, and the best of these on
-all (successive halving, Jamieson and Talwalkar 2016). Chosen is the one whose paired 95 % interval ends lowest: an edit
-that gains a little everywhere comes before one that was lucky in a few episodes. What is told of it are episodes that
-it was not chosen on.
+all (successive halving, Jamieson and Talwalkar 2016). The chosen one has the lowest upper end of the paired 95 %
+interval: an edit that gains a little everywhere comes before one that was lucky in a few episodes. Its effect is
+reported on episodes that it was not chosen on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirage.distill.tree_reading import tree_of
 from mirage.job_state import Floats
 
 ROUNDS = ((8, 48), (3, 12))
-"""One in so many episodes is played with each edit that is left, and so many of the edits go on."""
+"""One in this number of episodes is run with each remaining edit, and this number of edits remain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Paired:
     Attributes:
         before_s: Mean over episodes.
         after_s: The same after the edit.
-        difference_s: Mean of after less before.
+        difference_s: Mean of after minus before.
         low_s: Lower end of its 95 % interval, by bootstrap over episodes; None for one episode.
         high_s: Upper end.
-        better_seeds: Episodes in which the time is shorter after the edit.
-        seeds: Episodes.
+        better_seeds: Number of episodes in which the time is shorter after the edit.
+        seeds: Number of episodes.
     """
 
     before_s: float
@@ -51,7 +51,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an edit brings.
+    """The effect of an edit.
 
     Attributes:
         mean_jct: The mean time from arrival to end.
@@ -64,13 +64,13 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The best edit.
+    """The best edit and its effects.
 
     Attributes:
-        tried: Edits that were tried.
+        tried: Number of edits that were tried.
         change: The best one in words; None where no edit changes anything in these episodes.
-        chosen: What it brings on the episodes that it was chosen on.
-        reported: What it brings on others.
+        chosen: Its effect on the episodes that it was chosen on.
+        reported: Its effect on others.
     """
 
     tried: int
@@ -80,12 +80,12 @@ class Mended:
 
     @property
     def helps(self) -> bool:
-        """Whether jobs end sooner by more than chance, on the episodes that the edit was not chosen on."""
+        """Whether jobs end sooner by more than chance, on episodes of the report."""
         high_s = None if self.reported is None else self.reported.mean_jct.high_s
         return high_s is not None and high_s < 0
 
     def to_json(self) -> dict[str, Any]:
-        """The edit as JSON has it."""
+        """The edit in JSON form."""
         return {"tried": self.tried, "change": self.change, "helps": self.helps, **self._effects()}
 
     def _effects(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Mended:
 
 
 def mended_of(told: dict[str, Any]) -> Mended:
-    """What ``to_json`` told."""
+    """The result from its JSON form."""
     chosen, reported = (
         None if each is None else Effect(Paired(**each["mean_jct"]), Paired(**each["makespan"]))
         for each in (told["chosen"], told["reported"])
@@ -113,8 +113,8 @@ def mended(
     Args:
         text: The text of the tree.
         choose_on: Episodes that it is chosen on.
-        report_on: Others.
-        progress: Told how many trials are done, of how many at most.
+        report_on: Other episodes, for the report.
+        progress: Called with the number of finished trials and the largest possible number.
     """
     tree, edits = tree_of(text), one_line_edits(text)
     left = _promising(tree, edits, choose_on, progress)
@@ -130,7 +130,7 @@ def mended(
 def _promising(
     tree: Tree, edits: tuple[Edit, ...], episodes: Episodes, progress: Callable[[int, int], None]
 ) -> list[Edit]:
-    """The best edits after some rounds, without those that change nothing, and one of those that do the same."""
+    """The best edits after some rounds, without those of no effect and duplicates."""
     left, done = list(edits), 0
     of = len(edits) + sum(min(keep, len(edits)) for _, keep in ROUNDS[:-1])
     for one_in, keep in ROUNDS:
@@ -149,7 +149,7 @@ def _promising(
 
 
 def effect_of(before: Times, after: Times) -> Effect:
-    """What an edit brings, from the times before and after it."""
+    """The effect of an edit, from the times before and after it."""
     return Effect(_paired(before.mean_jct_s, after.mean_jct_s), _paired(before.makespan_s, after.makespan_s))
 
 

@@ -1,4 +1,4 @@
-"""The page of a mended tree: for each edge case the edit, times before and after it, and the diff, as Markdown."""
+"""The Markdown page of edits for edge cases: the edit, times before and after, the diff."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = (
 )
 
 WIDTH = 140
-"""Columns of the page's text."""
+"""Width of the page's text in columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Case:
     Attributes:
         name: Of the case.
         setting: Executors and jobs.
-        mended: The best edit, and what it brings.
-        diff: What it changes in the text of the tree; empty for no edit.
+        mended: The best edit and its effects.
+        diff: Its change of the text of the tree; empty for no edit.
     """
 
     name: str
@@ -41,7 +41,7 @@ def verdict(mended: Mended) -> str:
         return "Nothing to mend: no edit changes anything in these episodes."
     one = mended.reported.mean_jct
     if one.low_s is None or one.high_s is None:
-        return "One episode says nothing for sure: report on more seeds."
+        return "One episode proves nothing: report on more seeds."
     if mended.helps:
         return "The edit helps."
     if one.low_s > 0:
@@ -60,12 +60,12 @@ def page(tree: str, cases: Sequence[Case], *, command: str, seeds: str, report_s
     """The page as Markdown.
 
     Args:
-        tree: What the tree is called.
-        cases: In the order in which they are told.
-        command: That wrote the page.
-        seeds: That edits were chosen on.
-        report_seeds: That are told.
-        jobs: What they are called.
+        tree: Name of the tree.
+        cases: In the order of the page.
+        command: The command that wrote the page.
+        seeds: Seeds that edits were chosen on.
+        report_seeds: Seeds of the report.
+        jobs: Name of the jobs.
     """
     return "\n".join(_lines(tree, cases, command, seeds, report_seeds, jobs)) + "\n"
 
@@ -75,11 +75,11 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
     yield ""
     yield textwrap.fill(
         f"An edge case differs from the usual episodes in one point. For each, changes of one line of {tree} are "
-        "tried: every threshold, score and number of the rule is moved by a few steps, and every word exchanged for "
-        f"its opposite. Chosen is the edit whose paired 95 % interval ends lowest on the seeds {seeds}; told are "
-        f"the seeds {report_seeds}, on {jobs}. Differences are after less before, with 95 % intervals by bootstrap "
-        "over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) is below 0; "
-        "such differences are bold.",
+        "tried: every threshold, score and number of the rule is moved by a few steps, and every word replaced by its "
+        f"opposite. The chosen edit has the lowest upper end of the paired 95 % interval on the seeds {seeds}; the "
+        f"table reports the seeds {report_seeds}, on {jobs}. Differences are after minus before, with 95 % intervals "
+        "by bootstrap over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) is "
+        "below 0; such differences are bold.",
         WIDTH,
     )
     yield f"\n```sh\n{command}\n```\n"

@@ -2,7 +2,7 @@
 
 A job with remaining work W may have ceil(b N W^a / sum of W^a) executors, at least one: with a = 0 the same share of
 ``b N`` for all, with a = 1 shares proportional to work. The source's job comes first, then others by ascending work.
-Where no job has room the same is done without caps, so that no executor is idle that some stage could use.
+If no job is below its cap, the same is done without caps, so that no executor is idle that some stage could use.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def capped(world: World, state: State, parameters: Floats) -> int:
 
 @kernel(DECIDER)
 def capped_by_load(world: World, state: State, parameters: Floats) -> int:
-    """``P(a, b)`` with other a and b where many jobs are in the system.
+    """``P(a, b)`` with other a and b while many jobs are in the system.
 
-    The parameters are a and b in quiet times, a and b in busy ones, and from how many jobs per executor on it is busy.
+    The parameters are a and b in quiet times, a and b in busy times, and the number of jobs per executor from which
+    times are busy.
     """
     busy = state.clock[0].n_active >= parameters[4] * world.settings[0].executors
     first = 2 if busy else 0

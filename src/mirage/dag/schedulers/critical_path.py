@@ -1,7 +1,7 @@
-"""List scheduling by critical path: the stage first from which its job's end is farthest, whichever job it is of.
+"""List scheduling by critical path: first the stage farthest from its job's end.
 
-With many jobs the executors of a stage that ends mostly go to another job, which costs a move and a fresh task each.
-``critical_path_local`` skips such stages while the executors are of use where they are, and stages that cannot start.
+With many jobs the executors of a stage that ends mostly move to another job, which costs a move and a fresh task each.
+``critical_path_local`` skips such stages while the executors are useful where they are, and stages that cannot start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(DECIDER)
 def critical_path(world: World, state: State, parameters: Floats) -> int:
-    """All free executors to the stage with the longest way to go; it takes as many as it has tasks for."""
+    """Gives all free executors to the stage with the longest path; it takes one per task."""
     found, farthest = NOBODY, -1
     for k in range(state.clock[0].n_active):
         job = state.active[k]
@@ -28,7 +28,7 @@ def critical_path(world: World, state: State, parameters: Floats) -> int:
 
 @kernel()
 def _ready_or_critical(world: World, state: State, job: int) -> int:
-    """The stage of a job with the longest way to go, of those whose tasks can start at once where there are any."""
+    """The stage of a job with the longest path; ready stages come before all others."""
     found, farthest = NOBODY, -1
     if state.jobs[job].open == 0 or not takes_more(world, state, job):
         return NOBODY
@@ -41,7 +41,7 @@ def _ready_or_critical(world: World, state: State, job: int) -> int:
 
 @kernel(DECIDER)
 def critical_path_local(world: World, state: State, parameters: Floats) -> int:
-    """The source's job keeps its executors; others come by the longest way to go, their ready stages first."""
+    """The source's job first; then other jobs by the longest path, their ready stages first."""
     clock = state.clock[0]
     if clock.source_job != NOBODY:
         stage = _ready_or_critical(world, state, clock.source_job)

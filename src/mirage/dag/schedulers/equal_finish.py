@@ -1,9 +1,9 @@
-"""Equal finish: shares with which all jobs of now would end together, for a short makespan.
+"""Equal finish: shares with which all present jobs end together, for a short makespan.
 
 A job with remaining work W and a longest path L to its end takes about L + W / c with c executors (Graham's bound of
-list scheduling, 1966), and ends at the time T with c = W / (T - L). A job that can use no more than u executors now
-gets at most u: that fills the holes which it would leave. T follows from the sum of all shares, which is the number of
-executors. A job that has its share is skipped; what no share takes goes to the same jobs without limits.
+list scheduling, 1966), and ends at the time T with c = W / (T - L). A job that can use at most u executors now gets at
+most u, which fills the gaps that it would leave. T follows from the sum of all shares, which is the number of
+executors. A job that has its share is skipped; executors that no share takes go to the same jobs without limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 _STEPS, _CLOSE = 24, 1e-3
-"""Halvings at most, and the part of the time found that is close enough."""
+"""Most bisection steps, and the relative precision of the time found."""
 
 
 @kernel()
@@ -27,7 +27,7 @@ def _work_ms(state: State, job: int) -> float:
 
 @kernel()
 def _path_ms(world: World, state: State, job: int) -> float:
-    """Roughly the longest path from a stage that has tasks to start to the job's end."""
+    """The approximate longest path from a stage that has tasks to start to the job's end."""
     longest = 0
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
@@ -38,7 +38,7 @@ def _path_ms(world: World, state: State, job: int) -> float:
 
 @kernel()
 def _usable(world: World, state: State, job: int) -> int:
-    """Executors that a job can use now: those that stay with it, and what its stages want that may be picked."""
+    """Executors that a job can use now: those that stay, and its stages' open demand."""
     usable = -under_limit(state, job, 0)
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
@@ -50,14 +50,14 @@ def _usable(world: World, state: State, job: int) -> int:
 
 @kernel()
 def _share(world: World, state: State, job: int, finish_ms: float) -> float:
-    """Executors with which a job ends at a time, and at most what it can use."""
+    """Executors with which a job ends at a time, at most the number that it can use."""
     usable, left_ms = float(_usable(world, state, job)), finish_ms - _path_ms(world, state, job)
     return usable if left_ms * usable <= _work_ms(state, job) else _work_ms(state, job) / left_ms
 
 
 @kernel()
 def _finish_ms(world: World, state: State) -> float:
-    """When all jobs can end at the earliest, from now; 0 where there is enough for what all can use."""
+    """Earliest time from now at which all jobs can end; 0 if there are enough executors."""
     executors, n_active = world.settings[0].executors, state.clock[0].n_active
     usable, path_ms, work_ms = 0, 0.0, 0.0
     for k in range(n_active):
@@ -82,7 +82,7 @@ def _finish_ms(world: World, state: State) -> float:
 
 @kernel()
 def _offer_share(world: World, state: State, job: int, finish_ms: float) -> int:
-    """The decision for a job up to its share; a time of 0 is for no limit."""
+    """The decision for a job up to its share; a time of 0 means no limit."""
     share = world.settings[0].executors
     if finish_ms > 0.0:
         share = max(1, ceil(_share(world, state, job, finish_ms)))
@@ -91,7 +91,7 @@ def _offer_share(world: World, state: State, job: int, finish_ms: float) -> int:
 
 @kernel()
 def _best_offer(world: World, state: State, finish_ms: float, longest_first: bool) -> int:
-    """The source's job first, then the one with the least work, or the one that would end last with what it has."""
+    """The source's job first, then the job with the least work, or that would end last."""
     clock = state.clock[0]
     if clock.source_job != NOBODY:
         decided = _offer_share(world, state, clock.source_job, finish_ms)
@@ -114,7 +114,7 @@ def _best_offer(world: World, state: State, finish_ms: float, longest_first: boo
 
 @kernel(DECIDER)
 def equal_finish(world: World, state: State, parameters: Floats) -> int:
-    """The source's job, then others by least work, or with 1 for the parameter those first that would end last."""
+    """The source's job first, then others by least work, or with parameter 1 by latest end."""
     longest_first = parameters[0] == 1.0
     decided = _best_offer(world, state, _finish_ms(world, state), longest_first)
     return _best_offer(world, state, 0.0, longest_first) if decided == NOTHING else decided

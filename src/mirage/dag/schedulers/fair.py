@@ -1,4 +1,7 @@
-"""Fair shares: every job may have the same number of executors, rounded up (Decima's "dynamic partition")."""
+"""Fair shares: an equal number of executors per job, rounded up.
+
+Decima's "dynamic partition".
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(DECIDER)
 def fair(world: World, state: State, parameters: Floats) -> int:
-    """The source's job keeps its executors; others, by arrival, get them up to their share.
+    """The source's job retains its executors; others, by arrival, get them up to their share.
 
-    Shares are of the jobs that still want executors; with 1 for the parameter of all jobs in the system.
+    Shares are of the jobs that still want executors; with parameter 1, of all jobs in the system.
     """
     clock = state.clock[0]
     sharing = clock.n_active

@@ -1,4 +1,4 @@
-"""First come, first served: a job gets all the executors it can use before the next one does (Spark's default)."""
+"""First come, first served: each job gets all it can use (Spark's default)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel(DECIDER)
 def fifo(world: World, state: State, parameters: Floats) -> int:
-    """The source's job keeps its executors; others come by arrival, stages first whose tasks can start at once.
+    """The source's job retains its executors; others follow by arrival, ready stages first.
 
-    With 1 for the parameter stages of other jobs go by their number only.
+    With parameter 1, stages of other jobs go by their number only.
     """
     return serve_by_arrival(world, state, world.settings[0].executors, parameters[0] == 1)

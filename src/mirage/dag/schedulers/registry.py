@@ -1,6 +1,7 @@
-"""Schedulers of stages by name, built-in or from the entry-point group ``mirage.dag_schedulers``.
+"""Schedulers of stages by name, built-in or from entry points.
 
-A scheduler is written as its name and parameters: ``fair``, ``capped:0.25:1.5``. An entry point names a
+The entry-point group is ``mirage.dag_schedulers``. A scheduler is written as its name and parameters: ``fair``,
+``capped:0.25:1.5``. An entry point names a
 ``SchedulerSpec``.
 """
 
@@ -23,14 +24,14 @@ from mirage.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A scheduler that can be run.
+    """A scheduler that can run.
 
     Attributes:
-        name: As it was asked for.
+        name: As requested.
         decider: The compiled decision function (``mirage.dag.simulator.arrays.DECIDER``).
-        parameters: What it was made with, and room for what it keeps between decisions.
+        parameters: Its parameters, and memory for its values between decisions.
         seeded: Whether it decides at random; ``parameters[0]`` is then the seed.
-        most_jobs: How many jobs in the system it sees, those that came first; None for all.
+        most_jobs: Number of jobs in the system that it considers, by arrival; None for all.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Scheduler:
         return f"{self.decider.__module__}:{self.decider.__qualname__}"
 
     def __reduce__(self) -> tuple[Callable[..., Scheduler], tuple[Any, ...]]:
-        """Pickled by the name of its decision function, since compiled code stays in its process.
+        """Pickles it by the name of its decision function: compiled code stays in its process.
 
         Raises:
             ConfigurationError: The function is not an attribute of a module.
@@ -53,13 +54,13 @@ class Scheduler:
         module, _, name = self.entry.partition(":")
         if getattr(sys.modules.get(module), name, None) is not self.decider:
             raise ConfigurationError(
-                f"the scheduler {self.name} decides by {self.entry}, which another process cannot import; "
+                f"the scheduler {self.name} uses {self.entry}, which another process cannot import; "
                 "define the function at the top of a module, or use one process"
             )
         return _with_decider, (self.entry, self.name, self.parameters, self.seeded, self.most_jobs)
 
     def parameters_for(self, seed: int) -> Floats:
-        """Parameters of an episode of its own."""
+        """A copy of the parameters for an episode."""
         parameters = self.parameters.copy()
         if self.seeded:
             parameters[0] = seed
@@ -78,7 +79,7 @@ def _loaded(entry: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that a scheduler can be made with, from ``least`` to ``most``; with ``whole`` no fraction."""
+    """A numeric parameter of a scheduler, from ``least`` to ``most``; whole if ``whole``."""
 
     name: str
     default: float
@@ -87,12 +88,12 @@ class Parameter:
     whole: bool = False
 
     def takes(self, number: float) -> bool:
-        """Whether it can be the parameter; what is no number cannot."""
+        """Whether a number is valid for the parameter; NaN is not."""
         return self.least <= number <= self.most and not (self.whole and number != int(number))
 
     @property
     def range(self) -> str:
-        """What can be given, for messages."""
+        """The valid values, for messages."""
         if self.whole and self.most - self.least == 1:
             return f"{self.least:g} or {self.most:g}"
         return f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
@@ -100,7 +101,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSpec:
-    """What is known of a scheduler before it is made.
+    """The declaration of a scheduler.
 
     Attributes:
         entry: ``module:attribute`` of the decision function; with ``makes``, of a function that makes a scheduler from
@@ -108,7 +109,7 @@ class SchedulerSpec:
         summary: One line for menus.
         parameters: What may follow its name.
         makes: Whether the entry makes the scheduler.
-        work_conserving: Whether it lets no executor become idle while there is a stage to pick.
+        work_conserving: Whether it lets no executor become idle while a stage may be picked.
     """
 
     entry: str
@@ -118,12 +119,12 @@ class SchedulerSpec:
     work_conserving: bool = True
 
     def load(self) -> Callable[..., Any]:
-        """What the entry names."""
+        """Imports the object that ``entry`` refers to."""
         return _loaded(self.entry)
 
 
 TREE = "tree"
-"""The scheduler that a file is for; its first parameter is the path."""
+"""The scheduler that a file stands for; its first parameter is the path."""
 
 _HERE, _TEACHERS = "mirage.dag.schedulers", "mirage.dag.decima.teachers"
 _A, _B = Parameter("a", 0.25, -4, 4), Parameter("b", 1.5, 0.01, 100)
@@ -147,14 +148,14 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     ),
     "sjf": SchedulerSpec(f"{_HERE}.sjf:sjf", "least remaining work first, up to a share of the executors", (_SHARE,)),
     "sjf-critical-path": SchedulerSpec(
-        f"{_HERE}.sjf:sjf_critical_path", "the same, stages by the longest path to the job's end", (_SHARE,)
+        f"{_HERE}.sjf:sjf_critical_path", "sjf with stages by the longest path to the job's end", (_SHARE,)
     ),
     "critical-path": SchedulerSpec(
         f"{_HERE}.critical_path:critical_path", "the stage with the longest path to its job's end first, of all jobs"
     ),
     "critical-path-local": SchedulerSpec(
         f"{_HERE}.critical_path:critical_path_local",
-        "the same, but executors stay at their job, and stages that cannot start are skipped while others can",
+        "critical-path, but executors stay at their job, and stages that cannot start are skipped while others can",
     ),
     "equal-finish": SchedulerSpec(
         f"{_HERE}.equal_finish:equal_finish",
@@ -166,24 +167,24 @@ SCHEDULERS: dict[str, SchedulerSpec] = {
     ),
     "capped-by-load": SchedulerSpec(
         f"{_HERE}.capped:capped_by_load",
-        "P(a, b), and another P(a, b) from so many jobs per executor on",
+        "P(a, b), and another P(a, b) above a number of jobs per executor",
         (_A, _B, Parameter("busy a", 0, -4, 4), Parameter("busy b", 3, 0.01, 100), Parameter("jobs", 0.3, 0, 1e6)),
     ),
     "decima": SchedulerSpec(
         f"{_TEACHERS}:decima",
-        "a deep network, of the weights in a file: decima:FILE; draws its decisions",
+        "a deep network with the weights in a file: decima:FILE; draws its decisions",
         makes=True,
         work_conserving=False,
     ),
     "decima-argmax": SchedulerSpec(
         f"{_TEACHERS}:decima_argmax",
-        "the same, takes its likeliest decision: decima-argmax:FILE",
+        "decima with its most likely decision: decima-argmax:FILE",
         makes=True,
         work_conserving=False,
     ),
     TREE: SchedulerSpec(
         "mirage.dag.distilled.tree_policy:make_tree",
-        "a small tree that people read and edit; the path of a tree's file is one too",
+        "a small tree that people read and edit; the path of a tree's file works too",
         makes=True,
         work_conserving=False,
     ),
@@ -200,26 +201,28 @@ _REGISTRY = Registry(
 
 
 def known_schedulers() -> tuple[str, ...]:
-    """Names of the built-in schedulers and of those of installed packages; nothing is imported."""
+    """Names of all schedulers, built-in or from installed packages; imports nothing."""
     return _REGISTRY.names()
 
 
 def scheduler_spec(name: str) -> SchedulerSpec:
-    """Look a scheduler up by its name without parameters.
+    """Finds a scheduler by its name without parameters.
 
     Raises:
         UnknownName: No scheduler has that name.
-        ConfigurationError: Two packages want the name, or one cannot be loaded.
+        ConfigurationError: Two packages register the name, or one cannot be loaded.
     """
     return _REGISTRY.spec(name)
 
 
 def make_scheduler(text: str) -> Scheduler:
-    """Make a scheduler from its name and parameters, as ``capped:0.25:1.5``; the path of a file is that of a tree.
+    """Makes a scheduler from its name and parameters, as ``capped:0.25:1.5``.
+
+    The path of a file is that of a tree.
 
     Raises:
         UnknownName: No scheduler has that name.
-        ConfigurationError: A parameter cannot be used, or there is no such file.
+        ConfigurationError: A parameter is invalid, or there is no such file.
     """
     name, *given = text.split(":")
     if name not in known_schedulers():
@@ -233,7 +236,7 @@ def make_scheduler(text: str) -> Scheduler:
     if spec.makes:
         made = spec.load()(text, given)
         if not isinstance(made, Scheduler):
-            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, and not a Scheduler")
+            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, not a Scheduler")
         return made
     return Scheduler(text, spec.load(), _numbers(text, given, spec.parameters))
 

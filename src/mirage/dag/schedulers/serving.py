@@ -1,4 +1,4 @@
-"""What schedulers of stages share: the source's job first, then others in some order, up to a cap."""
+"""Shared parts of schedulers: the source's job first, then others in order, up to a cap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def keep_at_source(world: World, state: State) -> int:
-    """All free executors to the source's own job, where it has a stage to pick."""
+    """Gives all free executors to the source's own job, if it has a stage to pick."""
     clock = state.clock[0]
     if clock.source_job == NOBODY:
         return NOTHING
@@ -29,13 +29,13 @@ def keep_at_source(world: World, state: State) -> int:
 
 @kernel()
 def serve_by_arrival(world: World, state: State, cap: int, by_number: bool) -> int:
-    """The source's job first and without a cap, then the job that came first and has fewer executors than the cap.
+    """Serves the source's job without a cap, then other jobs by arrival up to the cap.
 
     Args:
-        world: As always.
-        state: As always.
+        world: Fixed arrays of the episode.
+        state: Its changing arrays.
         cap: The executors that a job may have.
-        by_number: Whether other jobs' stages go by their number, and not those first whose tasks can start at once.
+        by_number: Whether other jobs' stages go by their number, instead of ready stages first.
     """
     kept = keep_at_source(world, state)
     if kept != NOTHING:
@@ -53,7 +53,7 @@ def serve_by_arrival(world: World, state: State, cap: int, by_number: bool) -> i
 
 @kernel()
 def lowest_stage_to_pick(world: World, state: State, job: int) -> int:
-    """The stage with the lowest number that may be picked; ``NOBODY`` for none."""
+    """The stage with the lowest number that may be picked; -1 for none."""
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
         if may_pick(state, stage):
@@ -63,7 +63,7 @@ def lowest_stage_to_pick(world: World, state: State, job: int) -> int:
 
 @kernel()
 def total_weight(state: State, exponent: float) -> float:
-    """Sum over the jobs in the system of their remaining work to the power of the exponent."""
+    """The sum over the jobs in the system of their remaining work to a power."""
     total = 0.0
     for k in range(state.clock[0].n_active):
         total += float(max(1, state.jobs[state.active[k]].remaining_work_ms)) ** exponent
@@ -79,7 +79,7 @@ def cap_of(world: World, state: State, job: int, exponent: float, factor: float,
 
 @kernel()
 def least_work(state: State, above: float, after: int) -> int:
-    """The active job with the least remaining work among those not served yet; ``NOBODY`` when all have been.
+    """The unserved active job with the least remaining work; -1 if all are served.
 
     Args:
         above: Remaining work of the job served last, in milliseconds.
@@ -97,21 +97,21 @@ def least_work(state: State, above: float, after: int) -> int:
 
 @kernel()
 def offer(world: World, state: State, job: int, cap: int, by_path: bool) -> int:
-    """The decision for a job that may have so many executors, its source's free ones not counted as held.
+    """The decision for a job up to a cap; free executors of the source do not count as held.
 
     Args:
-        world: As always.
-        state: As always.
+        world: Fixed arrays of the episode.
+        state: Its changing arrays.
         job: An active one.
         cap: The executors that it may have.
-        by_path: Whether the stage is picked from which the job's end is farthest, and not the first one.
+        by_path: Whether to pick the stage farthest from the job's end, instead of the first one.
     """
     if state.jobs[job].open == 0:
         return NOTHING
     clock = state.clock[0]
     room = under_limit(state, job, cap)
     if job == clock.source_job and cap >= world.settings[0].executors:
-        room = clock.free  # others may be on their way to it, and yet without a cap it keeps its own
+        room = clock.free  # others may be on their way to it, but without a cap it retains its own
     if room < 1 or not takes_more(world, state, job):
         return NOTHING
     stage = critical_stage_to_pick(world, state, job) if by_path else first_stage_to_pick(world, state, job)
@@ -123,12 +123,12 @@ def serve_by_work(world: World, state: State, exponent: float, factor: float, fi
     """The source's job, then others by ascending remaining work, each up to its cap.
 
     Args:
-        world: As always.
-        state: As always.
+        world: Fixed arrays of the episode.
+        state: Its changing arrays.
         exponent: Of ``cap_of``.
         factor: Of ``cap_of``.
         fixed: The cap of every job where it is not 0.
-        by_path: As ``offer`` says.
+        by_path: See ``offer``.
     """
     source = state.clock[0].source_job
     total = 0.0 if fixed else total_weight(state, exponent)
@@ -151,7 +151,7 @@ def serve_by_work(world: World, state: State, exponent: float, factor: float, fi
 
 @kernel()
 def critical_stage_to_pick(world: World, state: State, job: int) -> int:
-    """The stage of a job that may be picked and from which the job's end is farthest; ``NOBODY`` for none."""
+    """The stage of a job that may be picked with the longest path; -1 for none."""
     found, farthest = NOBODY, -1
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):

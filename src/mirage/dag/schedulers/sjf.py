@@ -1,4 +1,4 @@
-"""Shortest job first: the job with the least remaining work gets what it can use, up to a share of the executors."""
+"""Shortest job first, by remaining work, up to a share of the executors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _shortest_first(world: World, state: State, share: float, by_path: bool) -> 
 
 @kernel(DECIDER)
 def sjf(world: World, state: State, parameters: Floats) -> int:
-    """The source's job first, then others by remaining work; the parameter is the share that one job may have."""
+    """The source's job first, then others by remaining work; the parameter is a job's share."""
     return _shortest_first(world, state, parameters[0], False)
 
 
 @kernel(DECIDER)
 def sjf_critical_path(world: World, state: State, parameters: Floats) -> int:
-    """The same, and in each job the stage first from which its end is farthest (Decima's baseline SJF-CP)."""
+    """SJF that picks in each job the stage with the longest path (Decima's baseline SJF-CP)."""
     return _shortest_first(world, state, parameters[0], True)

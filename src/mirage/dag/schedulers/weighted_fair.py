@@ -1,4 +1,6 @@
-"""Weighted fair shares: executors in proportion to a power of each job's total work (Decima, section 7.1).
+"""Weighted fair shares: executors in proportion to a power of each job's total work.
+
+Decima, section 7.1.
 
 With exponent 0 all jobs have the same share, with 1 shares are proportional to work (*naive*), and below 0 small jobs
 get more than large ones; Decima's tuned variant takes the best exponent from -2 to 2.
@@ -26,7 +28,7 @@ def _total_work_ms(world: World, job: int) -> float:
 
 @kernel()
 def _by_arrival(world: World, state: State, exponent: float, total: float) -> int:
-    """The source's job, then others by arrival, each up to its share; a total of 0 is for no limit."""
+    """The source's job, then others by arrival, up to their shares; no limit at a total of 0."""
     clock, executors = state.clock[0], world.settings[0].executors
     for k in range(-1, clock.n_active):
         job = clock.source_job if k < 0 else state.active[k]
@@ -43,7 +45,10 @@ def _by_arrival(world: World, state: State, exponent: float, total: float) -> in
 
 @kernel(DECIDER)
 def weighted_fair(world: World, state: State, parameters: Floats) -> int:
-    """The parameter is the exponent. What no share takes goes to whoever came first."""
+    """Weighted fair shares; the parameter is the exponent.
+
+    Executors that no share takes go to the job that arrived first.
+    """
     total = 0.0
     for k in range(state.clock[0].n_active):
         total += _total_work_ms(world, state.active[k]) ** parameters[0]

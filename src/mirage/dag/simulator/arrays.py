@@ -1,11 +1,13 @@
-"""Arrays of a simulation of stages: ``World`` (fixed), ``State`` (changes), both NamedTuples of numpy arrays.
+"""Arrays of a simulation of stages: ``World`` (fixed) and ``State`` (changes).
+
+Both are NamedTuples of numpy arrays.
 
 Jobs and stages are numbered over the whole episode, in order of arrival; the stages of a job are consecutive, so stage
 ``s`` of job ``j`` is ``world.jobs[j].first_stage + k``. Times are whole milliseconds, as in the published data.
 
 An executor *belongs to* a stage while it runs its tasks, waits in its job's pool when the job still has tasks that
-cannot start, and is in the general pool when no job has it. What it does next is *committed* in advance: when a stage
-has no task left to start, all of its executors are given a destination, also those that still run its last tasks.
+cannot start, and is in the general pool when no job has it. Its next destination is *committed* in advance: when a
+stage has no task left to start, all of its executors get a destination, also those that still run its last tasks.
 """
 
 from __future__ import annotations
@@ -17,22 +19,22 @@ from numba import int64, typeof, types
 from numpy.typing import NDArray
 
 Records = Any
-"""A numpy record array; the dtypes below say which."""
+"""A numpy record array of one of the dtypes below."""
 
 NOBODY = -1
 """No job, no stage, no executor."""
 
 NEVER_MS = 2**62
-"""A time that does not come."""
+"""A time that is never reached."""
 
 DECIMA_2019, SPARK_SCHED_SIM = range(2)
-"""The two published environments; where they differ is said in ``dynamics`` and ``rounds``."""
+"""The two published environments; ``dynamics`` and ``rounds`` describe how they differ."""
 
 _I, _F = np.int64, np.float64
 
 
 def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A kind of record whose fields read as attributes, compiled or not."""
+    """A record dtype with fields that read as attributes, compiled or not."""
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
@@ -42,19 +44,19 @@ STAGE = _record(
     [
         ("job", _I),
         ("tasks", _I),
-        ("rough_ms", _I),  # mean over all durations of the profile: what a scheduler may know beforehand
+        ("rough_ms", _I),  # mean over all durations of the profile: known to schedulers in advance
         ("profile", _I),  # row of World.waves
         ("first_parent", _I),  # World.parents[first_parent : first_parent + n_parents]
         ("n_parents", _I),
         ("first_child", _I),
         ("n_children", _I),
-        ("critical_ms", _I),  # rough length of the longest path from here to the job's end, one task a stage
+        ("critical_ms", _I),  # rough length of the longest path from here to the job's end, one task per stage
         ("below_ms", _I),  # rough work of this stage and of all that come after it
     ]
 )
 
 WAVE = _record([("first", _I), ("count", _I), ("added_ms", _I)])
-"""Where the durations of a wave lie in ``World.durations_ms``, and what a warm-up adds to each."""
+"""Position of a wave's durations in ``World.durations_ms``, and the warm-up added to each."""
 
 SETTINGS = _record(
     [
@@ -74,8 +76,8 @@ CLOCK = _record(
         ("n_heap", _I),
         ("sequence", _I),  # of events: breaks ties
         ("round_number", _I),  # of decisions: a stage is picked at most once in a round
-        # the source: whose executors are to be given a destination
-        ("free", _I),  # how many still have none; 0 outside a round
+        # the source: its executors need a destination
+        ("free", _I),  # those without a destination; 0 outside a round
         ("source_job", _I),  # NOBODY: the general pool, or a job that has ended
         ("source_stage", _I),  # NOBODY: a pool; else the stage that has no task left to start
         ("executor", _I),  # the one that has just finished, where the source is a stage
@@ -84,8 +86,8 @@ CLOCK = _record(
         ("free_entry", _I),  # first unused entry of State.commitments
         ("round_head", _I),  # first commitment of this round
         ("round_tail", _I),
-        ("asked_again", _I),  # 1: everything stands still, and the idle executors are given once more
-        # what has been measured
+        ("asked_again", _I),  # counts requests while nothing moves; idle executors are offered again
+        # measurements
         ("decisions", _I),
         ("moves", _I),
         ("running_ms", _I),  # executor-time spent in tasks
@@ -101,12 +103,12 @@ JOB_STATE = _record(
         ("end_ms", _I),
         ("local", _I),  # executors at the job, running or waiting
         ("moving", _I),  # on their way to it
-        ("gone", _I),  # executors that went to the general pool from it, since it had nothing left to start
+        ("gone", _I),  # executors that it released to the general pool, since it had nothing left to start
         ("committed", _I),  # executors of other jobs and of the general pool that are to come
         ("unfinished", _I),  # stages with tasks not finished
         ("unstarted", _I),  # stages with tasks not started
-        ("unsaturated", _I),  # stages that want more executors than they have been given
-        ("open", _I),  # of these, stages whose parents are all saturated
+        ("unsaturated", _I),  # stages that want more executors than they have
+        ("open", _I),  # of these, stages with only saturated parents
         ("remaining_work_ms", _I),  # sum over stages of remaining tasks x last duration
         ("usual_work_ms", _I),  # sum over stages of remaining tasks x rough duration
         ("pool", _I),  # first executor that waits in the job's pool
@@ -119,7 +121,7 @@ STAGE_STATE = _record(
         ("remaining", _I),  # tasks not started
         ("running", _I),  # tasks that run
         ("finished", _I),
-        ("executors", _I),  # that belong to the stage, the one that has just finished included
+        ("executors", _I),  # those of the stage, including the one that has just finished
         ("moving", _I),  # on their way to it
         ("committed", _I),  # to come
         ("demand", _I),  # remaining - moving - committed; saturated at 0 and below
@@ -128,31 +130,31 @@ STAGE_STATE = _record(
         ("picked_round", _I),  # the last round in which it was picked
         ("last_ms", _I),  # duration of the task started last; before the first, the rough one
         ("commitment", _I),  # first commitment of its executors
-        ("promised", _I),  # executors of it that have a destination
+        ("promised", _I),  # its executors with a destination
     ]
 )
 
 EXECUTOR = _record(
     [
-        ("job", _I),  # where it is
-        ("stage", _I),  # what it belongs to, or is on its way to
-        ("last_stage", _I),  # of its last task; NOBODY: what it runs next is its first task
+        ("job", _I),  # its location
+        ("stage", _I),  # the stage that it belongs to or moves to
+        ("last_stage", _I),  # of its last task; NOBODY: its next task is its first one
         ("moving", _I),  # 1: on its way to the stage
         ("next", _I),  # in a pool
     ]
 )
 
 COMMITMENT = _record([("stage", _I), ("count", _I), ("next", _I)])
-"""So many executors of a source go to a stage; ``NOBODY``: they become idle."""
+"""A number of executors of a source that go to a stage; ``NOBODY``: they become idle."""
 
 EVENT = _record([("time_ms", _I), ("sequence", _I), ("executor", _I)])
 
 RUN = _record([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), ("end_ms", _I), ("wave", _I)])
-"""One task that ran; written where ``State.log`` has room for it."""
+"""One task that ran; recorded while ``State.log`` has space."""
 
 
 class World(NamedTuple):
-    """What does not change in an episode."""
+    """Arrays that are fixed during an episode."""
 
     settings: Records  # SETTINGS, one row
     jobs: Records  # JOB, by arrival
@@ -161,13 +163,13 @@ class World(NamedTuple):
     children: NDArray[np.int64]  # stages
     waves: Records  # WAVE, (profiles, levels, 3 waves)
     durations_ms: NDArray[np.int32]
-    levels: NDArray[np.int64]  # (executors + 1, 2): levels of the profile below and above so many local executors
+    levels: NDArray[np.int64]  # (executors + 1, 2): profile levels below and above a number of local executors
     chance: NDArray[np.float64]  # (executors + 1,): of the level below
-    salts: NDArray[np.int64]  # (stages,): 32 random bits each, from which the durations of its tasks are drawn
+    salts: NDArray[np.int64]  # (stages,): 32 random bits each, the seeds of the durations of its tasks
 
 
 class State(NamedTuple):
-    """Everything that changes."""
+    """Arrays that change during an episode."""
 
     clock: Records  # CLOCK, one row
     jobs: Records  # JOB_STATE
@@ -180,7 +182,7 @@ class State(NamedTuple):
 
 
 def records(dtype: np.dtype[Any], *shape: int) -> Records:
-    """Zeroed records, whose columns read as attributes too."""
+    """Zeroed records, with columns that read as attributes too."""
     return np.zeros(shape, dtype).view(np.recarray)
 
 
@@ -200,9 +202,9 @@ def _example_types() -> tuple[Any, Any]:
 WORLD_TYPE, STATE_TYPE = _example_types()
 
 PARAMETERS_TYPE = types.Array(types.float64, 1, "C")
-"""What a decision function was made with, and room for what it keeps from one decision to the next."""
+"""Parameters of a decision function, and memory for its values between decisions."""
 
 DECIDER = int64(WORLD_TYPE, STATE_TYPE, PARAMETERS_TYPE)
-"""What a scheduler is: asked while ``clock.free > 0``, it answers as ``mirage.dag.simulator.decision`` says."""
+"""A scheduler: called while ``clock.free > 0``, it returns a decision (``mirage.dag.simulator.decision``)."""
 
 DECIDER_TYPE = types.FunctionType(DECIDER)

@@ -1,4 +1,4 @@
-"""Decisions: a stage and a number of executors in one integer, and what may be picked."""
+"""Decisions: a stage and a number of executors in one integer, and their conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mirage.dag.simulator.arrays import NOBODY, State, World
 from mirage.sim.kernel.compile import kernel
 
 NOTHING = -1
-"""The decision to pick no stage: the executors that have no destination become idle."""
+"""The decision to pick no stage: executors without a destination become idle."""
 
 _SHIFT = 16
 MOST_EXECUTORS = 2**_SHIFT - 1
@@ -14,7 +14,7 @@ MOST_EXECUTORS = 2**_SHIFT - 1
 
 @kernel()
 def decision(stage: int, executors: int) -> int:
-    """Give so many of the free executors to a stage; what it cannot use is not taken."""
+    """The decision to give a number of free executors to a stage; it takes what it can use."""
     return int(stage << _SHIFT | executors)
 
 
@@ -39,9 +39,9 @@ def held(state: State, job: int) -> int:
 
 @kernel()
 def under_limit(state: State, job: int, limit: int) -> int:
-    """Executors to add so that a job has as many as a job-wide limit says; below 1 where it has them already.
+    """Executors to add until a job reaches its limit; below 1 if it has reached it.
 
-    The free executors of the source are no longer counted as its job's own: they are what is being given away.
+    The free executors of the source do not count as its job's own: they are being given away.
     """
     clock = state.clock[0]
     room = limit - held(state, job)
@@ -50,13 +50,16 @@ def under_limit(state: State, job: int, limit: int) -> int:
 
 @kernel()
 def takes_more(world: World, state: State, job: int) -> bool:
-    """Whether a job can be given executors at all: it has not got all there are, or it is the source."""
+    """Whether a job can get more executors: it does not have all, or it is the source."""
     return bool(job == state.clock[0].source_job or held(state, job) < world.settings[0].executors)
 
 
 @kernel()
 def may_pick(state: State, stage: int) -> bool:
-    """Whether a stage of an active job wants executors, all its parents are saturated, and it is not picked yet."""
+    """Whether a stage of an active job may be picked.
+
+    It wants executors, all its parents are saturated, and it is not picked in this round yet.
+    """
     row = state.stages[stage]
     return bool(row.demand > 0 and row.waits_for == 0 and row.picked_round != state.clock[0].round_number)
 
@@ -69,7 +72,7 @@ def is_ready(state: State, stage: int) -> bool:
 
 @kernel()
 def first_stage_to_pick(world: World, state: State, job: int) -> int:
-    """The first stage of a job that may be picked, those whose tasks can start at once first; ``NOBODY`` for none."""
+    """The first stage of a job that may be picked, ready ones first; -1 for none."""
     if state.jobs[job].open == 0:
         return NOBODY
     found = NOBODY

@@ -1,7 +1,7 @@
 """Durations of tasks, drawn from measured ones.
 
-The draw of a task depends on the episode's seed, its stage and its number only, and not on what was drawn before:
-two schedulers on one episode meet the same luck, which makes their paired differences small.
+The draw of a task depends only on the episode's seed, its stage and its number, and not on earlier draws: two
+schedulers on one episode get the same durations, which makes their paired differences small.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BITS = 2**32 - 1
 
 @kernel()
 def mixed(bits: int) -> int:
-    """32 bits that look random, from 32 bits that may not.
+    """Mixes 32 bits into 32 that appear random.
 
     Two rounds of shift and multiply (multipliers from C. Wellons' search, 2018); both factors stay below 2^31, so that
     products fit a signed word and the function is the same interpreted and compiled.
@@ -29,7 +29,7 @@ def mixed(bits: int) -> int:
 
 @kernel()
 def wave_of(state: State, executor: int, stage: int) -> int:
-    """Whether a task is an executor's first for a while, its first on the stage, or neither."""
+    """The wave of a task: an executor's first for a while, its first on the stage, or neither."""
     last = state.executors[executor].last_stage
     if last == NOBODY:
         return FRESH
@@ -38,10 +38,10 @@ def wave_of(state: State, executor: int, stage: int) -> int:
 
 @kernel()
 def duration_ms(world: World, state: State, stage: int, task: int, wave: int) -> int:
-    """How long a task runs for an executor that is already counted at the job.
+    """The duration of a task for an executor that is already counted at the job.
 
     Profiles were measured with few numbers of executors. Between two of them one is drawn, and the lower one is the
-    likelier the closer the number is to the upper one: that is how both published environments do it.
+    likelier the closer the number is to the upper one: both published environments do this.
     """
     local = state.jobs[world.stages[stage].job].local
     bits = bits_of_task(world, stage, task)
@@ -51,20 +51,20 @@ def duration_ms(world: World, state: State, stage: int, task: int, wave: int) ->
 
 @kernel()
 def bits_of_task(world: World, stage: int, task: int) -> int:
-    """What all draws of a task begin with."""
+    """The random bits that all draws of a task start from."""
     return mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
 
 
 @kernel()
 def drawn_ms(world: World, stage: int, level: int, wave: int, bits: int) -> int:
-    """How long a task runs at one of the ``LEVELS``, in a wave.
+    """The duration of a task at one of the ``LEVELS``, in a wave.
 
     Args:
-        world: As always.
-        stage: Whose task.
-        level: Which of the numbers of executors that were measured.
+        world: Fixed arrays of the episode.
+        stage: The stage of the task.
+        level: Index of the measured number of executors.
         wave: Fresh, first or rest.
-        bits: As ``bits_of_task`` says.
+        bits: From ``bits_of_task``.
     """
     place = world.waves[world.stages[stage].profile, level, wave]
     bits = mixed(bits ^ 0x5BD1E995)

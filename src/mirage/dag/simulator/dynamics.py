@@ -1,4 +1,4 @@
-"""What executors do: they start tasks, finish them, move to other jobs, and wait in pools."""
+"""Actions of executors: they start and finish tasks, move to other jobs, wait in pools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def change_demand(world: World, state: State, stage: int, by: int) -> None:
-    """A stage wants so many executors more; its children learn when it becomes saturated or ceases to be."""
+    """Changes the demand of a stage, and updates its children when its saturation changes."""
     row = state.stages[stage]
     wanted = row.demand > 0
     row.demand += by
@@ -36,10 +36,10 @@ def change_demand(world: World, state: State, stage: int, by: int) -> None:
 
 @kernel()
 def start_task(world: World, state: State, executor: int, stage: int, goes_on: bool) -> None:
-    """The executor, at the stage's job, starts the stage's next task.
+    """Starts the stage's next task on an executor that is at its job.
 
     Args:
-        goes_on: Whether it has just finished another task of this stage, whose end is still the first event.
+        goes_on: Whether it has just finished another task of this stage, and the end of that is still the first event.
     """
     clock, row, fixed = state.clock[0], state.stages[stage], world.stages[stage]
     job, who = state.jobs[fixed.job], state.executors[executor]
@@ -71,7 +71,7 @@ def start_task(world: World, state: State, executor: int, stage: int, goes_on: b
 
 @kernel()
 def send(world: World, state: State, executor: int, stage: int) -> None:
-    """The executor leaves for a stage of another job."""
+    """Sends the executor to a stage of another job."""
     clock, who, row = state.clock[0], state.executors[executor], state.stages[stage]
     if who.job != NOBODY:
         state.jobs[who.job].local -= 1
@@ -86,7 +86,7 @@ def send(world: World, state: State, executor: int, stage: int) -> None:
 
 @kernel()
 def _instead(world: World, state: State, executor: int) -> int:
-    """Where an executor goes that is not needed any more where it was sent: its own job, then others by arrival."""
+    """The next target of an executor that comes too late: its job, then others by arrival."""
     here = state.executors[executor].job
     if here != NOBODY and state.jobs[here].active:
         found = _any_stage(world, state, here)
@@ -138,9 +138,9 @@ def idle(world: World, state: State, executor: int, was_promised: bool) -> None:
 
 @kernel(void(WORLD_TYPE, STATE_TYPE, int64, int64))
 def go(world: World, state: State, executor: int, stage: int) -> None:
-    """The executor, that belongs to nothing, turns to a stage; where it comes too late, to another one.
+    """Directs a free executor to a stage, or to another one if it comes too late.
 
-    What is called for few of the events is compiled on its own: to inline everything takes long to compile.
+    Functions that few events call are compiled on their own: inlining everything takes long to compile.
     """
     if state.stages[stage].remaining == 0:
         stage = _instead(world, state, executor)
@@ -157,7 +157,7 @@ def go(world: World, state: State, executor: int, stage: int) -> None:
 
 @kernel()
 def arrive(world: World, state: State, executor: int) -> None:
-    """The executor reaches the job it was sent to, which may have ended in the meantime."""
+    """Handles an executor that reaches its job, which may have ended in the meantime."""
     who = state.executors[executor]
     stage = who.stage
     job = world.stages[stage].job
@@ -173,7 +173,10 @@ def arrive(world: World, state: State, executor: int) -> None:
 
 @kernel()
 def take_pool(state: State, job: int) -> int:
-    """Take all executors out of a job's pool, or with ``NOBODY`` the general one: the first, others by ``next``."""
+    """Takes all executors from a job's pool, or with -1 from the general one.
+
+    Returns the first; the others follow by ``next``.
+    """
     if job == NOBODY:
         clock = state.clock[0]
         executor = int(clock.pool)
@@ -187,7 +190,7 @@ def take_pool(state: State, job: int) -> int:
 
 @kernel()
 def put_back(state: State, job: int, executor: int) -> None:
-    """Put an executor, and those that come after it by ``next``, into the pool again that they were taken from."""
+    """Returns an executor, and those that follow it by ``next``, to their former pool."""
     while executor != NOBODY:
         who = state.executors[executor]
         after = who.next
@@ -204,7 +207,7 @@ def put_back(state: State, job: int, executor: int) -> None:
 
 @kernel()
 def empty_pool(world: World, state: State, job: int) -> None:
-    """All executors that wait at a job go to the general pool, if it has nothing to start any more."""
+    """Moves all executors that wait at a job to the general pool if it has nothing to start."""
     row = state.jobs[job]
     if row.active and row.unstarted > 0:
         return

@@ -1,6 +1,6 @@
-"""The event loop: tasks end, executors reach another job, jobs arrive, and the scheduler is asked in between.
+"""The event loop: tasks end, executors reach a job, jobs arrive, the scheduler decides.
 
-Of what happens in the same millisecond arrivals of jobs come first, then what was begun first.
+In the same millisecond arrivals of jobs come first, then events in the order of their addition.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mirage.dag.simulator.rounds import begin_round, decide, end_round_without_c
 from mirage.sim.kernel.compile import kernel
 
 ENDED, ASKS, REFUSED, STANDS_STILL = range(4)
-"""How the loop comes back: all jobs have ended; a decision is wanted; one cannot be carried out; none was made though
-nothing moves any more."""
+"""Results of the loop: all jobs have ended; a decision is needed; a decision is invalid; none was made although nothing
+moves any more."""
 
 
 @kernel()
@@ -66,7 +66,7 @@ def _job_ends(world: World, state: State, job: int) -> None:
 
 @kernel()
 def _stage_ends(world: World, state: State, stage: int) -> bool:
-    """Whether some child can start now."""
+    """Updates the children of a finished stage; whether one of them can start now."""
     fixed = world.stages[stage]
     state.jobs[fixed.job].unfinished -= 1
     frees = False
@@ -80,7 +80,7 @@ def _stage_ends(world: World, state: State, stage: int) -> bool:
 
 @kernel()
 def _task_ends(world: World, state: State, executor: int) -> None:
-    """The first event is the end of an executor's task."""
+    """Handles the first event, the end of an executor's task."""
     who = state.executors[executor]
     stage = who.stage
     row = state.stages[stage]
@@ -112,9 +112,10 @@ def _task_ends(world: World, state: State, executor: int) -> None:
 
 @kernel()
 def _ask_about_latecomers(world: World, state: State) -> None:
-    """No executor waited at the source when one of its stages became ready; one that waits by now is asked about.
+    """Offers executors that have begun to wait since one of the source's stages became ready.
 
-    This ends with the next round, and is so in the environment of spark-sched-sim only.
+    No executor waited there at that time. The offer ends with the next round, and exists in the environment of
+    spark-sched-sim only.
     """
     clock = state.clock[0]
     if world.settings[0].environment == SPARK_SCHED_SIM:
@@ -125,7 +126,7 @@ def _ask_about_latecomers(world: World, state: State) -> None:
 
 @kernel()
 def _wake(state: State) -> bool:
-    """Where nothing moves, idle executors are given away once more, those of jobs first; False where it was in vain."""
+    """Offers idle executors again if nothing moves, those of jobs first; False at the end."""
     clock = state.clock[0]
     if clock.asked_again > clock.n_active:
         return False
@@ -139,7 +140,11 @@ def _wake(state: State) -> bool:
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE))
 def next_decision(world: World, state: State) -> int:
-    """Let time pass until a decision is wanted (``ASKS``), all jobs have ended or nothing moves any more."""
+    """Runs until a decision is needed, all jobs have ended or nothing moves any more.
+
+    Returns:
+        ``ASKS``, ``ENDED`` or ``STANDS_STILL``.
+    """
     clock = state.clock[0]
     while True:
         if clock.source_job != NOBODY and clock.free == 0:
@@ -171,7 +176,7 @@ def next_decision(world: World, state: State) -> int:
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, int64))
 def apply(world: World, state: State, decided: int) -> int:
-    """Carry a decision out and let time pass until the next one is wanted; ``REFUSED`` where it cannot be."""
+    """Applies a decision and runs until the next one is needed; ``REFUSED`` if invalid."""
     if not decide(world, state, decided):
         return REFUSED
     return next_decision(world, state)
@@ -179,14 +184,14 @@ def apply(world: World, state: State, decided: int) -> int:
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, DECIDER_TYPE, PARAMETERS_TYPE, int64))
 def run(world: World, state: State, decider: Any, parameters: Any, times: int) -> int:
-    """Play the whole episode with one scheduler.
+    """Runs the whole episode with one scheduler.
 
     Args:
-        world: As always.
-        state: As always.
+        world: Fixed arrays of the episode.
+        state: Its changing arrays.
         decider: The scheduler.
-        parameters: Its own.
-        times: How often it makes each decision, of which the last counts: more than once to time it.
+        parameters: Its parameters.
+        times: Number of times that each decision is made, of which the last counts: more than once to time it.
     """
     answer = next_decision(world, state)
     while answer == ASKS:

@@ -1,4 +1,4 @@
-"""The heap of events to come: of every executor at most one, the end of its task or of its move."""
+"""The heap of events: per executor at most one, the end of its task or of its move."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def soonest_ms(state: State) -> int:
-    """When the next executor has finished or arrived; ``NEVER_MS`` when none will."""
+    """The time of the next event of an executor; ``NEVER_MS`` for none."""
     return int(state.heap[0].time_ms) if state.clock[0].n_heap > 0 else NEVER_MS
 
 
 @kernel()
 def push_event(state: State, time_ms: int, executor: int) -> None:
-    """Add an event; of two at the same time the one added first happens first."""
+    """Adds an event; of two at the same time the one added first happens first."""
     clock, heap = state.clock[0], state.heap
     place = clock.n_heap
     clock.n_heap += 1
@@ -30,7 +30,7 @@ def push_event(state: State, time_ms: int, executor: int) -> None:
 
 @kernel()
 def pop_event(state: State) -> int:
-    """Remove the first event; the executor it is about."""
+    """Removes the first event and returns its executor."""
     clock, heap = state.clock[0], state.heap
     executor = int(heap[0].executor)
     clock.n_heap -= 1
@@ -42,7 +42,7 @@ def pop_event(state: State) -> int:
 
 @kernel()
 def replace_event(state: State, time_ms: int) -> None:
-    """Give the executor of the first event its next one, which costs half of removing and adding."""
+    """Replaces the first event by its executor's next one, at half the cost of pop and push."""
     clock = state.clock[0]
     clock.sequence += 1
     _sink(state, time_ms, clock.sequence, state.heap[0].executor)
@@ -58,7 +58,7 @@ def _copy(state: State, source: int, target: int) -> None:
 
 @kernel()
 def _sink(state: State, time_ms: int, sequence: int, executor: int) -> None:
-    """Put an event in the place of the first one, and restore the order."""
+    """Replaces the first event, and restores the order of the heap."""
     heap, n = state.heap, state.clock[0].n_heap
     place = 0
     while True:

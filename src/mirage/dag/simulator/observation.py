@@ -1,4 +1,4 @@
-"""What a scheduler sees as a graph: all stages that are not finished, of all jobs in the system."""
+"""Graph observations: all stages that are not finished, of all jobs in the system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.sim.kernel.compile import kernel
 FEATURES = (
     "source",  # 1 for stages of the job whose executors are given away, else 0
     "free",  # share of all executors that are given away
-    "held",  # share of all executors that the job has, or is to have
+    "held",  # share of all executors that the job has, or will have
     "running",  # share of all executors that run the stage's tasks
     "remaining_tasks",  # not started, in 200
     "remaining_work",  # their number times the last task's duration, in 100 s
@@ -31,14 +31,14 @@ class Graph(NamedTuple):
     nodes: NDArray[np.float32]  # (stages, FEATURES)
     edges: NDArray[np.int32]  # (edges, 2): rows of parent and child
     stage: NDArray[np.int64]  # (stages,): numbers over the whole episode
-    job: NDArray[np.int64]  # (stages,): place of the job among those in the system
+    job: NDArray[np.int64]  # (stages,): index of the job among those in the system
     may_pick: NDArray[np.int8]  # (stages,): 1 where the stage may be picked
     least_limit: NDArray[np.int64]  # (stages,): the lowest job-wide limit that gives the stage an executor
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, int64[::1]))
 def count_stages(world: World, state: State, edges: NDArray[np.int64]) -> int:
-    """How many stages are not finished; ``edges[0]`` becomes how many edges are between them."""
+    """The number of unfinished stages; ``edges[0]`` gets the number of edges between them."""
     found = 0
     edges[0] = 0
     for k in range(state.clock[0].n_active):
@@ -70,7 +70,10 @@ def _fill_row(world: World, state: State, graph: Graph, row: int, stage: int, k:
 
 @kernel(forceinline=False)
 def _fill(world: World, state: State, graph: Graph, row_of: NDArray[np.int64]) -> int:
-    """Write the rows of a graph whose arrays are large enough; ``row_of`` has room for every stage of the episode."""
+    """Fills the rows of a graph with large enough arrays.
+
+    ``row_of`` has space for every stage of the episode.
+    """
     row = 0
     for k in range(state.clock[0].n_active):
         job = world.jobs[state.active[k]]
@@ -89,7 +92,7 @@ def _fill(world: World, state: State, graph: Graph, row_of: NDArray[np.int64]) -
 
 
 def observe(world: World, state: State) -> Graph:
-    """The graph as it is now."""
+    """The graph of the current state."""
     n_edges = np.zeros(1, np.int64)
     n = count_stages(world, state, n_edges)
     graph = Graph(

@@ -1,4 +1,4 @@
-"""Templates of jobs as arrays, made once for many episodes."""
+"""Templates of jobs as arrays, prepared once for many episodes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PackedGraph:
     """One job's graph.
 
     Attributes:
-        stages: STAGE, whose places in the next two are counted from 0.
+        stages: STAGE, with indices into the next two counted from 0.
         parents: Of one stage after the other, as numbers of the job's stages.
-        children: The same.
+        children: In the same form.
     """
 
     stages: Records
@@ -47,7 +47,7 @@ class PackedTemplates:
 
 @lru_cache(maxsize=4)
 def pack_templates(templates: tuple[JobTemplate, ...], warm_up_ms: int) -> PackedTemplates:
-    """Put graphs and durations into arrays, with each gap in what was measured filled."""
+    """Puts graphs and durations into arrays, with each gap in the measurements filled."""
     graphs, first_profile = [], 0
     for template in templates:
         graphs.append(_packed_graph(template, first_profile))
@@ -58,7 +58,7 @@ def pack_templates(templates: tuple[JobTemplate, ...], warm_up_ms: int) -> Packe
 def _packed_durations(templates: Sequence[JobTemplate], warm_up_ms: int) -> tuple[Any, NDArray[np.int32]]:
     profiles = [stage for template in templates for stage in template.stages]
     waves = records(WAVE, len(profiles), len(LEVELS), 3)
-    place: dict[int, int] = {}  # of arrays already there
+    place: dict[int, int] = {}  # of arrays already added
     pieces: list[NDArray[np.int32]] = []
     filled = 0
     for row, profile in enumerate(profiles):

@@ -1,8 +1,8 @@
 """Rounds of decisions: executors of one source are promised to stages, and then go there.
 
 A round begins when executors need a destination. Its source is a stage that has no task left to start (all of its
-executors, most of which still run), the pool of a job some stage of which has just become ready, or the general pool
-when a job arrives. It ends when every executor has a destination or none is chosen; the rest become idle.
+executors, most of which still run), the pool of a job with a stage that has just become ready, or the general pool
+when a job arrives. It ends when every executor has a destination or no more is chosen; the rest become idle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.sim.kernel.compile import kernel
 
 @kernel()
 def begin_round(state: State, job: int, stage: int, executor: int) -> None:
-    """Make a stage, or the pool of a job, or with ``NOBODY`` for both the general pool the source."""
+    """Begins a round with a stage, or a job's pool, or with -1 for both the general pool."""
     clock = state.clock[0]
     clock.source_job, clock.source_stage, clock.executor = job, stage, executor
     if stage != NOBODY:
@@ -34,7 +34,7 @@ def begin_round(state: State, job: int, stage: int, executor: int) -> None:
 
 @kernel()
 def has_choice(world: World, state: State) -> bool:
-    """Whether there is any stage to pick."""
+    """Whether any stage may be picked."""
     for k in range(state.clock[0].n_active):
         job = state.active[k]
         if state.jobs[job].open > 0 and takes_more(world, state, job):
@@ -47,7 +47,7 @@ def has_choice(world: World, state: State) -> bool:
 
 @kernel()
 def _promise(state: State, stage: int, executors: int) -> None:
-    """Write down that so many executors of the source go to a stage, after what was promised before."""
+    """Appends a promise: a number of executors of the source go to a stage."""
     clock = state.clock[0]
     entry = clock.free_entry
     clock.free_entry = state.commitments[entry].next
@@ -63,7 +63,7 @@ def _promise(state: State, stage: int, executors: int) -> None:
 
 @kernel()
 def leave_stage(state: State, executor: int) -> None:
-    """The executor belongs to its stage no more."""
+    """Removes the executor from its stage."""
     who = state.executors[executor]
     state.stages[who.stage].executors -= 1
     who.stage = NOBODY
@@ -71,7 +71,7 @@ def leave_stage(state: State, executor: int) -> None:
 
 @kernel()
 def _fulfil(world: World, state: State, executor: int, stage: int) -> None:
-    """The executor, that belongs to nothing, does what it was promised to."""
+    """Sends a free executor where it was promised to go."""
     if stage == NOBODY:
         idle(world, state, executor, True)
         return
@@ -85,7 +85,7 @@ def _fulfil(world: World, state: State, executor: int, stage: int) -> None:
 
 @kernel(void(WORLD_TYPE, STATE_TYPE, int64))
 def release(world: World, state: State, executor: int) -> None:
-    """The executor leaves its stage for where the stage's first promise sends it."""
+    """Sends the executor from its stage to the target of the stage's first promise."""
     clock, stage = state.clock[0], state.executors[executor].stage
     row = state.stages[stage]
     entry = row.commitment
@@ -102,7 +102,7 @@ def release(world: World, state: State, executor: int) -> None:
 
 @kernel()
 def _add_promises(state: State, stage: int) -> None:
-    """The promises of this round follow those of earlier ones."""
+    """Appends the promises of this round to those of earlier ones."""
     clock, row = state.clock[0], state.stages[stage]
     entry = clock.round_head
     while entry != NOBODY:
@@ -119,9 +119,9 @@ def _add_promises(state: State, stage: int) -> None:
 
 @kernel()
 def _share_out(world: World, state: State, job: int) -> None:
-    """Executors of a job's pool, or with ``NOBODY`` of the general one, go where they were promised to."""
+    """Sends the executors of a job's pool, or with -1 of the general one, to their promises."""
     clock = state.clock[0]
-    executor = take_pool(state, job)  # one that comes too early to its stage waits again, and is not sent twice
+    executor = take_pool(state, job)  # one that is too early for its stage waits again, and is not sent twice
     entry = clock.round_head
     while entry != NOBODY:
         promise = state.commitments[entry]
@@ -139,7 +139,7 @@ def _share_out(world: World, state: State, job: int) -> None:
 
 @kernel()
 def _close_round(state: State) -> None:
-    """There is no source any more, and what was picked may be turned to again by executors that come too late."""
+    """Clears the source; late executors may then turn to stages that were picked in the round."""
     clock = state.clock[0]
     clock.free = 0
     clock.source_job, clock.source_stage = NOBODY, NOBODY
@@ -148,7 +148,7 @@ def _close_round(state: State) -> None:
 
 @kernel(void(WORLD_TYPE, STATE_TYPE))
 def end_round(world: World, state: State) -> None:
-    """Executors without a destination become idle; those that do nothing go where they were promised to."""
+    """Ends a round: free executors go where promised; the rest become idle."""
     clock = state.clock[0]
     if clock.source_stage != NOBODY:
         if clock.free > 0:
@@ -163,10 +163,10 @@ def end_round(world: World, state: State) -> None:
 
 @kernel()
 def end_round_without_choice(world: World, state: State) -> None:
-    """There is no stage to pick.
+    """Ends a round without a stage to pick.
 
     In the environment of 2019 all executors of the source become idle, also those that run its last tasks; in the other
-    one these are asked about again when they finish.
+    one these are offered again when they finish.
     """
     clock = state.clock[0]
     if clock.source_stage != NOBODY and world.settings[0].environment == SPARK_SCHED_SIM:
@@ -179,7 +179,7 @@ def end_round_without_choice(world: World, state: State) -> None:
 
 @kernel(boolean(WORLD_TYPE, STATE_TYPE, int64))
 def decide(world: World, state: State, decided: int) -> bool:
-    """Apply a decision, and end the round where nothing is left to decide; False for a decision that cannot be."""
+    """Applies a decision, and ends the round if it is complete; False for an invalid decision."""
     clock = state.clock[0]
     clock.decisions += 1
     if decided == NOTHING:

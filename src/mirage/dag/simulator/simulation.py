@@ -1,4 +1,4 @@
-"""An episode: jobs arrive, a scheduler decides, and what came of it."""
+"""One episode: jobs arrive, a scheduler decides; and its outcome."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from mirage.job_state import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an episode.
+    """The outcome of an episode.
 
     Attributes:
         jct_s: Shape (jobs,), seconds from each job's arrival to its end.
         makespan_s: From the first arrival to the last end.
         moves: Executors sent from one job to another, or from the general pool to a job.
-        idle_share: Of executor-time up to the makespan neither in tasks nor in moves.
-        decisions: How often the scheduler was asked.
-        peak_jobs: The most jobs that were in the system at once.
+        idle_share: Share of executor-time up to the makespan neither in tasks nor in moves.
+        decisions: Number of decisions of the scheduler.
+        peak_jobs: Largest number of jobs in the system at once.
     """
 
     jct_s: Floats
@@ -39,14 +39,14 @@ class Outcome:
 
 
 class DagSimulation:
-    """One episode.
+    """A simulation of one episode.
 
     Args:
         templates: Kinds of jobs.
-        arrivals: Which come when.
+        arrivals: Times and templates of the jobs.
         cluster: The executors.
         seed: Of the durations.
-        log: Whether every task that runs is kept (``runs``).
+        log: Whether every task that runs is recorded (``runs``).
     """
 
     def __init__(
@@ -62,29 +62,29 @@ class DagSimulation:
         self.state: State = initial_state(self.world, log=log)
 
     def run(self, decider: Callable[..., int], parameters: Floats, *, times: int = 1) -> Outcome:
-        """Play the whole episode with a compiled scheduler.
+        """Runs the whole episode with a compiled scheduler.
 
         Args:
             decider: The scheduler's decision function.
-            parameters: Its own.
-            times: How often it makes each decision, of which the last counts: more than once to time it.
+            parameters: Its parameters.
+            times: Number of times that each decision is made, of which the last counts: more than once to time it.
 
         Raises:
-            ContractBroken: The scheduler picked what may not be picked, or left jobs standing.
+            ContractBroken: The scheduler picked what may not be picked, or left jobs without executors.
         """
         self._check(run(self.world, self.state, decider, parameters, times))
         return self.outcome()
 
     def advance(self) -> bool:
-        """Let time pass until a decision is wanted; False when all jobs have ended.
+        """Runs until a decision is needed; False when all jobs have ended.
 
         Raises:
-            ContractBroken: Jobs are left standing.
+            ContractBroken: Jobs are left without executors.
         """
         return self._check(next_decision(self.world, self.state))
 
     def decide(self, stage: int, executors: int) -> bool:
-        """Give executors of the source to a stage and let time pass as ``advance`` does.
+        """Gives executors of the source to a stage and runs as ``advance`` does.
 
         Raises:
             ContractBroken: The stage may not be picked.
@@ -92,16 +92,16 @@ class DagSimulation:
         return self._check(apply(self.world, self.state, decision(stage, executors)))
 
     def decide_nothing(self) -> bool:
-        """Let the free executors become idle, and let time pass as ``advance`` does."""
+        """Makes the free executors idle, and runs as ``advance`` does."""
         return self._check(apply(self.world, self.state, NOTHING))
 
     @property
     def runs(self) -> Records:
-        """RUN: every task that has been started, in that order; empty unless asked for."""
+        """RUN: every task that has been started, in that order; empty unless ``log`` is set."""
         return self.state.log[: self.state.clock[0].n_log]
 
     def outcome(self) -> Outcome:
-        """What came of the episode so far; jobs that have not ended count up to now."""
+        """The outcome of the episode so far; jobs that have not ended count up to now."""
         clock, jobs = self.state.clock[0], self.state.jobs
         arrival_ms = self.world.jobs.arrival_ms
         ended = (jobs.active == 0) & (jobs.end_ms > 0)
@@ -123,18 +123,18 @@ class DagSimulation:
         clock = self.state.clock[0]
         if answer == REFUSED:
             raise ContractBroken(
-                f"the scheduler picked at {clock.now_ms / 1000} s a stage that may not be picked, or no executor; "
-                "pick one of those for which may_pick and takes_more hold"
+                f"at {clock.now_ms / 1000} s the scheduler picked a stage that may not be picked, or no executor; "
+                "pick one for which may_pick and takes_more hold"
             )
         if answer == STANDS_STILL:
             raise ContractBroken(
                 f"the scheduler left {len(self.world.jobs) - clock.finished} jobs without executors at "
-                f"{clock.now_ms / 1000} s, though nothing else will happen; one must be picked"
+                f"{clock.now_ms / 1000} s, although no event is left; one must be picked"
             )
         return answer == ASKS
 
 
 def _peak(arrival_ms: Ints, end_ms: Ints) -> int:
-    """The most jobs at once; one that arrives in the millisecond in which another ends meets it."""
+    """The largest number of jobs at once; ends in the same millisecond come after arrivals."""
     gone = np.searchsorted(np.sort(end_ms), arrival_ms)
     return int((np.arange(1, len(arrival_ms) + 1) - gone).max(initial=0))

@@ -1,4 +1,4 @@
-"""From jobs and a cluster to the arrays of an episode."""
+"""Conversion of jobs and a cluster to the arrays of an episode."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import Floats, Ints
 
 ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}
-"""The published environments by name. In that of 2019 executors that find no stage to go to are not asked about again
-when they finish, and those that wait at a job are fresh; in the other one an executor that was not given a destination
-ahead counts as fresh, and one that was promised nothing stays warm at its job."""
+"""The published environments by name.
+
+In that of 2019 executors that find no stage to go to are not offered again when they finish, and those that wait at a
+job are fresh; in the other one an executor without a committed destination counts as fresh, and one that was promised
+nothing stays warm at its job."""
 
 
 LONGEST_S = 1e6
-"""Of moving to another job, and of warming up."""
+"""Longest time of a move to another job, and of a warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class DagCluster:
-    """Executors, and what it costs to move them.
+    """Executors, and the cost of moving them.
 
     Attributes:
-        executors: How many.
-        moving_s: To another job.
+        executors: Their number.
+        moving_s: Time to move to another job.
         warm_up_s: Added to an executor's first task where no fresh one was measured.
         noise: Durations are stretched by a factor drawn from 1 ± ``noise``.
         environment: One of ``ENVIRONMENTS``.
@@ -66,7 +68,7 @@ class DagCluster:
             if not 0 <= seconds <= LONGEST_S:
                 raise ConfigurationError(f"{what} cannot take {seconds:g} s; give 0 to {LONGEST_S:,.0f} s")
         if not 0 <= self.noise < 1:
-            raise ConfigurationError(f"the noise is {self.noise:g}; it is from 0 to below 1")
+            raise ConfigurationError(f"the noise is {self.noise:g}; it must be from 0 to below 1")
         if self.environment not in ENVIRONMENTS:
             raise UnknownName("environment", self.environment, ENVIRONMENTS)
 
@@ -76,15 +78,15 @@ def make_world(templates: Sequence[JobTemplate], arrivals: Arrivals, cluster: Da
 
     Args:
         templates: Kinds of jobs.
-        arrivals: Which come when.
+        arrivals: Times and templates of the jobs.
         cluster: The executors.
         seed: Of the durations.
 
     Raises:
-        ConfigurationError: An arrival is of a template that is not there.
+        ConfigurationError: An arrival refers to an unknown template.
     """
     if len(arrivals) and not 0 <= arrivals.template.min() <= arrivals.template.max() < len(templates):
-        raise ConfigurationError(f"there are {len(templates)} kinds of jobs, and an arrival of another one")
+        raise ConfigurationError(f"there are {len(templates)} kinds of jobs, but an arrival is of another one")
     packed = pack_templates(tuple(templates), round(cluster.warm_up_s * 1000))
     settings = records(SETTINGS, 1)
     settings[0] = (
@@ -122,7 +124,7 @@ def initial_state(world: World, *, log: bool = False) -> State:
 
     Args:
         world: The fixed arrays.
-        log: Whether each task that runs is written down.
+        log: Whether each task that runs is recorded.
     """
     executors, jobs, stages = int(world.settings[0].executors), len(world.jobs), len(world.stages)
     fixed = world.stages
@@ -152,7 +154,7 @@ def initial_state(world: World, *, log: bool = False) -> State:
 
 
 def _levels(executors: int) -> tuple[Ints, Floats]:
-    """Per number of local executors the measured levels around it, and the chance of the lower one."""
+    """Per number of local executors the measured levels around it, and the lower one's chance."""
     levels, chance = np.zeros((executors + 1, 2), np.int64), np.ones(executors + 1)
     for count in range(executors + 1):
         upper = min(int(np.searchsorted(LEVELS, count)), len(LEVELS) - 1)

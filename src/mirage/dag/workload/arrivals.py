@@ -1,4 +1,4 @@
-"""Sequences of arrivals: which job comes when. Each is a pure function of its seed."""
+"""Sequences of arrivals: the jobs and their times. Each is a pure function of its seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAP_S = 25.0
 LONGEST_GAP_S = 1e6
 
 MOST_JOBS = 100_000
-"""Of an episode; the published stream has 5,001."""
+"""Most jobs of an episode; the published stream has 5,001."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Arrivals:
 
     Attributes:
         arrival_ms: Shape (jobs,), ascending.
-        template: Shape (jobs,), which template each is of.
+        template: Shape (jobs,), the index of each job's template.
     """
 
     arrival_ms: Ints
@@ -39,12 +39,12 @@ class Arrivals:
 def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: int = QUERIES * len(SIZES)) -> Arrivals:
     """Jobs drawn uniformly, the first at 0 and the others after exponential gaps.
 
-    Draws as spark-sched-sim does after ``reset(seed=seed)``, so that its episodes are met again where templates are in
-    the order of ``read_tpch``: per job the query, the size, and the gap to the next. Templates that are no multiple of
-    22 queries are drawn from as one size.
+    The draws are those of spark-sched-sim after ``reset(seed=seed)``, so that its episodes are reproduced where
+    templates are in the order of ``read_tpch``: per job the query, the size, and the gap to the next. If the number of
+    templates is no multiple of 22 queries, they count as one size.
 
     Raises:
-        ConfigurationError: There is no job, or the gap cannot be.
+        ConfigurationError: The number of jobs or the gap is invalid.
     """
     check_jobs(jobs)
     check_gap(gap_s)
@@ -60,14 +60,15 @@ def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: i
 
 
 def queries_of(templates: int) -> int:
-    """How many of the templates are of one size: 22, and all of them where that leaves some over."""
+    """The number of templates of one size: 22, or all where that does not divide them."""
     return templates if templates % QUERIES else QUERIES
 
 
 def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
-    """The stream of Decima's simulator: one job at 0, then ``jobs - 1`` after exponential gaps of whole milliseconds.
+    """The stream of Decima's simulator: one job at 0, then ``jobs - 1`` after random gaps.
 
-    Draws as its generator does: query and size of the first job, then gap, size and query of each further one.
+    Gaps are exponential, in whole milliseconds. The draws are those of its generator: query and size of the first job,
+    then gap, size and query of each further one.
     """
     check_jobs(jobs)
     check_gap(gap_s)
@@ -83,29 +84,29 @@ def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
 
 
 def batch_arrivals(jobs: int, seed: int, *, templates: int = QUERIES * len(SIZES)) -> Arrivals:
-    """Jobs drawn uniformly, all there at 0."""
+    """Jobs drawn uniformly, all present at 0."""
     check_jobs(jobs)
     random = np.random.Generator(np.random.PCG64(seed))
     return Arrivals(np.zeros(jobs, np.int64), random.integers(templates, size=jobs))
 
 
 def check_jobs(jobs: int) -> None:
-    """Whether an episode can have so many jobs.
+    """Checks that an episode can have a number of jobs.
 
     Raises:
         ConfigurationError: It cannot.
     """
     if not 1 <= jobs <= MOST_JOBS:
-        raise ConfigurationError(f"an episode of {jobs} jobs cannot be; ask for 1 to {MOST_JOBS:,}")
+        raise ConfigurationError(f"an episode of {jobs} jobs is impossible; give 1 to {MOST_JOBS:,}")
 
 
 def check_gap(gap_s: float) -> None:
-    """Whether jobs can come so far apart.
+    """Checks a mean gap between arrivals.
 
     Raises:
-        ConfigurationError: They cannot.
+        ConfigurationError: It is invalid.
     """
     if not (math.isfinite(gap_s) and 0 < gap_s <= LONGEST_GAP_S):
         raise ConfigurationError(
-            f"a mean gap of {gap_s:g} s between arrivals cannot be; give a positive one, up to {LONGEST_GAP_S:,.0f} s"
+            f"a mean gap of {gap_s:g} s between arrivals is invalid; give a positive one, up to {LONGEST_GAP_S:,.0f} s"
         )

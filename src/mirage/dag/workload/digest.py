@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from mirage.dag.workload.templates import JobTemplate
 
 _SHOWN = 16
-"""Hexadecimal digits that are kept of a digest."""
+"""Hexadecimal digits of a digest that are shown."""
 
 
 def templates_digest(templates: Sequence[JobTemplate]) -> str:
-    """The number of templates and a digest of them, as ``154 kinds of jobs, 8c5e...``; their order counts."""
+    """Number and ordered digest of templates, as ``154 kinds of jobs, 8c5e...``."""
     whole = hashlib.sha256()
     for template in templates:
         whole.update(repr((template.name, template.edges, len(template.stages))).encode())

@@ -1,4 +1,4 @@
-"""Edge cases by name: episodes that differ from the usual ones in one point, for trees to be tuned on."""
+"""Edge cases by name: episodes that differ from the usual ones in one point."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import UnknownName
 
 _SPLIT_STREAM = 1
-"""Beside the seed: which jobs are split is drawn apart from which jobs come."""
+"""Added to the seed: the choice of split jobs is drawn apart from the choice of jobs."""
 
 
 class Mix(StrEnum):
-    """Which jobs come.
+    """The mix of jobs of an episode.
 
     Attributes:
-        USUAL: As they are drawn.
+        USUAL: As drawn.
         LARGE_JOB: The first one of the largest size, and all others of the smallest; the queries are those drawn.
-            Templates of one size, as those that are no multiple of 22 are, stay as they are drawn.
-        SPLIT_STAGE: As they are drawn, but half of them, by chance, have their largest first stage split.
+            Templates of one size, for example when their number is no multiple of 22, stay as drawn.
+        SPLIT_STAGE: As drawn, but half of them, by chance, have their largest first stage split.
     """
 
     USUAL = "usual"
@@ -31,12 +31,12 @@ class Mix(StrEnum):
     SPLIT_STAGE = "split-stage"
 
     def of(self, usual: Arrivals, seed: int, templates: int) -> Arrivals:
-        """The jobs that come where some others usually come.
+        """Replaces the usual jobs of an episode by those of the mix.
 
         Args:
-            usual: The jobs as they are drawn.
+            usual: The jobs as drawn.
             seed: Of the episode.
-            templates: How many templates they are drawn from, by sizes; those of ``templates`` come after them.
+            templates: Number of templates that they are drawn from, by sizes; those of ``templates`` come after them.
         """
         if self is Mix.LARGE_JOB:
             queries = queries_of(templates)
@@ -48,20 +48,20 @@ class Mix(StrEnum):
         return usual
 
     def templates(self, usual: tuple[JobTemplate, ...]) -> tuple[JobTemplate, ...]:
-        """The kinds of jobs that come, the usual ones first."""
+        """The kinds of jobs of the mix, the usual ones first."""
         return _with_split_ones(usual) if self is Mix.SPLIT_STAGE else usual
 
 
 @lru_cache(maxsize=4)
 def _with_split_ones(usual: tuple[JobTemplate, ...]) -> tuple[JobTemplate, ...]:
-    """Templates and a split one of each; the same objects again, since arrays made of templates are kept by them."""
+    """Templates and a split one of each; cached, since packed arrays are cached by identity."""
     return (*usual, *map(split, usual))
 
 
 def split(template: JobTemplate) -> JobTemplate:
-    """A job whose largest first stage has one task less, and waits for a new stage that has this task.
+    """Splits the largest first stage of a job: one task becomes a new stage that it waits for.
 
-    A job whose first stages have one task each stays as it is.
+    A job with one task in each of its first stages stays as it is.
     """
     children = {child for _, child in template.edges}
     roots = [stage for stage in range(len(template.stages)) if stage not in children]
@@ -81,11 +81,11 @@ class EdgeCase:
 
     Attributes:
         about: The point, in words.
-        executors: How many; None for as many as usual.
-        jobs: Of an episode; None for as many as usual.
+        executors: Their number; None for the usual one.
+        jobs: Of an episode; None for the usual number.
         gap_s: Mean time between two arrivals; None for the usual one.
-        moving_s: What an executor needs to get to another job; None for the usual time.
-        noise: By which durations are stretched; None for the usual.
+        moving_s: Time for an executor to move to another job; None for the usual one.
+        noise: Stretches durations; None for the usual one.
         mix: Which jobs come.
     """
 
@@ -99,7 +99,7 @@ class EdgeCase:
 
     @property
     def setting(self) -> str:
-        """Executors and jobs where none are named, as ``mirage.dag.setting`` reads them."""
+        """Executors and jobs, 50/200 where not given, in the form of ``mirage.dag.setting``."""
         return f"{self.executors or 50}/{self.jobs or 200}"
 
 
@@ -120,14 +120,14 @@ EDGE_CASES = {
         "half of the jobs have their largest first stage split in one task and the rest", mix=Mix.SPLIT_STAGE
     ),
 }
-"""By name; what they do not tell is as usual: 50 executors, 200 jobs every 25 s, 2 s to move, durations as measured."""
+"""By name; what they leave out is as usual: 50 executors, 200 jobs every 25 s, 2 s to move, measured durations."""
 
 
 def edge_case_of(name: str) -> EdgeCase:
     """The edge case of a name.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: No edge case has that name.
     """
     if name not in EDGE_CASES:
         raise UnknownName("edge case", name, EDGE_CASES)

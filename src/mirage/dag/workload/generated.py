@@ -1,9 +1,9 @@
-"""Built-in jobs: 22 made-up queries at 7 sizes, in the shape of the measured TPC-H profiles.
+"""Built-in jobs: 22 made-up queries at 7 sizes, modelled on measured TPC-H profiles.
 
-What was measured (22 queries, 2 to 100 GB): 2 to 18 stages that join towards one last stage; a third of them read
+The measurements (22 queries, 2 to 100 GB): 2 to 18 stages that join towards one last stage; a third of them read
 input, in 2 s tasks whose number is constant or grows with the size; the rest shuffle, mostly in 200 short tasks; an
 executor's first task is longer by its warm-up, and tasks slow down as more executors work on a job. Only these
-statistics were taken; no value of the data is part of the package.
+statistics were used; no value of the data is part of the package.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mirage.dag.workload.tpch import QUERIES, SIZES
 _SHUFFLE_TASKS = 200
 _GROWING_TASKS_PER_GB = 5.9
 _STAGES = (2, 18)
-_MEASURED = (8, 8, 40)  # durations kept of each wave at each level
+_MEASURED = (8, 8, 40)  # durations stored of each wave at each level
 
 _READ_MS, _SHUFFLE_MS = (1400.0, 0.5), (30.0, 1.0)  # median of further tasks, and the spread of its logarithm
 _SPREAD = 0.24  # of tasks within a stage
-_FIRST, _FRESH = (1.2, 200.0), (1.2, 1000.0)  # times a further task's, and so many milliseconds more
+_FIRST, _FRESH = (1.2, 200.0), (1.2, 1000.0)  # factor of a further task's duration, and milliseconds added
 _SLOWER_PER_EXECUTOR = {"reads": 0.004, "shuffles": 0.02}
 
 _Random = np.random.Generator
@@ -31,7 +31,7 @@ _Random = np.random.Generator
 
 @lru_cache(maxsize=1)
 def generated_templates() -> tuple[JobTemplate, ...]:
-    """The built-in jobs, in the order of ``read_tpch``: sizes, then queries; the same in every process."""
+    """The built-in jobs by size, then query, as ``read_tpch``; the same in every process."""
     random = np.random.Generator(np.random.PCG64(22))
     queries = [_Query(random) for _ in range(QUERIES)]
     return tuple(
@@ -42,7 +42,7 @@ def generated_templates() -> tuple[JobTemplate, ...]:
 
 
 class _Query:
-    """A graph, and what each stage is at any size."""
+    """A graph, and the properties of each stage at any size."""
 
     def __init__(self, random: _Random) -> None:
         least, most = _STAGES
@@ -62,7 +62,7 @@ class _Query:
         self.further_ms = np.where(np.arange(n) < self.reads, read_ms, shuffle_ms)
 
     def template(self, name: str, size_gb: int, random: _Random) -> JobTemplate:
-        """The query at a size; larger inputs make shuffles longer too, by the square root."""
+        """The query at a size; larger inputs make shuffles longer too, by the fourth root."""
         stages = []
         for stage in range(self.n):
             if stage < self.reads:
@@ -76,7 +76,7 @@ class _Query:
 
 
 def _joined(n: int, reads: int, random: _Random) -> tuple[tuple[int, int], ...]:
-    """Edges by which so many reading stages come together in the last of n stages."""
+    """Edges that join a number of reading stages in the last of n stages."""
     loose, edges = list(range(reads)), set()
     for stage in range(reads, n):
         left = n - stage  # steps in which the loose ends must become one
@@ -92,7 +92,7 @@ def _joined(n: int, reads: int, random: _Random) -> tuple[tuple[int, int], ...]:
 
 
 def _profile(tasks: int, further_ms: float, slower: float, random: _Random) -> StageProfile:
-    """Durations of a stage at every level, around the mean of its further tasks with few executors."""
+    """Durations of a stage at every level, from the mean further task with few executors."""
     waves: list[dict[int, NDArray[np.int32]]] = []
     for (times, more_ms), measured in zip((_FRESH, _FIRST, (1.0, 0.0)), _MEASURED):
         waves.append({})

@@ -11,33 +11,33 @@ from numpy.typing import NDArray
 from mirage.errors import ConfigurationError
 
 FRESH, FIRST, REST = range(3)
-"""Waves: the first task of an executor that comes from elsewhere, of one new to the stage, and every further one."""
+"""Waves: first task of an executor from elsewhere, of one new to the stage, and all others."""
 
 LEVELS = (5, 10, 20, 40, 50, 60, 80, 100)
-"""Numbers of executors for which durations are looked up; between them one of both neighbours is drawn."""
+"""Numbers of executors with measured durations; between them one of both neighbours is drawn."""
 
 Durations = Mapping[int, NDArray[np.int32]]
 """Measured durations in milliseconds, by the number of executors that the job had."""
 
 LONGEST_MS = 10**9
-"""Of one task: eleven days."""
+"""Longest duration of one task: eleven days."""
 
 MOST_TASKS = 10**6
-"""Of one stage."""
+"""Most tasks of one stage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageProfile:
-    """What was measured of a stage's tasks.
+    """The measurements of a stage's tasks.
 
     Attributes:
-        tasks: How many the stage has.
+        tasks: Their number in the stage.
         fresh_ms: First tasks of executors that came from elsewhere.
         first_ms: First tasks of executors that were at the job.
         rest_ms: All further tasks.
 
     Raises:
-        ConfigurationError: There are no tasks, or a duration cannot be.
+        ConfigurationError: There are no tasks, or a duration is impossible.
     """
 
     tasks: int
@@ -47,25 +47,25 @@ class StageProfile:
 
     def __post_init__(self) -> None:
         if not 1 <= self.tasks <= MOST_TASKS:
-            raise ConfigurationError(f"a stage of {self.tasks} tasks cannot be; it has 1 to {MOST_TASKS:,}")
+            raise ConfigurationError(f"a stage of {self.tasks} tasks is impossible; it has 1 to {MOST_TASKS:,}")
         for wave in (self.fresh_ms, self.first_ms, self.rest_ms):
             for measured in wave.values():
                 wrong = measured[(measured < 1) | (measured > LONGEST_MS)]
                 if len(wrong):
-                    raise ConfigurationError(f"a task of {wrong[0]} ms cannot be; it lasts 1 to {LONGEST_MS:,} ms")
+                    raise ConfigurationError(f"a task of {wrong[0]} ms is impossible; it lasts 1 to {LONGEST_MS:,} ms")
 
     @property
     def rough_ms(self) -> float:
-        """The mean over everything that was measured."""
+        """The mean over all measurements."""
         everything = [*self.fresh_ms.values(), *self.first_ms.values(), *self.rest_ms.values()]
         return float(np.concatenate(everything).mean())
 
     def measured(self, wave: int, executors: int, warm_up_ms: int) -> tuple[NDArray[np.int32], int]:
-        """Durations of a wave at one of the ``LEVELS``, and what is added to each.
+        """Durations of a wave at one of the ``LEVELS``, and what to add to each.
 
-        Where a wave was not measured the nearest one stands in: the first one for a fresh executor, longer by the
+        Where a wave was not measured the nearest one replaces it: the first one for a fresh executor, longer by the
         warm-up, and for further tasks; a fresh executor's for the first one. A stage with fewer tasks than executors
-        was measured with at most as many as it has tasks.
+        was measured with at most as many executors as it has tasks.
         """
         count = executors if executors in self.first_ms else max(self.first_ms)
         fresh, first, rest = (_at(measured, count) for measured in (self.fresh_ms, self.first_ms, self.rest_ms))
@@ -99,7 +99,7 @@ class JobTemplate:
         if n == 0:
             raise ConfigurationError(f"the job {self.name} has no stages; it has one at least")
         if any(not (0 <= a < n and 0 <= b < n) for a, b in self.edges):
-            raise ConfigurationError(f"the job {self.name} has {n} stages, and an edge to one that is not there")
+            raise ConfigurationError(f"the job {self.name} has {n} stages, but an edge to one that is not there")
         self.topological_order()
 
     @property
@@ -108,10 +108,10 @@ class JobTemplate:
         return sum(stage.tasks * stage.rough_ms for stage in self.stages) / 1000
 
     def topological_order(self) -> tuple[int, ...]:
-        """Stages, parents before children.
+        """Stages in an order with parents before children.
 
         Raises:
-            ConfigurationError: The graph has a circle.
+            ConfigurationError: The graph has a cycle.
         """
         waits_for = [0] * len(self.stages)
         for _, child in self.edges:
@@ -124,11 +124,11 @@ class JobTemplate:
                     if waits_for[child] == 0:
                         order.append(child)
         if len(order) < len(self.stages):
-            raise ConfigurationError(f"the stages of the job {self.name} wait for each other in a circle")
+            raise ConfigurationError(f"the stages of the job {self.name} wait for each other in a cycle")
         return tuple(order)
 
     def longest_path_ms(self, lengths_ms: Sequence[float]) -> tuple[float, ...]:
-        """Per stage the length of the longest path from its start to the job's end, where a stage lasts so long."""
+        """Per stage the longest path from its start to the job's end, for given durations."""
         longest = list(map(float, lengths_ms))
         for stage in reversed(self.topological_order()):
             after = [longest[child] for parent, child in self.edges if parent == stage]

@@ -1,4 +1,4 @@
-"""TPC-H queries as jobs: the measured profiles published with Decima (SIGCOMM 2019), gathered in one JSON file."""
+"""TPC-H queries as jobs: profiles published with Decima (SIGCOMM 2019), in one JSON file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ QUERIES = 22
 
 
 def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
-    """Read profiles of 22 queries at 7 sizes, in the order of sizes, then queries.
+    """Reads profiles of 22 queries at 7 sizes, in the order of sizes, then queries.
 
     The file holds, by ``SIZE/qNUMBER``, an ``adjacency`` matrix and per stage ``fresh_durations``, ``first_wave`` and
     ``rest_wave``, each with lists of milliseconds by number of executors. It may be compressed by gzip.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is none of these.
+        ConfigurationError: The file cannot be read, or has another form.
     """
     try:
         content = path.read_bytes()
@@ -57,7 +57,7 @@ def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
 def _template(name: str, profile: dict[str, Any]) -> JobTemplate:
     adjacency = np.asarray(profile["adjacency"])
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-        raise ConfigurationError(f"the adjacency has the shape {adjacency.shape}; it is a square of 0 and 1")
+        raise ConfigurationError(f"the adjacency has the shape {adjacency.shape}; it must be a square of 0 and 1")
     edges = tuple((int(parent), int(child)) for parent, child in np.argwhere(adjacency))
     measured = profile["task_duration_ms"]
     stages = []
@@ -70,7 +70,7 @@ def _template(name: str, profile: dict[str, Any]) -> JobTemplate:
 
 
 def _stage(measured: dict[str, dict[str, list[int]]]) -> StageProfile:
-    """A stage has as many tasks as were measured with the count named first."""
+    """The profile of a stage; its number of tasks is that of the first listed measurement."""
     if not measured["first_wave"]:
         raise ConfigurationError("nothing was measured in its first wave; a stage has one task at least")
     counted = next(iter(measured["first_wave"]))
@@ -83,10 +83,10 @@ def _stage(measured: dict[str, dict[str, list[int]]]) -> StageProfile:
 
 
 def _durations(listed: list[Any]) -> NDArray[np.int32]:
-    """Whole milliseconds.
+    """Checks durations in whole milliseconds.
 
     Raises:
-        ConfigurationError: Something in the list is no duration.
+        ConfigurationError: A list entry is not a duration.
     """
     found = np.array(listed)
     is_right = np.zeros(len(listed), bool)
@@ -94,7 +94,7 @@ def _durations(listed: list[Any]) -> NDArray[np.int32]:
         is_right = (found >= 1) & (found <= LONGEST_MS) & (found == np.floor(found))
     if not is_right.all():
         raise ConfigurationError(
-            f"{shown(listed[int(np.argmin(is_right))])} is no duration of a task; "
+            f"{shown(listed[int(np.argmin(is_right))])} is not the duration of a task; "
             f"give whole milliseconds, 1 to {LONGEST_MS:,}"
         )
     return found.astype(np.int32)
@@ -103,9 +103,9 @@ def _durations(listed: list[Any]) -> NDArray[np.int32]:
 def _without_fresh(
     first: dict[int, NDArray[np.int32]], fresh: dict[int, NDArray[np.int32]]
 ) -> dict[int, NDArray[np.int32]]:
-    """The first wave without the fresh executors' tasks, which were written into both.
+    """The first wave without the fresh executors' tasks, which are in both.
 
-    Where nothing is left, what is left at the next smaller number of executors stands in.
+    Where nothing is left, the result of the next smaller number of executors is used.
     """
     cleaned: dict[int, NDArray[np.int32]] = {}
     smaller = np.zeros(0, np.int32)

@@ -9,17 +9,17 @@ from mirage.dag.decima.networks.layers import Floats32
 from mirage.sim.kernel.compile import kernel
 
 HIGHEST = -1.0
-"""In the place of a number to draw with: take the highest."""
+"""Instead of a random number: take the highest."""
 
 
 @kernel(forceinline=False)
 def chosen(score: Floats32, offered: Flags, count: int, draw: float) -> int:
-    """The place of the one chosen; -1 where nothing is offered.
+    """The index of the chosen score; -1 where nothing is offered.
 
     Args:
         score: Shape (count or more,).
-        offered: Shape (count or more,): which places count.
-        count: How many there are.
+        offered: Shape (count or more,): which indices may be chosen.
+        count: Number of scores.
         draw: A number from 0 to 1, or ``HIGHEST``.
     """
     best = -1
@@ -44,7 +44,7 @@ def chosen(score: Floats32, offered: Flags, count: int, draw: float) -> int:
 
 @kernel(forceinline=False)
 def chosen_first(score: Floats32, count: int, draw: float) -> int:
-    """The place of the one chosen among the first ``count``, all of them on offer."""
+    """The index of the chosen score among the first ``count``, which are all offered."""
     best = 0
     for place in range(1, count):
         if score[place] > score[best]:

@@ -1,6 +1,7 @@
-"""Forward pass of the published network that sets limits for whole jobs (Mao et al., SIGCOMM 2019, section 5).
+"""Forward pass of the published network that limits whole jobs (Mao et al., SIGCOMM 2019).
 
-All stages of a job in the system take part, those that are done too; only the unfinished ones count in its summary.
+See section 5 there. All stages of a job in the system take part, also the finished ones; only the unfinished ones count
+in its summary.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from mirage.sim.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 5, 8, 3
 MOST_LEVELS = 8
-"""Messages go up so many links, no further."""
+"""Messages pass at most this number of links upwards."""
 
 LIMIT_UNIT = np.float32(50.0)
-"""Limits are shown to the network as multiples of this, whatever the number of executors is."""
+"""The network gets limits as multiples of this, whatever the number of executors is."""
 
 _PREPARATION, _MESSAGE, _AGGREGATION, _JOB, _GLOBAL, _STAGE, _LIMIT = 0, 3, 6, 9, 12, 15, 19
 _GRAPH_LAYERS, _HEAD_LAYERS = 3, 4
@@ -25,7 +26,7 @@ _FRONTIER, _NEXT, _RECEIVES = 0, 1, 2
 
 @kernel(forceinline=False)
 def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
-    """Scores of the stages on offer, into ``room.stage_score``; the embeddings stay for `limit_scores`."""
+    """Scores the stages on offer in ``room.stage_score``; embeddings stay for `limit_scores`."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):
         for column in range(FEATURES):
@@ -45,7 +46,7 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 @kernel(forceinline=False)
 def limit_scores(net: Perceptrons, graph: Graph, room: Room, job: int, least: int, most: int) -> None:
-    """Scores of the limits from ``least`` to ``most`` for a job, into ``room.number_score`` from place 0 on."""
+    """Scores limits from ``least`` to ``most`` for a job, in ``room.number_score`` from 0 on."""
     hidden = room.hidden
     for limit in range(least, most + 1):
         at = head_input(graph, room, job, JOB_FEATURES, WIDTH, hidden)
@@ -65,7 +66,7 @@ def summaries(
     layers: int,
     outer: int,
 ) -> None:
-    """Summaries of the jobs, sums over their unfinished stages, and of all of them, a sum over jobs."""
+    """Sums over each job's unfinished stages, and over jobs, as summaries."""
     hidden = room.hidden
     room.global_summary[0, :width] = 0
     for job in range(graph.size[JOBS]):
@@ -88,7 +89,7 @@ def summaries(
 
 @kernel(forceinline=False)
 def stage_input(graph: Graph, room: Room, row: int, job: int, features: int, width: int, hidden: Floats32) -> int:
-    """The input of a stage head, into row 0 of ``hidden``: features, stage, job, all; the answer is 0."""
+    """Fills row 0 of ``hidden`` for a stage head: features, stage, job, all; returns 0."""
     for column in range(features):
         hidden[0, column] = graph.features[row, column]
     for column in range(width):
@@ -100,7 +101,7 @@ def stage_input(graph: Graph, room: Room, row: int, job: int, features: int, wid
 
 @kernel(forceinline=False)
 def head_input(graph: Graph, room: Room, job: int, features: int, width: int, hidden: Floats32) -> int:
-    """The input of a head of numbers but for the number itself, into row 0 of ``hidden``; the answer is its place."""
+    """Fills row 0 of ``hidden`` for a number head, without the number; returns its index."""
     first = graph.begin[job]
     for column in range(features):
         hidden[0, column] = graph.features[first, column]
@@ -112,9 +113,9 @@ def head_input(graph: Graph, room: Room, job: int, features: int, width: int, hi
 
 @kernel(forceinline=False)
 def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: int) -> None:
-    """Messages from the last stages of a job up to its first ones, a level at a time.
+    """Passes messages from the last stages of a job up to its first ones, level by level.
 
-    A stage takes messages from all its children once they have theirs, and again if a longer path reaches it later.
+    A stage receives messages from all its children once they have theirs, and again if a longer path reaches it later.
     """
     marked, level, hidden = room.marked, room.level, room.hidden
     _first_frontier(graph, room, begin, end)
@@ -145,7 +146,7 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: 
 
 @kernel(forceinline=False)
 def _first_frontier(graph: Graph, room: Room, begin: int, end: int) -> None:
-    """Where messages start: the last stages, and what lies as deep as messages go."""
+    """Marks where messages start: the last stages, and those at the depth limit of messages."""
     marked = room.marked
     for row in range(begin, end):
         marked[_FRONTIER, row] = True
@@ -164,7 +165,7 @@ def _first_frontier(graph: Graph, room: Room, begin: int, end: int) -> None:
 
 @kernel(forceinline=False)
 def _receivers(graph: Graph, room: Room, begin: int, end: int) -> bool:
-    """Mark the stages that receive messages now, and the frontier after that; whether there are any."""
+    """Marks the stages that receive messages now, and the next frontier; whether any do."""
     marked, level = room.marked, room.level
     found = False
     for row in range(begin, end):

@@ -1,6 +1,6 @@
-"""Graphs of stages as networks see them, and the room that a forward pass works in.
+"""Graphs of stages for networks, and the working arrays of a forward pass.
 
-Rows are stages of the jobs in the system, the stages of a job side by side, jobs in the order of their arrival.
+Rows are stages of the jobs in the system, the stages of a job consecutive, jobs in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from mirage.dag.decima.networks.layers import Floats32, Ints
 Flags = NDArray[np.bool_]
 
 JOBS, STAGES, LINKS = 0, 1, 2
-"""Places in ``Graph.size``."""
+"""Indices in ``Graph.size``."""
 
 
 class Graph(NamedTuple):
-    """What a network is told of one moment.
+    """The input of a network at one moment.
 
     Attributes:
-        size: Shape (3,): jobs, stages and links there are now; the other arrays may be longer.
+        size: Shape (3,): present jobs, stages and links; the other arrays may be longer.
         begin: Shape (jobs + 1,): first row of each job.
         features: Shape (stages, features).
         child_begin: Shape (stages + 1,): first of each stage's children in ``child``.
         child: Shape (links,): rows of children.
-        unfinished: Shape (stages,): not all of its tasks have ended.
-        offered: Shape (stages,): it may be picked.
+        unfinished: Shape (stages,): whether some of its tasks have not ended.
+        offered: Shape (stages,): whether it may be picked.
         stage: Shape (stages,): its number in the simulator.
         job: Shape (jobs,): its number in the simulator.
     """
@@ -45,11 +45,11 @@ class Graph(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays that a forward pass overwrites; the scores are what it is for.
+    """Arrays that a forward pass overwrites; its results are the scores.
 
     Attributes:
         initial: Shape (stages, width): stages before messages are passed.
-        embedding: Shape (stages, width): stages with what lies behind them.
+        embedding: Shape (stages, width): stages with their descendants.
         message: Shape (stages, width): sums of messages.
         job_summary: Shape (jobs, width).
         global_summary: Shape (1, width).
@@ -73,7 +73,7 @@ class Room(NamedTuple):
 
 
 def empty_graph(jobs: int, stages: int, links: int, features: int) -> Graph:
-    """A graph with room for so much, and nothing in it."""
+    """An empty graph with given capacities."""
     return Graph(
         size=np.zeros(3, np.int64),
         begin=np.zeros(jobs + 1, np.int64),
@@ -88,13 +88,13 @@ def empty_graph(jobs: int, stages: int, links: int, features: int) -> Graph:
 
 
 def empty_room(jobs: int, stages: int, numbers: int, width: int, widest: int) -> Room:
-    """A room for graphs of at most so many jobs and stages.
+    """A room for graphs of at most the given numbers of jobs and stages.
 
     Args:
         jobs: Jobs.
         stages: Stages.
         numbers: The most executors.
-        width: Numbers that stand for a stage.
+        width: Length of a stage's embedding.
         widest: The widest layer of the network.
     """
     return Room(

@@ -1,6 +1,6 @@
-"""Forward pass of our own network: which stage, and how many executors its job may have after that.
+"""Forward pass of our own network: a stage, and the executors its job may then have.
 
-Messages go up from the last stages, each stage hearing from all its children once; everything is leaky ReLU.
+Messages pass up from the last stages, each stage receiving from all its children once; everything is leaky ReLU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GRAPH_LAYERS, _HEAD_LAYERS = 2, 3
 
 @kernel(forceinline=False)
 def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
-    """Scores of the stages on offer, into ``room.stage_score``; the embeddings stay for `cap_scores`."""
+    """Scores the stages on offer in ``room.stage_score``; embeddings stay for `cap_scores`."""
     hidden = room.hidden
     heights(graph, room.level)
     highest = 0
@@ -58,15 +58,15 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 @kernel(forceinline=False)
 def cap_scores(net: Perceptrons, graph: Graph, room: Room, job: int, added: Floats32, executors: int) -> None:
-    """Scores of the caps for a job, into ``room.number_score``.
+    """Scores the caps for a job in ``room.number_score``.
 
     Args:
         net: The network.
-        graph: What it sees.
-        room: As `stage_scores` left it.
-        job: The job's place.
-        added: Shape (caps,): how many executors each adds.
-        executors: How many there are.
+        graph: Its input.
+        room: After `stage_scores`.
+        job: The job's index.
+        added: Shape (caps,): number of executors that each adds.
+        executors: Number of executors.
     """
     hidden = room.hidden
     for place in range(len(CAPS)):
@@ -78,7 +78,7 @@ def cap_scores(net: Perceptrons, graph: Graph, room: Room, job: int, added: Floa
 
 @kernel(forceinline=False)
 def added_by_caps(held: int, free: int, own: bool, executors: int, added: Floats32) -> None:
-    """How many executors each cap adds to a job: at least one, at most those that are free."""
+    """The number of executors each cap adds to a job: at least one, at most those free."""
     kept = held - free if own else held
     for place in range(len(CAPS)):
         cap = math.ceil(CAPS[place] * executors - 1e-3)
@@ -87,7 +87,7 @@ def added_by_caps(held: int, free: int, own: bool, executors: int, added: Floats
 
 @kernel(forceinline=False)
 def heights(graph: Graph, height: Ints) -> None:
-    """The most links from each stage to a last one, into ``height``."""
+    """Computes the most links from each stage to a last one, in ``height``."""
     for row in range(graph.size[STAGES]):
         height[row] = 0
     changed = True
@@ -102,7 +102,7 @@ def heights(graph: Graph, height: Ints) -> None:
 
 @kernel(forceinline=False)
 def _pass_messages(net: Perceptrons, graph: Graph, room: Room, height: int) -> None:
-    """Stages of a height take in what their children say."""
+    """Updates the stages of a height from their children's messages."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):
         if room.level[row] != height:
@@ -120,4 +120,4 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, height: int) -> N
             hidden[0, column] = room.embedding[row, column]
         out = perceptron(net, _MESSAGE, _GRAPH_LAYERS, LEAKY, LEAKY, hidden)
         for column in range(WIDTH):
-            room.initial[row, column] = hidden[out, column]  # what it says to its parents
+            room.initial[row, column] = hidden[out, column]  # its message to its parents

@@ -1,4 +1,4 @@
-"""Perceptrons as arrays: all numbers of a network in one vector, and the kernel that runs one row through them."""
+"""Perceptrons as arrays: all numbers of a network in one vector, and their kernel."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Perceptrons(NamedTuple):
 
 
 def perceptrons(layers: Sequence[tuple[Floats32, Floats32]]) -> Perceptrons:
-    """Layers as one vector.
+    """Packs layers into one vector.
 
     Args:
-        layers: Weights of shape (inputs, outputs) and biases of shape (outputs,), in the order the network wants.
+        layers: Weights of shape (inputs, outputs) and biases of shape (outputs,), in the order of the network.
     """
     begin, table, numbers = 0, [], []
     for weights, biases in layers:
@@ -49,24 +49,24 @@ def perceptrons(layers: Sequence[tuple[Floats32, Floats32]]) -> Perceptrons:
 
 
 def widest(net: Perceptrons) -> int:
-    """The most numbers that go into a layer or come out of one."""
+    """The largest number of inputs or outputs of a layer."""
     return int(net.layers[:, 1:].max())
 
 
 @kernel(forceinline=False)
 def perceptron(net: Perceptrons, first: int, count: int, inner: int, outer: int, hidden: Floats32) -> int:
-    """Run the input in row 0 of ``hidden`` through layers, from one row to the other and back.
+    """Runs the input in row 0 of ``hidden`` through layers, alternating between its rows.
 
     Args:
         net: The layers.
-        first: The first one.
-        count: How many.
+        first: Index of the first one.
+        count: Number of layers.
         inner: Activation of all but the last.
         outer: Activation of the last.
         hidden: Shape (2, at least the widest layer).
 
     Returns:
-        The row of ``hidden`` that holds the output.
+        The row of ``hidden`` with the output.
     """
     numbers, layers = net.numbers, net.layers
     row = 0
@@ -77,7 +77,7 @@ def perceptron(net: Perceptrons, first: int, count: int, inner: int, outer: int,
         for to in range(len(out)):
             out[to] = biases[to]
         fours = inputs - inputs % 4
-        for of in range(0, fours, 4):  # four at a time, and plain ranges: only so do the loops become vector operations
+        for of in range(0, fours, 4):  # four at a time, and plain ranges: otherwise the loops are not vectorised
             a, b, c, d = hidden[row, of], hidden[row, of + 1], hidden[row, of + 2], hidden[row, of + 3]
             at = begin + of * outputs
             of_a = numbers[at : at + outputs]
@@ -104,7 +104,10 @@ def perceptron(net: Perceptrons, first: int, count: int, inner: int, outer: int,
 
 @kernel()
 def _tanh(value: Any) -> Any:
-    """The hyperbolic tangent, within 4e-6: Lambert's continued fraction, which unlike the library's is vectorised."""
+    """The hyperbolic tangent within 4e-6, by Lambert's continued fraction.
+
+    Unlike the library's, it is vectorised.
+    """
     x = min(max(value, -_FLAT), _FLAT)
     s = x * x
     above = _TANH[0] + s * (_TANH[1] + s * (_TANH[2] + s * (_TANH[3] + s * _TANH[4])))

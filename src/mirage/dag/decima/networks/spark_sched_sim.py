@@ -1,7 +1,8 @@
-"""Forward pass of the published network that adds executors to a stage (spark-sched-sim, 2023).
+"""Forward pass of the published network that adds executors to a stage.
 
-Only unfinished stages take part. Messages go up level by level, the levels counted from the first stages down; a stage
-that a link skips is computed again from those of its children that the level shows, as the published code does.
+The network is that of spark-sched-sim, 2023. Only unfinished stages take part. Messages pass up level by level, the
+levels counted from the first stages down; a stage that a link skips is computed again from its children that the level
+includes, as in the published code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHOWN, _CHANGED = 0, 1
 
 @kernel(forceinline=False)
 def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
-    """Scores of the stages on offer, into ``room.stage_score``; the embeddings stay for `number_scores`."""
+    """Scores the stages on offer in ``room.stage_score``; embeddings stay for `number_scores`."""
     _embed(net, graph, room)
     summaries(net, graph, room, FEATURES, WIDTH, _JOB, _GLOBAL, _LAYERS, IDENTITY)
     hidden = room.hidden
@@ -35,7 +36,7 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 @kernel(forceinline=False)
 def number_scores(net: Perceptrons, graph: Graph, room: Room, job: int, most: int, executors: int) -> None:
-    """Scores of adding 1 to ``most`` executors, into ``room.number_score`` from place 0 on."""
+    """Scores adding 1 to ``most`` executors, in ``room.number_score`` from 0 on."""
     hidden = room.hidden
     for number in range(most):
         at = head_input(graph, room, job, JOB_FEATURES, WIDTH, hidden)
@@ -45,7 +46,7 @@ def number_scores(net: Perceptrons, graph: Graph, room: Room, job: int, most: in
 
 @kernel(forceinline=False)
 def _embed(net: Perceptrons, graph: Graph, room: Room) -> None:
-    """Embeddings of all stages."""
+    """Computes the embeddings of all stages."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):
         for column in range(FEATURES):
@@ -69,7 +70,7 @@ def _embed(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 @kernel(forceinline=False)
 def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: int) -> None:
-    """Messages up a job, one level after the other."""
+    """Passes messages up a job, one level after the other."""
     marked, hidden = room.marked, room.hidden
     for depth in range(_levels(graph, room, begin, end) - 2, -1, -1):
         _show(graph, room, begin, end, depth)
@@ -98,7 +99,7 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: 
 
 @kernel(forceinline=False)
 def _levels(graph: Graph, room: Room, begin: int, end: int) -> int:
-    """Depths of a job's stages, the most links from a first stage, into ``room.level``; how many there are."""
+    """Computes stage depths, the most links from a first stage; returns the number of levels."""
     level = room.level
     for row in range(begin, end):
         level[row] = 0
@@ -116,7 +117,7 @@ def _levels(graph: Graph, room: Room, begin: int, end: int) -> int:
 
 @kernel(forceinline=False)
 def _show(graph: Graph, room: Room, begin: int, end: int, depth: int) -> None:
-    """Mark the stages of a level and all their children."""
+    """Marks the stages of a level and all their children."""
     marked = room.marked
     for row in range(begin, end):
         marked[_SHOWN, row] = room.level[row] == depth

@@ -1,7 +1,7 @@
-"""Everything a network's decisions need in one vector of numbers, as a compiled decision function is handed it.
+"""A network's workspace: all that its decisions need, in one vector of numbers.
 
-The first cells are the header, integers; behind it lie the layers, the graph and the room. `arrays_of` makes arrays
-of them without a copy.
+A compiled decision function receives this vector. The first cells are the header, integers; then follow the layers, the
+graph and the room. `arrays_of` makes arrays of them without a copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirage.dag.decima.networks.layers import Ints, Perceptrons, widest
 from mirage.sim.kernel.compile import kernel
 
 _SEED, NUMBERS, LAYERS, MOST_JOBS, MOST_STAGES, MOST_LINKS, MOST_NUMBERS, FEATURES, WIDTH, WIDEST, ARGMAX = range(11)
-"""Places in the header; the seed is the one float among integers, as schedulers have theirs first."""
+"""Indices in the header; the seed is the one float among integers, first as in all schedulers."""
 
 _OFFSETS = 16
 _ARRAYS = 21
@@ -25,7 +25,7 @@ _HEADER = _OFFSETS + _ARRAYS + 1
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a workspace has room for.
+    """The capacity of a workspace.
 
     Attributes:
         jobs: Jobs in the system at once.
@@ -43,14 +43,14 @@ class Extent:
 def workspace(
     net: Perceptrons, features: int, width: int, *, argmax: bool, extent: Extent = Extent()
 ) -> NDArray[np.float64]:
-    """A workspace with a network in it.
+    """A workspace that contains a network.
 
     Args:
         net: The layers.
         features: Of a stage.
-        width: Numbers that stand for a stage.
+        width: Length of a stage's embedding.
         argmax: Whether the likeliest decision is taken; else one is drawn.
-        extent: How much room there is; a network does not see jobs that come after what has room.
+        extent: The capacity; a network ignores jobs that arrive when it is full.
     """
     header = np.zeros(_HEADER, np.int64)
     header[NUMBERS], header[LAYERS] = len(net.numbers), len(net.layers)
@@ -131,4 +131,4 @@ def arrays_of(space: NDArray[np.float64]) -> tuple[Perceptrons, Graph, Room]:
 
 
 opened = kernel(inline="always")(arrays_of)
-"""`arrays_of` for compiled callers, written out in their midst: a compiled function can return no part of an array."""
+"""`arrays_of` inlined in compiled callers: a compiled function can return no part of an array."""

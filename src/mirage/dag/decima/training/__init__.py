@@ -1,1 +1,1 @@
-"""Training of our own network: rollouts, advantages, imitation and policy gradients. Needs PyTorch."""
+"""Training of our own network in PyTorch: rollouts, imitation and policy gradients."""

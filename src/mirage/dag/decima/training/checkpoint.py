@@ -1,4 +1,4 @@
-"""Checkpoints of a training: the network, what Adam remembers, and how far it is, in one file of numbers and JSON."""
+"""Checkpoints of a training: network, Adam's state and progress, in one file with JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KIND, _SCHEMA = "dag-training", 1
 def save_checkpoint(
     path: Path, network: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint in one step.
+    """Writes a checkpoint in one step.
 
     Args:
         path: The file.
-        network: Its numbers.
-        optimizer: What it remembers of each.
+        network: Its parameters are stored.
+        optimizer: Its state is stored.
         settings: Everything else, JSON values, the plan among it.
     """
     arrays = {f"network.{name}": values.numpy() for name, values in network.state_dict().items()}
@@ -35,11 +35,11 @@ def save_checkpoint(
 def load_checkpoint(
     path: Path, network: torch.nn.Module, optimizer: torch.optim.Optimizer, plan: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """Put the numbers of a checkpoint where they belong; its settings, or None where there is no file.
+    """Restores a checkpoint; returns its settings, or None where there is no file.
 
     Raises:
-        ConfigurationError: It is of a training with another plan; the message says what differs.
-        ModelFileError: It is no checkpoint.
+        ConfigurationError: It belongs to a training with another plan; the message lists the differences.
+        ModelFileError: It is not a checkpoint.
     """
     if not path.exists():
         return None

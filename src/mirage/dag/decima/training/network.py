@@ -1,4 +1,4 @@
-"""Our own network in PyTorch, over records of decisions; the same numbers as the compiled forward pass."""
+"""Our own network in PyTorch, over records of decisions; equal to the compiled pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTS = (2, 2, 2, 2, 2, 3, 3)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Decisions as tensors; see `Record` for what they hold."""
+    """Decisions as tensors; `Record` describes the fields."""
 
     features: torch.Tensor
     height: torch.Tensor
@@ -62,14 +62,14 @@ class Batch:
 
 
 def batches(record: Record, size: int) -> list[Batch]:
-    """All decisions of a record, in batches of about so many."""
+    """Splits all decisions of a record into batches of about a size."""
     count = int(record.size[DECISIONS])
     edges = np.linspace(0, count, max(1, round(count / size)) + 1).astype(int)
     return [Batch.of(record, int(a), int(b)) for a, b in pairwise(edges)]
 
 
 class GraphNetwork(nn.Module):
-    """The network whose forward pass `mirage.dag.decima.networks.graph_network` compiles."""
+    """The PyTorch form of `mirage.dag.decima.networks.graph_network`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class GraphNetwork(nn.Module):
         self.parts = nn.ModuleList(_part([next(shapes) for _ in range(count)], count == 2) for count in _COUNTS)
 
     def forward(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of each decision the logarithm of its probability, and its entropy."""
+        """The log probability of each decision, and its entropy."""
         prepare, say, hear, of_job, of_all, pick, cap = self.parts
         embedded = prepare(batch.features)
         for height in range(1, int(batch.height.max()) + 1 if len(batch.height) else 0):
@@ -110,13 +110,13 @@ class GraphNetwork(nn.Module):
         return of_row[batch.picked] + meant, entropy
 
     def layers(self) -> Perceptrons:
-        """The numbers, as the compiled forward pass takes them."""
+        """The parameters in the form of the compiled forward pass."""
         linear = [layer for layer in self.modules() if isinstance(layer, nn.Linear)]
         return perceptrons([(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in linear])
 
 
 def _part(shapes: list[tuple[int, int]], active: bool) -> nn.Sequential:
-    """Dense layers with leaky ReLU between them, and with ``active`` behind the last one too."""
+    """Dense layers with leaky ReLU between them, and after the last one if ``active``."""
     steps: list[nn.Module] = []
     for inputs, outputs in shapes:
         steps += [nn.Linear(inputs, outputs), nn.LeakyReLU(0.2)]

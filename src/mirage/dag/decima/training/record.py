@@ -1,4 +1,4 @@
-"""Records of decisions: graphs of many moments in one set of arrays, written while an episode is played."""
+"""Records of decisions: graphs of many moments in arrays, written during an episode."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from mirage.dag.simulator.rounds import decide
 from mirage.sim.kernel.compile import kernel
 
 DECISIONS, ROWS, PLACES, EDGES = range(4)
-"""Places in ``Record.size``: decisions, stages, jobs and links that are written."""
+"""Indices in ``Record.size``: decisions, stages, jobs and links that are written."""
 
 _BITS = 2**32 - 1
 
 
 class Record(NamedTuple):
-    """Decisions of one or more episodes; rows, jobs and decisions are numbered through.
+    """Decisions of one or more episodes; rows, jobs and decisions are numbered consecutively.
 
     Attributes:
-        size: Shape (4,): how much is written.
+        size: Shape (4,): number of entries written.
         features: Shape (rows, features).
         height: Shape (rows,): most links to a last stage.
         job_of_row: Shape (rows,).
@@ -42,7 +42,7 @@ class Record(NamedTuple):
         child: Shape (links,): rows.
         picked: Shape (decisions,): rows.
         added: Shape (decisions, caps): executors that each cap adds, divided by all.
-        meant: Shape (decisions, caps): 1 for the caps that come to what was decided.
+        meant: Shape (decisions, caps): 1 for the caps that match the decision.
         time_ms: Shape (decisions,).
     """
 
@@ -62,7 +62,7 @@ class Record(NamedTuple):
 
 
 def empty_record(decisions: int, rows: int) -> Record:
-    """A record with room for so many decisions, and stages of all of them together."""
+    """A record with space for numbers of decisions and of all their stages."""
     caps = len(graph_network.CAPS)
 
     def ints(size: int) -> Ints:
@@ -76,7 +76,7 @@ def empty_record(decisions: int, rows: int) -> Record:
 
 
 def clear(record: Record) -> None:
-    """Forget what is written."""
+    """Clears a record."""
     record.size[:] = 0
 
 
@@ -95,7 +95,7 @@ def _fits(record: Record, graph: Graph) -> bool:
 
 @kernel(forceinline=False)
 def _write_graph(record: Record, graph: Graph, room: Room) -> None:
-    """The graph of one moment, behind what is written."""
+    """Appends the graph of one moment."""
     decision, row0, job0, edge = record.size[0], record.size[1], record.size[2], record.size[3]
     graph_network.heights(graph, room.level)
     for job in range(graph.size[JOBS]):
@@ -117,7 +117,7 @@ def _write_graph(record: Record, graph: Graph, room: Room) -> None:
 
 @kernel(forceinline=False)
 def _write_decision(world: World, state: State, record: Record, graph: Graph, room: Room, decided: int) -> None:
-    """What was decided in the graph that was written last; a number between two caps is the nearer one's."""
+    """Appends the decision for the last graph; a number between two caps counts as the nearer."""
     clock, executors = state.clock[0], world.settings[0].executors
     place = record.size[DECISIONS]
     row = 0
@@ -148,19 +148,19 @@ def play(
     record: Record,
     kept_of_1000: int,
 ) -> int:
-    """Play an episode, and write a random part of its decisions down as long as there is room.
+    """Runs an episode, and records a random part of its decisions while there is space.
 
     Args:
         world: The fixed arrays.
         state: The changing ones.
-        decider: Who decides.
+        decider: The decision function.
         parameters: Its parameters.
-        space: A workspace, the graph of which is overwritten; it may be the parameters.
-        record: Where it is written.
-        kept_of_1000: How many of a thousand decisions are written.
+        space: A workspace, whose graph is overwritten; it may be the parameters.
+        record: The record to extend.
+        kept_of_1000: Number of decisions that are recorded, out of a thousand.
 
     Returns:
-        How it came back, as ``mirage.dag.simulator.engine`` says.
+        The result of the loop, see ``mirage.dag.simulator.engine``.
     """
     _, graph, room = opened(space)
     answer = next_decision(world, state)

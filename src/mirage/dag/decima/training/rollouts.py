@@ -1,4 +1,4 @@
-"""Rollouts of one arrival sequence, and how much better each decision was than the rollouts' mean."""
+"""Rollouts of one arrival sequence, and the advantages of their decisions over the mean."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Setting:
     """Episodes of one kind.
 
     Attributes:
-        executors: How many.
-        jobs: How many, Poisson.
+        executors: Their number.
+        jobs: Their number, Poisson.
         gap_s: Mean time between arrivals.
-        kept_of_1000: How many of a thousand decisions are learnt from.
-        horizon_s: What comes so much later counts a third (e^-1).
-        imitated: Whom the network imitates before it learns by itself.
+        kept_of_1000: Number of decisions to learn from, out of a thousand.
+        horizon_s: Costs that come this much later count a third (e^-1).
+        imitated: The scheduler that the network imitates first.
     """
 
     executors: int
@@ -57,33 +57,33 @@ def play_episode(
     record: Record,
     kept_of_1000: int,
 ) -> tuple[Ints, Ints]:
-    """One episode of an arrival sequence; its decisions are added to the record.
+    """Runs one episode of an arrival sequence, and adds its decisions to the record.
 
     Returns:
         Arrivals and ends of the jobs, milliseconds.
 
     Raises:
-        ContractBroken: The scheduler picked what may not be picked, or stood still.
+        ContractBroken: The scheduler picked what may not be picked, or left jobs without executors.
     """
     arrivals = poisson_arrivals(setting.jobs, sequence, gap_s=setting.gap_s, templates=len(templates))
     world = make_world(templates, arrivals, DagCluster(setting.executors), sequence)
     state = initial_state(world)
     answer = play(world, state, decider, parameters, space, record, kept_of_1000)
     if answer != ENDED:
-        raise ContractBroken(f"an episode of the sequence {sequence} came back with {answer}; a scheduler erred")
+        raise ContractBroken(f"an episode of the sequence {sequence} returned {answer}; a scheduler erred")
     return world.jobs.arrival_ms.copy(), state.jobs.end_ms.copy()
 
 
 def advantages(ends_ms: Sequence[Ints], arrival_ms: Ints, times_ms: Sequence[Ints], horizon_s: float) -> list[Floats]:
-    """How much less time in the system followed each decision than the rollouts' mean from that moment on.
+    """Advantages of decisions: less time in the system after them than the rollouts' mean.
 
     The baseline depends on the arrivals and on the time only (Mao et al., "Variance reduction for reinforcement
-    learning in input-driven environments", 2019): all rollouts meet the same jobs.
+    learning in input-driven environments", 2019): all rollouts have the same jobs.
 
     Args:
-        ends_ms: Per rollout, when each job ended.
-        arrival_ms: When the jobs arrived.
-        times_ms: Per rollout, when it decided.
+        ends_ms: Per rollout, the end of each job.
+        arrival_ms: The arrivals of the jobs.
+        times_ms: Per rollout, the times of its decisions.
         horizon_s: Later time counts less, exponentially.
     """
     until_s = max(int(ends.max()) for ends in ends_ms) / 1000
@@ -103,5 +103,5 @@ def advantages(ends_ms: Sequence[Ints], arrival_ms: Ints, times_ms: Sequence[Int
 
 
 def decided_at(record: Record, first: int) -> Ints:
-    """When the decisions from ``first`` on were made, milliseconds."""
+    """The times of the decisions from ``first`` on, in milliseconds."""
     return record.time_ms[first : record.size[DECISIONS]].copy()

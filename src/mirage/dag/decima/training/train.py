@@ -1,6 +1,6 @@
-"""Training of our own network: imitation of heuristics first, then policy gradients; resumable after a kill.
+"""Training of our own network by imitation, then policy gradients; resumable after a kill.
 
-The gradients are PPO's (Schulman et al. 2017) with an input-dependent baseline in the place of a critic.
+The gradients are PPO's (Schulman et al. 2017) with an input-dependent baseline in place of a critic.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ SETTINGS = (
     Setting(50, 100, 25.0, 250, 300.0, "capped:0.25:1.5"),
     Setting(10, 40, 25.0, 1000, 1500.0, "capped:0:2"),
 )
-"""What is trained on: a cluster with headroom, and one with far more work than it can do."""
+"""The training clusters: one with headroom, and one with far more work than it can do."""
 
 FIRST_SEQUENCE = 100_000
-"""Arrival sequences of trainings have seeds from here on, those of judgements below."""
+"""Seeds of the arrival sequences of trainings start here; those of evaluations are below."""
 
 _SEQUENCES = 2**32
-"""Arrival sequences that a training may meet before it would meet those of another seed."""
+"""Number of arrival sequences of a training before those of another seed would begin."""
 
-_MOST_SEED = 2**63  # PyTorch takes no larger ones
+_MOST_SEED = 2**63  # PyTorch accepts no larger ones
 _MOST_GRADIENT = 0.5
 _MOST_DECISIONS, _MOST_ROWS = 60_000, 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a training goes.
+    """The plan of a training.
 
     Attributes:
-        seed: Of everything: the first network, the arrivals and durations that are met, and all draws.
+        seed: Of everything: the first network, arrivals and durations, and all draws.
         imitations: Steps of imitation, each over one episode of each setting.
         iterations: Steps of policy gradients.
         rollouts: Of one arrival sequence.
         epochs: Passes over the decisions of an iteration.
         batch: Decisions of a gradient.
         learning_rate: Of Adam, at the start; it falls to a tenth.
-        clip: How far a decision's probability may move in an iteration, as a share.
-        entropy: Weight of the entropy, at the start; it falls to nothing.
-        settings: What is trained on.
+        clip: Largest relative change of a decision's probability in an iteration.
+        entropy: Weight of the entropy, at the start; it falls to 0.
+        settings: The kinds of episodes to train on.
     """
 
     seed: int = 1
@@ -74,12 +74,12 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a training is; what a checkpoint holds beside the tensors.
+    """The progress of a training, which a checkpoint stores with the tensors.
 
     Attributes:
         step: Steps done, those of imitation included.
         spent_s: Seconds spent.
-        jobs: Jobs met, those of every rollout.
+        jobs: Jobs so far, those of every rollout.
         curve: Per step its figures by name.
     """
 
@@ -98,19 +98,19 @@ def train(
     now: Callable[[], float] = time.monotonic,
     say: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> tuple[Perceptrons, Progress]:
-    """Train, or go on where a checkpoint of the same plan was left.
+    """Trains a network, or resumes from a checkpoint of the same plan.
 
     Args:
         templates: Kinds of jobs.
-        plan: How it goes.
+        plan: The plan of the training.
         checkpoint: Written after every step.
-        budget_s: Stop after the step in which this is spent, those before a resumption included.
+        budget_s: Stops after the step in which this is spent, including the time before a resumption.
         now: Clock, seconds.
-        say: Told the figures of each step, and after which step a training goes on.
+        say: Called with the figures of each step, and with the step after which a training resumes.
 
     Raises:
-        ConfigurationError: The checkpoint is of a training with another plan, other jobs or other code.
-        ModelFileError: It is no checkpoint.
+        ConfigurationError: The checkpoint belongs to a training with another plan, other jobs or other code.
+        ModelFileError: It is not a checkpoint.
     """
     torch.manual_seed(plan.seed % _MOST_SEED)
     torch.set_num_threads(1)
@@ -143,13 +143,13 @@ def train(
 def sequence_of(seed: int, step: int, place: int) -> int:
     """The seed of the arrivals and durations of a step, in one of the plan's settings.
 
-    No two seeds of trainings share any. The 1 is the seed of the network that ships.
+    Trainings with different seeds share none. The 1 is the seed of the network that ships.
     """
     return FIRST_SEQUENCE + (seed ^ 1) * _SEQUENCES + 100 * step + place
 
 
 def _whole_plan(templates: Sequence[JobTemplate], plan: Plan) -> dict[str, Any]:
-    """All that decides how a training goes on: the plan, the jobs, and the code."""
+    """All that determines the course of a training: the plan, the jobs, and the code."""
     imitated = {scheduler_spec(setting.imitated.partition(":")[0]).entry for setting in plan.settings}
     modules = sorted({__name__, *(entry.partition(":")[0] for entry in imitated)})
     return {
@@ -168,7 +168,7 @@ def _imitate(
     optimizer: torch.optim.Optimizer,
     record: Record,
 ) -> dict[str, float]:
-    """One episode of each setting under its heuristic; the network learns to decide the same."""
+    """Learns the decisions of each setting's heuristic in one episode of each."""
     clear(record)
     space = net_space(network.layers())
     for place, setting in enumerate(plan.settings):
@@ -220,7 +220,7 @@ def _rollouts(
     record: Record,
     random: np.random.Generator,
 ) -> tuple[float, Floats]:
-    """Mean completion time over the rollouts, and the advantages of the decisions written, in units of their spread."""
+    """Mean completion time over the rollouts, and standardised advantages of the decisions."""
     ends, times, arrival_ms = [], [], np.zeros(0, np.int64)
     for _ in range(count):
         space[0] = random.integers(2**31)

@@ -1,8 +1,8 @@
-"""CART whose number of leaves is chosen by its fidelity in episodes that it did not learn of.
+"""CART with a number of leaves chosen by fidelity in episodes that it did not learn from.
 
-The levels of pruning are the same whatever the budget, and so are the episodes that judge them: a larger budget never
-makes a student less faithful there. Each decision counts alike, as fidelity counts them; weighing them by the teacher's
-margin (VIPER) makes trees that are less faithful, and the less so the more leaves they have.
+The levels of pruning are equal for all budgets, and so are the episodes that evaluate them: a larger budget never
+makes a student less faithful there. All decisions count equally, as in fidelity; weighting them by the teacher's
+margin (VIPER) makes trees less faithful, and the less so the more leaves they have.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mirage.distill.tree import Tree
 from mirage.errors import ConfigurationError
 
 LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
-"""Leaves of the trees that are chosen among, about the square root of two apart."""
+"""Leaves of the candidate trees, in steps of about the square root of two."""
 
 LEAST_SHARE = 0.0005
 """A leaf has at least this share of the candidates' weight."""
 
 CHOOSE_BY = 4
-"""One in so many episodes chooses the level and is not learnt of."""
+"""One in this number of episodes chooses the level and is not learnt from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Level:
     """A pruned tree.
 
     Attributes:
-        most_leaves: What it was pruned to.
+        most_leaves: The largest number of leaves that pruning allowed.
         tree: The tree.
-        fidelity: Share of decisions in which it picks what the teacher does, in episodes that choose.
+        fidelity: Share of decisions with the teacher's pick, in the episodes that choose.
     """
 
     most_leaves: int
@@ -44,7 +44,7 @@ class Level:
 
 
 class Cart:
-    """CART by levels.
+    """CART at several levels of pruning.
 
     Args:
         seed: Draws among equal splits.
@@ -56,7 +56,7 @@ class Cart:
         self._levels: dict[int, Level] = {}
 
     def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-        """The most faithful tree of at most so many leaves, the smallest of equally faithful ones."""
+        """The most faithful tree within a number of leaves, the smallest of equally faithful ones."""
         del rng  # trees of one level must be the same for each budget
         if self._learnt is not contests:
             self._learnt, self._levels = contests, {}
@@ -79,7 +79,9 @@ class Cart:
 
 
 def one_in(contests: Contests, parts: int) -> Flags:
-    """Shape (contests,): those of one in so many episodes; where there are fewer episodes, one in so many contests.
+    """Shape (contests,): flags of the contests of one in ``parts`` episodes.
+
+    Where there are fewer episodes than parts, flags of one in ``parts`` contests.
 
     Raises:
         ConfigurationError: There are fewer contests than parts.

@@ -1,8 +1,8 @@
-"""A tree that is changed in small steps as long as it picks more often what the teacher does.
+"""A tree changed in small steps while they increase its agreement with the teacher.
 
-CART splits for squared error and knows of each split only what it does by itself. What counts is which candidate of a
-decision scores highest, and that is what a step is judged by: a threshold or a score moves, a question is added,
-exchanged or removed. A few thousand steps make trees that have fewer leaves and are more faithful.
+CART splits for squared error and evaluates each split on its own. The goal is that the right candidate of a decision
+scores highest, and a step is accepted by that: a threshold or a score moves, a condition is added, exchanged or
+removed. A few thousand steps make trees that have fewer leaves and are more faithful.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from mirage.job_state import Floats, Ints
 from mirage.sim.kernel.compile import kernel
 
 STEPS = 8_000
-"""Changes that are tried; most trees get no better after 6,000."""
+"""Number of changes to try; most trees do not improve after 6,000."""
 
 
 class Climb:
-    """CART's tree, changed until it is as faithful as small steps make it.
+    """CART's tree, improved in fidelity by small steps.
 
     Args:
         seed: Draws among CART's equal splits.
-        steps: Changes that are tried.
+        steps: Number of changes to try.
     """
 
     def __init__(self, seed: int, steps: int = STEPS) -> None:
         self._cart, self._steps = Cart(seed), steps
 
     def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-        """The most faithful tree of at most so many leaves that is found, the smallest of equally faithful ones."""
+        """The most faithful tree found within a number of leaves, the smallest of equal ones."""
         return climbed(self._cart(contests, leaves, rng), contests, leaves, rng, self._steps)
 
 
 def climbed(tree: Tree, contests: Contests, leaves: int, rng: np.random.Generator, steps: int) -> Tree:
-    """A tree after small changes, of which those are kept that give more decisions their winner.
+    """A tree after small changes that give more decisions their winner.
 
     Args:
-        tree: Where to begin, with the features of the contests.
-        contests: What it is judged by.
-        leaves: It has no more.
+        tree: The first tree, with the features of the contests.
+        contests: The contests to evaluate on.
+        leaves: Most leaves of the tree.
         rng: Draws the changes.
-        steps: Changes that are tried.
+        steps: Number of changes to try.
     """
     told = contests.winners(contests.liking)
     right = _right(parameters_of(tree), contests.rows, contests.first, told, contests.weight)
@@ -61,7 +61,7 @@ def climbed(tree: Tree, contests: Contests, leaves: int, rng: np.random.Generato
 
 @kernel(forceinline=False)
 def _right(p: Floats, rows: Floats, first: Ints, told: Ints, weight: Floats) -> float:
-    """The weight of contests in which no candidate scores higher than the winner, and none before it as high."""
+    """The weight of contests in which the winner scores highest, and first of equal scores."""
     total = 0.0
     for contest in range(len(first)):
         end = first[contest + 1] if contest + 1 < len(first) else len(rows)

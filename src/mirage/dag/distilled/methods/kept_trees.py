@@ -1,4 +1,4 @@
-"""Trees that an interrupted fit has finished, kept in a file until all of them are."""
+"""A journal of the trees that an interrupted fit has finished."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirage.distill.tree_text import text_of
 
 
 class KeptTrees(dict[tuple[int, int], Tree]):
-    """Trees by leaves and round; each is on the disk as soon as it is set.
+    """Trees by leaves and round; each is on disk as soon as it is set.
 
     Args:
-        kept: The file; the trees in it are there from the start.
-        method: How they are fitted; those of other methods may be in the same file.
+        kept: The journal; the trees in it are present from the start.
+        method: The method that fits them; those of other methods may be in the same file.
     """
 
     def __init__(self, kept: Kept, method: str) -> None:

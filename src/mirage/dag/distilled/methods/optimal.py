@@ -1,8 +1,8 @@
 """Optimal trees: the least squared error of all trees of a depth over a few thresholds.
 
 The solver is STreeD (van der Linden, de Weerdt and Demirović 2023; for regression van den Bos, van der Linden and
-Demirović 2024). It wants yes-or-no columns, of which there must be few, and knows no weights: each feature is cut at
-some of its quantiles, and candidates are drawn in proportion to their weight. Leaves are put in order as CART's are.
+Demirović 2024). It needs a few binary columns, and supports no weights: each feature is cut at some of its quantiles,
+and candidates are drawn in proportion to their weight. Leaves are put in order as CART's are.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DEEPEST = 5
 
 @dataclass(frozen=True, slots=True)
 class OptimalSettings:
-    """What bounds the search.
+    """The limits of the search.
 
     Attributes:
-        quantiles: Thresholds of a feature.
-        drawn: Candidates that are drawn.
-        least: Of those drawn, a leaf has at least so many.
+        quantiles: Number of thresholds of a feature.
+        drawn: Number of candidates to draw.
+        least: Fewest drawn candidates of a leaf.
         limit_s: Processor time after which the solver stops, with the best tree so far.
     """
 
@@ -49,14 +49,14 @@ class OptimalSettings:
 DEFAULTS = OptimalSettings()
 
 _ENOUGH = 0.9
-"""Part of the limit with which the solver is not asked again; its own clock counts whole seconds."""
+"""Part of the limit after which the solver is not called again; its clock counts whole seconds."""
 
 _MOST_TIMES = 2
-"""How often the solver is asked where others take the processor from it; it begins anew each time."""
+"""Most calls of the solver while other processes use the processor; each begins anew."""
 
 
 Unproven = Callable[[int, Tree], None]
-"""Is told a tree that is not proven to be the best, and how many leaves it was allowed."""
+"""Called with the number of leaves allowed and a tree that is not proven to be the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Optimal:
 
     Attributes:
         tree: With its leaves in order.
-        is_proven: Whether the solver has proven that no tree has less squared error; False where its time was over.
+        is_proven: Whether the solver has proven that no tree has less squared error; False if its time ran out.
         squared_error: Mean, of the candidates drawn.
     """
 
@@ -82,14 +82,14 @@ def optimal(
     settings: OptimalSettings = DEFAULTS,
     unproven: Unproven = lambda leaves, tree: None,
 ) -> Tree:
-    """The optimal tree of at most so many leaves, and at most ``DEEPEST`` deep.
+    """The optimal tree within a number of leaves, and at most ``DEEPEST`` deep.
 
     Args:
-        contests: What to learn of.
-        leaves: The tree has no more.
+        contests: What to learn from.
+        leaves: Most leaves of the tree.
         rng: Draws candidates.
-        settings: What bounds the search.
-        unproven: Is told where the solver stopped before it had a proof.
+        settings: The limits of the search.
+        unproven: Called if the solver stopped before it had a proof.
     """
     found = optimal_tree(contests, leaves, rng, settings)
     if not found.is_proven:
@@ -104,13 +104,13 @@ def optimal_tree(
     settings: OptimalSettings = DEFAULTS,
     clock: Callable[[], float] = time.process_time,
 ) -> Optimal:
-    """The optimal tree of at most so many leaves, as shallow as these allow.
+    """The optimal tree within a number of leaves, as shallow as these allow.
 
     Args:
-        contests: What to learn of.
-        leaves: The tree has no more, and no more than 2 to the power of ``DEEPEST``.
+        contests: What to learn from.
+        leaves: Most leaves of the tree, at most 2 to the power of ``DEEPEST``.
         rng: Draws candidates.
-        settings: What bounds the search.
+        settings: The limits of the search.
         clock: Seconds of processor time.
 
     Raises:
@@ -122,7 +122,7 @@ def optimal_tree(
         return Optimal(ordered(Tree(examples.features, Unit.NUMBER, Leaf(1.0)), contests), True, float(value.var()))
     if len(rows) < settings.least:
         raise ConfigurationError(
-            f"there are {len(rows)} candidates to learn of, and a leaf has at least "
+            f"there are {len(rows)} candidates to learn from, but a leaf has at least "
             f"{settings.least}; give more jobs or seeds"
         )
     questions = thresholds(examples.features, rows, settings.quantiles)
@@ -146,7 +146,7 @@ def _solved(
 ) -> Any:
     """The solver when it has proven its tree, or had its processor time.
 
-    It stops by the time of day. Where it had little of the processor until then, it is asked again for so much longer.
+    It stops by wall-clock time. If it got little processor time until then, it is called again with a longer limit.
     """
     depth, wait_s = min(DEEPEST, math.ceil(math.log2(leaves))), settings.limit_s
     for _ in range(_MOST_TIMES):
@@ -169,7 +169,7 @@ def _solved(
 
 
 def thresholds(features: tuple[Feature, ...], rows: Floats, quantiles: int) -> list[tuple[int, float]]:
-    """The questions that are allowed: columns with thresholds, round ones where that cuts alike."""
+    """The allowed conditions: columns with thresholds, round ones where they split equally."""
     found: dict[bytes, tuple[int, float]] = {}
     for column, feature in enumerate(features):
         values = rows[:, column]
@@ -180,12 +180,12 @@ def thresholds(features: tuple[Feature, ...], rows: Floats, quantiles: int) -> l
             if is_above.any() and not is_above.all():
                 found.setdefault(is_above.tobytes(), (column, float(threshold)))
     if not found:
-        raise ConfigurationError("no question tells candidates apart; give more decisions")
+        raise ConfigurationError("no condition distinguishes candidates; give more decisions")
     return list(found.values())
 
 
 def solver_module() -> Any:
-    """The module of optimal trees, where it is installed.
+    """Imports the solver of optimal trees.
 
     Raises:
         ConfigurationError: The extra ``distill`` is not installed.

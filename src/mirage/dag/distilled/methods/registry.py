@@ -1,4 +1,4 @@
-"""Methods by name."""
+"""Methods of fitting trees, by name."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from mirage.distill.tree import Tree
 from mirage.errors import UnknownName
 
 Learner = Callable[[Contests, int, np.random.Generator], Tree]
-"""From contests and the leaves that a tree may have to the tree."""
+"""From contests and the largest number of leaves to a tree."""
 
 OPTIMAL = "optimal"
 METHODS = ("cart", "climb", OPTIMAL, "trustee")
 WEIGHTS = ("equal", "margin")
-"""How decisions are weighed: each alike, or by how much more the teacher likes its favourite than the second."""
+"""Weights of decisions: equal, or the teacher's margin of its favourite over the second."""
 
 
 MOST_LEARNT = 10_000
-"""Decisions, spread over all, that a tree is fitted to; more tell the same and cost in proportion."""
+"""Decisions, spread over all, to fit a tree to; more give the same tree at proportional cost."""
 
 
 def learner_of(method: str, weight: str, seed: int, unproven: Unproven = lambda leaves, tree: None) -> Learner:
-    """A method by its name.
+    """Finds a method by its name.
 
     Args:
         method: One of ``METHODS``.
         weight: One of ``WEIGHTS``.
         seed: Draws among equal splits of CART.
-        unproven: Is told trees of which the method has not proven what it promises.
+        unproven: Called with trees that the method has not proven to be the best.
 
     Raises:
-        UnknownName: The method or the weight is not known.
+        UnknownName: The method or the weight is unknown.
         ConfigurationError: The method needs a package that is not installed.
     """
     if weight not in WEIGHTS:
@@ -60,7 +60,7 @@ def learner_of(method: str, weight: str, seed: int, unproven: Unproven = lambda 
 
 
 def _prepared(learner: Learner, *, is_alike: bool) -> Learner:
-    """The learner of some of the contests, which all weigh the same if wanted."""
+    """Applies a learner to some of the contests, with equal weights if wanted."""
     last: list[tuple[Contests, Contests]] = []
 
     def learn(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
@@ -74,14 +74,14 @@ def _prepared(learner: Learner, *, is_alike: bool) -> Learner:
 
 
 class Timed:
-    """A learner whose processor time is kept.
+    """A learner that measures its processor time.
 
     Args:
-        learner: What is timed.
+        learner: The learner to time.
         clock: Seconds of processor time.
 
     Attributes:
-        seconds: By leaves allowed, the sum over rounds. What a method keeps of one size for the next counts once.
+        seconds: By leaves allowed, the sum over rounds. Work that a method reuses for the next size counts once.
     """
 
     def __init__(self, learner: Learner, clock: Callable[[], float] = time.process_time) -> None:
@@ -89,7 +89,7 @@ class Timed:
         self._learner, self._clock = learner, clock
 
     def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-        """What the learner answers."""
+        """Fits a tree and adds the time."""
         began_s = self._clock()
         tree = self._learner(contests, leaves, rng)
         self.seconds[leaves] = self.seconds.get(leaves, 0.0) + self._clock() - began_s

@@ -1,10 +1,10 @@
-"""Trees in the manner of TRUSTEE: grown on samples, mended by their errors, pruned by branches.
+"""Trees in the manner of TRUSTEE: grown on samples and errors, pruned by branches.
 
 The loops are those of Jacobs and others 2022, "AI/ML for Network Security: The Emperor has no Clothes", CCS. The inner
-one samples, grows, adds what the tree got wrong, and keeps the most faithful tree. Top-k pruning keeps the branches
-that most samples take. The outer loop repeats this, and the tree is taken that agrees most with those of the other
-repetitions. What differs: samples are decisions with all their candidates, trees rank them, and k is the largest with
-which the tree has no more leaves than it may.
+one samples, grows, adds the decisions that the tree got wrong, and retains the most faithful tree. Top-k pruning
+retains the branches that most samples take. The outer loop repeats this, and the result is the tree that agrees most
+with those of the other repetitions. Differences: samples are decisions with all their candidates, trees rank them,
+and k is the largest with which the tree has no more leaves than allowed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from mirage.distill.tree import Leaf, Node, Split, Tree, merged
 from mirage.job_state import Floats, Ints
 
 JUDGED = 4
-"""One in so many episodes judges the trees of the inner loop."""
+"""One in this number of episodes evaluates the trees of the inner loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrusteeSettings:
-    """How long the loops are.
+    """The sizes of the loops.
 
     Attributes:
         repetitions: Of the outer loop.
         turns: Of the inner loop.
         sample: Share of the decisions that a turn samples.
-        grown: The tree is grown to so many times the leaves that it may have in the end.
+        grown: The tree is grown to this multiple of the leaves that it may have in the end.
     """
 
     repetitions: int = 3
@@ -50,10 +50,10 @@ def trustee(contests: Contests, leaves: int, rng: np.random.Generator, settings:
     """The tree that agrees most with those of other repetitions.
 
     Args:
-        contests: What to learn of.
-        leaves: The tree has no more.
+        contests: What to learn from.
+        leaves: Most leaves of the tree.
         rng: Draws samples.
-        settings: How long the loops are.
+        settings: The sizes of the loops.
     """
     judges = one_in(contests, JUDGED)
     told, others = contests.part(~judges), contests.part(judges)
@@ -65,16 +65,16 @@ def trustee(contests: Contests, leaves: int, rng: np.random.Generator, settings:
 
 
 def mean_agreement(trees: list[Tree], contests: Contests) -> Floats:
-    """Shape (trees,), the share of contests in which each takes what another does, on average over the others."""
+    """Shape (trees,), the mean share of contests in which each agrees with the other trees."""
     winners = [contests.winners(tree.values(contests.rows)) for tree in trees]
     alike = np.array([[float((one == other).mean()) for other in winners] for one in winners])
     return np.asarray((alike.sum(axis=1) - 1) / max(len(trees) - 1, 1), dtype=np.float64)
 
 
 def top_branches(tree: Tree, contests: Contests, leaves: int) -> Tree:
-    """The tree with the branches that most weight takes, as many as leave no more leaves than allowed.
+    """The tree with the heaviest branches, as many as the number of leaves allows.
 
-    What leads to no kept branch becomes one leaf, with the mean of its targets.
+    A subtree without such a branch becomes one leaf, with the mean of its targets.
     """
     examples = contests.amounts()
     number = tree.leaf_numbers(examples.rows)
@@ -94,7 +94,7 @@ def top_branches(tree: Tree, contests: Contests, leaves: int) -> Tree:
 
 
 def _kept(node: Node, numbers: Iterator[int], kept: Flags, weight: Floats, total: Floats) -> tuple[Node, Ints]:
-    """A node without the branches that are not kept, and the numbers of the leaves that were under it."""
+    """A node reduced to the retained branches, and the numbers of its former leaves."""
     if isinstance(node, Leaf):
         number = np.array([next(numbers)], dtype=np.int64)
         return Leaf(_mean(number, weight, total)), number
@@ -114,7 +114,7 @@ def _mean(leaves: Ints, weight: Floats, total: Floats) -> float:
 def _most_faithful(
     told: Contests, others: Contests, leaves: int, rng: np.random.Generator, settings: TrusteeSettings
 ) -> Tree:
-    """The inner loop: what a tree gets wrong among decisions that it was not grown on is added to what the next is."""
+    """The inner loop: decisions that a tree gets wrong are added to the sample of the next."""
     n = len(told.first)
     chosen = np.zeros(n, dtype=np.bool_)
     chosen[rng.choice(n, size=max(2, round(settings.sample * n)), replace=False)] = True
@@ -132,7 +132,7 @@ def _most_faithful(
 
 
 def _grown(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-    """A large tree of all contests but the last, with the means of its leaves for scores."""
+    """A large tree of all contests but the last, with the means of its leaves as scores."""
     amounts = contests.amounts()
     last = np.zeros(len(amounts.rows), dtype=np.bool_)
     last[-1] = True
