@@ -149,7 +149,7 @@ def test_a_scheduler_that_sees_only_so_many_jobs_is_told():
         generated_templates(), [Setting(2, 6, batch=True)], [1], [replace(fair, most_jobs=4)], **options
     ).rows
     assert (row.peak_jobs, row.unseen_jobs) == (6, 2)
-    assert row.warning.startswith("fair sees the 4 jobs that came first; in 2/6 up to 6 were in the system")
+    assert row.warning.startswith("fair considers only the first 4 jobs; in 2/6 up to 6 were in the system")
 
 
 def test_a_network_sees_as_many_jobs_as_it_is_said_to():

@@ -23,7 +23,7 @@ def test_what_is_kept_is_there_again_until_all_is_done(tmp_path):
 
 def test_another_plan_is_refused_by_what_differs(tmp_path):
     Kept(tmp_path / "kept", {"seed": 1, "jobs": "a", "same": 0}).keep(done=1)
-    with pytest.raises(ConfigurationError, match=r"seed was 1 and is 2; noise was not told and is 0.5; jobs was 'a'"):
+    with pytest.raises(ConfigurationError, match=r"seed was 1 and is 2; noise was not set and is 0.5; jobs was 'a'"):
         Kept(tmp_path / "kept", {"seed": 2, "noise": 0.5, "same": 0})
     check_plan(tmp_path, {"a": [1]}, {"a": (1,)})
 

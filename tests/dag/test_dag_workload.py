@@ -58,22 +58,22 @@ def changed_profiles(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rest_wave": {"5": [-1]}}, "10g/q3: stage 1: -1 is no duration"),
-        ({"rest_wave": {"5": [0]}}, "0 is no duration"),
-        ({"rest_wave": {"5": [10**12]}}, "1000000000000 is no duration"),
-        ({"rest_wave": {"5": [10**400]}}, "is no duration of a task; give whole milliseconds, 1 to 1,000,000,000"),
-        ({"first_wave": {"5": [float("nan")]}}, "nan is no duration"),
-        ({"fresh_durations": {"5": [float("inf")]}}, "inf is no duration"),
-        ({"rest_wave": {"5": [1.5]}}, "1.5 is no duration"),
-        ({"rest_wave": {"5": ["7"]}}, "'7' is no duration"),
-        ({"rest_wave": {"5": [True]}}, "True is no duration"),
+        ({"rest_wave": {"5": [-1]}}, "10g/q3: stage 1: -1 is not the duration"),
+        ({"rest_wave": {"5": [0]}}, "0 is not the duration"),
+        ({"rest_wave": {"5": [10**12]}}, "1000000000000 is not the duration"),
+        ({"rest_wave": {"5": [10**400]}}, "is not the duration of a task; give whole milliseconds, 1 to 1,000,000,000"),
+        ({"first_wave": {"5": [float("nan")]}}, "nan is not the duration"),
+        ({"fresh_durations": {"5": [float("inf")]}}, "inf is not the duration"),
+        ({"rest_wave": {"5": [1.5]}}, "1.5 is not the duration"),
+        ({"rest_wave": {"5": ["7"]}}, "'7' is not the duration"),
+        ({"rest_wave": {"5": [True]}}, "True is not the duration"),
         ({"rest_wave": {"5": 7}}, "10g/q3: TypeError"),
         ({"first_wave": {}}, "stage 1: nothing was measured in its first wave"),
         ({"first_wave": {"5": []}, "rest_wave": {"5": []}, "fresh_durations": {}}, "stage 1: a stage of 0 tasks"),
         ({"first_wave": []}, "stage 1: nothing was measured"),
         ({"first_wave": [5]}, "10g/q3: IndexError"),
-        ({"adjacency": [[0, 1], [1, 0]]}, "wait for each other in a circle"),
-        ({"adjacency": [[1, 0], [0, 0]]}, "wait for each other in a circle"),
+        ({"adjacency": [[0, 1], [1, 0]]}, "wait for each other in a cycle"),
+        ({"adjacency": [[1, 0], [0, 0]]}, "wait for each other in a cycle"),
         ({"adjacency": [[0, 1]]}, r"the adjacency has the shape \(1, 2\)"),
         ({"adjacency": [0, 1]}, r"the adjacency has the shape \(2,\)"),
         ({"adjacency": []}, r"the adjacency has the shape \(0,\)"),
@@ -126,7 +126,7 @@ def test_a_gap_in_what_was_measured_is_filled_by_the_nearest_wave():
 
 def test_graphs_that_cannot_be_are_told():
     stage = StageProfile(1, {5: ints(1)}, {5: ints(1)}, {5: ints(1)})
-    with pytest.raises(ConfigurationError, match="circle"):
+    with pytest.raises(ConfigurationError, match="cycle"):
         JobTemplate("odd", ((0, 1), (1, 0)), (stage, stage))
     with pytest.raises(ConfigurationError, match="an edge to one that is not there"):
         JobTemplate("odd", ((0, 2),), (stage, stage))
@@ -238,7 +238,7 @@ def test_settings_and_seeds_are_read():
             setting_of(text)
     with pytest.raises(ConfigurationError, match="there are 1 to 65535"):
         setting_of("70000/5")
-    with pytest.raises(ConfigurationError, match="ask for 1 to 100,000"):
+    with pytest.raises(ConfigurationError, match="give 1 to 100,000"):
         setting_of("5/1000000000")
     for gap_s in (float("inf"), float("nan"), 0.0, -1.0, 1e300):
         with pytest.raises(ConfigurationError, match="give a positive one, up to 1,000,000 s"):
@@ -249,7 +249,7 @@ def test_settings_and_seeds_are_read():
     with pytest.raises(ConfigurationError, match="twice"):
         seeds_of("1-3,2")
     for text in ("0-999999999", "0-99999,100000", "0-99999999999999999"):
-        with pytest.raises(ConfigurationError, match=r"more than 100,000 seeds|beyond the largest seed"):
+        with pytest.raises(ConfigurationError, match=r"more than 100,000 seeds|exceeds the largest seed"):
             seeds_of(text)
     with pytest.raises(ConfigurationError, match="0 to 9007199254740992"):
         seeds_of("10000000000000000")

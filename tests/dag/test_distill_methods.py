@@ -68,7 +68,7 @@ def test_allowed_questions_cut_apart_and_are_none_twice():
     assert all(0 < sum(side) < len(rows) for side in sides)
     rows[:, 2] = rows[:, 1]
     assert [column for column, _ in thresholds(FEATURES, rows, 3)] == [0, 0, 0, 1]
-    with pytest.raises(ConfigurationError, match="tells candidates apart"):
+    with pytest.raises(ConfigurationError, match="distinguishes candidates"):
         thresholds(FEATURES, np.ones((5, 3)), 3)
 
 
@@ -110,7 +110,7 @@ def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     assert told == []
     assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
     few = contests.part(np.arange(400) < 2)
-    with pytest.raises(ConfigurationError, match="candidates to learn of, and a leaf has at least 10; give more jobs"):
+    with pytest.raises(ConfigurationError, match="candidates to learn from, but a leaf has at least 10; give more jobs"):
         optimal_tree(few, 2, np.random.default_rng(0))
     assert optimal_tree(contests.part(np.arange(400) < 4), 2, np.random.default_rng(0)).tree.leaves
 

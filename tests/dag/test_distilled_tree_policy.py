@@ -209,9 +209,9 @@ def test_a_rule_is_read_as_it_is_written():
         ({"cap": "9 1"}, "from -4 to 4"),
         ({"most": "0 %"}, "above 0 %"),
         ({"early": "0.5"}, "setting early.*per cent"),
-        ({"crowded_cap": "0 2"}, "nothing without crowded_from"),
+        ({"crowded_cap": "0 2"}, "no effect without crowded_from"),
         ({"crowded_from": "-20 %"}, "crowded_from is -20 %; give a share from 0 %"),
-        ({"crowded_from": "0.2 %", "crowded3_cap": "0 2"}, "crowded3_cap means nothing without crowded2_from"),
+        ({"crowded_from": "0.2 %", "crowded3_cap": "0 2"}, "crowded3_cap has no effect without crowded2_from"),
         (
             {"crowded_from": "50 %", "crowded2_from": "20 %"},
             "crowded2_from is 20 %; give a share above crowded_from, 50 %",
@@ -236,7 +236,7 @@ def test_trees_of_something_else_are_refused(tmp_path):
         read_tree(file)
     with pytest.raises(UnknownName, match="moon"):
         parameters_of(tree_of(file.read_text()))
-    with pytest.raises(ConfigurationError, match="told as number; it is duration"):
+    with pytest.raises(ConfigurationError, match="declared as number; it is duration"):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: number\nvalues: number\n1\n"))
     with pytest.raises(ConfigurationError, match="values: number"):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: duration\nanswers: wait, submit\nwait\n"))

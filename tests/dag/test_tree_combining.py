@@ -108,7 +108,7 @@ def test_a_tree_of_several_loads_is_tuned_at_all_of_them():
     [
         ((QUIET,), (), "trees: 1, loads: 0"),
         ((QUIET, BUSY), (0.2, 0.4), "trees: 2, loads: 2"),
-        ((QUIET, BUSY, FULL), (0.4, 0.2), "the loads are 40 %, 20 %; each must be above the one before"),
+        ((QUIET, BUSY, FULL), (0.4, 0.2), "the loads are 40 %, 20 %; each must be above the previous one"),
         ((QUIET, BUSY), (0.0,), "the first above 0 %"),
         ((QUIET, Tree(FEATURES, ("wait", "submit"), Leaf("wait"))), (0.2,), "values: number"),
         ((QUIET, BUSY) * 5, tuple(k / 10 for k in range(1, 10)), "ranges of load; give up to 8"),

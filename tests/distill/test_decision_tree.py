@@ -74,10 +74,10 @@ def deep(splits):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Feature("not"), "'not' is no name for features; use letters, digits, _ . and -, a letter first, and"),
+        (lambda: Feature("not"), "'not' is not a name for features; use letters, digits, _ . and -, a letter first, and"),
         (lambda: Tree((), ("a", "a"), Leaf("a")), "answer 'a' is named twice; name it once"),
         (lambda: Tree((), ("wait",), Leaf("wiat")), "unknown answer 'wiat'. Did you mean 'wait'? Known: wait."),
-        (lambda: Tree((), Unit.SHARE, Leaf(float("nan"))), "the answer nan is no finite number"),
+        (lambda: Tree((), Unit.SHARE, Leaf(float("nan"))), "the answer nan is not a finite number"),
         (lambda: Tree((Feature("a"),), ("x",), Split("b", 1, Leaf("x"), Leaf("x"))), "unknown feature 'b'. Known: a."),
         (
             lambda: Tree((Feature("a"),), ("x",), Split("a", np.inf, Leaf("x"), Leaf("x"))),
@@ -89,21 +89,21 @@ def deep(splits):
         ),
         (
             lambda: Tree((), ("x",), Leaf("x"), (("key", "a # b"),)),
-            "setting 'key' is 'a # b'; give one line without # and without blanks around it",
+            "setting 'key' is 'a # b'; give one line without # and without spaces around it",
         ),
-        (lambda: deep(DEEPEST + 1), "the tree is deeper than 64 splits; nobody reads such a tree"),
-        (lambda: SMALL.leaf_of({"load": 1}), "feature 'remaining' is absent, and the tree asks for it; give its value"),
+        (lambda: deep(DEEPEST + 1), "the tree is deeper than 64 splits; make it smaller"),
+        (lambda: SMALL.leaf_of({"load": 1}), "feature 'remaining' is absent, but the tree tests it; give its value"),
         (
             lambda: SMALL.path_of({"remaining": float("nan")}),
-            "feature 'remaining' is not a number, and the tree asks for it; give its value",
+            "feature 'remaining' is not a number, but the tree tests it; give its value",
         ),
         (lambda: SMALL.codes(ROWS[:, :2]), "rows have the shape (4, 2); give one column for each of 3 features"),
         (
             lambda: SMALL.codes(np.where(ROWS == 0.8, np.nan, ROWS)),
             "feature 'load' is not a number in some row; leave such rows out",
         ),
-        (lambda: SMALL.values(ROWS), "this tree answers labels, not numbers; ask for their codes"),
-        (lambda: deep(1).codes(ROWS), "this tree answers numbers, not labels; ask for its values"),
+        (lambda: SMALL.values(ROWS), "this tree answers labels, not numbers; call codes instead of values"),
+        (lambda: deep(1).codes(ROWS), "this tree answers numbers, not labels; call values instead of codes"),
     ],
 )
 def test_what_is_wrong_is_said(make, says):

@@ -51,7 +51,7 @@ def test_a_number_has_its_sign():
     text = TEXT.replace("        1\n", "        -1\n")
     _, tree = edited(text, ["-1 -> 2"])
     assert [leaf.value for leaf in tree.leaves] == [3.0, 2.0, 3.0]
-    with pytest.raises(ConfigurationError, match="line 13 says '-1', and '1' is not in it"):
+    with pytest.raises(ConfigurationError, match="line 13 is '-1' and does not contain '1'"):
         edited(text, ["13: 1 -> 2"])
 
 
@@ -60,10 +60,10 @@ def test_a_number_has_its_sign():
     [
         ("0: 3 -> 7", "there is no line 0; the tree has 15 lines"),
         ("99: 3 -> 7", "there is no line 99; the tree has 15 lines"),
-        ("3 -> 7", "'3' stands in the lines 10, 15; say which, as in '10: 3 -> 7'$"),
-        ("work < 5min -> work < 6min", "stands in no line"),
-        ("10: jobs < 4 -> jobs < 5", "line 10 says '3', and 'jobs < 4' is not in it"),
-        ("work < 20min", "is no change"),
+        ("3 -> 7", "'3' is in the lines 10, 15; give the line, as in '10: 3 -> 7'$"),
+        ("work < 5min -> work < 6min", "is in no line"),
+        ("10: jobs < 4 -> jobs < 5", "line 10 is '3' and does not contain 'jobs < 4'"),
+        ("work < 20min", "is not a change"),
         ("jobs < 4 -> jobs < 4h", "t:12:15:"),
         ("jobs < 4 -> job < 4", "no feature named 'job'|unknown feature 'job'"),
     ],

@@ -148,7 +148,7 @@ def test_an_edited_tree_is_counted_and_judged():
     assert (figures(edited, examples).fidelity, figures(edited, examples).weighted_fidelity) == (0.75, 0.7)
     never = Tree(FEATURES, RULE.answers, Split("nodes", 0, Leaf("wait"), Leaf("submit")))
     assert counted(never, examples).leaves[0] == Leaf("wait", 0.0, None)
-    with pytest.raises(ConfigurationError, match="other features or answers, or in another order"):
+    with pytest.raises(ConfigurationError, match="different features or answers, or in another order"):
         figures(Tree(FEATURES[::-1], RULE.answers, Leaf("wait")), examples)
 
 

@@ -117,7 +117,7 @@ def test_seconds_since_1970_stay_apart():
 
 def test_nothing_to_learn_is_said():
     same = Choices(AB, np.zeros((4, 2)), ("x", "y"), np.ones((4, 2)), np.arange(4))
-    with pytest.raises(ConfigurationError, match="no example tells the answers apart, all cost the same; give some"):
+    with pytest.raises(ConfigurationError, match="no example distinguishes the answers, all cost the same; give some"):
         grown(same, 8, 0.0, 0)
 
 

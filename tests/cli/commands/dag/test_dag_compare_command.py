@@ -104,7 +104,7 @@ def test_jobs_that_a_scheduler_did_not_see_are_told(capsys, monkeypatch):
     assert main(["dag", "compare", *SMALL, "--policies", "fair", "--batch", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["rows"][0]["unseen_jobs"] == 1
-    assert "mirage: warning: fair sees the 3 jobs that came first; in 5/4 up to 4 were in the system" in said.err
+    assert "mirage: warning: fair considers only the first 3 jobs; in 5/4 up to 4 were in the system" in said.err
 
 
 @pytest.mark.slow
