@@ -110,7 +110,9 @@ def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     assert told == []
     assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
     few = contests.part(np.arange(400) < 2)
-    with pytest.raises(ConfigurationError, match="candidates to learn from, but a leaf has at least 10; give more jobs"):
+    with pytest.raises(
+        ConfigurationError, match="candidates to learn from, but a leaf has at least 10; give more jobs"
+    ):
         optimal_tree(few, 2, np.random.default_rng(0))
     assert optimal_tree(contests.part(np.arange(400) < 4), 2, np.random.default_rng(0)).tree.leaves
 

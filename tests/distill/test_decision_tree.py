@@ -74,7 +74,10 @@ def deep(splits):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Feature("not"), "'not' is not a name for features; use letters, digits, _ . and -, a letter first, and"),
+        (
+            lambda: Feature("not"),
+            "'not' is not a name for features; use letters, digits, _ . and -, a letter first, and",
+        ),
         (lambda: Tree((), ("a", "a"), Leaf("a")), "answer 'a' is named twice; name it once"),
         (lambda: Tree((), ("wait",), Leaf("wiat")), "unknown answer 'wiat'. Did you mean 'wait'? Known: wait."),
         (lambda: Tree((), Unit.SHARE, Leaf(float("nan"))), "the answer nan is not a finite number"),

@@ -128,7 +128,7 @@ else :
             "submit # ",
             "20:1: what follows otherwise is expected here, indented more than line 19",
         ),
-        ("\n    if load", "\n\tif load", "14:1: the line is indented with other characters than spaces; use four spaces"),
+        ("\n    if load", "\n\tif load", "14:1: the indent contains another character than a space; use four spaces"),
         (
             "\n    else:",
             "\n   else:",

@@ -8,7 +8,8 @@ Observation: ``graph``, the stages that are not finished with the columns of ``F
 children; ``job``, the job of each row; ``stage_mask``, the rows that may be picked; ``executor_mask``, shape
 (rows, executors), the numbers that are allowed for each row. Action: a row, and a number of executors less one: the
 number to add (``action="add"``) or the job's total (``action="limit"``). An action that the masks exclude is refused
-with an error, never replaced by the nearest one. Reward: minus the seconds that all jobs
+with an error, never replaced by the nearest one. Reward: minus the seconds that all jobs together spent in the
+system since the last decision. The episode terminates when all jobs have ended.
 """
 
 from __future__ import annotations

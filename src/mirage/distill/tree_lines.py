@@ -51,7 +51,7 @@ def lines_of(text: str, source: str) -> Iterator[Line]:
         if before.strip(" "):
             raise ConfigurationError(
                 f"{source}:{number}:{len(before) - len(before.lstrip(' ')) + 1}: "
-                "the line is indented with other characters than spaces; use four spaces"
+                "the indent contains another character than a space; use four spaces"
             )
         yield line
 

@@ -124,7 +124,7 @@ def simplest(low: float, high: float, near: float, unit: Unit) -> tuple[float, b
     Args:
         low: Below every answer.
         high: Above low.
-        near: The wish.
+        near: The preferred value, the wish.
         unit: Decides what is simple: 6 h is 21,600 s.
 
     Returns:

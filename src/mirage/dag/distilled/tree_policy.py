@@ -25,7 +25,7 @@ from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName
 
 MOST_BYTES = 1_000_000
-"""A tree for people to read is no longer."""
+"""Largest length of a tree's text that people can read."""
 
 
 def parameters_of(tree: Tree) -> NDArray[np.float64]:

@@ -1,1 +1,1 @@
-"""Edits of a tree for edge cases: the best change of one line, judged on other episodes."""
+"""Edits of a tree for edge cases: the best change of one line, tested on other episodes."""

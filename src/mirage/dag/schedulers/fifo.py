@@ -1,4 +1,4 @@
-"""First come, first served: each job gets all it can use (Spark's default)."""
+"""First come, first served: a job gets all it can use, then the next (Spark's default)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Schedulers of stages by name, built-in or from entry points.
 
 The entry-point group is ``mirage.dag_schedulers``. A scheduler is written as its name and parameters: ``fair``,
-``capped:0.25:1.5``. An entry point names a
-``SchedulerSpec``.
+``capped:0.25:1.5``. An entry point names a ``SchedulerSpec``.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _loaded(entry: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A numeric parameter of a scheduler, from ``least`` to ``most``; whole if ``whole``."""
+    """A numeric parameter from ``least`` to ``most``; with ``whole`` an integer."""
 
     name: str
     default: float

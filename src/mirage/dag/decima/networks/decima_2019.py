@@ -66,7 +66,7 @@ def summaries(
     layers: int,
     outer: int,
 ) -> None:
-    """Sums over each job's unfinished stages, and over jobs, as summaries."""
+    """Computes summaries: per job over its unfinished stages, and over all jobs."""
     hidden = room.hidden
     room.global_summary[0, :width] = 0
     for job in range(graph.size[JOBS]):

@@ -99,7 +99,7 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: 
 
 @kernel(forceinline=False)
 def _levels(graph: Graph, room: Room, begin: int, end: int) -> int:
-    """Computes stage depths, the most links from a first stage; returns the number of levels."""
+    """Fills ``room.level`` with the most links from a first stage; returns the depth count."""
     level = room.level
     for row in range(begin, end):
         level[row] = 0

@@ -220,7 +220,7 @@ def _rollouts(
     record: Record,
     random: np.random.Generator,
 ) -> tuple[float, Floats]:
-    """Mean completion time over the rollouts, and standardised advantages of the decisions."""
+    """Mean completion time of the rollouts, and advantages divided by their spread."""
     ends, times, arrival_ms = [], [], np.zeros(0, np.int64)
     for _ in range(count):
         space[0] = random.integers(2**31)
