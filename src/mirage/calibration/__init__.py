@@ -1,1 +1,1 @@
-"""How well does the simulator know this cluster?"""
+"""Calibration: fits the simulator to a recorded cluster and measures its fidelity."""

@@ -1,4 +1,4 @@
-"""Fit of a cluster's mechanisms to a slice of its trace."""
+"""Fits the mechanisms of a cluster to a slice of its trace."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mirage.job_state import MISSING
 from mirage.trace.table import JobTable
 
 WARM_UP_S = 14 * DAY_S
-"""A replay begins so long before the slice that is looked at."""
+"""A replay begins this long before the slice that is judged."""
 
 SHORTEST_S = 14 * DAY_S
-"""A slice holds one window of the moving average at least."""
+"""A slice contains at least one window of the moving average."""
 
 WEIGHTS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
-"""Weights tried, as shares of the one that the settings give to age."""
+"""Candidate weights, as multiples of the weight of age in the settings."""
 
 DIPS_S = (None, *(hours * HOUR_S for hours in (12, 24, 48, 96, 168)))
 TURNOVERS_S = (0, 15, 30, 60, 120)
@@ -35,27 +35,27 @@ WFPS = tuple(
     Wfp(size, 3.0, limit, longest_s)
     for size, limit, longest_s in product((0.0, 1.0, 2.0, 3.0), (1.5, 3.0, 4.5, 6.0), (UNLIMITED_S, DAY_S // 2))
 )
-"""Orders tried where no priorities are recorded; at ALCF, limits beyond 12 hours all count as 12 hours."""
+"""Candidate orders where no priorities are recorded; at ALCF, limits beyond 12 hours all count as 12 hours."""
 
 MOST_TRIES = 1000
-"""Of more combinations than this, as many are drawn, half of them with each kind of priority."""
+"""Of more combinations than this, this number is drawn, half of them with each kind of priority."""
 
 FEWEST_TRIES = 50
 MOST_REPLAYED = 50_000_000
-"""So many jobs are replayed in combinations at most, in ten minutes or so: of a larger site fewer combinations are
-drawn, but no less than ``FEWEST_TRIES``."""
+"""Upper bound on the jobs replayed in combinations, about ten minutes: for a larger site fewer combinations are drawn,
+but at least ``FEWEST_TRIES``."""
 
 FEWEST_USERS = 5
-"""With fewer users there is no fair-share among them."""
+"""With fewer users, fair-share is not modelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A stretch of a trace: jobs count when they were submitted within it.
+    """A slice of a trace: jobs count if they were submitted within it.
 
     Attributes:
         from_s: Its first second.
-        until_s: The second behind it.
+        until_s: First second after it.
     """
 
     from_s: int
@@ -65,32 +65,35 @@ class Slice:
         if self.until_s - self.from_s < SHORTEST_S:
             days = (self.until_s - self.from_s) / DAY_S
             raise ConfigurationError(
-                f"a slice of {days:.1f} days is too short to fit to or to judge by: two weeks are the least"
+                f"a slice of {days:.1f} days is too short to fit to or to judge by: it must span at least two weeks"
             )
 
     @property
     def replay_from_s(self) -> int:
-        """The first second of its replay."""
+        """First second of the slice's replay."""
         return self.from_s - WARM_UP_S
 
     def with_warm_up(self, jobs: JobTable) -> JobTable:
-        """The jobs of a slice and of the two weeks before it, and those that ran or waited when these begin."""
+        """Returns the jobs of the slice and its warm-up of two weeks.
+
+        These include jobs that run or wait when the warm-up begins.
+        """
         return jobs[(jobs.end_s > self.replay_from_s) & (jobs.submit_s < self.until_s)]
 
     def within(self, jobs: JobTable) -> JobTable:
-        """The jobs of a slice."""
+        """Returns the jobs submitted within the slice."""
         return jobs[(jobs.submit_s >= self.from_s) & (jobs.submit_s < self.until_s)]
 
 
 def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False, resamples: int = 0) -> Fidelity:
-    """How faithful a replay of a slice is, over the jobs that ran.
+    """Judges the fidelity of a slice's replay, over the jobs that ran.
 
     Args:
         site: The cluster.
-        chosen: The mechanisms that are modelled.
+        chosen: The modelled mechanisms.
         stretch: The slice.
-        held: As ``Site.replay``.
-        resamples: As ``judge``.
+        held: See ``Site.replay``.
+        resamples: See ``judge``.
     """
     jobs = stretch.with_warm_up(site.jobs)
     played = site.replay(chosen, jobs, held, stretch.replay_from_s)
@@ -98,13 +101,16 @@ def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False
 
 
 def error(fidelity: Fidelity) -> float:
-    """What the fit makes small: the error of the moving average as a share, and one less the rank correlation."""
+    """Objective of the fit: relative error of the moving average + 1 − rank correlation."""
     off, order = fidelity.moving_average.mape, fidelity.rank_correlation.value
     return (1.0 if off is None else off) + 1.0 - (0.0 if order is None else order)
 
 
 def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
-    """The values that are tried for each mechanism; one that the trace tells nothing of is left out."""
+    """Returns the candidate values of each mechanism.
+
+    A mechanism for which the trace has no data gets only the value that turns it off.
+    """
     jobs = stretch.within(site.jobs)
     limit = None if site.tells_user_jobs else user_job_limit(jobs)
     weights = [share * (site.settings.weight_age or 1000.0) for share in WEIGHTS]
@@ -126,15 +132,15 @@ def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
 
 
 def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
-    """The mechanisms with which a replay of a slice comes closest to it.
+    """Returns the mechanisms with the smallest error in a replay of a slice.
 
-    All combinations are tried, or as many as ``MOST_TRIES`` drawn from them, fewer where jobs are very many; then every
-    value of each mechanism beside the best of the others, twice.
+    All combinations are tried, or ``MOST_TRIES`` drawn from them, fewer for very many jobs. Then every value of each
+    mechanism is tried with the best values of the others, twice.
 
     Args:
         site: The cluster.
         stretch: The slice to fit to.
-        on_try: Told after every replay: how many there were, how many there will be at most, the least error so far.
+        on_try: Called after every replay with the number of replays, their maximum, and the smallest error so far.
     """
     values = choices(site, stretch)
     tries = min(MOST_TRIES, max(MOST_REPLAYED // max(len(stretch.with_warm_up(site.jobs)), 1), FEWEST_TRIES))
@@ -158,7 +164,7 @@ def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | 
 
 
 def combinations(values: dict[str, Sequence[Any]], tries: int) -> list[Mechanisms]:
-    """All, or as many as are tried, of sums of weights and of WFP's orders alike."""
+    """Returns all combinations, or ``tries`` of them: half weighted sums, half WFP orders."""
     orders = [order for order in values.get("wfp", ()) if order is not None]
     kinds = [{**values, "wfp": (None,)}]
     if orders:

@@ -1,10 +1,10 @@
 """Holds: the part of waits that no mechanism visible in accounting explains.
 
-A job that waits is passed by when another is started that should have come after it: of another user, submitted later,
-no smaller, no shorter, and of no higher priority. Whatever kept the first (a hold, a dependency, a named node, a
-reservation for others) is not in the accounts. Its wait up to the last time that it was passed by is called held.
+A waiting job is passed by when a job starts that should have come after it: of another user, submitted later, no
+smaller, no shorter, and of no higher priority. The cause (a hold, a dependency, a named node, a reservation for others)
+is not in the accounts. Its wait up to the last time that it was passed by is called held.
 
-Known only afterwards, since it takes the very starts that a simulation is to find: a bound, never a mechanism.
+This is known only afterwards, since it uses the starts that a simulation must predict: it is a bound, not a mechanism.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable
 
 SHORT_S = 10 * MINUTE_S
-"""A shorter wait is not looked at."""
+"""Shorter waits are ignored."""
 
 
 def held_until(jobs: JobTable, standing: Floats, age_per_s: float | Floats, oldest_s: float) -> Ints:
-    """When every job was passed by last; its submission where it never was. Shape (n,).
+    """Returns when each job was last passed by, or its submission if it never was; shape (n,).
 
     Args:
         jobs: Jobs that ran, by submission.
         standing: Shape (n,), priority without age.
-        age_per_s: What a second of waiting adds to it, for all jobs or for each, shape (n,).
-        oldest_s: Age beyond this adds nothing.
+        age_per_s: Priority gained per second of waiting, for all jobs or for each, shape (n,).
+        oldest_s: Age beyond this does not count.
     """
     until_s: Ints = jobs.submit_s.copy()
     order = np.argsort(jobs.start_s, kind="stable")

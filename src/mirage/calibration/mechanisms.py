@@ -1,4 +1,4 @@
-"""Mechanisms of a cluster beyond nodes and a queue, and the world that has them."""
+"""Mechanisms of a cluster beyond nodes and a queue, and the simulated world with them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from mirage.trace.table import JobTable
 GROUP = "node"
 
 USUAL_DIP_S = 48 * HOUR_S
-"""Dips filled in where only the usual number of nodes is asked for."""
+"""Dips filled in where only the usual number of nodes is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wfp:
-    """An order of jobs by nodes^size × wait^wait / limit^limit; WFP3 is 1, 3, 3 (Tang et al., Cluster 2009).
+    """An order of jobs by nodes^size × wait^wait / limit^limit.
+
+    WFP3 is 1, 3, 3 (Tang et al., Cluster 2009).
 
     Attributes:
         size: Exponent of nodes.
@@ -44,7 +46,10 @@ class Wfp:
     longest_s: int = UNLIMITED_S
 
     def gain(self, jobs: JobTable) -> Floats:
-        """What a second of waiting adds to the score's root of the order of the wait's exponent, shape (n,)."""
+        """Returns the gain in score per second of waiting, shape (n,).
+
+        The score is taken to the root of the order of the wait's exponent.
+        """
         limit_s = np.clip(jobs.limit_s, 1, self.longest_s).astype(float)
         gain: Floats = (jobs.nodes**self.size / limit_s**self.limit) ** (1.0 / self.wait)
         return gain
@@ -52,20 +57,20 @@ class Wfp:
 
 @dataclass(frozen=True, slots=True)
 class Mechanisms:
-    """What is modelled; a field at its default is a mechanism left out.
+    """Modelled mechanisms; a field at its default turns its mechanism off.
 
     Attributes:
-        dip_s: Capacity changes over time, and dips of nodes in use up to this long are filled in. None: always as many
-            nodes as there were for the longest time.
+        dip_s: Capacity changes over time, and dips of nodes in use up to this long are filled in. None: constantly the
+            number of nodes that there was for the longest time.
         recorded: Priorities at submission are taken from the trace.
-        age: Priority that the oldest job has gained.
+        age: Priority gained by the oldest job.
         fairshare: Weight of fair-share by use.
-        size: Weight of the job's size; of its smallness where it is negative.
-        wfp: Jobs go by this order; the weights do nothing then.
-        shutdowns: Hours in which the machine stood nearly empty are maintenance, known beforehand, or failures.
+        size: Weight of the job's size; a negative weight favours small jobs.
+        wfp: Order of the jobs; the weights then have no effect.
+        shutdowns: Hours in which the machine was nearly empty are maintenance, known in advance, or failures.
         user_jobs: Jobs one user may have running at once.
         turnover_s: Seconds a node needs between two jobs.
-        think_s: Jobs submitted at most so long after another of their user's had started or ended answer to that one.
+        think_s: Jobs submitted at most this long after a start or end of another job of their user react to that event.
     """
 
     dip_s: int | None = None
@@ -80,12 +85,12 @@ class Mechanisms:
     think_s: int = 0
 
     def without(self, name: str) -> Mechanisms:
-        """The same with one left out."""
+        """Returns the mechanisms with one of them turned off."""
         neutral = {one.name: one.default for one in fields(Mechanisms)}
         return replace(self, **{name: neutral[name]})  # type: ignore[arg-type]
 
     def settled(self) -> Mechanisms:
-        """The same without what does nothing beside the others."""
+        """Returns the mechanisms without those that have no effect next to the others."""
         return replace(self, age=0.0, fairshare=0.0, size=0.0, recorded=False) if self.wfp else self
 
 
@@ -94,16 +99,16 @@ NAMES = tuple(one.name for one in fields(Mechanisms))
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is known of a cluster before anything is fitted.
+    """Known facts about a cluster before anything is fitted.
 
     Attributes:
         jobs: Jobs that were in the queue, by submission.
-        settings: Its scheduler, as far as somebody said.
+        settings: Its scheduler, as far as declared.
         nodes: Nodes, where their number does not change.
-        usual_priority: The middle of the recorded priorities; ``MISSING`` where there are none.
-        shutdowns: Hours in which the machine stood nearly empty though jobs waited.
-        qos: The QOS with their limits, where somebody told them.
-        age_limits: Limits of associations on how many jobs gather age, where somebody told them.
+        usual_priority: Median of the recorded priorities; ``MISSING`` where there are none.
+        shutdowns: Hours in which the machine was nearly empty though jobs waited.
+        qos: The QOS with their limits, where declared.
+        age_limits: Limits of associations on the number of jobs that accrue age, where declared.
     """
 
     jobs: JobTable
@@ -117,12 +122,12 @@ class Site:
 
     @property
     def tells_user_jobs(self) -> bool:
-        """Whether a limit on the jobs of a user is told, so that none is to be inferred."""
+        """Whether a limit on the jobs of a user is declared, so that none is inferred."""
         return self.qos is not None and any(one.per == "user" and one.jobs is not None for one in self.qos.limits)
 
     @classmethod
     def of(cls, jobs: JobTable, settings: SlurmSettings, from_s: int, until_s: int) -> Self:
-        """What the jobs submitted in a slice tell of nodes and priorities."""
+        """Infers nodes and priorities from the jobs submitted in a slice."""
         seen = jobs[(jobs.submit_s >= from_s) & (jobs.submit_s < until_s)]
         told = seen.priority[seen.priority >= 0]
         usual = float(np.median(told)) if 2 * len(told) > len(seen) else float(MISSING)
@@ -131,7 +136,7 @@ class Site:
         return cls(jobs, settings, usually, usual, found)
 
     def capacity(self, chosen: Mechanisms) -> Capacity:
-        """Nodes over time, shutdowns aside where they are told apart."""
+        """Returns the nodes over time, without shutdowns where these are modelled separately."""
         if chosen.dip_s is None:
             return Capacity(self.jobs.submit_s[:1], np.array([self.nodes]))
         key = (chosen.dip_s, chosen.shutdowns)
@@ -141,7 +146,7 @@ class Site:
         return self._capacities[key]
 
     def cluster(self, chosen: Mechanisms) -> Cluster:
-        """The machine."""
+        """Returns the simulated machine."""
         capacity = self.capacity(chosen)
         down = self.shutdowns if chosen.shutdowns else ()
         failures, reservations = out_of_use(down, GROUP, capacity.times_s, capacity.nodes)
@@ -156,7 +161,7 @@ class Site:
         )
 
     def scheduler(self, chosen: Mechanisms) -> SlurmSettings:
-        """Its scheduler."""
+        """Returns the scheduler's settings with the chosen mechanisms."""
         order = self.settings
         if (wfp := chosen.wfp) is not None:
             exponents = {"wfp_size": wfp.size, "wfp_wait": wfp.wait, "wfp_limit": wfp.limit}
@@ -174,13 +179,14 @@ class Site:
         )
 
     def replay(self, chosen: Mechanisms, jobs: JobTable, held: bool = False, from_s: int | None = None) -> JobTable:
-        """Jobs as they would have run with these mechanisms: with simulated submissions, starts and ends.
+        """Replays jobs with these mechanisms: simulated submissions, starts and ends.
 
         Args:
             chosen: The mechanisms.
             jobs: Some of the jobs, by submission.
-            held: Whether jobs are held for as long as no mechanism explains, which takes their recorded starts.
-            from_s: Until then everything goes as recorded: what ran keeps its start, and what waited starts later.
+            held: Whether jobs are held as long as no mechanism explains their wait, which uses their recorded starts.
+            from_s: Until then the replay follows the record: jobs that ran have their recorded start, jobs that waited
+                start later.
         """
         cluster, settings = self.cluster(chosen), self.scheduler(chosen)
         made = workload(jobs, cluster, refuse=False)
@@ -196,9 +202,9 @@ class Site:
         return schedule.table.with_columns(start_s=schedule.start_s, end_s=schedule.end_s)
 
     def wait_causes(self, chosen: Mechanisms, jobs: JobTable) -> WaitCauses:
-        """What jobs waited for, by these mechanisms.
+        """Returns the causes of waits of jobs under these mechanisms.
 
-        Fair-share is left out of the order, since what users had used before is not known.
+        Fair-share is left out of the order, since earlier use by the users is not known.
 
         Args:
             chosen: The mechanisms.
@@ -212,9 +218,10 @@ class Site:
         return wait_causes(jobs, self.capacity(chosen), priorities, chosen.user_jobs)
 
     def _order(self, chosen: Mechanisms, jobs: JobTable) -> tuple[Floats, Floats, float]:
-        """Priorities of jobs without age, what a second of waiting adds, shape (n,) both, and the longest that counts.
+        """Returns priorities without age, the gain per second of waiting, and the oldest age.
 
-        Of WFP it is the root of the score, which orders alike and grows evenly.
+        Priorities and gain have shape (n,). For WFP, they are those of the root of the score, which gives the same
+        order and grows linearly.
         """
         if chosen.wfp is not None:
             return np.zeros(len(jobs)), chosen.wfp.gain(jobs), np.inf
@@ -228,7 +235,7 @@ class Site:
 
 
 def _longest_level(capacity: Capacity, until_s: int) -> int:
-    """The number of nodes that was there for the longest time."""
+    """Returns the number of nodes that lasted longest."""
     lasted_s = np.maximum(np.diff(capacity.times_s, append=until_s), 0)
     levels, place = np.unique(capacity.nodes, return_inverse=True)
     return int(levels[np.argmax(np.bincount(place, weights=lasted_s))])

@@ -1,4 +1,4 @@
-"""The result of a calibration: the fitted world, how faithful it is, and the cluster file of it."""
+"""The result of a calibration: the fitted world, its fidelity, and its cluster file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A cluster as fitted to one slice of its trace and judged by the next.
+    """A cluster fitted to one slice of its trace and judged on the next.
 
     Attributes:
         trace: Name of the trace.
-        told: What was said of the cluster.
-        site: What is known of it besides.
+        told: Declared settings of the cluster.
+        site: Facts known about it otherwise.
         best: The fitted mechanisms.
         fitted: The slice that was fitted to.
-        after: The slice that it is judged by.
+        after: The slice that it is judged on.
         rows: The fidelity with nothing fitted, with all mechanisms, and without each.
-        waited: What the jobs of the fitted slice and of the one after it waited for.
-        users: How many jobs of the fitted slice answer to another, and how many would by chance.
+        waited: Causes of waits of the jobs in the fitted slice and in the one after it.
+        users: Number of jobs of the fitted slice that react to another job, and the number expected by chance.
     """
 
     trace: str
@@ -51,14 +51,14 @@ class Calibration:
         slices: tuple[Slice, Slice],
         on_try: Callable[[int, int, float], None] | None = None,
     ) -> Calibration:
-        """Fit a site to the first slice, and judge it by the second.
+        """Fits a site to the first slice, and judges it on the second.
 
         Args:
             trace: Name of the trace.
-            told: What was said of the cluster.
-            site: What is known of it.
-            slices: To fit to, and to judge by.
-            on_try: As ``fit``.
+            told: Declared settings of the cluster.
+            site: Facts known about it.
+            slices: The slice to fit to, and the slice to judge on.
+            on_try: See ``fit``.
         """
         best = fit(site, slices[0], on_try)
         rows = tuple(shares(site, best, *slices))
@@ -66,16 +66,16 @@ class Calibration:
         return cls(trace, told, site, best, *slices, rows, waited, ThinkTimes.of(slices[0].within(site.jobs)))
 
     def row(self, name: str) -> Share:
-        """The fidelity of one choice of mechanisms."""
+        """Returns the fidelity of one choice of mechanisms."""
         return next(row for row in self.rows if row.name == name)
 
     @property
     def whole(self) -> Share:
-        """With all mechanisms."""
+        """The fidelity with all mechanisms."""
         return self.row(ALL)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, instants as ``datetime``; also what a cluster file says of its calibration."""
+        """Returns plain values, instants as ``datetime``, for JSON and for a cluster file."""
         chosen = {name: value for name, value in asdict(self.best).items() if value is not None}
         told = {"scheduler": self.told.by} | ({"qos": self.told.qos_by} if self.told.qos else {})
         told |= {"associations": self.told.associations_by} if self.told.associations else {}
@@ -97,10 +97,10 @@ class Calibration:
         }
 
     def cluster_file(self, facts: Mapping[str, Any]) -> ClusterFile:
-        """The fitted world as a file.
+        """Returns the fitted world as a cluster file.
 
         Args:
-            facts: About how it was made, such as ``to_json`` gives.
+            facts: Facts about the calibration, such as the result of ``to_json``.
         """
         said = {
             "group": "nodes in use over time",

@@ -1,4 +1,4 @@
-"""Shares of the mechanisms: how faithful a replay is without each, and what jobs waited for."""
+"""Shares of the mechanisms: fidelity of a replay without each, and causes of waits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Share:
     """The fidelity of one choice of mechanisms on both slices.
 
     Attributes:
-        name: ``plain`` (as the settings say, nothing fitted), ``all``, the mechanism left out, or ``held``: all, and
-            jobs held for as long as none explains, which is a bound, as it takes the recorded starts.
+        name: ``plain`` (the settings as declared, nothing fitted), ``all``, the mechanism left out, or ``held``: all,
+            and jobs held as long as none explains their wait, which is a bound, as it uses the recorded starts.
         fitted: On the slice that was fitted to.
-        judged: On the one after it.
+        judged: On the slice after it.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What the jobs of a slice waited for.
+    """Causes of waits of the jobs of a slice.
 
     Attributes:
         recorded: The share of each of ``wait_causes.CAUSES``, as recorded.
-        replayed: The same of a replay with all mechanisms, in which nothing is unexplained: what is called so there is
-            how wrong the shares are.
-        unexplained_moving_average: As ``WaitCauses.unexplained_moving_average``, as recorded.
+        replayed: The same shares in a replay with all mechanisms. Nothing is unexplained there, so the share of that
+            name is the error of the shares.
+        unexplained_moving_average: See ``WaitCauses.unexplained_moving_average``, as recorded.
     """
 
     recorded: dict[str, float]
@@ -45,7 +45,7 @@ class Waits:
 
 
 def waits(site: Site, best: Mechanisms, stretch: Slice) -> Waits:
-    """What the jobs of a slice waited for, by the fitted mechanisms."""
+    """Returns the causes of waits of the jobs of a slice under the fitted mechanisms."""
     jobs = stretch.with_warm_up(site.jobs)
     played = site.replay(best, jobs, from_s=stretch.replay_from_s)
     recorded = site.wait_causes(best, jobs)
@@ -55,14 +55,14 @@ def waits(site: Site, best: Mechanisms, stretch: Slice) -> Waits:
 
 
 def shares(site: Site, best: Mechanisms, fitted: Slice, after: Slice, resamples: int = 1000) -> Iterator[Share]:
-    """The plain replay, the one with all mechanisms, those without each, and the bound.
+    """Yields the plain replay, that with all mechanisms, those without each, and the bound.
 
     Args:
         site: The cluster.
         best: The fitted mechanisms.
         fitted: The slice that they were fitted to.
-        after: The slice to judge by.
-        resamples: Draws for the intervals on that slice.
+        after: The slice to judge on.
+        resamples: Resamples for the intervals on that slice.
     """
     plain = Mechanisms(age=site.settings.weight_age, fairshare=site.settings.weight_fairshare)
     rows = [(PLAIN, plain, False), (ALL, best, False)]

@@ -1,4 +1,4 @@
-"""What the operators of a cluster told of it: parameters of the scheduler, and QOS with their limits."""
+"""Declared settings of a cluster: parameters of the scheduler, and QOS with their limits."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mirage.sim.slurm_conf.settings import SlurmSettings, ignored_weights, read_
 from mirage.trace.table import JobTable
 
 _OF_A_SCHEDULER = ("schedulertype", "schedulerparameters", "prioritytype", "selecttype", "clustername")
-"""One of these options stands in every slurm.conf, and in every answer of a controller."""
+"""Every slurm.conf and every answer of a controller contains at least one of these options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What somebody said, which is taken as it is and not inferred.
+    """Declared settings, which are used unchanged and not inferred.
 
     Attributes:
         settings: The parameters of the scheduler.
-        by: Where they are from, in words.
-        qos: The QOS; None where nothing is said of them.
-        qos_by: Where these are from.
-        associations: Accounts and their users, with limits on age; empty where nothing is said of them.
-        associations_by: Where these are from.
+        by: Their source, as text.
+        qos: The QOS; None where they are not declared.
+        qos_by: Source of the QOS.
+        associations: Accounts and their users, with limits on age; empty where they are not declared.
+        associations_by: Source of the associations.
     """
 
     settings: SlurmSettings
@@ -40,7 +40,7 @@ class Told:
     associations_by: str = ""
 
     def age_limits(self, jobs: JobTable) -> tuple[Limit, ...]:
-        """Limits of associations on how many jobs gather age, as far as they count jobs of these."""
+        """Returns the associations' limits on jobs that accrue age, if they apply to these jobs."""
         return age_limits(self.associations, jobs.account.names)
 
 
@@ -51,14 +51,14 @@ def read_told(
     sprio: str | None = None,
     associations: str | None = None,
 ) -> Told:
-    """What files tell.
+    """Reads declared settings from files.
 
     Args:
-        slurm_conf: A ``slurm.conf``, or what ``scontrol show config`` prints.
+        slurm_conf: A ``slurm.conf``, or the output of ``scontrol show config``.
         settings: A name, ``lonestar6`` or ``slurm-default``, where there is no such file.
-        qos: What ``sacctmgr -P show qos`` prints.
-        sprio: What ``sprio -w`` prints.
-        associations: What ``sacctmgr -P show assoc`` prints of limits on age.
+        qos: The output of ``sacctmgr -P show qos``.
+        sprio: The output of ``sprio -w``.
+        associations: The output of ``sacctmgr -P show assoc`` with limits on age.
 
     Raises:
         ConfigurationError: A file cannot be read, or is something else.
@@ -81,39 +81,39 @@ def read_told(
 def _check_scheduler(path: str, options: Collection[str]) -> None:
     if not any(name in options for name in _OF_A_SCHEDULER):
         raise ConfigurationError(
-            f"{path} tells nothing of a scheduler: it has no SchedulerType, PriorityType or SelectType; name a "
-            "slurm.conf or what `scontrol show config` printed"
+            f"{path} has no settings of a scheduler (SchedulerType, PriorityType or SelectType); name a slurm.conf "
+            "or the output of `scontrol show config`"
         )
 
 
 def check_qos(told: Told, jobs: JobTable) -> None:
-    """Refusal of QOS that no job of the trace has: their limits would stop nobody.
+    """Refuses QOS that no job of the trace has: their limits would have no effect.
 
     Raises:
-        ConfigurationError: The QOS are told, and no job has one of them.
+        ConfigurationError: QOS are declared, and no job has one of them.
     """
     if told.qos is None:
         return
     there = [jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])]
     if not set(there) & set(told.qos.factors):
-        of_jobs = f"its jobs have {', '.join(map(shown, there[:5]))}" if there else "it does not tell the QOS of jobs"
+        of_jobs = f"its jobs have {', '.join(map(shown, there[:5]))}" if there else "it has no QOS of jobs"
         raise ConfigurationError(
-            f"{told.qos_by} tells of the QOS {', '.join(map(shown, told.qos.factors))}, and no job of the trace has "
-            f"any: {of_jobs}; name a trace with the column QOS, or leave --qos out"
+            f"{told.qos_by} lists the QOS {', '.join(map(shown, told.qos.factors))}, but no job of the trace has one: "
+            f"{of_jobs}; name a trace with the column QOS, or leave --qos out"
         )
 
 
 def check_associations(told: Told, jobs: JobTable) -> None:
-    """Refusal of associations whose accounts no job of the trace has: their limits would stop nobody.
+    """Refuses associations with accounts that no job of the trace has: they would do nothing.
 
     Raises:
-        ConfigurationError: Accounts are told, and no job has one of them.
+        ConfigurationError: Accounts are declared, and no job has one of them.
     """
     known = {one.account for one in told.associations}
     if told.associations and known.isdisjoint(jobs.account.names):
         there = jobs.account.names[:5]
-        of_jobs = f"its jobs have {', '.join(map(shown, there))}" if there else "it does not tell the accounts of jobs"
+        of_jobs = f"its jobs have {', '.join(map(shown, there))}" if there else "it has no accounts of jobs"
         raise ConfigurationError(
-            f"{told.associations_by} tells of the accounts {', '.join(map(shown, sorted(known)[:5]))}, and no job of "
-            f"the trace has any: {of_jobs}; name a trace with the column Account, or leave --associations out"
+            f"{told.associations_by} lists the accounts {', '.join(map(shown, sorted(known)[:5]))}, but no job of the "
+            f"trace has one: {of_jobs}; name a trace with the column Account, or leave --associations out"
         )

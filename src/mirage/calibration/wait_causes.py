@@ -1,10 +1,10 @@
-"""Causes of waits: what every job waited for, as far as accounts tell, and how much of it they do not tell.
+"""Causes of waits: what each job waited for, and how much of it accounts do not explain.
 
-Read off a history, recorded or simulated, without any simulation. Nodes are idle where fewer are in use than there are;
-the head of the queue is the job of the highest priority among those that no limit stops. It is due when, by the limits
-of the jobs that run, enough nodes will be idle for it: that is what a scheduler promises it (Mu'alem and Feitelson,
-2001). A head that is overdue is kept by something that accounts do not hold: a hold, a dependency, nodes by name, nodes
-that were away. And so is who could start beside it.
+They are computed from a history, recorded or simulated, without a simulation. Nodes are idle where fewer are in use
+than exist; the head of the queue is the job of the highest priority among those that no limit stops. It is due when, by
+the limits of the running jobs, enough nodes will be idle for it: that is what a scheduler promises (Mu'alem and
+Feitelson, 2001). An overdue head waits for something that accounts do not contain: a hold, a dependency, nodes by name,
+unavailable nodes. So do the jobs that could start together with it.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from mirage.trace.table import JobTable
 
 NODES, LIMIT, ORDER, UNEXPLAINED = "nodes", "limit", "order", "unexplained"
 CAUSES = (NODES, LIMIT, ORDER, UNEXPLAINED)
-"""What a job waits for: nodes (fewer are idle than it needs), its user's limit, a job of higher priority for which idle
-nodes are kept, or nothing that is seen."""
+"""Causes: nodes (fewer are idle than the job needs), the limit of its user, a job of higher priority for which idle
+nodes are reserved, or no visible cause."""
 
 Priorities = Callable[[Ints, int], Floats]
-"""Priorities of some rows of a table at an instant."""
+"""Returns the priorities of some rows of a table at an instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitCauses:
-    """What the jobs of a history waited for.
+    """Causes of the waits of a history's jobs.
 
     Attributes:
         jobs: The jobs, by submission.
-        hours: Shape (n, 4), hours that each waited for each of ``CAUSES``; waits of less than a step are not seen.
+        hours: Shape (n, 4), hours that each waited for each of ``CAUSES``; waits shorter than a step do not count.
     """
 
     jobs: JobTable
     hours: Floats
 
     def shares(self, from_s: int, until_s: int) -> dict[str, float]:
-        """The share of each cause in what the jobs that were submitted in a span, and ran, waited."""
+        """Returns each cause's share of the waits of jobs that ran and were submitted in a span."""
         of_all = self.hours[self._counts(from_s, until_s)].sum(axis=0)
         total = of_all.sum()
         return {cause: float(hours / total) if total > 0 else 0.0 for cause, hours in zip(CAUSES, of_all)}
 
     def unexplained_moving_average(self, from_s: int, until_s: int) -> float | None:
-        """The share that is unexplained, as a mean over windows of two weeks a day apart.
+        """Returns the unexplained share as a mean over windows of two weeks, a day apart.
 
-        So far off is the moving average of a simulation that starts jobs as soon as everything visible allows, and is
-        right otherwise. None where no window has enough jobs.
+        This is the error of the moving average in a simulation that starts jobs as soon as everything visible allows
+        it, and is right otherwise. None where no window has enough jobs.
         """
         counts = self._counts(from_s, until_s)
         submit_s, hours, wait_h = (
@@ -73,7 +73,7 @@ class WaitCauses:
 
 
 def wait_causes(jobs: JobTable, capacity: Capacity, priorities: Priorities, user_jobs: int | None) -> WaitCauses:
-    """What every job waited for, looked at every ten minutes.
+    """Returns the causes of each job's wait, sampled every ten minutes.
 
     Args:
         jobs: Jobs that were in the queue, by submission.
@@ -108,7 +108,7 @@ def wait_causes(jobs: JobTable, capacity: Capacity, priorities: Priorities, user
 
 
 def _queue_at(times_s: Ints, jobs: JobTable) -> tuple[Iterator[Ints], Iterator[Ints]]:
-    """For every instant the rows that wait, and those that run; found day by day, as all at once are many."""
+    """Yields the waiting and the running rows at every instant, day by day to save memory."""
     days = range(0, len(times_s), DAY_S // STEP_S)
     spans = [times_s[first : first + days.step] for first in days]
     waiting = (_rows_at(span, jobs.submit_s, jobs.start_s) for span in spans)
@@ -117,7 +117,7 @@ def _queue_at(times_s: Ints, jobs: JobTable) -> tuple[Iterator[Ints], Iterator[I
 
 
 def _rows_at(times_s: Ints, from_s: Ints, until_s: Ints) -> list[Ints]:
-    """For every instant the rows whose interval, half open, holds it."""
+    """Returns for every instant the rows with a half-open interval that contains it."""
     first, behind = np.searchsorted(times_s, from_s), np.searchsorted(times_s, until_s)
     lasts = np.maximum(behind - first, 0)
     rows = np.repeat(np.arange(len(from_s)), lasts)
@@ -127,7 +127,7 @@ def _rows_at(times_s: Ints, from_s: Ints, until_s: Ints) -> list[Ints]:
 
 
 def _at_limit(jobs: JobTable, rows: Ints, running: Ints, most: int | None) -> NDArray[np.bool_]:
-    """Which of the rows are of a user who runs as many jobs as one may."""
+    """Returns which rows belong to a user at the limit of running jobs."""
     user = jobs.user.codes
     if most is None:
         return np.zeros(len(rows), dtype=bool)
@@ -137,7 +137,7 @@ def _at_limit(jobs: JobTable, rows: Ints, running: Ints, most: int | None) -> ND
 
 
 def _enough_idle_s(now_s: int, idle: int, nodes: int, ends_s: Ints, freed: Ints) -> int:
-    """When so many nodes will be idle by the limits of the jobs that run; far off where they never are."""
+    """Returns when ``nodes`` nodes will be idle by limits of running jobs; else a far time."""
     if nodes <= idle:
         return now_s
     order = np.argsort(ends_s, kind="stable")

@@ -1,1 +1,1 @@
-"""When will a job start? The visible queue, rolled forward over many futures."""
+"""Forecasts of job starts: the visible queue, simulated forward over many futures."""

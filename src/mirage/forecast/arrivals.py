@@ -1,4 +1,4 @@
-"""Jobs that may yet come: whole days of the recent past, drawn with replacement."""
+"""Future arrivals: whole days of the recent past, drawn with replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.policy.view import View
 from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Records, records
 
 PAST_DAYS = 14
-"""How far back the days that arrivals are drawn from lie."""
+"""Length of the past from which arrival days are drawn."""
 
 ARRIVAL = np.dtype(
     (
@@ -22,20 +22,20 @@ ARRIVAL = np.dtype(
         + [("boost", np.float64)],
     )
 )
-"""What is known of a job that may come again: fields of JOB, of which there are many more."""
+"""Known fields of a job that may arrive again: a subset of the fields of JOB."""
 
 ARRIVALS_TYPE = typeof(records(ARRIVAL, 1))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Jobs submitted in the last days: models of those to come.
+    """Jobs submitted in the last days, which serve as models of future arrivals.
 
     Attributes:
         jobs: ARRIVAL records by submit time.
-        again: Shape (jobs,): for one that waits or runs now its row among the pending, then the running jobs of the
+        again: Shape (jobs,): for a waiting or running job, its row among the pending, then the running jobs of the
             view; ``NOBODY`` for one that has ended.
-        days: How many whole days back they are known; 0 when the past is too short to draw from.
+        days: Number of whole past days that are known; 0 when the past is too short to draw from.
     """
 
     jobs: Records
@@ -44,7 +44,7 @@ class Arrivals:
 
 
 def past_arrivals(view: View) -> Arrivals:
-    """What was submitted in the last ``PAST_DAYS``."""
+    """Returns the jobs submitted in the last ``PAST_DAYS``."""
     since_s = view.now_s - PAST_DAYS * DAY_S
     groups = (view.ended, view.pending, view.running)
     late = [np.flatnonzero(jobs.submit_s >= since_s) for jobs in groups]
@@ -71,10 +71,10 @@ def past_arrivals(view: View) -> Arrivals:
 
 
 def _whole_days(view: View, submit_s: Ints) -> int:
-    """How many whole days back all that was submitted is known.
+    """Returns the number of whole past days for which all submissions are known.
 
-    A view shows the latest ended jobs alone: before the first of them only those are known that still wait or run.
-    Where none has ended, they are all there is to go by.
+    A view contains only the latest ended jobs: before the first of them only jobs that still wait or run are known.
+    Where none has ended, those are the only data.
     """
     if not len(submit_s):
         return 0

@@ -1,4 +1,4 @@
-"""Kernel of the chances: uniform numbers that depend on nothing but seed, future, job and stream."""
+"""Uniform random numbers that depend only on seed, future, job and stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba import float64, uint64, void
 from mirage.sim.kernel.compile import kernel
 
 OWN, SHARED_BY_USER, FOLLOWS = 1, 2, 3
-"""Streams: of the job alone, of like jobs of a user, and which of the two counts."""
+"""Streams: of the single job, of similar jobs of a user, and of the choice between the two."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -21,7 +21,7 @@ _ALL = 2.0**64
 
 @kernel()
 def mix(bits: Any) -> Any:
-    """SplitMix64's finalizer; what overflows is cut off."""
+    """SplitMix64's finalizer; overflow wraps around."""
     value = bits + _GOLDEN
     value ^= value >> _30
     value *= _FIRST
@@ -33,17 +33,17 @@ def mix(bits: Any) -> Any:
 
 @kernel()
 def in_unit(bits: Any) -> float:
-    """A number in [0, 1) from 64 bits."""
+    """Converts 64 bits to a number in [0, 1)."""
     return float(np.float64(bits) / _ALL)
 
 
 @kernel(void(uint64, uint64[::1], uint64[::1], uint64[::1], float64, float64[:, ::1]))
 def fill_chances(seed: Any, ids: Any, user: Any, limit_s: Any, shared: float, chances: Any) -> None:
-    """Write the chances of every future and job, as ``mirage.forecast.run_times.chances`` says.
+    """Writes the chances of every future and job, see ``mirage.forecast.run_times.chances``.
 
     Args:
-        seed: Eight times that of the forecaster, cut to 64 bits.
-        shared: The share of draws that like jobs of one user have in common.
+        seed: Eight times that of the forecaster, truncated to 64 bits.
+        shared: The share of draws that similar jobs of one user have in common.
         chances: Shape (futures, jobs), written.
     """
     for k in range(len(ids)):

@@ -1,4 +1,4 @@
-"""Forecaster: when the next link starts, from futures of the visible queue."""
+"""Forecaster: when the next link starts, from simulated futures of the visible queue."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ from mirage.sim.kernel.arrays import (
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 DAYS_AHEAD = 3
-"""Arrivals are drawn for so many days; a link that waits longer competes with no new jobs."""
+"""Days for which arrivals are drawn; a link that waits longer competes with no new jobs."""
 
 BEYOND_S = 2 * DAY_S
-"""Futures are left off so long after the end of the present link: by then it is late whatever it does."""
+"""Futures are cut off this long after the end of the present link: by then the next link is late in any case."""
 
 ANCHORS = 3
-"""Every so many delays one is always played."""
+"""One delay out of this number is always simulated."""
 
 RANKED_EVERY_S, PLANNED_EVERY_S = HOUR_S, 10 * MINUTE_S
-"""Priorities are computed and the queue is planned so often at most. But for the cap on age, waiting jobs keep their
-order; on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h both), and cost
-twice as much."""
+"""Minimum intervals between computations of priorities and plans of the queue. Apart from the cap on age, waiting jobs
+stay in the same order; on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h
+both), and cost twice as much."""
 
 
 class Forecaster:
-    """Plays futures of the visible queue and reads off when the next link starts.
+    """Simulates futures of the visible queue and returns when the next link starts.
 
     Args:
-        futures: How many futures are played.
-        seed: Of the futures; the same seed and view give the same starts.
-        discipline: How the cluster orders its queue.
-        scheduler: Its scheduler's parameters; None for Slurm's defaults.
-        limits: What may run at once; those by account, QOS, partition or GPUs are not foreseen. Jobs held by the others
-            compete as soon as these let them, and so do jobs yet to be submitted.
-        arrivals: Whether jobs yet to be submitted are drawn, or no new ones come.
-        run_times: Where run times come from; None for the view's own history.
-        threads: How many play at once; the starts are the same.
+        futures: Number of futures.
+        seed: Seed of the futures; the same seed and view give the same starts.
+        discipline: The cluster's queue discipline.
+        scheduler: The parameters of its scheduler; None for Slurm's defaults.
+        limits: Limits on running jobs; those by account, QOS, partition or GPUs are not modelled. Jobs held by the
+            others compete as soon as these allow it, and so do jobs yet to be submitted.
+        arrivals: Whether jobs yet to be submitted are drawn; otherwise no new jobs arrive.
+        run_times: Source of run times; None for the view's own history.
+        threads: Number of threads; the starts do not depend on it.
 
     Raises:
-        ConfigurationError: The scheduler's parameters are of another kind.
+        ConfigurationError: The scheduler's parameters have another type.
         UnknownName: There is no such discipline.
     """
 
@@ -100,20 +100,20 @@ class Forecaster:
         self.run_times = run_times or History()
 
     def of(self, view: View) -> QueueFutures:
-        """Futures of the queue that a view shows; they serve every chain in it."""
+        """Returns futures of the queue in a view; they serve every chain in it."""
         return QueueFutures(self, view)
 
     def forecast(self, view: View, delays_s: Ints, beyond_s: int = BEYOND_S) -> StartForecast:
-        """When the next link of the view's chain starts, as ``QueueFutures.play`` says."""
+        """Forecasts when the next link of the view's chain starts, see ``QueueFutures.play``."""
         assert view.chain is not None
         return self.of(view).play(view.chain, delays_s, view.chain.ends_s + beyond_s)
 
 
 class QueueFutures:
-    """The queue of one view, revived, with what is drawn for every future.
+    """The queue of one view, rebuilt for simulation, with the draws for every future.
 
     Args:
-        forecaster: How futures are drawn.
+        forecaster: Parameters of the futures.
         view: The queue.
     """
 
@@ -138,7 +138,7 @@ class QueueFutures:
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
-        """Whether they are those of a view: it shows the same queue at the same moment, whatever the chain."""
+        """Whether they belong to a view: same queue and moment, whatever the chain."""
         seen = self._asked
         return (
             seen.now_s == view.now_s
@@ -149,20 +149,20 @@ class QueueFutures:
         )
 
     def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
-        """Play every future with the next link of a chain submitted after each delay.
+        """Simulates every future with the next link of a chain submitted after each delay.
 
-        A link that is queued already is let go after each delay, with the age and the time limit that it has, and held
-        until then: a delay of 0 is to let it go now, or to leave it where it competes. Where holding costs a job its
-        age, one that competes has none after any other delay.
+        A link that is already queued is released after each delay, with its age and time limit, and held until then: a
+        delay of 0 means to release it now, or to leave it competing. Where holding costs a job its age, a competing
+        link has no age after any other delay.
 
         Args:
-            chain: Whose present link is sure to run until its limit.
+            chain: The chain; its present link is certain to run until its limit.
             delays_s: Shape (delays,), ascending from 0.
-            until_s: When the futures are left off.
+            until_s: When the futures are cut off.
 
         Raises:
-            ConfigurationError: The discipline is one that asks a policy: there is none in a forecast.
-            PlanInfeasible: The discipline planned what cannot be done.
+            ConfigurationError: The discipline queries a policy, and a forecast has none.
+            PlanInfeasible: The discipline's plan is infeasible.
         """
         competes = chain.queued is not None and chain.queued.accrues_s != MISSING and not self._is_held(chain)
         if self.keeps_age or not competes:
@@ -176,21 +176,21 @@ class QueueFutures:
         return chain.queued is not None and (chain.queued.held or chain.queued.begins_s > self.view.now_s)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
-        """Play every future and read off when a job of the view that waits already starts.
+        """Simulates every future and returns when a pending job of the view starts.
 
-        Of an array that waits as one it is the first task.
+        For an array that waits as one job, this is the first task.
 
         Args:
             job: Its id among the view's pending jobs.
-            until_s: When the futures are left off.
+            until_s: When the futures are cut off.
 
         Raises:
-            ConfigurationError: The view shows no such pending job, or the discipline is one that asks a policy.
-            PlanInfeasible: The discipline planned what cannot be done.
+            ConfigurationError: The view has no such pending job, or the discipline queries a policy.
+            PlanInfeasible: The discipline's plan is infeasible.
         """
         rows = np.flatnonzero(self.view.pending.id == job)
         if not len(rows):
-            raise ConfigurationError(f"job {job} is not among the pending jobs in view; only those can be played")
+            raise ConfigurationError(f"job {job} is not among the pending jobs in view; only those can be forecast")
         asked, row, now_s = self.view.pending, int(rows[0]), self.view.now_s
         chain = Chain(
             int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
@@ -198,7 +198,7 @@ class QueueFutures:
         return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
 
     def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
-        """Starts of the next link, or of the job in a slot that waits already."""
+        """Returns starts of the next link, or of the job in a slot that is already waiting."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
@@ -225,14 +225,14 @@ class QueueFutures:
             if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
             if ASKS_POLICY in ends:
-                raise ConfigurationError(f"{self.spec.entry} asks a policy what to do, and a forecast has none")
+                raise ConfigurationError(f"{self.spec.entry} queries a policy, and a forecast has none")
             if REFUSED_PLAN in ends:
-                raise PlanInfeasible(f"{self.spec.entry} planned what cannot be done in a forecast for {chain}")
+                raise PlanInfeasible(f"{self.spec.entry} made an infeasible plan in a forecast for {chain}")
             self.seen = enlarged(self.seen)
             self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
 
     def _seen_without(self, chain: Chain) -> State:
-        """The cluster as the view shows it, without the queued link of a chain where that competes."""
+        """Returns the cluster of the view, without the queued link of a chain if that competes."""
         if chain.queued is None:
             return self.seen
         place = np.flatnonzero(self.view.pending.id == chain.queued.job)
@@ -247,7 +247,7 @@ class QueueFutures:
         return make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
 
     def _in_threads(self, play: Callable[[slice, Scratch], int], futures: int) -> list[int]:
-        """How playing came back, of every thread's part of the futures."""
+        """Returns the result of ``play`` for every thread's part of the futures."""
         if self.threads == 1:
             return [play(slice(0, futures), self._scratch[0])]
         cuts = np.linspace(0, futures, self.threads + 1).astype(int).tolist()
@@ -256,7 +256,10 @@ class QueueFutures:
 
 
 def _days(past: Arrivals, forecaster: Forecaster) -> Ints:
-    """Shape (futures, days ahead): how many days back the model of each day to come lies; 0 where there is none."""
+    """Returns the age in days of each future day's model day, shape (futures, days ahead).
+
+    0 where there is none.
+    """
     future = np.arange(forecaster.futures, dtype=np.uint64)[:, None]
     drawn = uniform(forecaster.seed, future, np.arange(DAYS_AHEAD, dtype=np.uint64), 4)
     days: Ints = np.where(past.days > 0, 1 + (drawn * past.days).astype(np.int64), 0)
@@ -264,13 +267,16 @@ def _days(past: Arrivals, forecaster: Forecaster) -> Ints:
 
 
 def _like(state: State) -> State:
-    """Arrays as large as a state's, and a log for all that can end at once: segments are forgotten as they come."""
+    """Arrays as large as a state's, with a log for all jobs that can end at once.
+
+    Segments are not stored.
+    """
     log = empty_records(SEGMENT, 2 * len(state.live) + 2).view(np.recarray)
     return empty_like(state)._replace(log=log)
 
 
 def _link(chain: Chain, job_id: int) -> Records:
-    """The next link of a chain; one that is queued has the limit and the age that it has."""
+    """Returns the next link of a chain; a queued one has its present limit and age."""
     queued = chain.queued
     limit_s = chain.limit_s if queued is None else queued.limit_s
     link = link_record(job_id, nodes=chain.nodes, limit_s=limit_s, gpus=chain.gpus, cpus=chain.cpus, user=chain.user)

@@ -1,4 +1,4 @@
-"""Jobs that only a limit keeps waiting: a forecast that knows the limits lets them compete, one after the other."""
+"""Jobs held only by a limit: a forecast that knows the limits lets them compete."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mirage.sim.cluster import Limit
 
 
 def foreseen(limits: Sequence[Limit]) -> tuple[Limit, ...]:
-    """The limits that a forecast can keep: of every user or of all together, on jobs and nodes, whatever their QOS.
+    """Returns the limits that a forecast can model.
 
-    A view tells users, accounts, QOS and partitions by numbers, without the names that limits are given by.
+    These are limits on jobs and nodes, of every user or of all together, regardless of QOS. A view identifies
+    users, accounts, QOS and partitions by numbers, without the names that limits use.
     """
     return tuple(
         limit
@@ -27,13 +28,13 @@ def foreseen(limits: Sequence[Limit]) -> tuple[Limit, ...]:
 
 
 def with_limited(view: View, limits: Sequence[Limit]) -> View:
-    """The view with jobs that are held by a limit behind the pending ones.
+    """Returns the view with jobs held by a limit appended to the pending ones.
 
-    Held jobs of a user who is below the limits are held by something else, and stay so.
+    Held jobs of a user who is below the limits are held for another reason, and stay held.
 
     Args:
         view: The queue.
-        limits: As ``foreseen`` leaves them.
+        limits: Limits from ``foreseen``.
     """
     held = view.held
     if not len(held) or not limits:
@@ -49,7 +50,7 @@ def with_limited(view: View, limits: Sequence[Limit]) -> View:
 
 
 def _is_over(limit: Limit, view: View) -> NDArray[np.bool_]:
-    """Which held jobs would exceed a limit if they were started now."""
+    """Returns which held jobs would exceed a limit if they were started now."""
     running, held = view.running, view.held
     per_user = 1 if limit.per == "user" else 0  # of all together: as if they were one user
     holds, asks = running.user * per_user, held.user * per_user

@@ -1,4 +1,4 @@
-"""Kernels behind the uses of the limit: whose jobs were the latest of a kind, and what they make of everybody's."""
+"""Kernels for the uses of the limit: latest jobs of a kind, merged with all jobs' uses."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from numba import float64, int64, void
 from mirage.sim.kernel.compile import kernel
 
 ALMOST_ALL = 0.999999
-"""A job that has used more of its limit than this counts as one that has used so much."""
+"""A job that has used more of its limit than this counts as one that has used exactly this."""
 
 BARELY = 1e-6
-"""What the whole limit weighs where no job is known to have used it."""
+"""Weight of the whole limit where no job is known to have used it."""
 
 
 BLOCK = 64
-"""Rows that are looked through at once: most hold nothing of a kind."""
+"""Rows that are searched at once: most blocks contain no job of a kind."""
 
 
 @kernel()
 def count(values: Any, wanted: int) -> int:
-    """How often a number occurs."""
+    """Counts the occurrences of a number."""
     found = 0
     for k in range(len(values)):
         found += values[k] == wanted
@@ -30,7 +30,7 @@ def count(values: Any, wanted: int) -> int:
 
 @kernel()
 def put_in_order(ascending: Any, n: int, value: float) -> None:
-    """Put a value in its place among the first n."""
+    """Inserts a value into the first n, which are sorted."""
     at = n
     while at > 0 and ascending[at - 1] > value:
         ascending[at] = ascending[at - 1]
@@ -40,7 +40,7 @@ def put_in_order(ascending: Any, n: int, value: float) -> None:
 
 @kernel(void(int64[::1], int64[::1], float64[::1], float64[:, ::1], int64[::1]))
 def fill_latest(kinds: Any, kind: Any, values: Any, found: Any, counts: Any) -> None:
-    """Write the values of the latest jobs of every kind, ascending, and how many there are."""
+    """Writes the values of the latest jobs of every kind, ascending, and their counts."""
     for case in range(len(kinds)):
         n, last = 0, len(kind)
         while last > 0 and n < found.shape[1]:
@@ -56,7 +56,7 @@ def fill_latest(kinds: Any, kind: Any, values: Any, found: Any, counts: Any) -> 
 
 @kernel()
 def add_up(values: Any) -> float:
-    """The sum of up to 128 values, added in eight columns: to the bit what ``numpy.sum`` says."""
+    """Sums up to 128 values in eight columns, bit for bit as ``numpy.sum`` does."""
     n = len(values)
     whole = n - n % 8
     total = 0.0
@@ -81,7 +81,7 @@ def add_up(values: Any) -> float:
 
 @kernel()
 def merge(everybody: Any, own: Any, prior: float, uses: Any, mass: Any) -> None:
-    """Write all uses in ascending order, each with what it weighs; what is left behind them weighs nothing."""
+    """Writes all uses in ascending order with their weights; unused places weigh nothing."""
     n, k = len(everybody), 0
     for at in range(len(uses)):
         j = at - k
@@ -97,7 +97,7 @@ def merge(everybody: Any, own: Any, prior: float, uses: Any, mass: Any) -> None:
 
 @kernel()
 def count_longer(uses: Any, mass: Any, used: float) -> None:
-    """Give the weight of a job that has used so much already to the larger uses, in proportion to theirs."""
+    """Moves a running job's weight to the uses above ``used``, in proportion to theirs."""
     first = 0
     while uses[first] <= min(used, ALMOST_ALL):
         first += 1
@@ -117,15 +117,15 @@ def fill_levels(
     everybody: Any, own: Any, own_ends: Any, running: Any, running_ends: Any, prior: float, middles: Any,
     uses: Any, mass: Any, levels: Any,
 ) -> None:  # fmt: skip
-    """Write equally likely uses, as ``with_own_history`` says.
+    """Writes equally likely uses, as ``with_own_history`` describes.
 
     Args:
-        own: Those of all cases after one another, each case's ascending; they end at ``own_ends``.
-        running: The same of the jobs that run.
-        prior: How many jobs everybody's uses weigh as.
-        middles: Shape (levels,): the probabilities that levels stand at.
-        uses: Working room, for everybody's uses, the most that a case has of its own, and one.
-        mass: The same.
+        own: Own uses of all cases, concatenated, each case ascending; the cases end at ``own_ends``.
+        running: The uses of running jobs, in the same form.
+        prior: Weight of all jobs' uses together, in jobs.
+        middles: Shape (levels,): the probabilities of the levels.
+        uses: Scratch space, for all jobs' uses, the largest number of own uses of a case, and one.
+        mass: Scratch space of the same size.
         levels: Shape (cases, levels), written.
     """
     first_own = first_running = 0

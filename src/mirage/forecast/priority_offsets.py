@@ -1,7 +1,7 @@
-"""Priority offsets: what a job's priority holds beyond age, size and partition.
+"""Priority offsets: the part of a job's priority beyond age, size and partition.
 
-Fair-share is most of it. Priorities show it for users whose jobs wait or run. Of all others only what they have used is
-known, so their offset follows from that: the less used, the higher, as the known offsets show.
+Fair-share is most of it. Priorities show it for users with jobs that wait or run. For all others only their use is
+known, so their offset follows from that: the less used, the higher, with the slope of the known offsets.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from mirage.sim.contract.from_view import offsets_of, priority_offsets
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 ENOUGH = 4
-"""With so many known users the slope is theirs; with fewer it is that of fair-tree's even ranks."""
+"""With at least this number of known users the slope is fitted to them; with fewer, that of fair-tree's even ranks."""
 
 MOST_KNOWN = 100
-"""Users that the line is laid through at most."""
+"""Maximum number of users that the line is fitted to."""
 
 
 class PriorityOffsets:
-    """Priority offsets by user, as one view shows them.
+    """Priority offsets by user, from one view.
 
-    Where priorities weigh neither fair-share nor QOS, and are not those of a record, users do not differ, and all have
+    Where priorities include neither fair-share nor QOS, and are not recorded ones, users do not differ, and all have
     the median.
 
     Args:
         view: The queue.
-        settings: How priorities are made up.
+        settings: The composition of priorities.
     """
 
     def __init__(self, view: View, settings: SlurmSettings) -> None:
         self.view, self.settings = view, settings
-        both = (view.running, view.pending)  # the priority of a job that waits is of just now: it comes last
+        both = (view.running, view.pending)  # the priority of a waiting job is the current one: it comes last
         user, qos, nice = (np.concatenate([getattr(jobs, name) for jobs in both]) for name in ("user", "qos", "nice"))
         priority: Floats = np.concatenate([jobs.priority for jobs in both])
         value: Floats = np.concatenate([priority_offsets(jobs, view, settings) for jobs in both])
@@ -45,7 +45,7 @@ class PriorityOffsets:
         self.spread: Floats = np.zeros(1)
         self._rank: Ints = np.zeros(1, dtype=np.int64)
         self._line = (0.0, self.typical)
-        exact = has & ~((nice > 0) & (priority <= 1.0))  # Slurm shows 1 wherever nice leaves less than that
+        exact = has & ~((nice > 0) & (priority <= 1.0))  # Slurm reports 1 wherever nice leaves less than that
         waits = np.arange(len(user)) >= len(view.running)
         self._user, self._qos, self._waits = user[exact], qos[exact], waits[exact]
         self._shared: Floats = (value + nice)[exact]
@@ -59,7 +59,7 @@ class PriorityOffsets:
             self._lay_line(settings.weight_fairshare)
 
     def of_users(self, users: Ints) -> Floats:
-        """Shape (jobs,): the offsets of jobs of such users, alike to those that they have in the queue."""
+        """Returns the offsets of jobs of these users, as in the queue where known, shape (jobs,)."""
         slope, base = self._line
         rank = self._rank[np.minimum(users, len(self._rank) - 1)].astype(np.float64)
         found: Floats = base + slope * rank
@@ -71,10 +71,10 @@ class PriorityOffsets:
         return found
 
     def of_link(self, chain: Chain, futures: int, seed: int) -> Floats:
-        """Shape (futures,): the offset of the next link of a chain.
+        """Returns the offset of the next link of a chain in each future, shape (futures,).
 
-        The link's own, where its job is in the queue and has a priority. Else that of its request: what it shares with
-        the user's other jobs, but neither their nice nor their QOS. It varies where it can only be guessed.
+        It is the link's own, where its job is in the queue and has a priority. Otherwise it is that of its request: the
+        part shared with the user's other jobs, but neither their nice nor their QOS. It varies where it is uncertain.
         """
         if chain.priority > 0:
             return np.repeat(self._own(chain), futures)
@@ -87,16 +87,16 @@ class PriorityOffsets:
         return found
 
     def _own(self, chain: Chain) -> Floats:
-        """Shape (1,): the offset in the priority that the job of the next link has."""
+        """Returns the offset in the priority of the next link's job, shape (1,)."""
         age_s = 0 if chain.accrues_s == MISSING else max(self.view.now_s - chain.accrues_s, 0)
         row = (np.array([number]) for number in (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus))
         return offsets_of(np.array([chain.priority]), self.view, self.settings, *row)
 
     def _shared_with_user(self, chain: Chain) -> float | None:
-        """The offset without nice of the user's jobs, in the QOS of the chain; None where none of them shows it.
+        """Returns the offset without nice of the user's jobs in the chain's QOS; None if unknown.
 
-        Jobs that wait count before those that run, whose priority is of their start. Jobs of another QOS count where it
-        is known how far apart the two are, or where QOS does not matter.
+        Waiting jobs take precedence over running jobs, which have the priority of their start. Jobs of another QOS
+        count where the difference of the two is known, or where QOS does not matter.
         """
         if not self._users_differ:
             return float(np.median(self._shared)) if len(self._shared) else None
@@ -113,7 +113,7 @@ class PriorityOffsets:
         return float(np.median(shared[mine])) if mine.any() else None
 
     def _lay_line(self, weight: float) -> None:
-        """Lay a line through known offsets by rank, which outliers do not bend (Theil, Sen), and see what is left."""
+        """Fits a robust line to known offsets by rank (Theil, Sen), and stores its residuals."""
         users = np.array(list(self.known)[-MOST_KNOWN:])
         rank, value = self._rank[users].astype(np.float64), np.array([self.known[user] for user in users])
         slope = weight / max(int(self._rank.max()), 1)
@@ -131,7 +131,7 @@ class PriorityOffsets:
 
 
 def medians(users: Ints, values: Floats) -> dict[int, float]:
-    """The median of every user's values."""
+    """Returns the median of every user's values."""
     order = np.lexsort((values, users))
     users, values = users[order], values[order]
     first = np.flatnonzero(np.diff(users, prepend=MISSING))
@@ -141,10 +141,10 @@ def medians(users: Ints, values: Floats) -> dict[int, float]:
 
 
 def ranks(view: View, half_life_s: float) -> Ints:
-    """Shape (users + 1,): how many users have used as much or more, oneself among them; the last is one never seen.
+    """Returns the number of users with the same use or more, themselves included.
 
-    As fair-tree does: accounts come before users, and what was used fades with the half-life. The account of a user is
-    that of the latest job.
+    Shape (users + 1,); the last entry is for an unknown user. As in fair-tree, accounts come before users, and past use
+    decays with the half-life. The account of a user is that of the latest job.
     """
     jobs, now_s = (view.ended, view.running, view.pending), view.now_s
     user = np.concatenate([each.user for each in jobs])
@@ -156,7 +156,7 @@ def ranks(view: View, half_life_s: float) -> Ints:
         np.add.at(used, each.user, each.nodes * np.maximum(since, 0.0) / fade)
     for each in jobs:
         account[each.user] = each.account
-    of_account = np.zeros(int(account.max(initial=MISSING)) + 2)  # the last one is of those without
+    of_account = np.zeros(int(account.max(initial=MISSING)) + 2)  # the last one is for users without an account
     np.add.at(of_account, account, used)
     seen = np.zeros(count, dtype=bool)
     seen[user] = True
@@ -164,11 +164,11 @@ def ranks(view: View, half_life_s: float) -> Ints:
 
 
 def _places(of_account: Floats, used: Floats, seen: NDArray[np.bool_]) -> Ints:
-    """The places of users who were seen, from the most used on; all others come last."""
+    """Returns the ranks of known users, the highest use first; all others come last."""
     found = np.full(len(used) + 1, int(seen.sum()), dtype=np.int64)
     rows = np.flatnonzero(seen)
     rows = rows[np.lexsort((-used[rows], -of_account[rows]))]
-    last = np.ones(len(rows), dtype=bool)  # of those who have used the same
+    last = np.ones(len(rows), dtype=bool)  # of users with equal use
     last[:-1] = (np.diff(used[rows]) != 0) | (np.diff(of_account[rows]) != 0)
     ends = np.flatnonzero(last)
     found[rows] = ends[np.searchsorted(ends, np.arange(len(rows)))] + 1

@@ -1,4 +1,4 @@
-"""Roll-outs: the kernel that runs the visible queue forward many times."""
+"""Roll-outs: the kernel that simulates the visible queue forward many times."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from mirage.sim.kernel.engine import advance, wake_now
 from mirage.sim.kernel.lifecycle import admit, has_slot, pending, push_end, unqueue
 
 NOT_PLAYED = -1
-"""In place of a start: this delay's is read off its neighbours'."""
+"""In place of a start: the start for this delay is interpolated from its neighbours."""
 
 
 DRAWN_S = DAY_S // 4
-"""Arrivals are drawn for so long at a time: most futures end before a day has passed."""
+"""Length of time for which arrivals are drawn at once: most futures end before a day has passed."""
 
 
 class Draws(NamedTuple):
-    """What is drawn for some futures, and what from."""
+    """The draws for some futures, and the samples that they select."""
 
-    samples: Floats  # as in ``Uses``
+    samples: Floats  # see ``Uses``
     stretch: Ints
     chance: Floats  # (futures, jobs), uniform in [0, 1)
     past: Records  # ARRIVAL, by submit time
-    again: Ints  # (past,), slot of each that runs or waits now, ``NOBODY`` where it has ended
-    days: Ints  # (futures, days ahead), how many days back the model of each lies; 0 for a day without arrivals
+    again: Ints  # (past,), slot of each that is waiting or running now, ``NOBODY`` where it has ended
+    days: Ints  # (futures, days ahead), age in days of the model of each; 0 for a day without arrivals
     sure: int  # slot of the one job known to run until its limit: the present link
-    now_s: int  # when futures begin
+    now_s: int  # begin of the futures
 
 
 def _example() -> Draws:
@@ -65,7 +65,7 @@ DRAWS_TYPE = typeof(_example())  # type: ignore[no-untyped-call]
 
 @kernel()
 def drawn_run_s(draws: Draws, future: int, slot: int, limit_s: int) -> int:
-    """The run time of the visible job in a slot, in one of the futures."""
+    """Returns the run time of the visible job in a slot, in one of the futures."""
     first, last = draws.stretch[slot, 0], draws.stretch[slot, 1]
     use = 1.0 if slot == draws.sure else draws.samples[first + int(draws.chance[future, slot] * (last - first))]
     return max(int(use * limit_s), 1)
@@ -73,7 +73,7 @@ def drawn_run_s(draws: Draws, future: int, slot: int, limit_s: int) -> int:
 
 @kernel()
 def draw_runs(state: State, draws: Draws, future: int) -> None:
-    """Give every visible job a run time."""
+    """Assigns a run time to every visible job."""
     clock, live = state.clock[0], state.live
     now = clock.now_s
     for slot in range(draws.chance.shape[1]):
@@ -88,7 +88,7 @@ def draw_runs(state: State, draws: Draws, future: int) -> None:
 
 @kernel()
 def first_since(past: Any, time_s: int) -> int:
-    """The first of some jobs by submit time that was submitted at a time or later."""
+    """Returns the index of the first job, by submit time, submitted at a time or later."""
     low, high = 0, len(past)
     while low < high:
         middle = (low + high) >> 1
@@ -101,11 +101,11 @@ def first_since(past: Any, time_s: int) -> int:
 
 @kernel(int64(ARRIVALS_TYPE, int64[:, ::1], int64))
 def most_arrivals(past: Any, days: Any, now: int) -> int:
-    """How many jobs some days of the past bring at most, in any future.
+    """Returns the largest number of jobs that days of the past bring, in any future.
 
     Args:
         past: ARRIVAL records by submit time.
-        days: Shape (futures, days ahead), as ``draw_arrivals`` takes each.
+        days: Shape (futures, days ahead), rows as in ``draw_arrivals``.
     """
     most = 0
     for future in range(days.shape[0]):
@@ -120,13 +120,12 @@ def most_arrivals(past: Any, days: Any, now: int) -> int:
 
 @kernel()
 def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
-    """Write the next stretch of arrivals into ``world.jobs``: one of a day of the past, moved to where it is to come.
+    """Writes the next stretch of arrivals, of a past day moved ahead, into ``world.jobs``.
 
-    A job that has not ended yet comes again with the run time that this future gives it.
+    A job that has not ended yet arrives again with the run time that this future gives it.
 
     Args:
-        drawn: Shape (2,): how many stretches of ``DRAWN_S`` have been drawn, and how many jobs they have brought;
-            counted on.
+        drawn: Shape (2,): number of stretches of ``DRAWN_S`` drawn so far, and number of jobs in them; updated.
     """
     ahead_s, made = drawn[0] * DRAWN_S, drawn[1]
     past, day = draws.past, draws.days[future, ahead_s // DAY_S]
@@ -158,9 +157,9 @@ def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
 def pass_time(
     world: World, state: State, scratch: Scratch, discipline: Any, until_s: int, draws: Draws, future: int, drawn: Any
 ) -> int:
-    """Let time pass as ``advance`` does, and draw arrivals as it passes.
+    """Advances time like ``advance``, and draws arrivals on the way.
 
-    Segments that have ended are forgotten, as nobody reads them.
+    Segments that have ended are discarded: nothing reads them.
     """
     while True:
         reach_s = until_s
@@ -177,9 +176,9 @@ def pass_time(
 
 @kernel()
 def submit_link(world: World, state: State, link: Any) -> None:
-    """The next link competes from now on, and is watched.
+    """Submits the next link now, and watches it.
 
-    One that was eligible before, held since, has the age that it had then, as in Slurm; any other is submitted now.
+    A link that was eligible before it was held has its age of that time, as in Slurm; any other is submitted now.
     """
     aged = link.eligible_s < NEVER_S
     if not aged:
@@ -193,7 +192,7 @@ def submit_link(world: World, state: State, link: Any) -> None:
 
 @kernel(boolean(STATE_TYPE, int64))
 def leave_queue(state: State, slot: int) -> bool:
-    """Take the job in a slot out of the queue, as if it were held; False when it is not there."""
+    """Takes the job in a slot out of the queue, as if held; False when it is not there."""
     queue = pending(state)
     for at in range(state.clock[0].n_pending):
         if queue[at] == slot:
@@ -204,7 +203,7 @@ def leave_queue(state: State, slot: int) -> bool:
 
 @kernel()
 def fill_between(starts_s: Any, offsets_s: Any) -> None:
-    """Read starts that were not played off those of the delays on either side."""
+    """Interpolates starts that were not simulated between those of the neighbouring delays."""
     before = 0
     for k in range(1, len(offsets_s)):
         if starts_s[k] == NOT_PLAYED:
@@ -237,27 +236,27 @@ def roll_out(
     until_s: int,
     starts_s: Any,
 ) -> int:
-    """Play many futures, and in each submit the next link after every one of some delays.
+    """Simulates many futures, each with the next link submitted after each of some delays.
 
-    The same futures serve all delays, so that their difference is the delay's alone. Where a link submitted earlier
-    still waits at the next anchor, the delays up to there are not played: a start between those of its neighbours is
-    near enough. Where it still waits when the future is left off, so does one submitted later.
+    The same futures serve all delays, so that they differ only by the delay. Where a link submitted earlier still waits
+    at the next anchor, the delays up to there are not simulated: a start interpolated between its neighbours is
+    accurate enough. Where it still waits when the future is cut off, so does one submitted later.
 
     Args:
-        seen: The cluster as the view shows it.
+        seen: The cluster as the view reports it.
         base: Arrays as large as ``seen``'s: a future without the link.
-        branch: The same: a future with it.
-        drawn: Working room, as ``draw_arrivals`` takes it.
-        link: Shape (futures,), JOB records: the next link, as it will stand in every future.
-        waiting: Slot of a pending job that is watched in the place of a link, which is not submitted then;
-            ``NOBODY`` for none.
+        branch: Arrays of the same size: a future with it.
+        drawn: Scratch space, see ``draw_arrivals``.
+        link: Shape (futures,), JOB records: the next link in every future.
+        waiting: Slot of a pending job that is watched instead of a link, which is not submitted then; ``NOBODY`` for
+            none.
         offsets_s: Shape (delays,), ascending from 0.
-        anchors: Shape (delays,): which delays are always played; the first and the last are.
-        until_s: A link that has not started by then is taken to start then, or later by its delay.
+        anchors: Shape (delays,): the delays that are always simulated, among them the first and the last.
+        until_s: A link that has not started by then is assumed to start then, or later by its delay.
         starts_s: Shape (futures, delays), written: when the link starts.
 
     Returns:
-        ``REACHED``, or why it could not go on: how ``advance`` came back.
+        ``REACHED``, or the result of ``advance`` that stopped it.
     """
     now = draws.now_s
     for future in range(starts_s.shape[0]):
@@ -266,7 +265,7 @@ def roll_out(
         drawn[:] = 0
         draw_arrivals(world, draws, future, drawn)
         base.clock[0].arrived = 0
-        wake_now(base)  # who was submitted since the scheduler last looked may start at once
+        wake_now(base)  # jobs submitted since the scheduler's last pass may start at once
         waits_until_s = now
         for k in range(len(offsets_s)):
             if waits_until_s >= until_s:
@@ -280,7 +279,7 @@ def roll_out(
                     starts_s[future, k] = NOT_PLAYED
                     continue
             submit_s = now + offsets_s[k]
-            if submit_s > base.clock[0].now_s:  # up to just before it
+            if submit_s > base.clock[0].now_s:  # up to just before the submission
                 came_back = pass_time(world, base, scratch, discipline, submit_s - 1, draws, future, drawn)
                 if came_back != REACHED:
                     return came_back

@@ -1,4 +1,4 @@
-"""Run times of the jobs in sight: what can be drawn for each, and how the draws of one future hang together."""
+"""Run times of the visible jobs: what is drawn for each, and correlations in one future."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
 SHARED = 0.75
-"""How often like jobs of one user end alike: the share of draws that they have in common."""
+"""Share of draws that similar jobs of one user have in common: how often they end alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Uses:
 
     Attributes:
         samples: Flat array of uses in (0, 1], sorted within each stretch.
-        stretch: Shape (n, 2): first and last+1 of each job's; already cut to what its elapsed time leaves possible.
+        stretch: Shape (n, 2): first and last+1 of each job's; already restricted to uses above its elapsed time.
     """
 
     samples: Floats
@@ -30,15 +30,15 @@ class Uses:
 
 
 class RunTimes(Protocol):
-    """Where run times come from."""
+    """A source of run times."""
 
     def uses(self, view: View) -> Uses:
-        """What the pending, then the running jobs of a view can use of their limits."""
+        """Returns the possible uses of the limits of a view's pending, then running jobs."""
         ...
 
 
 class TrueRunTimes:
-    """The run times that jobs really have: what perfect knowledge would bring, for ceilings.
+    """The true run times of jobs: perfect knowledge, for upper bounds.
 
     Args:
         run_s: Shape (jobs,), by job id; a job with a higher id, a link, runs until its limit.
@@ -48,7 +48,7 @@ class TrueRunTimes:
         self.run_s = run_s
 
     def uses(self, view: View) -> Uses:
-        """One use a job: its own."""
+        """Returns one use per job: its own."""
         ids = np.concatenate([view.pending.id, view.running.id])
         limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s])
         known = ids < len(self.run_s)
@@ -58,9 +58,9 @@ class TrueRunTimes:
 
 
 def chances(view: View, futures: int, seed: int) -> Floats:
-    """Uniform numbers, shape (futures, jobs); those of like jobs of one user are partly the same.
+    """Returns uniform numbers, shape (futures, jobs), partly shared by similar jobs of a user.
 
-    A job has the same number in a future of every view: a future is followed from one decision to the next.
+    A job has the same number in the same future of every view: futures are consistent from one decision to the next.
     """
     ids = np.concatenate([view.pending.id, view.running.id]).astype(np.uint64)
     user = np.concatenate([view.pending.user, view.running.user]).astype(np.uint64)
@@ -71,13 +71,16 @@ def chances(view: View, futures: int, seed: int) -> Floats:
 
 
 def uniform(seed: int, future: NDArray[np.uint64], key: NDArray[np.uint64], stream: int) -> Floats:
-    """Numbers in [0, 1) that depend on nothing but their arguments, broadcast together (SplitMix64's finalizer)."""
+    """Returns numbers in [0, 1) that depend only on the arguments (SplitMix64's finalizer).
+
+    The arguments are broadcast.
+    """
     mixed = _mix(np.uint64((seed * 8 + stream) & 0xFFFFFFFFFFFFFFFF) + np.uint64(0x9E3779B97F4A7C15) * _mix(future))
     return _mix(mixed ^ _mix(key)) / np.float64(2**64)
 
 
 def _mix(bits: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
-    value: NDArray[np.uint64] = np.array(bits, dtype=np.uint64)  # what overflows in an array is cut off
+    value: NDArray[np.uint64] = np.array(bits, dtype=np.uint64)  # arrays wrap around on overflow
     value += np.uint64(0x9E3779B97F4A7C15)
     value ^= value >> np.uint64(30)
     value *= np.uint64(0xBF58476D1CE4E5B9)

@@ -1,8 +1,8 @@
-"""Uses of the limit that accounting and the running jobs tell of.
+"""Uses of the limit, from accounting and the running jobs.
 
 A run time is the job's limit times a *use of the limit* drawn from jobs that ended: the user's own with the same
-limit as far as there are any, everybody's with a like limit otherwise; a job that runs already has used up its
-elapsed time, so only larger uses are drawn.
+limit where there are any, otherwise all jobs with a similar limit. A running job has already used up its elapsed time,
+so only larger uses are drawn.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
 OWN_SAMPLES = 40
-"""How many of a user's latest jobs speak for the next one; older habits are forgotten."""
+"""Number of a user's latest jobs that predict the next one; older jobs are ignored."""
 
 PRIOR_SAMPLES = 30.0
-"""How many of a user's own jobs weigh as much as everybody's together."""
+"""Number of a user's own jobs that weigh as much as all users' jobs together."""
 
 LEVELS = 64
-"""How many equally likely values stand for a distribution of uses."""
+"""Number of equally likely values that represent a distribution of uses."""
 
 MIDDLES = (np.arange(LEVELS) + 0.5) / LEVELS
-"""The probabilities that these values stand at."""
+"""The probabilities of these values."""
 
 ENOUGH = 64
-"""From so many ended jobs on a kind speaks for itself."""
+"""From this number of ended jobs on, a kind is not extended by a wider one."""
 
 _LIMIT_EDGES_S = np.array([1, 2, 6, 12, 24, 47.9]) * HOUR_S
-"""Like limits: between two of these edges."""
+"""Similar limits lie between two of these edges."""
 
 
 def use_of_limit(view: View) -> Floats:
-    """Uses of the limit of the jobs that ended, in order of their end, in [0, 1]."""
+    """Returns the uses of the limit of ended jobs, in order of their end, in [0, 1]."""
     ended = view.ended
     return np.clip((ended.end_s - ended.start_s) / np.maximum(ended.limit_s, 1), 0.0, 1.0)
 
 
 def kind_of(user: Ints, limit_s: Ints) -> Ints:
-    """One number for a user and a limit."""
+    """Returns one number for a user and a limit."""
     return user * (2 * UNLIMITED_S) + limit_s
 
 
 def latest_of(kinds: Ints, kind: Ints, values: Floats, most: int) -> list[Floats]:
-    """For each of some kinds the values of the latest of many jobs, ascending.
+    """Returns the values of the latest jobs of each kind, ascending.
 
     Args:
         kind: Shape (jobs,), the latest job last.
         values: Shape (jobs,).
-        most: How many of a kind count.
+        most: Maximum number of jobs per kind.
     """
     found, counts = np.empty((len(kinds), most)), np.empty(len(kinds), dtype=np.int64)
     fill_latest(kinds, kind, values, found, counts)
@@ -62,12 +62,12 @@ def latest_of(kinds: Ints, kind: Ints, values: Floats, most: int) -> list[Floats
 
 
 def like_limit(limit_s: Ints) -> Ints:
-    """The class of like limits each limit belongs to."""
+    """Returns the class of similar limits that each limit belongs to."""
     return np.searchsorted(_LIMIT_EDGES_S, limit_s, side="right")
 
 
 def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
-    """``LEVELS`` equally likely values that stand for some, weighted or all alike.
+    """Returns ``LEVELS`` equally likely values that represent some, optionally weighted.
 
     Returns:
         Shape (LEVELS,), ascending.
@@ -84,20 +84,20 @@ def evenly(uses: Floats, weights: Floats | None = None) -> Floats:
 
 @lru_cache(maxsize=8192)
 def _places(n: int) -> Ints:
-    """Which of n values in order stand for them, where all weigh alike."""
+    """Returns which of n sorted values of equal weight represent them."""
     share = np.arange(1, n + 1) / n
     return np.minimum(share.searchsorted(MIDDLES), n - 1)
 
 
 def filled_up(uses: Floats, wider: Floats) -> Floats:
-    """``LEVELS`` equally likely uses of a kind of job; where few have ended, those of a wider kind count as well.
+    """Returns ``LEVELS`` equally likely uses of a kind, with a wider kind where few ended.
 
-    A handful of ended jobs does not tell how long others can last: all futures would take the same from them.
+    A handful of ended jobs does not show how long others can last: all futures would draw the same from them.
 
     Args:
-        uses: Of those that have ended.
-        wider: Equally likely uses of the wider kind. They weigh as ``PRIOR_SAMPLES`` jobs, and the less the nearer the
-            kind comes to ``ENOUGH`` of its own.
+        uses: Uses of the jobs of the kind that have ended.
+        wider: Equally likely uses of the wider kind. They weigh as ``PRIOR_SAMPLES`` jobs, and less as the kind
+            approaches ``ENOUGH`` of its own.
     """
     weight = PRIOR_SAMPLES * max(1.0 - len(uses) / ENOUGH, 0.0)
     if weight == 0.0:
@@ -107,12 +107,12 @@ def filled_up(uses: Floats, wider: Floats) -> Floats:
 
 
 def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence[Floats]) -> Floats:
-    """What a user's next job will use of its limit, given everybody's uses, the user's own and its running jobs'.
+    """Predicts the use of a user's next job from all jobs', the own and the running ones.
 
-    Everybody's count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a job that runs we only know
-    that it will use more than it has: its weight goes to the larger uses, in proportion to theirs (Efron's
-    redistribution to the right, which is the Kaplan–Meier estimate). Leaving such jobs out would make a user whose
-    long jobs have yet to end look like one of short jobs.
+    All jobs' uses count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a running job we only know
+    that it will use more than it has: its weight moves to the larger uses, in proportion to theirs (Efron's
+    redistribution to the right, which is the Kaplan–Meier estimate). Without such jobs, a user with long jobs that have
+    not ended yet would look like one with short jobs.
 
     Args:
         everybody: Shape (cases, n), equally likely uses.
@@ -129,12 +129,12 @@ def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence
 
 
 def _in_a_row(groups: Sequence[Floats]) -> tuple[Floats, Ints]:
-    """The values of all groups, and where each ends."""
+    """Returns the values of all groups, and the end of each."""
     return np.concatenate([*groups, np.zeros(0)]), np.cumsum([*map(len, groups)], dtype=np.int64)
 
 
 class UseHistory:
-    """What accounting and the running jobs say about uses of the limit, by user and limit and by like limits."""
+    """Uses of the limit by user and limit, and by similar limits, from a view's history."""
 
     def __init__(self, view: View) -> None:
         ended, running = view.ended, view.running
@@ -143,7 +143,7 @@ class UseHistory:
         self._running_used = np.clip((view.now_s - running.start_s) / np.maximum(running.limit_s, 1), 0.0, 1.0)
 
     def of(self, user: Ints, limit_s: Ints) -> Floats:
-        """Equally likely uses of jobs of these users and limits; all 1 where nothing has ever ended.
+        """Returns equally likely uses of jobs of these users and limits; all 1 if none has ended.
 
         Returns:
             Shape (cases, LEVELS), ascending.
@@ -154,8 +154,8 @@ class UseHistory:
         return with_own_history(self._everybody(limit_s), own, running)
 
     def _everybody(self, limit_s: Ints) -> Floats:
-        """Shape (cases, LEVELS): equally likely uses of all jobs with a like limit."""
-        classes = like_limit(self._limit_s).astype(np.uint8)  # the smaller the numbers, the faster they are sorted
+        """Returns equally likely uses of all jobs with a similar limit, shape (cases, LEVELS)."""
+        classes = like_limit(self._limit_s).astype(np.uint8)  # smaller integers are sorted faster
         together, last = self._uses[np.argsort(classes, kind="stable")], np.cumsum(np.bincount(classes, minlength=256))
         asked, row = np.unique(like_limit(limit_s), return_inverse=True)
         return np.stack([self._of_class(together[last[k - 1] if k else 0 : last[k]]) for k in asked])[row]
@@ -167,11 +167,11 @@ class UseHistory:
 
     @cached_property
     def _unknown(self) -> Floats:
-        """Equally likely uses of a job with a limit that is like no other."""
+        """Equally likely uses of a job without ended jobs of a similar limit."""
         return filled_up(self._uses, MIDDLES) if len(self._uses) else np.ones(LEVELS)
 
     def draw_from(self, user: Ints, limit_s: Ints, elapsed_s: Floats) -> Uses:
-        """For jobs of these users and limits that have run so long already, what their use can be."""
+        """Returns possible uses for jobs of these users and limits with these elapsed times."""
         if not len(user):
             return Uses(np.ones(1), np.zeros((0, 2), dtype=np.int64))
         _, first_of, kind = np.unique(kind_of(user, limit_s), return_index=True, return_inverse=True)
@@ -180,17 +180,17 @@ class UseHistory:
         first = kind * LEVELS
         used = elapsed_s / np.maximum(limit_s, 1)
         gone = (tables[kind] <= used[:, None]).sum(axis=1)
-        exhausted = gone == LEVELS  # longer than any before it: it will run to its limit
+        exhausted = gone == LEVELS  # longer than any earlier job: it will run to its limit
         stretch = np.stack([np.where(exhausted, len(samples) - 1, first + gone), first + LEVELS], axis=1)
         stretch[exhausted, 1] = len(samples)
         return Uses(samples, np.ascontiguousarray(stretch))
 
 
 class History:
-    """Run times as the view's own history tells them."""
+    """Run times from the view's own history."""
 
     def uses(self, view: View) -> Uses:
-        """What the pending, then the running jobs of a view can use of their limits."""
+        """Returns the possible uses of the limits of a view's pending, then running jobs."""
         pending, running = view.pending, view.running
         return UseHistory(view).draw_from(
             np.concatenate([pending.user, running.user]),

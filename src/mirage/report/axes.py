@@ -1,4 +1,4 @@
-"""Axes of charts: places of values, ticks, and the lines behind a chart."""
+"""Axes of charts: pixels of values, ticks, and grid lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DATE_PX, _CLOCK_PX = 50.0, 66.0
 """Room for a date, and for a time of day, below an axis."""
 
 _OUTSIDE_PX = 8.0
-"""How far a name may stand out of a frame; every chart has so much of a margin."""
+"""Distance by which a name may overhang a frame; every chart has at least this margin."""
 
 _STEPS_S = (
     *(k * MINUTE_S for k in (1, 2, 5, 10, 15, 30)),
     *(k * HOUR_S for k in (1, 2, 3, 6, 12)),
     *(k * DAY_S for k in (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000)),
 )
-"""Distances between named instants that a clock and a calendar know."""
+"""Distances between labelled instants that are round on a clock or a calendar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Axis:
     end_px: float
 
     def place(self, value: float) -> float:
-        """Pixel of a value."""
+        """Returns the pixel of a value."""
         share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
         return self.begin_px + share * (self.end_px - self.begin_px)
 
     def clip(self, value: float) -> float:
-        """Pixel of a value, kept within the axis."""
+        """Returns the pixel of a value, limited to the axis."""
         return self.place(min(max(value, self.low), self.high))
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rectangle a chart is drawn in, with its two axes; y grows upwards."""
+    """The rectangle that contains a chart, with its two axes; y grows upwards."""
 
     x: Axis
     y: Axis
@@ -72,12 +72,12 @@ class Frame:
         return self.y.end_px
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Pixels of a point, kept within the frame."""
+        """Returns the pixels of a point, limited to the frame."""
         return self.x.clip(x), self.y.clip(y)
 
 
 def ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Round values between two bounds: multiples of 1, 2 or 5 times a power of ten."""
+    """Returns round values between two bounds: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     raw = (high - low) / max(about, 1)
@@ -88,7 +88,7 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
 
 
 def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
-    """Midnights (UTC) within a span, ``most`` at most: of every day or of every few days."""
+    """Returns midnights (UTC) in a span, at most ``most``: every day or every few days."""
     first = math.ceil(low_s / DAY_S)
     days = list(range(first, math.floor(high_s / DAY_S) + 1))
     every = max(1, math.ceil(len(days) / most))
@@ -96,13 +96,13 @@ def midnights_s(low_s: float, high_s: float, most: int = 16) -> list[int]:
 
 
 def instants_s(low_s: float, high_s: float, most: int = 8) -> list[int]:
-    """Round instants (UTC) within a span, ``most`` at most."""
+    """Returns round instants (UTC) within a span, at most ``most``."""
     step_s = next((step for step in _STEPS_S if (high_s - low_s) / step <= most), _STEPS_S[-1])
     return [k * step_s for k in range(math.ceil(low_s / step_s), math.floor(high_s / step_s) + 1)]
 
 
 def instant_names(instants: list[int]) -> list[str]:
-    """Names of instants: the time of day, with the date where a new day begins."""
+    """Returns names of instants: the time of day, with the date where a new day begins."""
     if all(instant_s % DAY_S == 0 for instant_s in instants):
         return [date_name(instant_s) for instant_s in instants]
     names, day = [], None
@@ -114,13 +114,13 @@ def instant_names(instants: list[int]) -> list[str]:
 
 
 def date_name(instant_s: float) -> str:
-    """Date of an instant, as in ``Mar 1``."""
+    """Returns the date of an instant, such as ``Mar 1``."""
     date = datetime.fromtimestamp(instant_s, UTC)
     return f"{date:%b} {date.day}"
 
 
 def rulers(frame: Frame, *, about: int = 5, unit: str = "") -> list[str]:
-    """Horizontal lines with their values at the left."""
+    """Draws horizontal lines with their values at the left."""
     parts = []
     for value in ticks(frame.y.low, frame.y.high, about):
         y = frame.y.place(value)
@@ -130,19 +130,19 @@ def rulers(frame: Frame, *, about: int = 5, unit: str = "") -> list[str]:
 
 
 def days(frame: Frame, *, named: bool = True) -> list[str]:
-    """Vertical lines at midnights, with dates below."""
+    """Draws vertical lines at midnights, with dates below."""
     instants = midnights_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _DATE_PX), 1))
     return _instants(frame, instants, [date_name(instant_s) for instant_s in instants], named=named)
 
 
 def clock(frame: Frame, *, named: bool = True) -> list[str]:
-    """Vertical lines at round instants of any span, minutes or years, with their names below."""
+    """Draws vertical lines at round instants of any span, with their names below."""
     instants = instants_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _CLOCK_PX), 1))
     return _instants(frame, instants, instant_names(instants), named=named)
 
 
 def _instants(frame: Frame, instants: list[int], names: list[str], *, named: bool) -> list[str]:
-    """Lines with names; a name that would touch the one before is left out."""
+    """Draws lines with names; a name that would touch the previous one is left out."""
     parts, free_px = [], -math.inf
     for instant_s, name in zip(instants, names):
         x, half = frame.x.place(instant_s), text_px(name) / 2
@@ -159,7 +159,7 @@ def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) ->
 
     Args:
         points: The curve, in order of x.
-        unit: Of its values.
+        unit: Unit of its values.
     """
     stretches = [list(run) for above, run in groupby(points, key=lambda point: point[1] > frame.y.high) if above]
     tops = [(frame.x.clip(x), value) for x, value in (max(run, key=lambda point: point[1]) for run in stretches)]

@@ -1,4 +1,4 @@
-"""HTML page that stands alone: nothing to fetch, light and dark, readable on a phone."""
+"""A self-contained HTML page: nothing to fetch, light and dark, readable on a phone."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ document.querySelector("button.theme").addEventListener("click", () => {
 
 
 def page(heading: str, lead: str, *body: str) -> str:
-    """A whole HTML document.
+    """Returns a whole HTML document.
 
     Args:
         heading: Its title.
@@ -102,12 +102,12 @@ def page(heading: str, lead: str, *body: str) -> str:
 
 
 def section(heading: str, explained: str, *body: str) -> str:
-    """A card with a heading, a sentence, and its content."""
+    """Returns a card with a heading, a sentence, and its content."""
     return element("section", element("h2", words(heading)), element("p", words(explained)), *body)
 
 
 def tiles(entries: Sequence[tuple[str, str, str]]) -> str:
-    """Figures to be seen first: (name, value, note)."""
+    """Returns the main figures as tiles: (name, value, note)."""
     cards = [
         element(
             "div",
@@ -122,29 +122,29 @@ def tiles(entries: Sequence[tuple[str, str, str]]) -> str:
 
 
 def chart(draw: Callable[[float], str]) -> str:
-    """A chart drawn at three widths, of which the page shows the one that fits its place.
+    """Draws a chart at three widths; the page shows the one that fits.
 
     Args:
-        draw: Makes the SVG for a width in pixels.
+        draw: Returns the SVG for a width in pixels.
     """
     widths = {"narrow": NARROW, "middle": MIDDLE, "wide": WIDE}
     return element("div", *[element("div", draw(px), class_=name) for name, px in widths.items()], class_="place")
 
 
 CARDS = 8
-"""Rows of a table that may become cards on a narrow screen; a longer one scrolls."""
+"""Maximum number of rows of a table that become cards on a narrow screen; a longer table scrolls."""
 
 Cell = str | tuple[str, str]
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: int = 1, *, cards: bool = False) -> str:
-    """Table that scrolls within its own box; a cell may be (text, class).
+    """Returns a table that scrolls within its own box; a cell may be (text, class).
 
     Args:
-        columns: Their names.
-        rows: Their cells.
+        columns: Column names.
+        rows: Cells of each row.
         numbers_from: The first column that is aligned to the right.
-        cards: Whether a narrow screen shows every row as a card of its own; for tables of few rows.
+        cards: Whether a narrow screen shows every row as a separate card; for tables of few rows.
     """
 
     def aligned(k: int, class_: str = "") -> str | None:
@@ -165,12 +165,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], numbers_from: 
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """Key of a chart's marks, each with a sample: (class of the mark, words)."""
+    """Returns the key of a chart's marks, each with a sample: (class of the mark, text)."""
     return element("div", *[element("span", _sample(mark), words(meaning)) for mark, meaning in entries], class_="key")
 
 
 def _sample(mark: str) -> str:
-    """Sample of a mark, in the very class that the chart draws it in."""
+    """Draws a sample of a mark, with the class that the chart uses."""
     if mark in LINES:
         drawn = line(0, 6, 24, 6, mark)
     elif mark in DOTS:
@@ -181,10 +181,10 @@ def _sample(mark: str) -> str:
 
 
 def folded(summary: str, *body: str) -> str:
-    """Markup that is shown on demand."""
+    """Returns markup that is shown on demand."""
     return element("details", element("summary", words(summary)), *body)
 
 
 def command(text: str) -> str:
-    """A command to copy."""
+    """Returns a command for copying."""
     return element("pre", words(text))

@@ -68,7 +68,7 @@ COLOURS = f"""
 :root[data-theme="dark"] {{ color-scheme: dark; {_variables(DARK)} }}
 :root[data-theme="light"] {{ color-scheme: light; }}
 """
-"""The reader's own choice of theme, unless the page carries one in ``data-theme``."""
+"""The reader's own choice of theme, unless the page has one in ``data-theme``."""
 
 CHART = (
     f".chart {{ font-family: {FONT}; font-size: {FONT_PX:g}px; display: block; "
@@ -125,7 +125,7 @@ CHART = (
         for k in range(1, SERIES + 1)
     )
 )
-"""What the classes of every chart look like; a chart carries no colour of its own."""
+"""Styles of the classes of every chart; a chart contains no colours of its own."""
 
 
 LINES = {
@@ -153,7 +153,7 @@ DOTS = {"waited"}
 
 
 def standalone(svg: str) -> str:
-    """A chart that brings its own style, as a file of its own."""
+    """Returns a chart with its own style, as a separate file."""
     style = f"<style>{COLOURS}{CHART}.chart {{ background: var(--card); }}</style>"
     head, _, rest = svg.partition(">")
     return f"{head}>{style}{rest}\n"

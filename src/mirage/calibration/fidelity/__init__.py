@@ -1,1 +1,1 @@
-"""Judge of fidelity: a recorded and a simulated history of the same jobs, compared."""
+"""Fidelity: compares a recorded and a simulated history of the same jobs."""

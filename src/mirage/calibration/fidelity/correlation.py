@@ -1,4 +1,4 @@
-"""Correlation of single jobs' waits, with intervals by a bootstrap over whole weeks or days."""
+"""Correlation of single jobs' waits, with bootstrap intervals over whole weeks or days."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESAMPLES = 500
 LEVELS = (2.5, 97.5)
 
 Statistic = Callable[[Floats], float | None]
-"""A figure of the sample in which each job occurs so often."""
+"""Computes a figure of a sample from the number of times that each job occurs in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Estimate:
     """A figure and its 95 % interval.
 
     Attributes:
-        value: The figure; ``None`` where it is not defined, as a correlation with what never varies.
-        interval: Percentiles 2.5 and 97.5 of the bootstrap; ``None`` where there are too few blocks to draw from.
+        value: The figure; ``None`` where it is not defined, such as a correlation with a constant.
+        interval: Percentiles 2.5 and 97.5 of the bootstrap; ``None`` where there are too few blocks to resample.
     """
 
     value: float | None
@@ -34,12 +34,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Stretches of time that are drawn as a whole: jobs of one day meet the same queue and are not independent.
+    """Blocks of time that are resampled as a whole.
+
+    Jobs of one day meet the same queue and are not independent.
 
     Attributes:
-        unit: ``week`` where at least 8 weeks hold jobs, else ``day``, or nothing where not even 8 days do.
+        unit: ``week`` where at least 8 weeks contain jobs, else ``day``; empty where fewer than 8 days do.
         of_job: Shape (n,), the block of each job.
-        count: How many blocks hold jobs.
+        count: Number of blocks that contain jobs.
     """
 
     unit: str
@@ -48,7 +50,7 @@ class Blocks:
 
     @classmethod
     def of(cls, submit_s: Ints) -> Self:
-        """Whole weeks or days of submissions, counted from midnight (UTC) before the first."""
+        """Returns whole weeks or days of submissions, from midnight (UTC) before the first."""
         since_s = submit_s - (int(submit_s.min()) // DAY_S * DAY_S if len(submit_s) else 0)
         for unit, length_s in (("week", WEEK_S), ("day", DAY_S)):
             held, of_job = np.unique(since_s // length_s, return_inverse=True)
@@ -57,9 +59,9 @@ class Blocks:
         return cls("", np.zeros(len(submit_s), dtype=np.int64), 0)
 
     def estimate(self, statistic: Statistic, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-        """A figure of all jobs, and its interval from drawing blocks with replacement (Künsch 1989).
+        """Returns a figure of all jobs, with an interval from resampled blocks (Künsch 1989).
 
-        Intervals by percentiles are somewhat narrow where blocks are few: 95 % of a dozen weeks is less than it says.
+        With few blocks, percentile intervals are too narrow: with a dozen weeks, they cover somewhat less than 95 %.
         """
         value = statistic(np.ones(len(self.of_job)))
         if value is None or not self.unit or resamples <= 0:
@@ -75,20 +77,20 @@ class Blocks:
 
 
 class Ranked:
-    """Values whose ranks can be had for any sample of them without sorting again."""
+    """Values with ranks that any resample reuses without sorting again."""
 
     def __init__(self, values: Ints) -> None:
         self._place = np.unique(values, return_inverse=True)[1]
 
     def ranks(self, often: Floats) -> Floats:
-        """Mean rank of each value, ties alike, in the sample in which it occurs so often; shape (n,)."""
+        """Returns the mean rank of each value in a resample, ties alike; shape (n,)."""
         held = np.bincount(self._place, weights=often)
         ranks: Floats = (np.cumsum(held) - held / 2)[self._place]
         return ranks
 
 
 def spearman(a: Ints, b: Ints) -> Statistic:
-    """Spearman's rank correlation, with mean ranks for ties: Pearson's of the ranks (Spearman 1904)."""
+    """Spearman's rank correlation: Pearson's of the ranks, mean ranks for ties (1904)."""
     of_a, of_b = Ranked(a), Ranked(b)
     return lambda often: correlation(of_a.ranks(often), of_b.ranks(often), often)
 
@@ -99,7 +101,7 @@ def pearson(a: Ints, b: Ints) -> Statistic:
 
 
 def ratio_of_means(a: Ints, b: Ints) -> Statistic:
-    """Mean of a over mean of b; not defined where that is 0."""
+    """Mean of ``a`` over mean of ``b``; not defined where the latter is 0."""
 
     def ratio(often: Floats) -> float | None:
         below = float((often * b).sum())
@@ -109,9 +111,10 @@ def ratio_of_means(a: Ints, b: Ints) -> Statistic:
 
 
 def correlation(a: Floats, b: Floats, often: Floats | None = None) -> float | None:
-    """Pearson's correlation of values that occur so often; ``None`` for fewer than three, or where nothing varies.
+    """Pearson's correlation of values that occur ``often`` times.
 
-    Sums, not products of vectors: a matrix library would start threads for each of a bootstrap's thousand small ones.
+    ``None`` for fewer than three, or where one of them is constant. It uses sums instead of products of vectors: a
+    matrix library would start threads for each of the thousand small products of a bootstrap.
     """
     often = np.ones(len(a)) if often is None else often
     total = float(often.sum())
@@ -125,5 +128,5 @@ def correlation(a: Floats, b: Floats, often: Floats | None = None) -> float | No
 
 
 def _rounding(values: Floats) -> float:
-    """Variance that rounding makes of values that are all the same."""
+    """Variance that rounding errors give to equal values."""
     return 1e-24 * float(np.abs(values).max()) ** 2

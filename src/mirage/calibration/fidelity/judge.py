@@ -1,4 +1,4 @@
-"""Judge of fidelity: how well a simulated history of jobs agrees with the recorded one.
+"""Measures how well a simulated history of jobs agrees with the recorded one.
 
 fidelity = judge(recorded, simulation.run())
 print(fidelity.moving_average.mape, fidelity.rank_correlation.value)
@@ -24,29 +24,29 @@ from mirage.trace.table import JobTable
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Agreement of a simulated with the recorded history of the same jobs.
+    """Agreement of a simulated history with the recorded history of the same jobs.
 
-    A wait is what lies between a job's submission and its first start. Every figure is over the jobs of which both
-    waits are known; ``counts`` tells of all others.
+    A wait is the time from a job's submission to its first start. Every figure covers the jobs whose two waits are
+    known; ``counts`` covers all others.
 
     Attributes:
         from_s: First second of the span; jobs count by their recorded submission.
-        until_s: The second behind the span.
-        shift_s: Seconds added to simulated instants, as where one clock counts from 1970 and the other from 0.
-        counts: What became of every job.
+        until_s: First second after the span.
+        shift_s: Seconds added to simulated instants, for example where one clock counts from 1970 and the other from 0.
+        counts: Number of jobs by result of the comparison.
         recorded_wait_s: Distribution of recorded waits.
         simulated_wait_s: Distribution of simulated waits.
-        mean_wait_ratio: Mean simulated over mean recorded wait; not defined where nobody waited.
-        moving_average: Mean waits over windows of two weeks, and how far they are apart.
+        mean_wait_ratio: Mean simulated over mean recorded wait; not defined where no recorded job waited.
+        moving_average: Mean waits over windows of two weeks, and their differences.
         rank_correlation: Spearman's, of single jobs' waits.
-        pearson: Pearson's, of single jobs' waits: of the long ones, mostly.
-        resampled: What the bootstrap behind the intervals draws: ``week``, ``day``, or nothing.
-        starts: How far single starts are off.
+        pearson: Pearson's, of single jobs' waits; dominated by long waits.
+        resampled: Unit that the bootstrap resamples for the intervals: ``week``, ``day``, or empty.
+        starts: Errors of single starts.
         whole: The waits of all jobs as one class.
         classes: The waits by nodes and time limit.
-        busy_nodes: Hourly levels; ``None`` where the record does not tell who held what.
-        waiting_jobs: Hourly levels of the queue's length; ``None`` where nobody ever waited.
-        months: The main figures month by month.
+        busy_nodes: Hourly levels; ``None`` where the record does not contain the nodes in use.
+        waiting_jobs: Hourly levels of the queue's length; ``None`` where no job waited.
+        months: The main figures of each month.
     """
 
     from_s: int
@@ -68,7 +68,10 @@ class Fidelity:
     months: tuple[Month, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: instants in ISO-8601 UTC (without the ``_s``), durations in seconds; no hourly levels."""
+        """Returns plain values: instants in ISO-8601 UTC, durations in seconds, no hourly levels.
+
+        The names of instants lose their ``_s``.
+        """
         plain = asdict(self)
         for name in ("from", "until"):
             plain[name] = iso_utc(plain.pop(f"{name}_s"))
@@ -88,19 +91,19 @@ def judge(
     until_s: int | None = None,
     resamples: int = RESAMPLES,
 ) -> Fidelity:
-    """Compare a simulated history with the recorded one, job by job.
+    """Compares a simulated history with the recorded one, job by job.
 
-    Jobs belong together by their id; where an id occurs several times, by the order of submissions.
+    Jobs are matched by id; where an id occurs several times, by the order of submissions.
 
     Args:
         recorded: The jobs with their real starts and ends.
-        simulated: The same jobs with simulated ones: a schedule, or a table.
-        from_s: Jobs submitted before, as recorded, are left out; by default from the day of the first on.
-        until_s: Jobs submitted then or later are left out; by default up to the end of the day of the last.
-        resamples: Draws of the bootstrap behind the intervals; 0 for no intervals.
+        simulated: The same jobs with simulated starts and ends: a schedule, or a table.
+        from_s: Jobs with an earlier recorded submission are left out; by default, the day of the first job.
+        until_s: Jobs submitted at this time or later are left out; by default, the end of the day of the last job.
+        resamples: Resamples of the bootstrap for the intervals; 0 for no intervals.
 
     Raises:
-        ConfigurationError: No job is in both, or both waits are known of none.
+        ConfigurationError: No job is in both histories, or no job has two known waits.
     """
     pair = Pair.of(recorded, simulated, from_s, until_s)
     whole = pair if from_s is None and until_s is None else Pair.of(recorded, simulated)

@@ -17,18 +17,18 @@ from mirage.trace.table import JobTable
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """A level that changes over time, as recorded and as simulated: exact means of every hour.
+    """A level over time, as recorded and as simulated: exact means of every hour.
 
     Attributes:
         begin_s: Begin of the first hour.
-        hours: How many there are.
+        hours: Number of hours.
         recorded: Shape (hours,).
         simulated: Shape (hours,).
         recorded_mean: Mean over all hours.
         simulated_mean: Mean over all hours.
         mean_absolute_difference: Mean over hours of ``|simulated − recorded|``.
-        share_of_mean: The same as a share of the recorded mean; ``None`` where that is 0.
-        correlation: Pearson's, of the hours; ``None`` for fewer than three, or where nothing varies.
+        share_of_mean: ``mean_absolute_difference`` as a share of the recorded mean; ``None`` where that is 0.
+        correlation: Pearson's, of the hours; ``None`` for fewer than three, or where one side is constant.
     """
 
     begin_s: int
@@ -43,19 +43,19 @@ class Levels:
 
 
 def busy_nodes(pair: Pair, from_s: int | None, until_s: int | None) -> Levels | None:
-    """Nodes held by the jobs, each as wide as it is recorded; ``None`` where the record does not tell.
+    """Returns the hourly nodes in use, with recorded widths; ``None`` where unknown.
 
     Args:
-        pair: The jobs, also those submitted before the span: they may be running still.
-        from_s: Where the span begins; by default with the first submission (``covered_s``).
-        until_s: Where it ends; by default with the last.
+        pair: The jobs, also those submitted before the span: they may still run in it.
+        from_s: Begin of the span; by default the first submission (``covered_s``).
+        until_s: End of the span; by default the last submission.
     """
     simulated = pair.jobs.with_columns(start_s=pair.start_s, end_s=pair.end_s)
     return _levels(pair.jobs, simulated, hourly_s(pair, from_s, until_s))
 
 
 def waiting_jobs(pair: Pair, from_s: int | None, until_s: int | None) -> Levels | None:
-    """Jobs that are submitted and not started; ``None`` where none ever waits."""
+    """Returns the hourly number of submitted, unstarted jobs; ``None`` where none waits."""
     return _levels(
         _waiting(pair.jobs, pair.jobs.submit_s, pair.jobs.start_s),
         _waiting(pair.jobs, pair.submit_s, pair.start_s),
@@ -64,7 +64,7 @@ def waiting_jobs(pair: Pair, from_s: int | None, until_s: int | None) -> Levels 
 
 
 def hourly_s(pair: Pair, from_s: int | None, until_s: int | None) -> Ints:
-    """The edges of the hours of a span: whole ones, or the whole span where it is shorter than an hour."""
+    """Returns the edges of the hours of a span; one interval for a span below 1 h."""
     first_s, last_s = covered_s(pair.jobs, Occupancy.of(pair.jobs))
     first_s = first_s if from_s is None else max(first_s, from_s)
     last_s = max(last_s if until_s is None else min(last_s, until_s), first_s + 1)
@@ -72,7 +72,7 @@ def hourly_s(pair: Pair, from_s: int | None, until_s: int | None) -> Ints:
 
 
 def _waiting(jobs: JobTable, submit_s: Ints, start_s: Ints) -> JobTable:
-    """The queue as if it were a machine: every job holds one place of it from its submission to its start."""
+    """Models the queue as a machine: a job uses one node of it from submission to start."""
     return jobs.with_columns(start_s=submit_s, end_s=start_s, nodes=np.ones(len(jobs), dtype=np.int64))
 
 

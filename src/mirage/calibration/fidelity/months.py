@@ -1,4 +1,4 @@
-"""Months of a pair: the same figures for every calendar month of submissions."""
+"""Fidelity figures for every calendar month of submissions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Month:
 
     Attributes:
         month: As ``2023-02``.
-        jobs: How many.
+        jobs: Number of jobs.
         recorded_wait_s: Mean recorded wait.
         simulated_wait_s: Mean simulated wait.
         mean_absolute_error_s: Mean of ``|simulated − recorded wait|`` of single jobs.
         rank_correlation: Spearman's, of single jobs; ``None`` where it is not defined.
         pearson: Pearson's, of single jobs; ``None`` where it is not defined.
-        busy_difference: Mean over hours of ``|simulated − recorded|`` busy nodes; ``None`` where none is known.
+        busy_difference: Mean over hours of ``|simulated − recorded|`` busy nodes; ``None`` where unknown.
     """
 
     month: str
@@ -39,7 +39,7 @@ class Month:
 
 
 def months(pair: Pair, busy: Levels | None) -> tuple[Month, ...]:
-    """A row for every month in which jobs were submitted."""
+    """Returns a row for every month in which jobs were submitted."""
     found, of_job = np.unique(_month(pair.jobs.submit_s), return_inverse=True)
     recorded_s, simulated_s = pair.jobs.wait_s, pair.wait_s
     return tuple(

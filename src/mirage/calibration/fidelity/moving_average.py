@@ -1,4 +1,4 @@
-"""Moving average of waits: the recorded and the simulated mean over windows of two weeks."""
+"""Moving average of waits: recorded and simulated means over windows of two weeks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mirage.job_state import Floats, Ints
 
 WINDOW_S, STEP_S = 14 * DAY_S, DAY_S
 FEWEST_JOBS = 20
-"""A window with fewer jobs tells the luck of single ones."""
+"""With fewer jobs, a window is dominated by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of two weeks: means over the jobs that were submitted within it.
+    """A window of two weeks: means over the jobs submitted within it.
 
     Attributes:
         begin_s: Its first second.
-        jobs: How many were submitted within it.
+        jobs: Number of jobs submitted within it.
         recorded_wait_s: Mean recorded wait.
         simulated_wait_s: Mean simulated wait.
     """
@@ -34,15 +34,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class MovingAverage:
-    """The error of the moving average; ``None`` where no window is left.
+    """Error of the moving average; its figures are ``None`` without a window.
 
     Attributes:
         window_s: Length of a window.
-        step_s: Distance from one to the next.
-        fewest_jobs: A window with fewer is left out.
-        windows: Those that count, in order.
-        too_few_jobs: Windows left out for that.
-        no_wait: Windows left out since nobody waited, as recorded: there is no share of nothing.
+        step_s: Distance from one window to the next.
+        fewest_jobs: A window with fewer jobs is left out.
+        windows: The windows that count, in order.
+        too_few_jobs: Number of windows left out for too few jobs.
+        no_wait: Number of windows left out because no recorded job waited: the relative error is not defined.
         mape: Mean over windows of ``|simulated − recorded|`` / recorded.
         bias: Mean over windows of (simulated − recorded) / recorded.
         largest: The largest ``|simulated − recorded|`` / recorded.
@@ -60,15 +60,15 @@ class MovingAverage:
 
 
 def moving_average(pair: Pair, from_s: int, until_s: int) -> MovingAverage:
-    """Compare mean waits over windows of 14 days, a day apart, that lie wholly within a span of days.
+    """Compares mean waits over windows of 14 days, one per day, that lie within a span.
 
-    The mean absolute percentage error of the two-week moving average of waits is what FastSim reports for four months
-    of ARCHER2: 7.3 %.
+    FastSim reports the same figure for four months of ARCHER2: the mean absolute percentage error of the two-week
+    moving average of waits is 7.3 %.
 
     Args:
-        pair: The jobs; each counts when it was submitted, as recorded.
+        pair: The jobs; each counts at its recorded submission.
         from_s: First second of the span.
-        until_s: The second behind the span.
+        until_s: First second after the span.
     """
     begin_s = np.arange(from_s, until_s - WINDOW_S + 1, STEP_S)
     submit_s = pair.jobs.submit_s
@@ -93,7 +93,7 @@ def moving_average(pair: Pair, from_s: int, until_s: int) -> MovingAverage:
 
 
 def _means(wait_s: Ints, begin: Ints, end: Ints) -> Floats:
-    """Mean of the waits from each place to another; 0 where there are none."""
+    """Means of the waits between row indexes; 0 where there are none."""
     so_far = np.concatenate([[0], np.cumsum(wait_s)])
     means: Floats = (so_far[end] - so_far[begin]) / np.maximum(end - begin, 1)
     return means

@@ -1,4 +1,4 @@
-"""Pair of a recorded and a simulated history: the jobs that are in both, and what is not."""
+"""Pairs a recorded and a simulated history by job, and counts unmatched jobs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mirage.sim.schedule import Schedule
 from mirage.trace.table import JobTable
 
 SAME_S = 60
-"""Submissions that differ by no more than this are the same: clocks and replays are late by fractions of a minute."""
+"""Submissions that differ by no more than this are equal: clocks and replays are late by fractions of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of every job of both sides; those submitted outside the span do not count.
+    """Number of jobs of both sides by result; jobs submitted outside the span do not count.
 
     Attributes:
         recorded: Jobs recorded.
         simulated: Jobs simulated.
         only_recorded: Recorded, not simulated.
         only_simulated: Simulated, not recorded.
-        recorded_wait_unknown: In both, but the record tells no submission or no start, or a start before it.
-        simulated_wait_unknown: In both and its recorded wait is known, but it was not started in the simulation.
-        compared: In both, and both waits are known; the sum of this and the three above is all that are recorded.
-        submitted_apart: Compared, though the two submissions are more than a minute apart.
+        recorded_wait_unknown: In both, but the record has no submission or no start, or a start before the submission.
+        simulated_wait_unknown: In both with a known recorded wait, but not started in the simulation.
+        compared: In both with two known waits; this and the three other fates of recorded jobs sum to ``recorded``.
+        submitted_apart: Compared, although the two submissions are more than a minute apart.
     """
 
     recorded: int
@@ -45,15 +45,15 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The jobs whose waits are known on both sides, in order of their recorded submission; n rows.
+    """The n jobs with waits known on both sides, by recorded submission.
 
     Attributes:
         jobs: As recorded.
         submit_s: Shape (n,), simulated submissions on the clock of the record.
-        start_s: Shape (n,), simulated starts on it.
-        end_s: Shape (n,), simulated ends on it, ``MISSING`` where there is none.
-        shift_s: Seconds added to simulated instants: what lies between the two clocks.
-        counts: What became of every job.
+        start_s: Shape (n,), simulated starts on the same clock.
+        end_s: Shape (n,), simulated ends on the same clock, ``MISSING`` where there is none.
+        shift_s: Seconds added to simulated instants: the difference of the two clocks.
+        counts: Number of jobs by result.
     """
 
     jobs: JobTable
@@ -71,16 +71,16 @@ class Pair:
         from_s: int | None = None,
         until_s: int | None = None,
     ) -> Self:
-        """Pair two histories by job id; rows of one id by their order of submission.
+        """Pairs two histories by job id, and rows of one id by their order of submission.
 
         Args:
             recorded: The jobs with their real starts and ends.
-            simulated: The same jobs with simulated ones.
-            from_s: Jobs submitted (as recorded) before are left out.
-            until_s: Jobs submitted then or later are left out.
+            simulated: The same jobs with simulated starts and ends.
+            from_s: Jobs with an earlier recorded submission are left out.
+            until_s: Jobs submitted at this time or later are left out.
 
         Raises:
-            ConfigurationError: No job is in both, or of none that is the waits are known.
+            ConfigurationError: No job is in both histories, or no job has two known waits.
         """
         ours = _as_table(simulated)
         here, there = _common(recorded, ours)
@@ -135,7 +135,7 @@ def _as_table(simulated: JobTable | Schedule) -> JobTable:
 
 
 def _common(a: JobTable, b: JobTable) -> tuple[Ints, Ints]:
-    """Rows of both that are the same job: the k-th submission of an id here and the k-th there.
+    """Returns the rows of both tables that are the same job: the k-th submission of an id.
 
     Submissions that never started come last: a replay has none of them.
     """
@@ -146,7 +146,7 @@ def _common(a: JobTable, b: JobTable) -> tuple[Ints, Ints]:
 
 
 def _key(code: Ints, jobs: JobTable) -> Ints:
-    """A number for each row, the same for the same id and place among its submissions."""
+    """Returns a number per row: equal for equal ids with equal rank among their submissions."""
     order = np.lexsort((jobs.submit_s, jobs.never_started, code))
     at = np.arange(len(code))
     new = np.r_[True, np.diff(code[order]) != 0] if len(code) else np.zeros(0, dtype=bool)
@@ -157,7 +157,7 @@ def _key(code: Ints, jobs: JobTable) -> Ints:
 
 
 def _shift_s(recorded_s: Ints, simulated_s: Ints) -> int:
-    """What lies between the clocks: the offset that most submissions share, if it is more than a minute."""
+    """Returns the offset of the clocks that most submissions share, if it exceeds a minute."""
     known = (recorded_s >= 0) & (simulated_s >= 0)
     if not known.any():
         return 0
@@ -179,7 +179,7 @@ def _nothing_common(recorded: JobTable, simulated: JobTable) -> str:
     told = (f"{len(jobs):,} jobs with ids as {_ids(jobs.job_id[:3])}" for jobs in (recorded, simulated))
     return (
         "no job is both recorded and simulated: {} are recorded, {} simulated; "
-        "simulate the very trace that is compared, and keep its job ids".format(*told)
+        "simulate the same trace that is compared, with its job ids unchanged".format(*told)
     )
 
 

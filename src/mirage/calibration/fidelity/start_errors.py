@@ -1,4 +1,4 @@
-"""Errors of starts: how far the simulated start of a job lies from the recorded one."""
+"""Errors of starts: simulated minus recorded start of each job."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mirage.job_state import Ints
 class StartErrors:
     """Differences of starts, each counted from the job's own submission.
 
-    Where both histories submit a job in the same second this is the difference of its starts; replays are late by
-    fractions of a second, and that is no error of theirs.
+    Where both histories submit a job in the same second, this is the difference of its starts. Replays submit late by
+    fractions of a second, which does not count as an error.
 
     Attributes:
         mean_absolute_s: Mean of ``|simulated − recorded|``.
-        median_absolute_s: Median of the same.
+        median_absolute_s: Median of ``|simulated − recorded|``.
         mean_s: Mean of simulated − recorded: above 0 the simulation is late.
-        within_60_s: Share of jobs that are off by 60 s or less.
-        within_10_min: By ten minutes or less.
-        within_1_h: By an hour or less.
+        within_60_s: Share of jobs with an error of at most 60 s.
+        within_10_min: Share with an error of at most ten minutes.
+        within_1_h: Share with an error of at most an hour.
     """
 
     mean_absolute_s: float
@@ -36,7 +36,7 @@ class StartErrors:
 
     @classmethod
     def of(cls, recorded_s: Ints, simulated_s: Ints) -> Self:
-        """The errors of jobs with these waits, at least one."""
+        """Computes the errors of at least one job from its waits."""
         off = simulated_s - recorded_s
         absolute = np.abs(off)
         shares = [float((absolute <= bound_s).mean()) for bound_s in (MINUTE_S, 10 * MINUTE_S, HOUR_S)]

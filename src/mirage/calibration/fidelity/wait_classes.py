@@ -1,4 +1,4 @@
-"""Waits by class: how far the recorded and the simulated distribution are apart, by size and time limit."""
+"""Waits by size and time limit: recorded and simulated distributions compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT_EDGES_S = (2 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S)
 """Upper ends of the classes; the last class is open."""
 
 MOST_IN_ONE = 0.9
-"""Classes tell nothing where one of them holds more of the jobs than this; quartiles take their place."""
+"""Above this share of the jobs in one class, the classes are uninformative and quartiles replace them."""
 
 UNKNOWN, ALL = "unknown", "all"
 
@@ -33,8 +33,8 @@ class Classes:
     """Classes of jobs along one axis.
 
     Attributes:
-        names: Of the classes, small ones first.
-        of_job: Shape (n,), class of each job; the last, ``unknown``, where the trace does not tell.
+        names: Names of the classes, small ones first.
+        of_job: Shape (n,), class of each job; the last, ``unknown``, where the trace has no value.
     """
 
     names: tuple[str, ...]
@@ -42,12 +42,12 @@ class Classes:
 
     @classmethod
     def by_nodes(cls, nodes: Ints) -> Self:
-        """Classes 1, 2-4, 5-16 and more; by quartiles where one of these holds more than 90 % of the jobs."""
+        """Classes 1, 2-4, 5-16 and more; quartiles where one has more than 90 % of the jobs."""
         return cls._of(nodes, nodes > 0, NODE_EDGES, _nodes_name)
 
     @classmethod
     def by_limit(cls, limit_s: Ints) -> Self:
-        """Classes up to 2, 12, 24 h and more; by quartiles where one of these holds more than 90 % of the jobs."""
+        """Classes up to 2, 12, 24 h and more; quartiles where one has more than 90 % of the jobs."""
         return cls._of(limit_s, limit_s > 0, LIMIT_EDGES_S, _limit_name)
 
     @classmethod
@@ -59,7 +59,7 @@ class Classes:
 
 
 def _fitting(values: Ints, edges: Sequence[int]) -> Sequence[int]:
-    """The edges, or the quartiles of the values where nearly all lie between two of these."""
+    """The edges, or the quartiles of the values where nearly all lie between two edges."""
     if not len(values):
         return edges
     share = np.bincount(np.searchsorted(edges, values, side="left"), minlength=len(edges) + 1) / len(values)
@@ -91,17 +91,17 @@ class WaitClass:
     """The waits of one class of jobs.
 
     Attributes:
-        nodes: Nodes of its jobs, in words.
-        limit: Time limits of its jobs, in words.
-        jobs: How many.
+        nodes: Range of nodes of its jobs, as text.
+        limit: Range of time limits of its jobs, as text.
+        jobs: Number of jobs.
         recorded_wait_s: Mean recorded wait.
         simulated_wait_s: Mean simulated wait.
-        wasserstein_h: Area between the two distribution functions, hours: how far each job's wait must be moved, in the
-            mean, to make one distribution of the other.
+        wasserstein_h: Area between the two distribution functions, hours: the mean distance by which waits must change
+            to turn one distribution into the other.
         kolmogorov_smirnov: The largest difference of the two distribution functions.
-        rank_correlation: Spearman's, of single jobs; ``None`` for fewer than three jobs or where nothing varies.
+        rank_correlation: Spearman's, of single jobs; ``None`` for fewer than three jobs or where one side is constant.
         recorded_quantiles_s: Percentiles 10, 25, 50, 75 and 90 of recorded waits.
-        simulated_quantiles_s: The same of simulated ones.
+        simulated_quantiles_s: The same percentiles of simulated waits.
     """
 
     nodes: str
@@ -117,7 +117,7 @@ class WaitClass:
 
     @classmethod
     def of(cls, nodes: str, limit: str, recorded_s: Ints, simulated_s: Ints) -> Self:
-        """A class of the jobs with these waits, at least one."""
+        """Builds a class from the waits of at least one job."""
         return cls(
             nodes,
             limit,
@@ -133,19 +133,19 @@ class WaitClass:
 
     @property
     def name(self) -> str:
-        """Its jobs in words, as ``1 node, ≤ 2 h``."""
+        """Name of the class, such as ``1 node, ≤ 2 h``."""
         if self.nodes == ALL == self.limit:
             return "all jobs"
         return f"{self.nodes} node{'' if self.nodes == '1' else 's'}, {self.limit}"
 
 
 def wait_classes(pair: Pair, whole: JobTable | None = None) -> tuple[WaitClass, ...]:
-    """Every class that holds jobs, by nodes, then by limit.
+    """Returns every class that contains jobs, by nodes, then by limit.
 
     Args:
         pair: The jobs.
-        whole: The jobs that say which classes there are, by default the same: a slice of a trace is to have the classes
-            of the whole.
+        whole: The jobs that define the classes, by default the same: a slice of a trace gets the classes of the whole
+            trace.
     """
     n = len(pair)
     whole = pair.jobs if whole is None else whole
@@ -162,15 +162,15 @@ def wait_classes(pair: Pair, whole: JobTable | None = None) -> tuple[WaitClass, 
 
 
 def wasserstein(a: Ints, b: Ints) -> float:
-    """First Wasserstein distance of two samples: the area between their distribution functions.
+    """First Wasserstein distance of two samples: area between their distribution functions.
 
-    The samples are equally large, so that it is the mean distance of the values in their order.
+    The samples have equal size, so it is the mean distance of the sorted values.
     """
     return float(np.abs(np.sort(a) - np.sort(b)).mean())
 
 
 def kolmogorov_smirnov(a: Ints, b: Ints) -> float:
-    """Largest difference of two samples' distribution functions (Kolmogorov 1933, Smirnov 1939)."""
+    """Largest difference of two distribution functions (Kolmogorov 1933, Smirnov 1939)."""
     at = np.unique(np.concatenate([a, b]))
     reached = (np.searchsorted(np.sort(one), at, side="right") / len(one) for one in (a, b))
     return float(np.abs(np.subtract(*reached)).max())

@@ -1,1 +1,1 @@
-"""What accounts show of a cluster: nodes over time, shutdowns, limits, users who answer to their jobs."""
+"""Inferred facts about a cluster: nodes over time, shutdowns, limits and think times."""

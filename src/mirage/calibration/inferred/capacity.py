@@ -1,9 +1,9 @@
-"""Capacity over time, as far as accounting tells it: what ran, and what waited while nothing was started.
+"""Capacity over time, inferred from running jobs and from waits without starts.
 
-The nodes a cluster has are at least those in use. On a busy cluster the level of nodes in use touches the capacity
-again and again, so the capacity is the level with its dips filled in (a morphological closing: the running maximum over
-``dip_s``, and of that the running minimum). A dip that lasts longer is taken for nodes that were away. An outage is
-seen otherwise: for hours nothing is started, though jobs wait for which there is room.
+A cluster has at least the nodes in use. On a busy cluster the level of nodes in use repeatedly reaches the capacity, so
+the capacity is this level with its dips filled in (a morphological closing: the running maximum over ``dip_s``, then
+the running minimum of that). A dip that lasts longer counts as unavailable nodes. An outage is detected in another
+way: for hours no job starts, although jobs wait for which there is room.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mirage.sim.cluster import CapacityChange
 from mirage.trace.table import JobTable
 
 STEP_S = 10 * MINUTE_S
-"""The level of nodes in use is read so often."""
+"""Sampling interval of the level of nodes in use."""
 
 DRAIN_S = DAY_S
-"""The machine empties before a shutdown for so long, at most: the longest usual time limit."""
+"""Longest time for which the machine empties before a shutdown: the longest usual time limit."""
 
 OUTAGE_S = 3 * HOUR_S
-"""So long nothing is started in an outage, at least."""
+"""Shortest time without a start that counts as an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Capacity:
     """Nodes over time.
 
     Attributes:
-        times_s: Shape (n,), from when on each level holds, rising.
+        times_s: Shape (n,), begin of each level, rising.
         nodes: Shape (n,).
     """
 
@@ -48,7 +48,7 @@ class Capacity:
         return int(self.nodes[0])
 
     def changes(self, group: str) -> tuple[CapacityChange, ...]:
-        """The same as changes of a node group."""
+        """Returns the levels as capacity changes of a node group."""
         return tuple(
             CapacityChange(int(at_s), group, int(step)) for at_s, step in zip(self.times_s[1:], np.diff(self.nodes))
         )
@@ -56,13 +56,13 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A stretch in which nothing was started, though there was room for jobs that waited.
+    """A stretch in which no job started, although there was room for jobs that waited.
 
     Attributes:
         start_s: The last start before it.
         end_s: The first start after it.
         nodes: Nodes in use at its end.
-        waiting: Jobs that waited from before it to its end, and would have fitted.
+        waiting: Number of jobs that waited from before it to its end, and would have fitted.
     """
 
     start_s: int
@@ -72,7 +72,10 @@ class Outage:
 
 
 def levels(times_s: Ints, from_s: Ints, until_s: Ints, weights: Ints) -> Ints:
-    """The sum of the weights of the intervals that hold each time; intervals are half open, shape of ``times_s``."""
+    """Returns the sum of the weights of the intervals that contain each time.
+
+    Intervals are half open; the result has the shape of ``times_s``.
+    """
     begun = np.concatenate([[0], np.cumsum(weights[np.argsort(from_s, kind="stable")])])
     over = np.concatenate([[0], np.cumsum(weights[np.argsort(until_s, kind="stable")])])
     level: Ints = (
@@ -83,10 +86,12 @@ def levels(times_s: Ints, from_s: Ints, until_s: Ints, weights: Ints) -> Ints:
 
 
 def queued(table: JobTable) -> JobTable:
-    """The jobs of a trace that were in the queue, by submission, whether they ran or not.
+    """Returns the jobs of a trace that were in the queue, by submission.
+
+    Jobs that never ran are included.
 
     Raises:
-        TraceError: There are none that ran, or the trace tells no starts.
+        TraceError: No job ran, or the trace has no starts.
     """
     known = (table.start_s >= table.submit_s) & (table.submit_s >= 0) & (table.end_s >= table.start_s)
     found = table[known & (table.nodes > 0)].sorted_by_submit()
@@ -96,25 +101,25 @@ def queued(table: JobTable) -> JobTable:
 
 
 def ran(jobs: JobTable) -> NDArray[np.bool_]:
-    """Which jobs ran at all, shape (n,).
+    """Returns which jobs ran at all, shape (n,).
 
-    A job that is cancelled while it waits gets start and end at that second in Slurm's accounts, and an exit code of
-    0:0: its wait is no wait for a start.
+    Slurm's accounts give a job that is cancelled while it waits this second as start and end, and the exit code 0:0:
+    its wait is not a wait for a start.
     """
     found: NDArray[np.bool_] = jobs.end_s > jobs.start_s
     return found
 
 
 def capacity_over_time(jobs: JobTable, dip_s: int, besides: tuple[Shutdown, ...] = ()) -> Capacity:
-    """The level of nodes in use with dips of up to ``dip_s`` filled in, and outages taken out.
+    """Returns the level of nodes in use, with short dips filled in and outages removed.
 
     Args:
         jobs: Jobs that ran, by submission.
-        dip_s: A dip that lasts longer is taken for nodes that were away.
-        besides: Shutdowns that are told apart: the level is what it is around them, and no outage is seen in them.
+        dip_s: Dips up to this long are filled in; a longer dip counts as unavailable nodes.
+        besides: Shutdowns that are modelled separately: there the level is that around them, and no outage is detected.
     """
     first_s = int(jobs.start_s.min())
-    last_s = max(int(jobs.submit_s[-1]), first_s)  # from then on jobs only run out
+    last_s = max(int(jobs.submit_s[-1]), first_s)  # after that, running jobs only end
     times_s = np.arange(first_s // STEP_S * STEP_S, last_s + 1, STEP_S)
     busy = levels(times_s, jobs.start_s, jobs.end_s, jobs.nodes)
     width = max(dip_s // STEP_S, 1) | 1
@@ -131,9 +136,9 @@ def capacity_over_time(jobs: JobTable, dip_s: int, besides: tuple[Shutdown, ...]
 
 
 def _running_maximum(levels: Ints, width: int) -> Ints:
-    """The largest of ``width`` neighbours, an odd number, around every level; the first and last level go on for ever.
+    """Running maximum over ``width`` neighbours, an odd number; edge levels are extended.
 
-    Within blocks of that many, it is the larger of a maximum so far and one from here on (van Herk, 1992).
+    Within blocks of ``width``, it is the larger of a prefix maximum and a suffix maximum (van Herk, 1992).
     """
     padded = np.pad(levels, width // 2, mode="edge")
     blocks = np.pad(padded, (0, -len(padded) % width), mode="edge").reshape(-1, width)
@@ -144,12 +149,14 @@ def _running_maximum(levels: Ints, width: int) -> Ints:
 
 
 def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[Outage, ...]:
-    """Stretches of at least ``OUTAGE_S`` without a start, while most nodes were free and jobs waited for few of them.
+    """Returns stretches without a start though most nodes were free and small jobs waited.
+
+    They last at least ``OUTAGE_S``.
 
     Args:
         jobs: Jobs that ran, by submission.
         times_s: Shape (n,), instants, rising.
-        nodes: Shape (n,), what the cluster has from each of them on, outages aside.
+        nodes: Shape (n,), capacity from each instant on, without outages.
     """
     starts_s = np.unique(jobs.start_s)
     found = []
@@ -159,7 +166,7 @@ def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[Outage, ...]:
         busy = int(jobs.nodes[(jobs.start_s < to_s) & (jobs.end_s > to_s)].sum())
         idle = there - busy
         waits = (jobs.submit_s <= from_s) & (jobs.start_s >= to_s)
-        drains = (jobs.nodes[waits] > idle).any()  # nodes are kept free for a large job
+        drains = (jobs.nodes[waits] > idle).any()  # nodes stay free for a large job
         if idle >= there / 2 and waits.any() and not drains:
             found.append(Outage(from_s, to_s, busy, int(waits.sum())))
     return tuple(found)

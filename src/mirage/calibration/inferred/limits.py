@@ -1,6 +1,7 @@
-"""Limits of users, seen as plateaus: nobody ran more, and some ran exactly so many while more of theirs waited.
+"""Limits of users, inferred from plateaus: a job count that users reach but do not exceed.
 
-Slurm's ``MaxJobsPerUser`` and ``MaxTRESPerUser=node=`` of a QOS, which accounting does not tell.
+No user ran more jobs, and some ran exactly this number while more of their jobs waited. These are Slurm's
+``MaxJobsPerUser`` and ``MaxTRESPerUser=node=`` of a QOS, which accounting does not contain.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from mirage.job_state import Ints
 from mirage.trace.table import JobTable
 
 FEWEST_USERS = 3
-"""A plateau of one or two users may be how they work."""
+"""A plateau of only one or two users may be their way of working."""
 
 THINS_OUT = 0.5
-"""Time that thins out like this from count to count would be as long beyond a count as at it."""
+"""If time shrinks by this factor from count to count, as much time lies beyond a count as at it."""
 
 LONGEST_OVER = 0.02
-"""So much of the time at or over the limit may be spent over it: operators lift limits for single users."""
+"""Share of the time at or over the limit that may be over it: operators lift limits for single users."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserLimit:
-    """A limit of every user.
+    """A limit that holds for every user.
 
     Attributes:
         most: Jobs one user may run at once.
-        users: Users who reached it while more of theirs waited.
-        hours: How long they were there, summed over users.
+        users: Number of users who reached it while more of their jobs waited.
+        hours: Time at the limit, summed over users.
     """
 
     most: int
@@ -40,11 +41,11 @@ class UserLimit:
 
 
 def user_job_limit(jobs: JobTable) -> UserLimit | None:
-    """How many jobs one user may run at once; None where no plateau is seen.
+    """Returns the number of jobs one user may run at once; None where there is no plateau.
 
-    Of the users with jobs that wait, the time spent at every count of running jobs is summed; the limit is the highest
-    count reached by ``FEWEST_USERS`` beyond which next to no time was spent, and at which at least ``THINS_OUT``
-    of the time was spent that was spent at the count below it: without a limit, about as much again lies beyond.
+    For users with waiting jobs, the time spent at every count of running jobs is summed. The limit is the highest count
+    reached by ``FEWEST_USERS`` users with almost no time beyond it, and with at least ``THINS_OUT`` of the time at the
+    count below it: without a limit, about as much time again lies beyond.
 
     Args:
         jobs: Jobs that ran, by submission, with users.
@@ -66,7 +67,7 @@ def user_job_limit(jobs: JobTable) -> UserLimit | None:
 
 
 def _at_counts(own: JobTable) -> dict[int, int]:
-    """Seconds at every count of running jobs while another of the user's jobs waits."""
+    """Seconds at each number of running jobs while another job of the user waits."""
     times_s = np.unique(np.concatenate([own.submit_s, own.start_s, own.end_s]))
     running = _counts(times_s, own.start_s, own.end_s)
     waiting = _counts(times_s, own.submit_s, own.start_s)

@@ -1,9 +1,8 @@
-"""Shutdowns: hours in which the machine stands nearly empty though jobs wait that would fit, and how they came.
+"""Shutdowns: hours in which the machine is nearly empty though jobs wait that would fit.
 
-A maintenance is known beforehand: jobs that would run into it are not started, so the machine empties as limits allow,
-and nothing that ran before could have lasted beyond its beginning. A failure is known to nobody: limits of jobs that
-ran reach far into it. Accounts hold both times, the end of the jobs and their limits, so they tell the one from the
-other.
+A maintenance is known in advance: jobs that would run into it are not started, so the machine empties as limits allow,
+and no job that ran before could have lasted beyond its beginning. A failure is not known in advance: limits of jobs
+that ran reach far into it. Accounts contain both the ends of the jobs and their limits, so they distinguish the two.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from mirage.sim.cluster import CapacityChange, Reservation
 from mirage.trace.table import JobTable
 
 SHORTEST_S = 2 * HOUR_S
-"""A shorter stretch may be chance."""
+"""A shorter stretch may be due to chance."""
 
 LEFT = 0.1
-"""So much of the machine may be in use: some nodes are repaired or reserved apart."""
+"""Share of the machine that may be in use: some nodes are repaired or reserved separately."""
 
 SLACK_S = HOUR_S
-"""Limits of jobs may reach so far into a maintenance: it began later than the last of them ended."""
+"""Time by which limits of jobs may reach into a maintenance: it began later than the last of them ended."""
 
 RUNS_BEFORE_S = 12 * HOUR_S
-"""Jobs that ended so long before, at most, tell by their limits whether it was known."""
+"""Jobs that ended at most this long before show by their limits whether it was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,11 @@ class Shutdown:
     """A stretch in which nearly all nodes were out of use.
 
     Attributes:
-        start_s: When it began, as far as limits tell.
+        start_s: When it began, according to limits.
         end_s: When jobs ran again.
-        left: Nodes that were in use all the same, at most.
-        known: Whether it was known beforehand.
-        waiting: Jobs that waited all the time and would have fitted.
+        left: Maximum number of nodes that were in use nevertheless.
+        known: Whether it was known in advance.
+        waiting: Number of jobs that waited all the time and would have fitted.
     """
 
     start_s: int
@@ -50,7 +49,7 @@ class Shutdown:
 
 
 def shutdowns(jobs: JobTable) -> tuple[Shutdown, ...]:
-    """The shutdowns of a machine, in order.
+    """Returns the shutdowns of a machine, in order.
 
     Args:
         jobs: Jobs that were in the queue, by submission.
@@ -85,13 +84,15 @@ def _busy(jobs: JobTable, times_s: Ints) -> Ints:
 
 
 def bridged(times_s: Ints, busy: Ints, over: tuple[Shutdown, ...], around_s: int) -> Ints:
-    """The level of nodes in use as if there had been no shutdowns: within and before each, the most around it.
+    """Returns the level of nodes in use without shutdowns.
+
+    Within and before each shutdown, it is the maximum around it.
 
     Args:
         times_s: Shape (n,), rising.
         busy: Shape (n,), nodes in use.
         over: The shutdowns.
-        around_s: The machine empties before a maintenance for so long, at most.
+        around_s: Longest time for which the machine empties before a maintenance.
     """
     level = busy.copy()
     for one in over:
@@ -104,13 +105,13 @@ def bridged(times_s: Ints, busy: Ints, over: tuple[Shutdown, ...], around_s: int
 def out_of_use(
     found: tuple[Shutdown, ...], group: str, times_s: Ints, nodes: Ints
 ) -> tuple[tuple[CapacityChange, ...], tuple[Reservation, ...]]:
-    """Shutdowns as changes that come as a surprise, and as reservations.
+    """Returns shutdowns as unannounced capacity changes and as reservations.
 
     Args:
         found: The shutdowns.
         group: The node group.
-        times_s: Shape (n,), from when on the cluster has so many nodes, shutdowns aside.
-        nodes: Shape (n,).
+        times_s: Shape (n,), begin of each level of ``nodes``.
+        nodes: Shape (n,), nodes of the cluster without shutdowns.
     """
     changes: list[CapacityChange] = []
     reserved: list[Reservation] = []

@@ -1,8 +1,8 @@
-"""Think times: users who submit when one of their jobs starts or ends, and the replay in which they still do.
+"""Think times: submissions that follow a start or end of the user's jobs; their replay.
 
-A replay submits every job when the trace says (open loop), even where its user had waited for another, which the
+A replay submits every job at its recorded time (open loop), even where its user had waited for another job, which the
 simulation starts or ends earlier or later. In a closed loop such a job is submitted a think time after that event,
-whenever it comes (Zakay and Feitelson, "Preserving user behavior characteristics in trace-based simulation of parallel
+whenever it occurs (Zakay and Feitelson, "Preserving user behavior characteristics in trace-based simulation of parallel
 job scheduling", MASCOTS 2014). Think times of up to twenty minutes belong to one session (Zilber, Amit and Talby, "What
 is worth learning from parallel workloads?", ICS 2005).
 """
@@ -22,7 +22,7 @@ from mirage.sim.schedule import Schedule
 from mirage.trace.table import JobTable
 
 LONGEST_S = 20 * MINUTE_S
-"""Whoever submits later than this after an event does not answer to it."""
+"""A submission later than this after an event is not a reaction to it."""
 
 NOTICED_S = MINUTE_S
 """A job that started sooner than this after its submission was not waited for."""
@@ -32,13 +32,13 @@ WEEK_S = 7 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What every job answers to.
+    """The event that each job reacts to.
 
     Attributes:
         job: Shape (n,), row of the user's job whose start or end came last before the submission; ``NOBODY`` where that
             is longer ago than the longest think time, or there was none.
-        kind: Shape (n,), ``ANSWERS_START`` or ``ANSWERS_END``; ``AFTER_NONE`` where it answers to nothing.
-        think_s: Shape (n,), seconds from that event to the submission; 0 where it answers to nothing.
+        kind: Shape (n,), ``ANSWERS_START`` or ``ANSWERS_END``; ``AFTER_NONE`` without an event.
+        think_s: Shape (n,), seconds from that event to the submission; 0 without an event.
     """
 
     job: Ints
@@ -47,15 +47,17 @@ class Answers:
 
     @property
     def share(self) -> float:
-        """The share of jobs that answer to another."""
+        """The share of jobs that react to another job."""
         return float((self.job != NOBODY).mean()) if len(self.job) else 0.0
 
 
 def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
-    """Which jobs were submitted soon after another of their user's had started, after a wait, or ended.
+    """Finds jobs submitted soon after another job of their user started or ended.
+
+    A start counts only after a wait.
 
     Args:
-        jobs: Jobs by submission, with users; those without a user, a start or an end answer to nothing.
+        jobs: Jobs by submission, with users; those without a user, a start or an end have no event.
         longest_s: The longest think time.
     """
     n = len(jobs)
@@ -78,13 +80,13 @@ def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
 
 
 def share_by_chance(jobs: JobTable, longest_s: int = LONGEST_S) -> float:
-    """The share of jobs that would seem to answer to another if users did not look at theirs at all.
+    """Returns the share of jobs that would follow an event if users ignored their jobs.
 
-    Submissions are held against the same user's starts and ends a week earlier and a week later, at the same time of
-    the week; the mean of both.
+    Submissions are compared with the same user's starts and ends a week earlier and a week later, at the same time of
+    the week; the result is the mean of both.
 
     Args:
-        jobs: As ``answers``.
+        jobs: See ``answers``.
         longest_s: The longest think time.
     """
     soon = np.zeros((2, len(jobs)), dtype=bool)
@@ -100,14 +102,14 @@ def share_by_chance(jobs: JobTable, longest_s: int = LONGEST_S) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ThinkTimes:
-    """How many jobs answer to another.
+    """The number and share of jobs that react to another job.
 
     Attributes:
-        jobs: How many jobs there are.
-        answer: How many of them were submitted soon after a start or an end of another of their user's.
-        share: The same as a share.
-        by_chance: The share that would be if users did not look at their jobs.
-        longest_s: What soon is.
+        jobs: Number of jobs.
+        answer: Number of them that were submitted soon after a start or an end of another job of their user.
+        share: ``answer`` as a share.
+        by_chance: The share that is expected if users ignore their jobs.
+        longest_s: Longest think time.
     """
 
     jobs: int
@@ -118,25 +120,25 @@ class ThinkTimes:
 
     @classmethod
     def of(cls, jobs: JobTable, longest_s: int = LONGEST_S) -> ThinkTimes:
-        """Count them, as ``answers`` and ``share_by_chance`` do."""
+        """Counts them with ``answers`` and ``share_by_chance``."""
         found = answers(jobs, longest_s)
         count = int((found.job != NOBODY).sum())
         return cls(len(jobs), count, found.share, share_by_chance(jobs, longest_s), longest_s)
 
 
 def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
-    """The workload in which a job is submitted its think time after the event that it answers to.
+    """Returns the workload in which jobs are submitted a think time after their event.
 
-    Jobs with a dependency or a begin time of their own keep it, and are submitted when the trace says.
+    Jobs with a dependency or a begin time of their own retain it, and are submitted at their recorded time.
 
     Args:
-        jobs: The workload; its table tells when jobs really started and ended.
+        jobs: The workload; its table contains the real starts and ends.
         longest_s: The longest think time.
     """
     table, records = jobs.table, jobs.jobs.copy().view(np.recarray)
     found = answers(table, longest_s)
     chosen = (found.job != NOBODY) & (records.after_kind == AFTER_NONE) & (records.begin_s < 0)
-    for row in np.flatnonzero(chosen):  # the simulation knows of it as soon as of the job before it
+    for row in np.flatnonzero(chosen):  # the simulation learns of it when the preceding job is submitted
         records.submit_s[row] = records.submit_s[found.job[row]]
     records.after[chosen] = found.job[chosen]
     records.after_kind[chosen] = found.kind[chosen]
@@ -152,7 +154,7 @@ def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
 
 
 def as_submitted(schedule: Schedule) -> Schedule:
-    """The schedule of a closed loop with the submissions as they were in it, from which waits count."""
+    """Returns the schedule with its closed-loop submissions, from which waits count."""
     submit_s = schedule.table.submit_s.copy()
     segments = schedule.segments[schedule.segments.id < len(submit_s)]
     first = np.unique(segments.id, return_index=True)[1]  # segments are in order of their end: the first one is first
@@ -161,7 +163,7 @@ def as_submitted(schedule: Schedule) -> Schedule:
 
 
 def _rows_by_user(jobs: JobTable) -> Iterator[Ints]:
-    """The rows of each user's jobs that have started and ended, in order."""
+    """Yields the rows of each user's jobs that have started and ended, in order."""
     known = (jobs.user.codes >= 0) & (jobs.submit_s >= 0) & (jobs.start_s >= jobs.submit_s)
     rows = np.flatnonzero(known & (jobs.end_s >= jobs.start_s))
     ordered = rows[np.argsort(jobs.user.codes[rows], kind="stable")]

@@ -1,1 +1,1 @@
-"""Calibration of the cluster that Mirage runs on: its accounts, where the result is kept, and what it is worth."""
+"""Calibration of the cluster that Mirage runs on: its accounts, stored result and quality."""

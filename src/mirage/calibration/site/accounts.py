@@ -1,4 +1,4 @@
-"""Accounts of the cluster that Mirage runs on, gathered from sacct slice by slice."""
+"""Accounts of the cluster that Mirage runs on, collected from sacct in slices."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from mirage.trace.formats.sacct.text import read_sacct
 from mirage.trace.table import JobTable
 
 LEAST_S = WARM_UP_S + 2 * SHORTEST_S
-"""Two weeks to warm up, a slice to fit to, a slice to judge by."""
+"""Two weeks of warm-up, a slice to fit to, a slice to judge on."""
 
 FEWEST_JOBS = 200
-"""With fewer that ran, figures of fidelity are chance."""
+"""With fewer jobs that ran, figures of fidelity are dominated by chance."""
 
 SHORTEST_QUERY_S, LONGEST_QUERY_S = 6 * HOUR_S, 7 * DAY_S
 QUICK_S, SLOW_S = 2.0, 20.0
-"""Real seconds: after a quicker answer the next question is about twice the time, after a slower one about half."""
+"""Real seconds: after a faster answer the next query covers up to twice the time, after a slower one about half."""
 
 PAUSE_S = 0.2
-"""Real seconds between two questions, at least; after an answer that took longer, twice as long as it took."""
+"""Real seconds between two queries, at least; the pause is twice the duration of the answer where that is longer."""
 
 KNOWN_BY_THEN_S = 7 * DAY_S
-"""Where so much of the accounts shows jobs of one user alone, others may be hidden."""
+"""If the accounts of this period contain jobs of one user only, others may be hidden."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteAccounts:
-    """What a cluster tells of itself.
+    """Accounts and settings of a cluster, read from its commands.
 
     Attributes:
-        cluster: Its name among others, as ``cluster_of``.
-        jobs: Jobs of the pool, by submission; those that run still are taken to end now.
-        told: Its scheduler, as ``scontrol show config`` tells it, and its QOS, as far as ``sacctmgr`` does.
+        cluster: Its unique name, as ``cluster_of`` returns it.
+        jobs: Jobs of the pool, by submission; running jobs are assumed to end now.
+        told: Its scheduler, from ``scontrol show config``, and its QOS, where ``sacctmgr`` prints them.
         pool: The nodes that are calibrated.
-        remarks: What is left out or not told apart, in words.
+        remarks: Notes on jobs left out and on partitions that are not distinguished, as text.
     """
 
     cluster: str
@@ -62,19 +62,19 @@ class SiteAccounts:
     remarks: tuple[str, ...]
 
     def facts(self) -> dict[str, object]:
-        """What a cluster file says of it."""
+        """Returns the facts that a cluster file contains about it."""
         return {"cluster": self.cluster, "partitions": list(self.pool.partitions), "remarks": list(self.remarks)}
 
 
 @dataclass
 class SacctHistory:
-    """Jobs of the last weeks, the newest first, as gently as a login node asks for.
+    """Jobs of the last weeks, the newest first, queried at the low rate a login node needs.
 
     Args:
         slurm: The cluster.
-        sleep: Lets real seconds pass.
-        real_s: Real seconds that only grow.
-        on_part: Told after every answer how much of the time is behind us, in seconds, and how much there is.
+        sleep: Sleeps for a number of real seconds.
+        real_s: Monotonic clock in real seconds.
+        on_part: Called after every answer with the seconds covered so far, and the seconds to cover in total.
     """
 
     slurm: SlurmClient
@@ -84,12 +84,12 @@ class SacctHistory:
     rows: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def gather(self, now_s: int, since_s: int) -> JobTable:
-        """Everybody's jobs submitted since then.
+        """Returns the jobs of all users submitted since then.
 
         Raises:
-            ConfigurationError: Only one's own jobs are shown.
+            ConfigurationError: Accounting shows only the own jobs.
             SlurmUnreachable: Accounting does not answer even for a quarter of a day.
-            SlurmRefused: There are no accounts.
+            SlurmRefused: There is no accounting.
         """
         until_s, length_s, checked = now_s, DAY_S, False
         while until_s > since_s:
@@ -119,7 +119,7 @@ class SacctHistory:
         return jobs[jobs.submit_s >= since_s].sorted_by_submit()
 
     def _keep(self, text: str) -> None:
-        """Rows of an answer, each attempt of a job once: a job that lasts is in several answers."""
+        """Stores rows of an answer, each attempt of a job once: long jobs are in several."""
         number, submit = HISTORY_FIELDS.index("JobID"), HISTORY_FIELDS.index("Submit")
         for line in text.splitlines():
             cells = line.split("|")
@@ -141,8 +141,8 @@ class SacctHistory:
             return
         private = self.slurm.accounts_are_private()
         if private or (private is None and users):
-            why = "PrivateData=jobs in slurmdbd.conf" if private else "nothing tells that there are no others"
-            raise _hidden(f"accounting shows no jobs but those of {self.slurm.user} ({why})")
+            why = "PrivateData=jobs in slurmdbd.conf" if private else "nothing shows that there are no others"
+            raise _hidden(f"accounting shows only jobs of {self.slurm.user} ({why})")
 
     def _table(self, now_s: int) -> JobTable:
         tally = ReadTally("sacct", "skip")
@@ -155,16 +155,16 @@ class SacctHistory:
 
 
 def site_accounts(history: SacctHistory, now_s: int, weeks: int) -> SiteAccounts:
-    """What a cluster tells of itself, enough to be calibrated.
+    """Reads everything that the calibration of a cluster needs.
 
     Args:
         history: Its accounts.
         now_s: The cluster's time.
-        weeks: How far back to look.
+        weeks: Length of the history to read.
 
     Raises:
-        ConfigurationError: Accounts show one's own jobs alone, reach back too little, or hold too few jobs; or jobs
-            share nodes.
+        ConfigurationError: Accounts show only the own jobs, are too short, or contain too few jobs; or jobs share
+            nodes.
         SlurmError: A command failed.
     """
     slurm = history.slurm
@@ -183,20 +183,20 @@ def site_accounts(history: SacctHistory, now_s: int, weeks: int) -> SiteAccounts
         qos = _qos_of(slurm, own)
         told = replace(told, qos=qos, qos_by="sacctmgr show qos" if qos is not None else "")
     except (SlurmError, ConfigurationError) as error:
-        remarks.append(f"limits of QOS are not known, and are inferred as far as they show: {error}")
+        remarks.append(f"limits of QOS are not known, and are inferred where possible: {error}")
     try:
         told = with_associations(told, slurm, options, own)
     except (SlurmError, ConfigurationError) as error:
-        remarks.append(f"limits of users and accounts on jobs that gather age are not known: {error}")
+        remarks.append(f"limits of users and accounts on jobs that accrue age are not known: {error}")
     return SiteAccounts(cluster_of(options), own, told, pool, tuple(remarks))
 
 
 def _qos_of(slurm: SlurmClient, jobs: JobTable) -> QosTable | None:
-    """The QOS with their limits; None where no job has one of them.
+    """Returns the QOS with their limits; None where no job has one of them.
 
     Raises:
-        SlurmError: sacctmgr does not tell.
-        ConfigurationError: It tells what cannot be read.
+        SlurmError: sacctmgr fails.
+        ConfigurationError: Its output cannot be read.
     """
     found = qos_table(slurm.qos(), "sacctmgr show qos")
     there = {jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])}
@@ -204,11 +204,11 @@ def _qos_of(slurm: SlurmClient, jobs: JobTable) -> QosTable | None:
 
 
 def with_associations(told: Told, slurm: SlurmClient, options: Mapping[str, str], jobs: JobTable) -> Told:
-    """What is told, and the associations, where Slurm keeps their limits on age and some count these jobs.
+    """Adds the associations where Slurm enforces their limits on age and some apply here.
 
     Raises:
-        SlurmError: sacctmgr does not tell.
-        ConfigurationError: It tells what cannot be read.
+        SlurmError: sacctmgr fails.
+        ConfigurationError: Its output cannot be read.
     """
     if told.settings.hold_keeps_age:  # nothing is enforced
         return told
@@ -220,18 +220,18 @@ def with_associations(told: Told, slurm: SlurmClient, options: Mapping[str, str]
 
 
 def keeps_accounts(options: Mapping[str, str]) -> bool:
-    """Whether a cluster keeps accounts of its jobs at all."""
+    """Whether a cluster stores accounts of its jobs at all."""
     kind = options.get("accountingstoragetype", "")
     return bool(kind) and not kind.endswith("none")
 
 
 def _check_accounts(options: Mapping[str, str]) -> None:
     if not keeps_accounts(options):
-        raise ConfigurationError("this cluster keeps no accounts (AccountingStorageType): nothing to calibrate with")
+        raise ConfigurationError("this cluster stores no accounts (AccountingStorageType): nothing to calibrate with")
 
 
 def _check_in_use(machine: Machine, jobs: JobTable, now_s: int) -> None:
-    """Refusal where accounts know of less than half of what runs: one may see some accounts and not others."""
+    """Refuses accounts with less than half of the running jobs: some may be hidden."""
     busy = sum(node.state.startswith(("alloc", "mix")) for node in machine.nodes)
     known = int(jobs.nodes[jobs.end_s == now_s].sum())
     if 2 * known < busy:
@@ -245,13 +245,13 @@ def _check_enough(jobs: JobTable, now_s: int) -> None:
     least = LEAST_S // DAY_S
     if round(days) < least:
         raise ConfigurationError(
-            f"accounts reach back {days:.0f} days, and {least} are the least: two weeks to warm up, two to fit to, two "
-            f"to judge by; try again in {least - days:.0f} days, or name more --weeks where there are older accounts"
+            f"accounts cover {days:.0f} days, but at least {least} are needed: two weeks to warm up, two to fit to, "
+            f"two to judge by; try again in {least - days:.0f} days, or set a higher --weeks if older accounts exist"
         )
     if count < FEWEST_JOBS:
         raise ConfigurationError(
-            f"accounts hold {count:,} jobs that ran, and {FEWEST_JOBS} are the least to fit to and to judge by; name "
-            "more --weeks"
+            f"accounts contain {count:,} jobs that ran, but at least {FEWEST_JOBS} are needed to fit to and to judge "
+            "by; set a higher --weeks"
         )
 
 

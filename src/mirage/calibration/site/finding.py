@@ -10,14 +10,14 @@ from mirage.errors import ConfigurationError
 from mirage.slurm.survey import OK, WARN, Finding
 
 WHAT = "calibration"
-_MAKE = "mirage calibrate --site makes one, as the agent does once a week"
+_MAKE = "mirage calibrate --site makes one; the agent does so once a week"
 
 
 def calibration_finding(place: SitePlace, now_s: float) -> Finding:
-    """How good the simulator is on a cluster, as far as known.
+    """Returns the known fidelity of the simulator on a cluster as a finding.
 
     Args:
-        place: Where its calibration is kept.
+        place: Location of its calibration.
         now_s: The cluster's time.
     """
     tried = attempt_words(place.attempt(), now_s)
@@ -26,7 +26,7 @@ def calibration_finding(place: SitePlace, now_s: float) -> Finding:
     except ConfigurationError as error:
         return Finding(WARN, WHAT, "cannot be read", str(error))
     if kept is None:
-        return Finding(WARN, WHAT, "none", tried or f"how faithful the simulator is here is not known: {_MAKE}")
+        return Finding(WARN, WHAT, "none", tried or f"how faithful the simulator is here is unknown: {_MAKE}")
     advice = [kept.meaning, *kept.remarks, *([tried] if tried else [])]
     if kept.is_stale(now_s):
         advice.insert(0, f"stale: {_MAKE}")

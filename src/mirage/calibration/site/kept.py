@@ -1,4 +1,4 @@
-"""Calibration kept of a cluster: when it was made, how faithful the simulator was, and what that means in words."""
+"""Stored calibration of a cluster: its date, the simulator's fidelity, and their meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
 STALE_S = 28 * DAY_S
-"""An older calibration is of another season: users, nodes and limits change."""
+"""An older calibration is outdated: users, nodes and limits change."""
 
 _MEANS = ((0.1, "to a tenth"), (0.25, "to a quarter"), (0.5, "to a half"))
 _ORDER = ((0.6, "tells well"), (0.4, "tells roughly"))
@@ -22,17 +22,17 @@ _ORDER = ((0.6, "tells well"), (0.4, "tells roughly"))
 
 @dataclass(frozen=True, slots=True)
 class KeptCalibration:
-    """What a cluster file says of the calibration that made it.
+    """Facts in a cluster file about the calibration that made it.
 
     Attributes:
-        made_s: When, on the cluster's clock.
+        made_s: When it was made, on the cluster's clock.
         from_s: Begin of the slice that it was judged on.
-        until_s: The second behind that slice.
-        jobs: Jobs compared there.
+        until_s: First second after that slice.
+        jobs: Number of jobs compared there.
         error: Of the mean wait over two weeks, as a share; None where it is not defined.
         rank_correlation: Of single jobs' waits; None where it is not defined.
-        partitions: Whose jobs were looked at.
-        remarks: What is left out or not told apart.
+        partitions: Partitions of the jobs.
+        remarks: Notes on what is left out or not distinguished.
     """
 
     made_s: int
@@ -46,16 +46,16 @@ class KeptCalibration:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> KeptCalibration:
-        """From the section ``calibration`` of a cluster file.
+        """Reads the section ``calibration`` of a cluster file.
 
         Raises:
             KeyError: A fact is missing.
-            TypeError: A fact is of another kind.
+            TypeError: A fact has another type.
         """
         judged = facts["fidelity"]["all"]["judged"]
         times = (facts["made"], facts["fitted_until"], facts["judged_until"])
         if not all(isinstance(one, datetime) for one in times):
-            raise TypeError("a time is none")
+            raise TypeError("a time is not a date and time")
         made_s, from_s, until_s = (int(one.timestamp()) for one in times)
         return cls(
             made_s, from_s, until_s, int(judged["jobs"]), judged.get("moving_average_mape"),
@@ -63,24 +63,24 @@ class KeptCalibration:
         )  # fmt: skip
 
     def is_stale(self, now_s: float) -> bool:
-        """Whether it is too old to be relied on."""
+        """Whether it is too old to rely on."""
         return now_s - self.made_s > STALE_S
 
     @property
     def figures(self) -> str:
-        """The two figures of fidelity in words."""
+        """The two figures of fidelity as text."""
         off = "unknown" if self.error is None else f"{self.error:.0%}"
         order = "unknown" if self.rank_correlation is None else f"{self.rank_correlation:.2f}"
         return f"error of two-week mean waits {off}, rank correlation of single waits {order}"
 
     @property
     def meaning(self) -> str:
-        """What they mean."""
+        """The meaning of the figures as text."""
         return f"simulated here, mean waits come out {self._mean_words()}; which job waits longer it {self._order()}"
 
     @property
     def is_faithful(self) -> bool:
-        """Whether both figures are in the range in which a simulation tells something of this cluster."""
+        """Whether both figures are in the range in which a simulation is informative."""
         off, order = self.error, self.rank_correlation
         return off is not None and order is not None and off <= _MEANS[-1][0] and order >= _ORDER[-1][0]
 
@@ -95,7 +95,7 @@ class KeptCalibration:
         return next((words for least, words in _ORDER if self.rank_correlation >= least), "hardly tells")
 
     def age(self, now_s: float) -> str:
-        """How old it is, in words."""
+        """Returns its age as text."""
         return in_words(now_s - self.made_s)
 
     def to_json(self, now_s: float) -> dict[str, Any]:
@@ -115,9 +115,9 @@ class KeptCalibration:
 
 
 def read_kept(place: SitePlace) -> KeptCalibration | None:
-    """The calibration kept of a cluster; None where there is none.
+    """Returns the stored calibration of a cluster; None where there is none.
 
-    Only the facts are read, not the cluster: that needs no simulator.
+    Only the facts are read, not the cluster, which needs no simulator.
 
     Raises:
         ConfigurationError: The file cannot be read, or was not written by ``mirage calibrate --site``.
@@ -139,17 +139,17 @@ _AGAIN = "make it anew: mirage calibrate --site"
 
 
 def attempt_words(attempt: Attempt | None, now_s: float) -> str:
-    """What became of the last attempt, where it left no file; empty where there is nothing to say."""
+    """Describes the last attempt if it left no file; empty where there is nothing to report."""
     if attempt is None or attempt.outcome == "done":
         return ""
     ago = f"{in_words(now_s - attempt.began_s)} ago"
     if attempt.ended_s == MISSING:
-        return f"the attempt begun {ago} has not come to its end"
+        return f"the attempt begun {ago} has not ended"
     return f"the last attempt, {ago}, {'was refused' if attempt.outcome == 'refused' else 'failed'}: {attempt.why}"
 
 
 def in_words(seconds: float) -> str:
-    """A length of time: ``3 days``, ``1 hour``."""
+    """Formats a duration: ``3 days``, ``1 hour``."""
     for unit_s, name in ((7 * DAY_S, "week"), (DAY_S, "day"), (HOUR_S, "hour")):
         if seconds >= 2 * unit_s or (unit_s == HOUR_S and seconds >= unit_s):
             count = int(seconds // unit_s)

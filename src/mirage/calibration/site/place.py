@@ -1,4 +1,4 @@
-"""Place of a cluster's calibration on disk: the cluster file, the last attempt to make one, and its lock."""
+"""Location of a cluster's calibration on disk: cluster file, last attempt, and lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirage.job_state import MISSING
 from mirage.whole_file import write_whole
 
 DONE, REFUSED, FAILED = "done", "refused", "failed"
-"""Outcomes: a file was written; this cluster cannot be calibrated for now; something went wrong."""
+"""Outcomes: a file was written; this cluster cannot be calibrated for now; an error occurred."""
 
 _MODE = 0o600
 
@@ -26,10 +26,10 @@ class Attempt:
     """An attempt to calibrate.
 
     Attributes:
-        began_s: When, on the cluster's clock.
-        ended_s: ``MISSING`` while it is under way, or where it was killed.
+        began_s: When it began, on the cluster's clock.
+        ended_s: ``MISSING`` while it is running, or where it was killed.
         outcome: ``done``, ``refused`` or ``failed``; empty without an end.
-        why: What stood in the way.
+        why: The error.
     """
 
     began_s: int
@@ -39,11 +39,11 @@ class Attempt:
 
 
 class SitePlace:
-    """Where the calibration of one cluster is kept; nothing is made before it is needed.
+    """Location of the calibration of one cluster; nothing is created before it is needed.
 
     Args:
-        folder: Of all clusters, in the agent's folder.
-        cluster: Its name among others, as ``mirage.slurm.backend.cluster_of`` gives it.
+        folder: Folder of all clusters, in the agent's folder.
+        cluster: Its unique name, as ``mirage.slurm.backend.cluster_of`` returns it.
     """
 
     def __init__(self, folder: Path, cluster: str) -> None:
@@ -52,12 +52,12 @@ class SitePlace:
 
     @property
     def file(self) -> Path:
-        """The cluster file, as last made."""
+        """The latest cluster file."""
         return self.folder / f"{self._stem}.toml"
 
     @property
     def log(self) -> Path:
-        """What the agent's last attempt wrote on its standard error."""
+        """Log of the agent's last attempt: its standard error."""
         return self.folder / f"{self._stem}.log"
 
     @property
@@ -65,7 +65,7 @@ class SitePlace:
         return self.folder / f"{self._stem}.attempt.json"
 
     def attempt(self) -> Attempt | None:
-        """The last attempt; None where there was none, or nobody can read of it."""
+        """Returns the last attempt; None where there was none, or it cannot be read."""
         try:
             return Attempt(**json.loads(self._attempt_file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -73,13 +73,13 @@ class SitePlace:
 
     @contextlib.contextmanager
     def attempting(self, now_s: Callable[[], float]) -> Iterator[None]:
-        """One attempt, and no other beside it; its outcome is written down, and a killed one has no end.
+        """Runs one attempt at a time and records its outcome; a killed attempt has no end.
 
         Args:
             now_s: The cluster's time.
 
         Raises:
-            ConfigurationError: Another process is at it, or the folder cannot be written.
+            ConfigurationError: Another process is calibrating, or the folder cannot be written.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -109,10 +109,10 @@ class SitePlace:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """The lock of attempts, which goes with the process that has it.
+        """Takes the lock of attempts, which ends with the process that has it.
 
         Raises:
-            OSError: ``BlockingIOError`` where another one has it.
+            OSError: ``BlockingIOError`` where another process has it.
         """
         number = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
@@ -122,7 +122,7 @@ class SitePlace:
             os.close(number)
 
     def _tidy(self) -> None:
-        """Remove what an attempt that was killed while it wrote left behind."""
+        """Removes partial files of an attempt that was killed while it wrote."""
         for part in self.folder.glob(f".{self._stem}.*.part"):
             part.unlink(missing_ok=True)
 
@@ -130,12 +130,12 @@ class SitePlace:
         write_whole(self._attempt_file, json.dumps(asdict(attempt)).encode(), _MODE)
 
     def _end(self, began: Attempt, now_s: Callable[[], float], outcome: str, why: str) -> None:
-        with contextlib.suppress(OSError):  # what ended it is told all the same
+        with contextlib.suppress(OSError):  # the error itself is reported anyway
             self._write(Attempt(began.began_s, int(now_s()), outcome, why))
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether trying again tomorrow is of no use."""
+    """Whether a retry tomorrow would fail too."""
     return isinstance(error, MirageError) and not isinstance(error, SlurmError)
 
 

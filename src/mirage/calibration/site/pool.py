@@ -1,4 +1,4 @@
-"""Pools of nodes: the partitions of a cluster that compete for the same nodes, of which one is calibrated."""
+"""Pools of nodes: partitions that compete for the same nodes; one pool is calibrated."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mirage.trace.table import JobTable
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes, and all partitions whose jobs may run on any of them.
+    """Nodes, and all partitions with jobs that may run on any of them.
 
     Attributes:
         partitions: Their names, in Slurm's order.
-        nodes: How many nodes there are, up or down.
-        whole_nodes: Whether every job gets its nodes for itself.
+        nodes: Number of nodes, up or down.
+        whole_nodes: Whether every job has exclusive use of its nodes.
         alike: Whether every partition has all of the nodes.
     """
 
@@ -31,14 +31,14 @@ class Pool:
     alike: bool
 
     def has(self, jobs: JobTable) -> NDArray[np.bool_]:
-        """Which jobs are of these partitions, shape (n,); of several named by a job the first counts."""
+        """Returns which jobs are of these partitions, shape (n,); the first named one counts."""
         ours = [name.partition(",")[0] in self.partitions for name in jobs.partition.names]
         found: NDArray[np.bool_] = np.array([*ours, False])[jobs.partition.codes]
         return found
 
 
 def pools(machine: Machine, options: Mapping[str, str]) -> tuple[Pool, ...]:
-    """The pools of a cluster; two partitions with a node in common are in one.
+    """Returns the pools of a cluster; two partitions with a node in common are in one.
 
     Args:
         machine: Nodes and partitions.
@@ -63,7 +63,7 @@ def _pool(machine: Machine, options: Mapping[str, str], nodes: set[str], names: 
 
 
 def busiest_pool(machine: Machine, options: Mapping[str, str], jobs: JobTable) -> Pool:
-    """The pool of whole nodes whose jobs had most node hours.
+    """Returns the pool of whole nodes with the most node hours of jobs.
 
     Raises:
         ConfigurationError: Jobs share nodes everywhere.
@@ -72,23 +72,23 @@ def busiest_pool(machine: Machine, options: Mapping[str, str], jobs: JobTable) -
     if not whole:
         raise ConfigurationError(
             "jobs share nodes in every partition of this cluster (no partition has OverSubscribe=EXCLUSIVE, and "
-            "SelectType is not select/linear); calibration knows whole nodes only, so far"
+            "SelectType is not select/linear); calibration supports whole nodes only"
         )
     used = np.maximum(jobs.end_s - jobs.start_s, 0) * jobs.nodes * (jobs.start_s >= 0)
     return max(whole, key=lambda pool: int(used[pool.has(jobs)].sum()))
 
 
 def told_apart(pool: Pool, jobs: JobTable) -> Iterator[str]:
-    """Sentences on what is left out, and on what is not told apart, in a calibration of one pool.
+    """Yields remarks on jobs left out and partitions merged in the calibration of one pool.
 
     Args:
         pool: The pool.
-        jobs: Of the whole cluster.
+        jobs: The jobs of the whole cluster.
     """
     others = int((~pool.has(jobs)).sum())
     if others:
         names = ", ".join(pool.partitions)
-        yield f"of {names} alone: {others:,} of {len(jobs):,} jobs ran on other nodes, or in partitions that are gone"
+        yield f"only {names}: {others:,} of {len(jobs):,} jobs ran on other nodes, or in partitions that are gone"
     if len(pool.partitions) > 1:
         why = "" if pool.alike else ", though they do not have the same nodes"
-        yield f"partitions {', '.join(pool.partitions)} are one pool, not told apart{why}"
+        yield f"partitions {', '.join(pool.partitions)} are one pool, not distinguished{why}"

@@ -1,1 +1,1 @@
-"""Charts, one file each: SVG, and PNG where it says so."""
+"""Charts, one file each: SVG, and PNG in files named so."""

@@ -12,7 +12,7 @@ from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
 
 KEY = (
     ("link-b", "a link runs"),
-    ("waiting", "asked for, waiting in the queue"),
+    ("waiting", "submitted, waiting in the queue"),
     ("gap", "interruption: no link runs"),
     ("overlap", "overlap: two links run"),
 )
@@ -25,7 +25,7 @@ _LEAST_DRAWN_S, _LEAST_NAMED_H = 10 * MINUTE_S, 0.5
 
 
 def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
-    """Chart of the same chain under several policies, one below the other."""
+    """Draws the same chain under several policies, one below the other."""
     first = next(iter(runs.values()))
     head = _HEAD if width >= MIDDLE else _HEAD + _SECOND_LINE
     each = head + 2 * _LANE + _SPACE + _FOOT
@@ -43,7 +43,7 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
 
 
 def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
-    """Name of the policy and figures of the chain, on one line or on two."""
+    """Draws the name of the policy and the figures of the chain, on one line or on two."""
     lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
     twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
     told = f"{lost} · {twice} · alive {run.availability:.1%}"
@@ -79,7 +79,7 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
 
 
 def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[str]:
-    """Bar of a link; its name stands behind ``clear_s``, where the link before has ended."""
+    """Draws the bar of a link; its name begins after ``clear_s``, the previous link's end."""
     begin = time.clip(record.submitted_s)
     start = time.clip(until_s if record.started_s == MISSING else record.started_s)
     waiting = line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting") if start - begin > 1 else ""
@@ -87,7 +87,7 @@ def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int
         return [waiting]
     end = max(time.clip(record.ends_s), start + _LEAST_PX)
     waited_h = (record.started_s - record.submitted_s) / HOUR_S
-    hint = f"link {record.number + 1}: asked for {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
+    hint = f"link {record.number + 1}: submitted {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
     hint += f"ran {_when(record.started_s)} to {_when(record.ends_s)}"
     parts = [waiting, box(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
     named = max(start, time.clip(clear_s)) if clear_s != MISSING else start

@@ -12,21 +12,21 @@ from mirage.report.svg import WIDE, drawing, element, label, line, polygon, poly
 
 HEIGHT = 300.0
 KEY = (
-    ("remaining", "left of the link that runs"),
-    ("median", "expected wait of the next, median"),
+    ("remaining", "remaining time of the running link"),
+    ("median", "expected wait of the next link, median"),
     ("band", "up to 95 % of futures"),
-    ("submit", "asks for the next link"),
-    ("waited", "how long it did wait"),
+    ("submit", "submits the next link"),
+    ("waited", "its real wait"),
 )
 SHOWN_S = 36 * HOUR_S
 NEEDED = {"wait_p50_s", "wait_p95_s"}
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 8.0, 34.0, 30.0
 _AFTER = 0.04
-"""Share of the time shown that is left blank behind the last decision."""
+"""Share of the time axis that is left blank after the last decision."""
 
 
 def telling_link(run: ChainRun) -> int | None:
-    """Number of the link with estimates whose successor waited longest; None if none has any."""
+    """Returns the link with estimates and the longest wait of its successor; None without."""
     waited_s = {
         before.number: after.started_s - after.submitted_s
         for before, after in pairwise(run.links)
@@ -36,7 +36,7 @@ def telling_link(run: ChainRun) -> int | None:
 
 
 def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
-    """Chart of the last decisions while one link ran, and how long the next then waited."""
+    """Draws the last decisions while one link ran, and the wait of the next link."""
     decisions = _estimated(run, link)
     times = [float(d.now_s) for d in decisions]
     left = [d.remaining_s / HOUR_S for d in decisions]
@@ -45,7 +45,7 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
     following = run.after(link)
     assert following is not None
     waited_h = (following.started_s - following.submitted_s) / HOUR_S
-    high = max(*left, waited_h, 1.0) * 1.15  # a long tail is cut off, and marked where it is
+    high = max(*left, waited_h, 1.0) * 1.15  # a long tail is cut off, and marked there
     span_s = max(times[-1] - times[0], HOUR_S)
     time = Axis(times[0], times[-1] + _AFTER * span_s, _LEFT, width - _RIGHT)
     frame = Frame(time, Axis(0, high, HEIGHT - _BOTTOM, _TOP))
@@ -56,18 +56,18 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> str:
     parts.append(polyline([frame.at(t, h) for t, h in zip(times, left)], "remaining"))
     parts += cut_marks(frame, list(zip(times, upper)), "h")
     x = frame.x.place(times[-1])
-    asks = "asks for the next link"
+    asks = "submits the next link"
     middle = min(x, width - text_px(asks) / 2)
     parts += [line(x, frame.top - 4, x, frame.bottom, "submit")]
     parts += [label(asks, middle, _TOP - 10, text_anchor="middle", class_="submit-text halo")]
     dot = frame.at(times[-1], waited_h)
     waited = f"it waited {waited_h:.1f} h"
     parts.append(element("circle", *title(waited), cx=dot[0], cy=dot[1], r=5, class_="waited"))
-    told = f"Estimates while link {link + 1} ran, until the next was asked for with {left[-1]:.1f} h left."
+    told = f"Estimates while link {link + 1} ran, until the next was submitted with {left[-1]:.1f} h left."
     return drawing(width, HEIGHT, *parts, describes=f"{told} {waited.capitalize()}.")
 
 
 def _estimated(run: ChainRun, link: int) -> list[Decision]:
-    """Decisions with estimates in the last day and a half before a link's submission."""
+    """Returns decisions with estimates in the 36 hours before a link's submission."""
     found = [d for d in run.decisions if d.link == link and d.estimate.keys() >= NEEDED]
     return [d for d in found if found[-1].now_s - d.now_s <= SHOWN_S]

@@ -12,23 +12,23 @@ from mirage.report.axes import Axis, Frame, clock, cut_marks, rulers
 from mirage.report.svg import WIDE, drawing, label, line, polygon, polyline, text_px
 
 SHOWN = 4
-"""Links whose decisions are drawn, the last ones."""
+"""Number of links with decisions that are drawn, the last ones."""
 
 _LEFT, _RIGHT, _TOP, _UPPER, _BETWEEN, _LOWER, _BOTTOM = 34.0, 8.0, 34.0, 190.0, 40.0, 110.0, 30.0
 _COSTS = ("cost_now", "cost_later")
 _KEY = (
-    ("remaining", "left of the link that runs"),
-    ("median", "expected wait of the next, median"),
+    ("remaining", "remaining time of the running link"),
+    ("median", "expected wait of the next link, median"),
     ("band", "5 to 95 % of futures"),
-    ("submit", "asks for the next link"),
+    ("submit", "submits the next link"),
 )
-_COST_KEY = (("cost-now", "expected cost of asking now"), ("cost-later", "of waiting one step"))
+_COST_KEY = (("cost-now", "expected cost of submitting now"), ("cost-later", "of waiting one step"))
 
 Point = tuple[float, float]
 
 
 def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
-    """Key of the marks that the chart draws: (class, words)."""
+    """Returns the key of the marks that the chart draws: (class, text)."""
     weighed = any(_known(decision, name) for decision in decisions for name in _COSTS)
     expected = any(_known(decision, "wait_p50_s") for decision in decisions)
     hours = _KEY if expected else (_KEY[0], _KEY[-1])
@@ -36,7 +36,7 @@ def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
 
 
 def estimate_chart(decisions: Sequence[Decision], width: float = WIDE) -> str:
-    """Chart of hours above and costs below, a green line at every submission."""
+    """Draws hours above and costs below, with a green line at every submission."""
     links = sorted({decision.link for decision in decisions})[-SHOWN:]
     shown = [decision for decision in decisions if decision.link in links]
     rows = [list(row) for _, row in groupby(shown, key=lambda decision: decision.link)]
@@ -94,7 +94,7 @@ def _costs(row: Sequence[Decision], frame: Frame) -> list[str]:
 
 
 def _drawn(points: list[Point], class_: str) -> str:
-    """Line through points; a single one is drawn as a dash, so that it can be seen."""
+    """Draws a line through points; a single point becomes a short dash to be visible."""
     if not points:
         return ""
     (x, y), alone = points[0], len(points) == 1
@@ -102,13 +102,13 @@ def _drawn(points: list[Point], class_: str) -> str:
 
 
 def _asked(submitting: Sequence[Decision], frames: Sequence[Frame]) -> list[str]:
-    """Lines through all frames where a decision submitted, named where there is room."""
+    """Draws lines through all frames where a decision submitted, named where there is room."""
     frame = frames[0]
-    parts, free_px = [], _LEFT + text_px("hours")  # clear of the name of the axis
+    parts, free_px = [], _LEFT + text_px("hours")  # does not overlap the name of the axis
     for decision in submitting:
         x = frame.x.place(decision.now_s)
         parts += [line(x, each.top, x, each.bottom, "submit") for each in frames]
-        name = f"asks for link {decision.link + 2}"
+        name = f"submits link {decision.link + 2}"
         half = text_px(name) / 2
         middle = min(max(x, free_px + half), frame.right - half)
         if middle - half >= free_px and abs(middle - x) <= half + 1:

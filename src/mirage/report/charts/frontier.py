@@ -14,13 +14,13 @@ from mirage.report.theme import SERIES
 _LEFT, _RIGHT, _HEIGHT = 34.0, 14.0, 290.0
 _HEAD, _LEGEND_ROW, _ABOVE, _BELOW = 22.0, 20.0, 40.0, 52.0
 _NEAR_PX = 13.0
-"""Points of a policy nearer to one another than this share a label."""
+"""Points of a policy closer to one another than this share a label."""
 
 Placed = tuple[float, float]
 
 
 def frontier_chart(frontier: Frontier, width: float = WIDE) -> str:
-    """Chart of one size of link: leads as a line, policies as points with 95 % intervals."""
+    """Draws one link size: leads as a line, policies as points with 95 % intervals."""
     parts, height = _panel(frontier, width, 0)
     told = "; ".join(
         f"{s.policy}: interruption {p.interruption_h:.2f} h, overlap {p.overlap_h:.2f} h"
@@ -31,7 +31,7 @@ def frontier_chart(frontier: Frontier, width: float = WIDE) -> str:
 
 
 def stacked(shown: Sequence[Frontier], heading: str, told: Sequence[str], width: float = WIDE) -> str:
-    """Picture of several frontiers, under a heading and lines that name their source."""
+    """Returns a picture of several frontiers, under a heading and lines with their source."""
     parts = [label(heading, 12, 30, class_="strong", font_size=18)]
     parts += [label(text, 12, 52 + 18 * k) for k, text in enumerate(told)]
     y = 60.0 + 18 * len(told)
@@ -50,7 +50,7 @@ def _name(frontier: Frontier) -> str:
 
 
 def _panel(frontier: Frontier, width: float, y: float) -> tuple[list[str], float]:
-    """Parts of one frontier from a height on, and where it ends."""
+    """Draws one frontier below ``y``, and returns its parts and its lower edge."""
     legend, rows = _legend(frontier, width, y + _HEAD)
     top = y + _HEAD + rows * _LEGEND_ROW + _ABOVE
     frame = _frame(frontier, width, top)
@@ -79,7 +79,7 @@ def _colour(k: int) -> int:
 
 
 def _legend(frontier: Frontier, width: float, top: float) -> tuple[list[str], int]:
-    """Samples with names, in as many rows as they need, and the number of rows."""
+    """Draws samples with names in as many rows as needed; returns them and the row count."""
     entries = [("constant lead", "lead")]
     entries += [(series.policy, f"s{_colour(k)}") for k, series in enumerate(frontier.series)]
     entries += [("oracle", "oracle")] if frontier.oracle is not None else []
@@ -102,7 +102,7 @@ def _legend(frontier: Frontier, width: float, top: float) -> tuple[list[str], in
 
 
 def _frame(frontier: Frontier, width: float, top: float) -> Frame:
-    """Axes that show the mean of every policy, and the leads that still interrupt."""
+    """Returns axes that contain the mean of every policy, and the leads that interrupt."""
     points = [point for series in frontier.series for point in series.points]
     points += list(frontier.oracle.points) if frontier.oracle else []
     near = [lead for lead in frontier.leads if lead.interruption_h > 0.1 * frontier.leads[0].interruption_h]
@@ -121,7 +121,7 @@ def _grid(frame: Frame) -> list[str]:
 
 
 def _leads(frame: Frame, leads: Sequence[Point], labels: Labels) -> list[str]:
-    """Line of the constant leads within the frame; an arrow where it goes on beyond."""
+    """Draws the constant leads as a line, with an arrow where it leaves the frame."""
     shown = _within(frame, leads)
     path = [frame.at(lead.overlap_h, lead.interruption_h) for lead in shown]
     parts, more = [], leads[len(shown) :]
@@ -140,7 +140,7 @@ def _leads(frame: Frame, leads: Sequence[Point], labels: Labels) -> list[str]:
 
 
 def _within(frame: Frame, leads: Sequence[Point]) -> Sequence[Point]:
-    """Leads up to the first that lies right of the frame; the reactive one in any case."""
+    """Returns leads up to the first to the right of the frame; always the reactive one."""
     beyond = next((k for k, lead in enumerate(leads) if k and lead.overlap_h > frame.x.high), len(leads))
     return leads[:beyond]
 
@@ -183,7 +183,7 @@ def _diamond(x: float, y: float, hint: str = "") -> str:
 
 
 def _ratios(frame: Frame, series: Series, class_: str, labels: Labels) -> list[str]:
-    """Cost ratios beside the points of a policy, one label for points that lie together."""
+    """Writes cost ratios near the points of a policy; points that are close share a label."""
     if len(series.points) < 2:
         return []
     groups: list[list[tuple[Point, Placed]]] = []
@@ -202,7 +202,7 @@ def _ratios(frame: Frame, series: Series, class_: str, labels: Labels) -> list[s
 
 
 def _intervals(frame: Frame, point: Point, colour: int) -> list[str]:
-    """Cross of the 95 % intervals; an arrow at the edge where one goes on beyond."""
+    """Draws the cross of the 95 % intervals, with an arrow where one leaves the frame."""
     parts = []
     x, y = frame.at(point.overlap_h, point.interruption_h)
     if point.overlap_95 is not None:

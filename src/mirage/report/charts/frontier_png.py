@@ -15,10 +15,10 @@ from mirage.report.theme import LIGHT, SERIES
 
 
 def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> None:
-    """Draw frontiers side by side.
+    """Draws frontiers side by side.
 
     Args:
-        told: Where they come from, for the title.
+        told: Their source, for the title.
 
     Raises:
         ConfigurationError: matplotlib cannot write there.

@@ -1,4 +1,4 @@
-"""Chart of a chain's links, a row each, with what every hand-over lost."""
+"""Chart of a chain's links, a row each, with the loss at every hand-over."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mirage.report.axes import Axis, Frame, clock, instant_names
 from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
 
 SHOWN = 14
-"""Links, the last ones; ``chain_chart`` shows a whole life."""
+"""Number of links drawn, the last ones; ``chain_chart`` draws all links."""
 
 KEY = (
-    ("held", "held behind the link before"),
+    ("held", "held until the previous link ends"),
     ("waiting", "waiting in the queue"),
     ("link-b", "running"),
-    ("link-b ahead", "still to run, up to its limit"),
+    ("link-b ahead", "remaining time, up to its limit"),
     ("gap-band", "interruption: no link runs"),
     ("overlap-band", "overlap: two links run"),
 )
@@ -30,13 +30,13 @@ _LEAST_PX = 1.5
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Layout of the rows: names beside the bars, or above them on a narrow screen.
+    """Layout of the rows: names left of the bars, or above them on a narrow screen.
 
     Attributes:
-        left: Where bars may begin.
+        left: Left edge of the area for bars.
         row: Height of a row.
         bar: From the top of a row to the top of its bar.
-        text: From the top of a row to the line that its text stands on.
+        text: From the top of a row to the baseline of its text.
     """
 
     width: float
@@ -48,13 +48,13 @@ class _Layout:
 
     @classmethod
     def of(cls, width: float) -> Self:
-        """Layout for a width."""
+        """Returns the layout for a width."""
         if width < MIDDLE:
             return cls(width, 8, width - 8, 40, 18, 14)
         return cls(width, 112, width - 86, 28, 6, 18)
 
     def top(self, row: int) -> float:
-        """Upper edge of a row."""
+        """Returns the upper edge of a row."""
         return _TOP + row * self.row
 
 
@@ -62,7 +62,7 @@ _BAR = 16.0
 
 
 def link_chart(run: ChainRun, width: float = WIDE) -> str:
-    """Chart of the last links; what is still to come of one that runs is pale."""
+    """Draws the last links; the remaining time of a running link is pale."""
     shown = run.links[-SHOWN:]
     row_of = {record.number: k for k, record in enumerate(shown)}
     layout = _Layout.of(width)
@@ -89,7 +89,7 @@ def _first_s(record: LinkRecord) -> int:
 
 
 def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) -> list[str]:
-    """Parts of a row: name, held, waiting, running."""
+    """Draws a row: name, held, waiting, running."""
     top, text = layout.top(row) + layout.bar, layout.top(row) + layout.text
     middle, name = top + _BAR / 2, f"link {record.number + 1}"
     parts = [label(name, 0, text, class_="strong halo")]
@@ -115,7 +115,7 @@ def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) 
 
 
 def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -> list[str]:
-    """Band of an interruption or overlap across the rows of both links."""
+    """Draws the band of an interruption or overlap across the rows of both links."""
     if over.x_s == 0:
         return []
     first, last = sorted((row_of[over.link], row_of.get(over.following, row_of[over.link])))
@@ -126,7 +126,7 @@ def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -
 
 
 def _lost(over: HandOver, row: int, layout: _Layout) -> str:
-    """Length of an interruption or overlap, at the right of the row that took over."""
+    """Writes the length of an interruption or overlap, at the right of the next link's row."""
     if over.x_s == 0:
         return ""
     kind, sign = ("gap", "+") if over.x_s > 0 else ("overlap", "−")

@@ -12,7 +12,7 @@ _LEFT, _RIGHT = 40.0, 8.0
 
 
 def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> str:
-    """Chart of busy nodes and of the queue, as steps."""
+    """Draws busy nodes and the queue as steps."""
     time = Axis(float(load.time_s[0]), float(until_s), _LEFT, width - _RIGHT)
     upper = Frame(time, Axis(0, nodes * 1.05, 150, 26))
     lower = Frame(time, Axis(0, max(float(load.queued.max()), 1.0) * 1.05, HEIGHT - 28, 192))
@@ -21,7 +21,7 @@ def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> str
     limit = upper.y.place(nodes)
     parts += [line(upper.left, limit, upper.right, limit, "limit")]
     parts += [label(f"{nodes} nodes", upper.right, limit - 5, text_anchor="end", class_="halo")]
-    parts += [label("nodes asked for by waiting jobs", 0, 180, class_="strong"), *days(lower)]
+    parts += [label("nodes requested by waiting jobs", 0, 180, class_="strong"), *days(lower)]
     parts += rulers(lower, about=3)
     parts += _steps(lower, load.time_s, load.queued, "queue-area", "queue")
     told = f"Busy nodes: mean {load.busy.mean():.0f} of {nodes}. Queue: mean {load.queued.mean():.0f} nodes."

@@ -1,4 +1,4 @@
-"""Files of pictures: which kinds may be asked for, and how they are written."""
+"""Picture files: the supported kinds, and how they are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.errors import ConfigurationError
 from mirage.whole_file import write_whole
 
 BY_MATPLOTLIB = (".png", ".pdf")
-"""Kinds that the extra ``plot`` draws."""
+"""Kinds that need the extra ``plot``."""
 
 _DPI = 150
 
@@ -22,14 +22,14 @@ _MISSING = 'needs matplotlib, which is not installed; run: pip install "mirage-h
 
 
 def picture_kind(path: str | os.PathLike[str], kinds: Sequence[str]) -> str:
-    """The kind of picture that a file's name asks for.
+    """Returns the kind of picture that a file's name ends in.
 
     Args:
         path: The file.
-        kinds: Those that can be drawn, as ``.svg``.
+        kinds: The supported kinds, such as ``.svg``.
 
     Raises:
-        ConfigurationError: It is none of these, or matplotlib is missing for it.
+        ConfigurationError: The kind is not supported, or needs matplotlib, which is missing.
     """
     kind = Path(path).suffix.lower()
     if kind not in kinds:
@@ -42,7 +42,7 @@ def picture_kind(path: str | os.PathLike[str], kinds: Sequence[str]) -> str:
 
 
 def new_figure(width_in: float, height_in: float, **options: Any) -> Any:
-    """An empty figure of matplotlib, in inches.
+    """Returns an empty figure of matplotlib, in inches.
 
     Raises:
         ConfigurationError: matplotlib is not installed.
@@ -55,10 +55,10 @@ def new_figure(width_in: float, height_in: float, **options: Any) -> Any:
 
 
 def write_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure of matplotlib; what the file's name ends in says the kind, PNG where it ends in nothing.
+    """Writes a matplotlib figure of the kind that the file's name ends in; by default PNG.
 
     Raises:
-        ConfigurationError: matplotlib does not know the kind, or the file cannot be written.
+        ConfigurationError: matplotlib does not support the kind, or the file cannot be written.
     """
     try:
         drawn = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Placing of labels beside the points of a chart, so that none lies on another."""
+"""Places labels near the points of a chart without overlap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.report.svg import FONT_PX, label, line, text_px
 
 _AWAY_PX = (10.0, 22.0, 36.0)
 _SIDES = ((0.6, -0.6), (1, 0), (-1, 0), (0, -1), (-0.6, -0.6), (0, 1), (0.6, 0.6), (-0.6, 0.6))
-"""Directions in which a label is tried; above to the right first, where a falling line leaves room."""
+"""Directions that are tried for a label; above to the right first, where a falling line leaves room."""
 
 Box = tuple[float, float, float, float]
 
@@ -20,18 +20,18 @@ class Labels:
     """The labels of one frame.
 
     Attributes:
-        taken: What labels must not lie on, as (left, top, right, bottom).
+        taken: Boxes that labels must not overlap, as (left, top, right, bottom).
     """
 
     frame: Frame
     taken: list[Box] = field(default_factory=list)
 
     def keep_clear(self, x: float, y: float, radius: float = 6.0) -> None:
-        """Reserve the place of a point."""
+        """Reserves the area of a point."""
         self.taken.append((x - radius, y - radius, x + radius, y + radius))
 
     def beside(self, text: str, x: float, y: float, class_: str) -> list[str]:
-        """Label near a point, joined by a line where it stands apart; none without room."""
+        """Draws a label near a point, with a line if it is distant; nothing without room."""
         for away, (right, down) in product(_AWAY_PX, _SIDES):
             box = _box(text, x + right * away, y + down * away, right, down)
             if self._is_free(box):
@@ -52,7 +52,7 @@ class Labels:
 
 
 def _box(text: str, x: float, y: float, right: float, down: float) -> Box:
-    """Box of a label whose near edge, in the direction taken, is at a place."""
+    """Returns the box of a label with its near edge, in its direction, at a place."""
     width, height = text_px(text), FONT_PX + 3
     left = x if right > 0 else x - width if right < 0 else x - width / 2
     top = y if down > 0 else y - height if down < 0 else y - height / 2

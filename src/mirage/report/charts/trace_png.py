@@ -17,16 +17,16 @@ from mirage.trace.statistics.utilization import covered_s
 from mirage.trace.table import JobTable
 
 _COLUMNS = 1_500
-"""More means than a screen has pixels would only make the file larger."""
+"""More means than a screen has pixels would only enlarge the file."""
 
 
 def plot_trace(table: JobTable, statistics: TraceStatistics, path: str) -> None:
-    """Draw a trace into a file.
+    """Draws a trace into a file.
 
     Args:
         table: The jobs.
-        statistics: Of the same jobs.
-        path: The picture; what it ends in (.png, .pdf, .svg) says its kind.
+        statistics: Statistics of the same jobs.
+        path: The picture; its suffix (.png, .pdf, .svg) selects the kind.
 
     Raises:
         ConfigurationError: matplotlib is not installed, or cannot write this kind of picture here.
@@ -41,7 +41,7 @@ def plot_trace(table: JobTable, statistics: TraceStatistics, path: str) -> None:
 def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:
     axes.set_ylabel("busy nodes")
     if statistics.busy is None:
-        axes.set_title("no starts recorded: who held what when is not known")
+        axes.set_title("no starts recorded: busy nodes are not known")
         return
     occupancy = Occupancy.of(table)
     first_s, last_s = covered_s(table, occupancy)
@@ -60,7 +60,7 @@ def _draw_busy(axes: Any, table: JobTable, statistics: TraceStatistics) -> None:
 
 
 def _as_days(instant_s: Any) -> Any:
-    """Dates of matplotlib: days since 1970."""
+    """Returns dates of matplotlib: days since 1970."""
     return np.asarray(instant_s) / (24 * HOUR_S)
 
 

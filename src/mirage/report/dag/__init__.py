@@ -1,1 +1,1 @@
-"""Tables of schedulers of stages."""
+"""Tables and charts of stage schedulers."""

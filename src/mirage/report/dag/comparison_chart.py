@@ -1,4 +1,4 @@
-"""Chart of a comparison of stage schedulers: mean completion times with intervals, a panel for each setting."""
+"""Chart of stage schedulers: mean completion times with intervals, a panel per setting."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ROW_PX, TOP_PX, BOTTOM_PX, HEAD_PX = 24.0, 44.0, 38.0, 56.0
 MARGIN_PX = 14.0
 
 WORST = 3.0
-"""Means of more than so many times the best are outside the frame, and told by their number."""
+"""Means above this multiple of the best are outside the frame and given only as a number."""
 
 
 def jct_chart(comparison: Comparison, told: str = "", width: float = WIDE) -> str:
-    """Mean completion times of all schedulers in all settings, the shortest first.
+    """Draws mean completion times of all schedulers in all settings, the shortest first.
 
     Args:
-        comparison: What was compared.
+        comparison: The comparison.
         told: A line about the episodes.
         width: In pixels.
     """
@@ -38,7 +38,7 @@ def jct_chart(comparison: Comparison, told: str = "", width: float = WIDE) -> st
 
 
 def _panel(rows: Sequence[ComparisonRow], width: float) -> list[str]:
-    """A setting: a row for each scheduler with its name at the left and its mean at the right."""
+    """Draws a setting: a row per scheduler, its name at the left and its mean at the right."""
     executors, jobs = rows[0].setting.split("/")
     names_px = max(text_px(row.policy) for row in rows) + 12
     numbers_px = max(text_px(_seconds(row.mean_jct_s)) for row in rows) + 12
@@ -75,7 +75,7 @@ def _row(row: ComparisonRow, frame: Frame, y: float, width: float) -> list[str]:
 
 
 def _interval(row: ComparisonRow) -> tuple[float, float]:
-    """The interval of a mean; from one episode there is none, and nothing but the mean is drawn."""
+    """Returns the interval of a mean; for one episode, the mean itself."""
     if row.mean_jct_low_s is None or row.mean_jct_high_s is None:
         return row.mean_jct_s, row.mean_jct_s
     return row.mean_jct_low_s, row.mean_jct_high_s

@@ -1,4 +1,4 @@
-"""Chart of an episode: which job each executor works for over time, a lane for every executor."""
+"""Chart of an episode: the job of each executor over time, a lane for every executor."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ HEAD_PX, TOP_PX, BELOW_PX, JOBS_PX = 56.0, 26.0, 30.0, 56.0
 LEFT_PX, RIGHT_PX = 84.0, 24.0
 
 LEAST_PX = 0.4
-"""Narrower stretches are not drawn; they would not be seen."""
+"""Narrower stretches are not drawn; they would be invisible."""
 
 MOST_STRETCHES = 2500
-"""Of one episode; of a longer one the beginning is shown."""
+"""Maximum number of stretches drawn per episode; of a longer one the beginning is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeLog:
-    """What happened in an episode.
+    """The history of an episode.
 
     Attributes:
-        policy: The scheduler that played it.
-        executors: Of the cluster.
+        policy: The scheduler of the episode.
+        executors: Number of executors of the cluster.
         job: Shape (stretches,), the job that an executor worked for without a break.
         executor: Shape (stretches,).
         begin_s: Shape (stretches,).
@@ -51,7 +51,7 @@ class EpisodeLog:
 
     @classmethod
     def of(cls, policy: str, world: World, runs: Records) -> EpisodeLog:
-        """The log of an episode from the tasks that ran."""
+        """Builds the log of an episode from the tasks that ran."""
         job = world.stages.job[runs.stage]
         order = np.lexsort((runs.start_ms, runs.executor))
         job, executor = job[order], runs.executor[order]
@@ -74,11 +74,11 @@ class EpisodeLog:
 
 
 def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WIDE) -> str:
-    """Episodes below each other, on one axis of time; below each, how many jobs are in the system.
+    """Draws episodes on one axis of time, each with the number of jobs in the system below.
 
     Args:
         logs: The same episode under several schedulers.
-        heading: Which episode.
+        heading: Name of the episode.
         width: In pixels.
     """
     whole_s = max(float(log.end_s.max()) for log in logs)
@@ -89,7 +89,7 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
     most = max(int(_in_system(log)[1].max()) for log in logs)
     parts = [
         label("Executors over time, by job", 12, 26, class_="strong", font_size=16),
-        label(f"{heading}; a colour goes from job to job in the order of their arrival", 12, 46),
+        label(f"{heading}; jobs get the colours in turn, by order of arrival", 12, 46),
     ]
     y = HEAD_PX
     for log in logs:
@@ -101,7 +101,10 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
 
 
 def _shown_s(log: EpisodeLog) -> float:
-    """Until when a log has so many stretches as a picture may show, in whole minutes; infinity where it has fewer."""
+    """Returns the time, in whole minutes, up to which all stretches can be drawn.
+
+    Infinity where the log has at most ``MOST_STRETCHES``.
+    """
     if len(log.begin_s) <= MOST_STRETCHES:
         return math.inf
     return max(1.0, float(np.sort(log.begin_s)[MOST_STRETCHES]) // MINUTE_S) * MINUTE_S
@@ -126,7 +129,7 @@ def _panel(log: EpisodeLog, width: float, end_s: float, lane_px: float, most: in
 
 
 def _bars(log: EpisodeLog, frame: Frame, lane_px: float) -> list[str]:
-    """One path for each colour: thousands of bars are then a small file."""
+    """Draws one path per colour: thousands of separate bars would make a large file."""
     paths: list[list[str]] = [[] for _ in range(SERIES)]
     tall = number(lane_px - 1)
     for job, executor, begin_s, end_s in zip(log.job, log.executor, log.begin_s, log.end_s, strict=True):
@@ -142,7 +145,7 @@ def _bars(log: EpisodeLog, frame: Frame, lane_px: float) -> list[str]:
 
 
 def _minutes(frame: Frame) -> list[str]:
-    """Vertical lines at round numbers of minutes, with their names below."""
+    """Draws vertical lines at round numbers of minutes, with their names below."""
     parts = []
     for minute in ticks(0.0, frame.x.high / MINUTE_S, 10):
         x = frame.x.place(minute * MINUTE_S)
@@ -152,7 +155,7 @@ def _minutes(frame: Frame) -> list[str]:
 
 
 def _in_system(log: EpisodeLog) -> tuple[Floats, Ints]:
-    """When the number of jobs in the system changes, and what it is from then on."""
+    """Returns the times at which the number of jobs in the system changes, and the numbers."""
     at_s = np.concatenate([log.arrival_s, log.done_s])
     change = np.repeat([1, -1], len(log.arrival_s))
     order = np.argsort(at_s, kind="stable")

@@ -1,4 +1,4 @@
-"""What the features of a tree mean, in words beside its picture."""
+"""Meanings of the features of a tree, as text next to its picture."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ FEATURE_WORDS = {
     "jobs": "in the system",
     "crowding": "jobs per executor",
     "backlog": "work of all jobs per executor",
-    "free": "executors that need a destination, of all",
-    "own": "the executors that need a destination are this job's",
-    "new": "no executor works for the job, or is on its way",
+    "free": "executors that need a destination, as a share of all",
+    "own": "the executors that need a destination belong to this job",
+    "new": "no executor works for the job or is on its way",
     "holds": "executors at the job, on their way and promised",
     "work": "of the job, in executor-seconds",
     "work_times_least": "work of the job, over the least of any job's",
@@ -33,4 +33,4 @@ FEATURE_WORDS = {
     "smaller": "stages of the job that may be picked and have less work",
     "children": "stages that need the stage's output",
 }
-"""By the name of a feature; ``mirage.dag.distilled.columns`` computes them."""
+"""Indexed by the name of a feature; ``mirage.dag.distilled.columns`` computes them."""

@@ -1,4 +1,4 @@
-"""Chart of students: fidelity to the right, completion times upwards, a line through the sizes of each method."""
+"""Chart of students: completion time over fidelity, with a line per method."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LEFT_PX, RIGHT_PX, TALL_PX = 56.0, 20.0, 220.0
 HEAD_PX, TOP_PX, BOTTOM_PX = 84.0, 46.0, 52.0
 
 Row = Mapping[str, Any]
-"""A student as ``mirage distill fit --json`` tells it."""
+"""A student as printed by ``mirage distill fit --json``."""
 
 
 def draw_frontier(rows: Sequence[Row], path: str, teacher: str) -> None:
-    """Draw students into a file.
+    """Draws students into a file.
 
     Args:
         rows: The students.
         path: An SVG file.
-        teacher: Whose students they are.
+        teacher: Their teacher.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -34,11 +34,11 @@ def draw_frontier(rows: Sequence[Row], path: str, teacher: str) -> None:
 
 
 def frontier_chart(rows: Sequence[Row], teacher: str, width: float = WIDE) -> str:
-    """Students of a teacher, a panel for each setting.
+    """Draws the students of a teacher, a panel for each setting.
 
     Args:
         rows: The students.
-        teacher: Their teacher; of a file the folder is left out.
+        teacher: Their teacher; the folder of a file is left out.
         width: In pixels.
     """
     told = ":".join(Path(word).name for word in teacher.split(":"))
@@ -92,7 +92,7 @@ def _panel(rows: Sequence[Row], methods: Sequence[str], setting: str, width: flo
 
 
 def _line_of(mine: Sequence[Row], where: str, setting: str, frame: Frame, colour: int, labels: Labels) -> list[str]:
-    """The points of a method in states of one kind, and the line through them."""
+    """Draws the points of a method in states of one kind, and the line through them."""
     path = [frame.at(100 * row[where]["stage"], float(row["mean_jct_s"][setting])) for row in mine]
     parts = [polyline(path, f"w{colour}")] if len(path) > 1 else []
     is_open = where == "own_states"

@@ -1,4 +1,4 @@
-"""Pictures of a comparison of stage schedulers, in a folder."""
+"""Writes pictures of a comparison of stage schedulers into a folder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from mirage.report.theme import standalone
 from mirage.whole_file import write_output
 
 SHOWN = 2
-"""Schedulers whose episode is drawn: the first ones."""
+"""Number of schedulers whose episode is drawn: the first ones."""
 
 
 def check_plots_folder(folder: Path) -> None:
-    """Make the folder before the work.
+    """Creates the folder before the work.
 
     Raises:
-        ConfigurationError: It cannot be made.
+        ConfigurationError: It cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot keep pictures in {folder}: {error.strerror}; name another folder") from error
+        raise ConfigurationError(f"cannot write pictures to {folder}: {error.strerror}; name another folder") from error
 
 
 def write_plots(
@@ -38,18 +38,20 @@ def write_plots(
     seeds: Sequence[int],
     jobs: str,
 ) -> list[Path]:
-    """Write ``dag-jct.svg``, and ``dag-executors-N-JOBS.svg`` for each setting: its first episode under two schedulers.
+    """Writes ``dag-jct.svg``, and ``dag-executors-N-JOBS.svg`` for each setting.
+
+    The latter show the first episode of a setting under two schedulers.
 
     Args:
-        folder: Where they go.
-        comparison: What was compared.
-        scene: The kinds of jobs, the cluster, and the schedulers, of which the first ones' episodes are drawn.
+        folder: The folder for the pictures.
+        comparison: The comparison.
+        scene: The kinds of jobs, the cluster, and the schedulers; episodes of the first schedulers are drawn.
         settings: Sizes of cluster and episode.
-        seeds: The first one's episode is drawn.
-        jobs: What jobs these are, in words.
+        seeds: Seeds; the episode of the first one is drawn.
+        jobs: Description of the jobs.
 
     Raises:
-        ConfigurationError: One cannot be written.
+        ConfigurationError: A picture cannot be written.
     """
     told = f"{jobs}, {len(seeds)} seed{'s'[: len(seeds) > 1]}"
     pictures = {"dag-jct.svg": jct_chart(comparison, told)}

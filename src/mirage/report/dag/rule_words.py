@@ -1,4 +1,4 @@
-"""The executor rule in words, for people who read a picture of a tree and not its settings."""
+"""The executor rule as text, for readers of a tree's picture."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.distill.units import Unit, written
 
 NO_LIMIT = Cap()
-"""What does not differ from it limits nothing, and is not told."""
+"""A value equal to this one limits nothing, and is not listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleLine:
-    """One thing that the rule says.
+    """One line of the rule.
 
     Attributes:
-        about: What is limited.
+        about: The limited quantity.
         limits: The limit at each range of load; only one where it is the same at all, and none where there is none.
     """
 
@@ -26,7 +26,7 @@ class RuleLine:
 
 
 def rule_words(rule: ExecutorRule) -> tuple[RuleLine, ...]:
-    """What the rule says, a line for each limit that one of its caps has; one line where there is none."""
+    """Describes the rule: a line per limit that one of its caps has; one line without limits."""
     caps = [cap for _, _, cap in rule.ranges]
     said = [_limits(cap) for cap in caps]
     lines = [_line(about, [limits[about] for limits in said], "no limit") for about in said[0]]
@@ -44,7 +44,7 @@ def rule_words(rule: ExecutorRule) -> tuple[RuleLine, ...]:
 
 
 def head_words(rule: ExecutorRule) -> RuleLine:
-    """What the columns are: ranges of load, in jobs per executor."""
+    """Returns the head of the columns: ranges of load, in jobs per executor."""
     if not rule.crowded:
         return RuleLine("executors that a stage gets")
     loads = [written(load, Unit.SHARE) for load, _ in rule.crowded]
@@ -54,14 +54,17 @@ def head_words(rule: ExecutorRule) -> RuleLine:
 
 
 def _line(about: str, limits: Sequence[str], absent: str) -> RuleLine:
-    """A line of limits at each range of load, of which empty ones are told as absent where there are others."""
+    """Builds a line of limits at each range of load; ``absent`` replaces empty ones.
+
+    Where all are empty, the line has none.
+    """
     if len(set(limits)) == 1:
         return RuleLine(about, (limits[0],) if limits[0] else ())
     return RuleLine(about, tuple(limit or absent for limit in limits))
 
 
 def _limits(cap: Cap) -> dict[str, str]:
-    """Each limit of a cap in words; empty for those that limit nothing."""
+    """Formats each limit of a cap; empty for those that limit nothing."""
     said = {
         "a job holds at most": (cap.factor < NO_LIMIT.factor, _cap_words(cap)),
         "and of all executors": (cap.most < NO_LIMIT.most, written(cap.most, Unit.SHARE)),

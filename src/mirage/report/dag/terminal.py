@@ -1,4 +1,4 @@
-"""Comparisons of schedulers of stages on the terminal."""
+"""Comparisons of stage schedulers on the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decisio
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print a table for each setting, and one of the differences in mean completion time."""
+    """Prints a table for each setting, and one of the differences in mean completion time."""
     console = Console()
     for setting in dict.fromkeys(row.setting for row in comparison.rows):
         rows = [row for row in comparison.rows if row.setting == setting]
@@ -53,7 +53,7 @@ def _print_differences(console: Console, comparison: Comparison, setting: str) -
         ]
         for row in differences
     ]
-    console.print(Text(f"mean JCT less that of {differences[0].against}, paired by seed; then the makespan", "dim"))
+    console.print(Text(f"mean JCT minus that of {differences[0].against}, paired by seed; then the makespan", "dim"))
     heads = ("policy", "difference", "95 % interval", "percent", "faster on", "makespan", "95 % interval")
     print_table(console, heads, cells)
     console.print()

@@ -1,4 +1,4 @@
-"""Places of a tree in a picture: questions from left to right, answers at the right ends, a row for each answer."""
+"""Layout of a tree in a picture: questions from left to right, a row for each answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.report.svg import text_px
 
 ROW_PX, BOX_PX, PAD_PX = 34.0, 24.0, 9.0
 GAP_PX = 46.0
-"""Between two columns; the answers of a question stand on its lines there."""
+"""Distance between two columns; the answers of a question are on its lines there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,14 @@ class Box:
     """A question or an answer at its place.
 
     Attributes:
-        text: What it says.
-        is_leaf: Whether it is an answer,
-        is_left_alone: and one below 0, which leaves a stage alone.
-        x: Left edge,
-        y: and middle, in pixels.
+        text: Its text.
+        is_leaf: Whether it is an answer.
+        is_left_alone: Whether it is an answer below 0, which leaves a stage alone.
+        x: Left edge, in pixels.
+        y: Middle, in pixels.
         width: In pixels.
         above: Index of the question that leads here; -1 for the first.
-        said: What is answered to that question.
+        said: The answer to that question.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Boxes, each behind the question that leads to it, and the room they take."""
+    """Boxes, each after the question that leads to it, and their total size."""
 
     boxes: tuple[Box, ...]
     width: float
@@ -58,7 +58,7 @@ class _Entry:
 
 
 def laid_out(tree: Tree) -> Layout:
-    """The places of all questions and answers of a tree, those that hold above those that do not."""
+    """Lays out all questions and answers of a tree, true branches above false ones."""
     entries: list[_Entry] = []
     _list(tree, tree.root, 0, -1, "", entries)
     row = 0
@@ -91,7 +91,7 @@ def laid_out(tree: Tree) -> Layout:
 
 
 def _list(tree: Tree, node: Node, depth: int, above: int, said: str, entries: list[_Entry]) -> None:
-    """Add a node and all under it; of a flag the side where it is set comes first."""
+    """Appends a node and its subtree; for a flag the side where it is set comes first."""
     if isinstance(node, Leaf):
         entries.append(_Entry(node, depth, above, said, _leaf_words(tree, node)))
         return
@@ -110,13 +110,13 @@ def _leaf_words(tree: Tree, leaf: Leaf) -> str:
 
 
 def _widths(entries: list[_Entry]) -> list[float]:
-    """The width of each column: of its widest question, or answer."""
+    """Returns the width of each column: that of its widest question or answer."""
     depth = max(entry.depth for entry in entries)
     return [max(text_px(e.text) + 2 * PAD_PX for e in entries if e.depth == column) for column in range(depth + 1)]
 
 
 def bends(above: Box, one: Box) -> list[tuple[float, float]]:
-    """The line from a question to a box behind it: across, down or up, and across."""
+    """Returns the line from a question to a following box: across, down or up, and across."""
     begin = above.x + above.width
     turn = max(begin, one.x - 30)
     return [(begin, above.y), (turn, above.y), (turn, one.y), (one.x, one.y)]

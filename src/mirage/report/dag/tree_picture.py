@@ -1,4 +1,4 @@
-"""Picture of a tree that schedules stages, with the rule below it that says how many executors they get."""
+"""Picture of a tree that schedules stages, with the rule for numbers of executors below."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mirage.report.theme import standalone
 from mirage.whole_file import write_output
 
 KINDS = (".svg", *BY_MATPLOTLIB)
-"""Kinds of pictures of a tree."""
+"""Supported kinds of pictures of a tree."""
 
 
 def draw_tree(tree: Tree, path: str, heading: str) -> None:
-    """Draw a tree into a file of the kind its name ends in.
+    """Draws a tree into a file of the kind its name ends in.
 
     Args:
         tree: The tree.
         path: The picture.
-        heading: Above it, for example the tree's file.
+        heading: Title above it, for example the tree's file.
 
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
@@ -34,7 +34,7 @@ def draw_tree(tree: Tree, path: str, heading: str) -> None:
 
 
 def tree_svg(tree: Tree, heading: str) -> str:
-    """A tree as a drawing: questions from left to right, and the executor rule below."""
+    """Draws a tree: questions from left to right, and the executor rule below."""
     sheet = sheet_of(tree)
     parts = [box(0, 0, sheet.width, sheet.height, "card")]
     parts.append(label(heading, MARGIN_PX, 28, class_="strong", font_size=16))
@@ -61,7 +61,7 @@ def _tree(sheet: Sheet) -> list[str]:
 
 
 def _line_to(above: Box, one: Box) -> list[str]:
-    """The line from a question to what follows from one of its answers, and the answer on it."""
+    """Draws the line from a question to the next box, with the answer on it."""
     return [polyline(bends(above, one), "lead"), label(one.said, one.x - 24, one.y - 5)]
 
 

@@ -19,7 +19,7 @@ _FONT_PT = 72 * FONT_PX / _PX_PER_INCH
 
 
 def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
-    """Draw a sheet, everything at the same place as in an SVG.
+    """Draws a sheet with the layout of the SVG.
 
     Raises:
         ConfigurationError: matplotlib cannot write there.
@@ -43,7 +43,7 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
 
 
 def _tree(axes: Any, sheet: Sheet) -> None:
-    """Lines, boxes and words of the tree."""
+    """Draws lines, boxes and text of the tree."""
     patches: Any = importlib.import_module("matplotlib.patches")
     for one in sheet.layout.boxes:
         x, y = MARGIN_PX + one.x, sheet.top + one.y

@@ -1,4 +1,4 @@
-"""The sheet that a tree is drawn on: how it is read, the tree, and the executor rule below, with their places."""
+"""Sheet of a tree's picture: reading notes, the tree, and the executor rule below."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mirage.report.svg import text_px
 
 MARGIN_PX, LINE_PX = 16.0, 22.0
 SAID_PX, SAID_LINE_PX = 48.0, 18.0
-"""Where the lines begin that say how a tree is read, and how far they are apart."""
+"""Baseline of the first reading note, and distance between the notes."""
 
 LEAST_PX = 620.0
-"""Room for these lines above a small tree."""
+"""Minimum width of the content, which leaves room for the notes above a small tree."""
 
 HOW = "Of all stages that may be picked, the one with the highest score gets executors."
 TIES = "Ties go to the job with less work."
 ALONE = "A score below 0 leaves a stage alone."
-SHARES = "In brackets: share of the candidates that come there."
+SHARES = "In brackets: share of the candidates that reach a leaf."
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A tree and what stands around it.
+    """A tree and the text around it.
 
     Attributes:
-        said: Lines above it.
-        layout: The tree,
-        top: and where it begins, in pixels.
-        asked: What each feature means that the tree asks,
-        asked_column: where the meanings begin,
-        asked_top: and where the first stands.
-        rule: The lines of the executor rule, a head first,
-        rule_columns: where their columns begin,
-        rule_top: and where the first stands.
+        said: Reading notes above it.
+        layout: The tree.
+        top: Upper edge of the tree, in pixels.
+        asked: Name and meaning of each feature in the tree.
+        asked_column: Left edge of the meanings.
+        asked_top: Baseline of the first meaning.
+        rule: The lines of the executor rule, a head first.
+        rule_columns: Left edges of their columns.
+        rule_top: Baseline of the first line of the rule.
         width: In pixels.
         height: In pixels.
     """
@@ -58,11 +58,11 @@ class Sheet:
 
 
 def sheet_of(tree: Tree) -> Sheet:
-    """The sheet of a tree.
+    """Lays out the sheet of a tree.
 
     Raises:
-        UnknownName: It asks what no scheduler of stages knows.
-        ConfigurationError: The settings beside it are no rule.
+        UnknownName: It uses a feature that no stage scheduler has.
+        ConfigurationError: Its settings are not a valid rule.
     """
     check_features(tree)
     layout, executors, said = laid_out(tree), rule_of(dict(tree.settings)), _said(tree)

@@ -1,1 +1,1 @@
-"""Results of a comparison: text, pictures and figures in a folder, and tables on the terminal."""
+"""Results of a comparison: a folder of text, pictures and figures; terminal tables."""

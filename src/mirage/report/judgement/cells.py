@@ -9,27 +9,27 @@ from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.score import Row
 
 _TOO_WIDE = -20.0
-"""A gap whose interval reaches below this says nothing."""
+"""A gap is inconclusive where its interval extends below this."""
 
 
 def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Formats a table in Markdown."""
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def both(row: Row) -> str:
-    """Interruption and overlap, hours."""
+    """Formats interruption and overlap, in hours."""
     return f"{row.interruption_h:.2f} / {row.overlap_h:.2f}"
 
 
 def with_interval(value: float, interval: Interval | None) -> str:
-    """A mean and its interval."""
+    """Formats a mean and its interval."""
     return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} … {interval[1]:.2f})"
 
 
 def gap(row: Row) -> str:
-    """Gap closed between the reactive chain and the oracle, per cent."""
+    """Formats the gap closed between the reactive chain and the oracle, in per cent."""
     if row.gap_closed is None:
         return "–"
     if row.gap_closed_95 is None:
@@ -39,7 +39,7 @@ def gap(row: Row) -> str:
 
 
 def difference(one: Difference | None) -> str:
-    """A paired difference of the cost, bold where its interval leaves out zero."""
+    """Formats a paired difference of the cost, bold where its interval excludes zero."""
     if one is None:
         return ""
     if one.cost_95 is None:
@@ -49,7 +49,7 @@ def difference(one: Difference | None) -> str:
 
 
 def points(value: float | None, interval: Interval | None) -> str:
-    """A difference of two shares in percentage points, bold where its interval leaves out zero."""
+    """Formats a difference of shares in points, bold where its interval excludes zero."""
     if value is None:
         return ""
     if interval is None:
@@ -60,22 +60,22 @@ def points(value: float | None, interval: Interval | None) -> str:
 
 
 def share(value: float, interval: Interval | None) -> str:
-    """A share in per cent, and its interval."""
+    """Formats a share in per cent, and its interval."""
     return percent(value) if interval is None else f"{percent(value)} ({_span(*interval)})"
 
 
 def percent(value: float) -> str:
-    """A share in per cent."""
+    """Formats a share in per cent."""
     return f"{100 * value:.0f} %"
 
 
 def named(group: Sequence[str]) -> str:
-    """Policies that share a row."""
+    """Lists policies that share a row."""
     return ", ".join(f"`{name}`" for name in group)
 
 
 def at(ratio: float | None) -> str:
-    """``at 3 : 1``."""
+    """Formats a cost ratio: ``at 3 : 1``."""
     return "with free overlap" if ratio is None else f"at {ratio:g} : 1"
 
 

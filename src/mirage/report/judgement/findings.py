@@ -1,4 +1,4 @@
-"""What is proven and what is not, in words made from the intervals."""
+"""Findings of a comparison as text: proven and open statements, from the intervals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mirage.report.judgement.tables import View, cheapest, real
 _VERDICTS = {
     HOLDS: "holds beyond the interval for",
     FAILS: "fails beyond the interval for",
-    OPEN: "cannot be told for",
+    OPEN: "is undecided for",
 }
 
 
 def against_words(view: View) -> list[str]:
-    """What is better or worse than the policy that all are compared with, and what cannot be told."""
+    """Lists the policies better than, worse than, and not distinguishable from the reference."""
     if view.against is None:
         return []
     paired = {name: one for name, one in view.differences().items() if name in real(view)}
@@ -34,12 +34,12 @@ def against_words(view: View) -> list[str]:
     if worse:
         said.append(f"Worse than {base} beyond the interval: {_list(worse)}.")
     if rest:
-        said.append(f"Not to be told from {base}: {_list(rest)}.")
+        said.append(f"Not distinguishable from {base}: {_list(rest)}.")
     return said
 
 
 def reactive_words(view: View) -> list[str]:
-    """What costs less than the reactive chain."""
+    """Lists the policies that cost less, or more, than the reactive chain."""
     found = [
         one
         for one in view.comparison.against_reactive
@@ -48,13 +48,13 @@ def reactive_words(view: View) -> list[str]:
     if not found:
         return []
     less, more = ([one.policy for one in found if one.verdict == v] for v in ("better", "worse"))
-    said = f"Less than `{REACTIVE}` cost beyond the interval: {_list(less)}." if less else ""
+    said = f"Cheaper than `{REACTIVE}` beyond the interval: {_list(less)}." if less else ""
     said = said or f"Nothing costs less than `{REACTIVE}` beyond the interval."
-    return [said, *([f"More cost: {_list(more)}."] if more else [])]
+    return [said, *([f"More expensive: {_list(more)}."] if more else [])]
 
 
 def best_words(view: View) -> list[str]:
-    """The cheapest published method and the cheapest of ours, side by side."""
+    """Describes the cheapest published method and the cheapest of ours."""
     said = []
     rows, paired = view.rows(), view.differences()
     for kind, what in ((PUBLISHED, "The cheapest published method"), (OURS, "The cheapest of ours")):
@@ -68,14 +68,14 @@ def best_words(view: View) -> list[str]:
 
 
 def findings(view: View) -> str:
-    """A paragraph for one size of link and one ratio."""
+    """Returns a paragraph for one link size and one cost ratio."""
     said = [*best_words(view), *against_words(view), *reactive_words(view)]
     heading = f"{links_words(view.nodes).capitalize()} {at(view.ratio)}"
     return f"**{heading}.** " + " ".join(said) if said else ""
 
 
 def claims_table(comparison: Comparison, nodes: int) -> str:
-    """For every policy and load class: less interruption, hand-overs without any, and the overlap that it took."""
+    """Tabulates claims by policy and load: less interruption, hand-overs without, overlap."""
     of_size = [claim for claim in comparison.claims if claim.link_nodes == nodes]
     loads = list(dict.fromkeys(claim.load for claim in of_size))
     heads = ["", "policy"]
@@ -89,7 +89,7 @@ def claims_table(comparison: Comparison, nodes: int) -> str:
 
 
 def claims_words(comparison: Comparison, nodes: int) -> str:
-    """Which of the paper's claims the published methods keep here."""
+    """Describes which of the paper's claims the published methods meet here."""
     found = [
         claim
         for claim in comparison.claims
@@ -109,7 +109,7 @@ def claims_words(comparison: Comparison, nodes: int) -> str:
         (one,) = light
         said.append(
             f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs "
-            "have no interruption: shares say little there, and the table gives hours."
+            "have no interruption: shares are not informative there, and the table gives hours."
         )
     return f"**{links_words(nodes).capitalize()}.** " + " ".join(said) if said else ""
 
@@ -126,7 +126,7 @@ def _range_words(found: Sequence[Claim]) -> str:
 
 
 def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
-    """Where it holds, fails, and is open, with the overlap."""
+    """Lists the policies for which it holds, fails, and is undecided, with the overlap."""
     said = []
     for verdict, words in _VERDICTS.items():
         those = [claim for claim, of in zip(found, verdicts) if of == verdict]
@@ -136,7 +136,7 @@ def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
 
 
 def _claim_cell(claim: Claim) -> str:
-    """``45 % less (20 … 61); 62 % without; 2.31 h``; light load in hours."""
+    """Formats a claim: ``45 % less (20 … 61); 62 % without; 2.31 h``; light load in hours."""
     if claim.load == LIGHT or claim.less is None:
         less = f"{claim.interruption_h - claim.reactive_h:+.2f} h"
     else:

@@ -1,4 +1,4 @@
-"""The folder of a comparison: figures as JSON, the page, and a frontier for each size of link."""
+"""Folder of a comparison: figures as JSON, the page, and a frontier per link size."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ PICTURES = (".svg", ".png")
 
 
 def check_results_folder(folder: Path) -> None:
-    """Refusal, before hours of work, of a folder that could not be written after them.
+    """Refuses a folder that cannot be written, before hours of work.
 
     Raises:
-        ConfigurationError: It cannot be made, or matplotlib is missing for the pictures.
+        ConfigurationError: It cannot be created, or matplotlib is missing for the pictures.
     """
     for kind in PICTURES:
         check_kind(f"frontier{kind}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"cannot keep a comparison in {folder}: {error.strerror}") from error
+        raise ConfigurationError(f"cannot write a comparison to {folder}: {error.strerror}") from error
 
 
 def write_results(folder: Path, comparison: Comparison, provenance: dict[str, Any]) -> None:
-    """Write ``results.json``, ``results.md`` and the pictures.
+    """Writes ``results.json``, ``results.md`` and the pictures.
 
     Raises:
-        ConfigurationError: One cannot be written.
+        ConfigurationError: A file cannot be written.
     """
     evaluation = comparison.evaluation
     drawn = tuple(name for name in evaluation.policies if kind_of(name) in (PUBLISHED, OURS) or name == "oracle")

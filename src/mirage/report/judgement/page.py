@@ -17,24 +17,24 @@ _LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more t
 
 _HOW_TO_READ = """\
 Hours of interruption / overlap per hand-over. *Without interruption* is the share of hand-overs that had none; *gap
-closed* how much of the cost between `reactive` and the hindsight `oracle` is saved. Brackets are 95 % intervals over
-time; differences are paired by window, and bold where their interval leaves out zero. Policies of one kind that did
-the same in every window share a row. *Published* are the methods of Mirage (SC'23); *bounds* know more than can be
-known."""
+closed* the share of the cost between `reactive` and the hindsight `oracle` that is saved. Brackets are 95 % intervals
+over time; differences are paired by window, and bold where their interval excludes zero. Policies of one kind with
+equal results in every window share a row. *Published* are the methods of Mirage (SC'23); *bounds* use knowledge that no
+real policy has."""
 
 _CLAIMS = """\
-Their abstract says that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over
-load levels. Each cell: how much less interruption than the reactive chain (light load in hours), hand-overs without
-any, and the overlap that it took, without which neither says anything: a lead of a whole day has no interruption
-either. The head of a column says what the reactive chain suffers."""
+Their abstract states that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over
+load levels. Each cell: the reduction of interruption against the reactive chain (light load in hours), hand-overs
+without any, and the overlap, without which neither figure is meaningful: a lead of a whole day has no interruption
+either. The head of a column gives the interruption of the reactive chain."""
 
 
 def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: dict[int, str]) -> str:
-    """The whole page.
+    """Returns the whole page.
 
     Args:
-        provenance: As ``mirage compare`` has it.
-        pictures: Nodes of a link → file of its frontier, beside the page.
+        provenance: As provided by ``mirage compare``.
+        pictures: Nodes of a link → file of its frontier, in the folder of the page.
     """
     sizes = list(comparison.evaluation.trials)
     views = [View(comparison, nodes, ratio) for nodes in sizes for ratio in _ratios(comparison)]
@@ -63,7 +63,7 @@ def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: d
     parts += ["## By month", f"Each with its difference in cost{_from(views[0])}."]
     for view in views:
         parts += [f"**{_title(view)}**", table(month_cells(view))]
-    parts += ["## By seed", "Mean cost of each seed alone, of whatever is random."]
+    parts += ["## By seed", "Mean cost of each seed, for random methods."]
     for view in views:
         parts += [f"**{_title(view)}**", table(seed_cells(view))]
     return "\n\n".join(parts) + "\n"
@@ -92,25 +92,25 @@ def _load_parts(view: View) -> list[str]:
 
 
 def _under_load_words(view: View) -> str:
-    """What the tables of medium and heavy load hold."""
-    said = "Medium and heavy load together: in light load there is little to gain, and shares of it say little."
+    """Explains the tables of medium and heavy load."""
+    said = "Medium and heavy load together: in light load there is little to gain, and shares are not informative."
     if view.against is None:
         return said
     return (
-        f"{said} The last columns tell by how many points of the gap of these windows a policy closes more than "
+        f"{said} The last columns give how many points of the gap of these windows a policy closes beyond "
         f"`{view.against}`: the difference in cost, paired by window, over the mean gap; bold where the interval "
-        "leaves out zero."
+        "excludes zero."
     )
 
 
 def _loaded_windows(view: View) -> str:
-    """``: 20 windows``."""
+    """Formats the number of windows: ``: 20 windows``."""
     sizes = {one.row.link_nodes: one.row.windows for one in view.comparison.under_load}
     return f": {sizes[view.nodes]} window{'s' if sizes[view.nodes] > 1 else ''}"
 
 
 def _windows_words(view: View) -> str:
-    """``58 windows: 30 light, 20 medium, 8 heavy``."""
+    """Formats the numbers of windows: ``58 windows: 30 light, 20 medium, 8 heavy``."""
     counts = {load: next(iter(rows.values())).windows for load in CLASSES if (rows := view.rows(load))}
     of_load = ", ".join(f"{count} {load}" for load, count in counts.items() if load != "all")
     return f"{counts['all']} windows: {of_load}"
@@ -122,10 +122,10 @@ def _provenance_words(comparison: Comparison, provenance: dict[str, Any]) -> str
     seeds = f"{len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''} ({', '.join(map(str, plan.seeds))})"
     every = f"a window every {provenance['every_s'] / 3600:g} h, a decision every {provenance['step_s'] / 60:g} min"
     return (
-        f"{where.format(**provenance)}; {every}. Tested on {_and(plan.months)}, each by models that were trained and "
-        f"tuned on windows of which all was known before the month; {seeds}. Every method is played from its model "
-        "file, as an agent makes it. What is random is played with every seed; a window counts once, however many "
-        f"seeds there are. Mirage {provenance['version']}."
+        f"{where.format(**provenance)}; {every}. Tested on {_and(plan.months)}, each with models that were trained and "
+        f"tuned on windows that were completely known before the month; {seeds}. Every method runs from its model "
+        "file, as in an agent. Random methods run with every seed; a window counts once, for any number of seeds. "
+        f"Mirage {provenance['version']}."
     )
 
 

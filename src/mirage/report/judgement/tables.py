@@ -1,4 +1,4 @@
-"""Tables of results, for one size of link and one ratio of costs each."""
+"""Tables of results, for one link size and one cost ratio each."""
 
 from __future__ import annotations
 
@@ -14,48 +14,51 @@ from mirage.provision.evaluation.score import ALL, Row
 from mirage.report.judgement.cells import both, difference, gap, markdown, named, percent, points, with_interval
 
 Cells = tuple[list[str], list[list[str]]]
-"""Heads and rows."""
+"""Column heads and rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a comparison says of one size of link at one ratio of costs."""
+    """Results of a comparison for one link size at one cost ratio."""
 
     comparison: Comparison
     nodes: int
     ratio: float | None
 
     def rows(self, load: str = ALL, month: str = ALL) -> dict[str, Row]:
-        """Policy → its row."""
+        """Returns the row of each policy."""
         found = self.comparison.evaluation
         every = found.rows if month == ALL else found.months
         wanted = (self.nodes, self.ratio, load, month)
         return {r.policy: r for r in every if (r.link_nodes, r.cost_ratio, r.load, r.month) == wanted}
 
     def differences(self, load: str = ALL, month: str = ALL) -> dict[str, Difference]:
-        """Policy → its difference from the one that all are compared with."""
+        """Returns each policy's difference from the reference policy."""
         wanted = (self.nodes, self.ratio, load, month)
         every = self.comparison.evaluation.differences
         return {d.policy: d for d in every if (d.link_nodes, d.cost_ratio, d.load, d.month) == wanted}
 
     @property
     def against(self) -> str | None:
-        """What all are compared with, if anything."""
+        """The reference policy, if any."""
         return next((d.against for d in self.comparison.evaluation.differences), None)
 
     @property
     def months(self) -> list[str]:
-        """Months that have windows, in order."""
+        """Months with windows, in order."""
         return sorted({row.month for row in self.comparison.evaluation.months})
 
     def groups(self, keep: Callable[[str], bool] = lambda _: True) -> list[tuple[str, tuple[str, ...]]]:
-        """Kind and names of policies that share a row."""
+        """Returns kind and names of policies that share a row."""
         kept = [tuple(name for name in group if keep(name)) for group in self.comparison.alike[self.nodes]]
         return [(kind_of(group[0]), group) for group in sorted(filter(None, kept), key=_place)]
 
 
 def main_cells(view: View, load: str = ALL) -> Cells:
-    """Everything over all windows, or those of one load class; light load in hours above the oracle."""
+    """Returns the main table, of all windows or of one load class.
+
+    In light load, hours above the oracle replace the gap closed.
+    """
     rows, paired = view.rows(load), view.differences(load)
     oracle = rows.get(ORACLE)
     in_hours = load == LIGHT
@@ -75,7 +78,7 @@ def main_cells(view: View, load: str = ALL) -> Cells:
 
 
 def under_load_cells(view: View) -> Cells:
-    """What is gained in medium and heavy load together, in shares of the gap."""
+    """Returns the gains in medium and heavy load together, as shares of the gap."""
     found = {
         one.row.policy: one
         for one in view.comparison.under_load
@@ -95,7 +98,7 @@ def under_load_cells(view: View) -> Cells:
 
 
 def month_cells(view: View) -> Cells:
-    """Interruption, overlap, and the difference of the cost, month by month."""
+    """Returns interruption, overlap, and the difference of the cost, month by month."""
     of_month = {month: (view.rows(month=month), view.differences(month=month)) for month in view.months}
     heads = ["", "policy"]
     for month, (rows, _) in of_month.items():
@@ -111,7 +114,7 @@ def month_cells(view: View) -> Cells:
 
 
 def seed_cells(view: View) -> Cells:
-    """Cost of each seed alone, of what is random."""
+    """Returns the cost of each seed, for random policies."""
     of_seed = {
         seed: {r.policy: r for r in rows if (r.link_nodes, r.cost_ratio) == (view.nodes, view.ratio)}
         for seed, rows in view.comparison.seeds.items()
@@ -123,19 +126,19 @@ def seed_cells(view: View) -> Cells:
 
 
 def table(cells: Cells) -> str:
-    """In Markdown."""
+    """Formats cells as a table in Markdown."""
     return markdown(*cells)
 
 
 def cheapest(view: View, names: Sequence[str], load: str = ALL) -> str | None:
-    """Of some policies the one that costs least."""
+    """Returns the cheapest of some policies."""
     rows = view.rows(load)
     shown = [name for name in names if name in rows]
     return min(shown, key=lambda name: rows[name].cost) if shown else None
 
 
 def real(view: View) -> list[str]:
-    """All but bounds."""
+    """Returns all policies except bounds."""
     return [name for name in view.comparison.plan.names if kind_of(name) != BOUND]
 
 

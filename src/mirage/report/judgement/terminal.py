@@ -1,4 +1,4 @@
-"""Results of a comparison on the terminal: the main table of each size and ratio, and what is proven."""
+"""Results of a comparison on the terminal: the main tables, and findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = {"bound": "dim", "ours": "green"}
 
 
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
-    """Print them to standard output, of a fixed width where it is no terminal."""
+    """Prints a comparison to standard output; fixed width if that is no terminal."""
     if console is None:
         console = Console(highlight=False)
         console = console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)

@@ -1,1 +1,1 @@
-"""Pages that stand alone as one HTML file."""
+"""Self-contained pages, one HTML file each."""

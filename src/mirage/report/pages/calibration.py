@@ -1,4 +1,4 @@
-"""Report of a calibration as a page: how good the fitted cluster is, what explains it, and what remains."""
+"""Page of a calibration: its fidelity, the mechanisms, and the unexplained part."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from mirage.whole_file import write_output
 
 _HEADING = "The simulator fitted to a cluster"
 _LEVELS = ((0.1, "are close to"), (0.25, "roughly follow"), (float("inf"), "are far from"))
-"""Words for the error of the moving average, each up to a bound."""
+"""Words for the error of the moving average, each with its upper bound."""
 
 _ORDERS = (
     (-0.6, "mostly the right jobs wait"),
     (-0.4, "often the right jobs wait"),
     (float("inf"), "which jobs wait is hardly known"),
 )
-"""Words for the rank correlation, each from the negative of a bound on."""
+"""Words for the rank correlation, each with the negative of its lower bound."""
 
 _SLICES = ("fitted", "judged")
 _SHARES = ["", *(f"{which}: {what}" for which in _SLICES for what in ("error", "rank corr.")), "mean wait", "recorded"]
 
 
 def write_calibration_page(found: Calibration, path: str, made_by: str, version: str) -> None:
-    """Write the page of a calibration.
+    """Writes the page of a calibration.
 
     Args:
         found: The calibration.
         path: The file.
         made_by: The command.
-        version: Of Mirage.
+        version: Version of Mirage.
 
     Raises:
         ConfigurationError: The file cannot be written.
@@ -54,7 +54,7 @@ def write_calibration_page(found: Calibration, path: str, made_by: str, version:
 
 
 def calibration_page(found: Calibration, made_by: str, version: str) -> str:
-    """Page of a calibration: figures, pictures, tables."""
+    """Returns the page of a calibration: figures, pictures, tables."""
     return page(
         _HEADING,
         _lead(found),
@@ -69,7 +69,7 @@ def calibration_page(found: Calibration, made_by: str, version: str) -> str:
     )
 
 
-# -- how good ---------------------------------------------------------------------------------------------------------
+# -- fidelity ---------------------------------------------------------------------------------------------------------
 
 
 def _lead(found: Calibration) -> str:
@@ -81,16 +81,16 @@ def _lead(found: Calibration) -> str:
 
 
 def _verdict(fitted: Fidelity, judged: Fidelity) -> str:
-    """How good it is, in words."""
+    """Describes the fidelity in sentences."""
     off, order = judged.moving_average.mape, judged.rank_correlation.value
     level = "cannot be compared with" if off is None else _worded(off, _LEVELS)
-    who = "who waits cannot be compared" if order is None else _worded(-order, _ORDERS)
+    who = "the order of waits cannot be compared" if order is None else _worded(-order, _ORDERS)
     means = [hours_words(one.mean).replace(" ", "\u00a0") for one in (judged.simulated_wait_s, judged.recorded_wait_s)]
     return (
-        f"Where it is judged, mean waits over two weeks {level} the recorded ones, off by {percent_words(off)} "
-        f"(where it was fitted: {percent_words(fitted.moving_average.mape)}); {who}, with a rank correlation of "
-        f"{number_words(order)} ({number_words(fitted.rank_correlation.value)}). A job waits {means[0]} in the mean, "
-        f"and {means[1]} as recorded."
+        f"On the judged slice, mean waits over two weeks {level} the recorded ones, off by {percent_words(off)} "
+        f"(on the fitted slice: {percent_words(fitted.moving_average.mape)}); {who}, with a rank correlation of "
+        f"{number_words(order)} ({number_words(fitted.rank_correlation.value)}). The mean wait is {means[0]} simulated "
+        f"and {means[1]} recorded."
     )
 
 
@@ -131,7 +131,7 @@ def _tiles(found: Calibration) -> list[tuple[str, str, str]]:
 def _over_time(found: Calibration) -> str:
     told = (
         "Mean waits of the jobs submitted within two weeks, at the middle of these: curves begin a week after their "
-        "slice does, and end a week before it ends. Each slice is a replay of its own that begins two weeks earlier."
+        "slice, and end a week before its end. Each slice has a separate replay that begins two weeks earlier."
     )
     return section("Waits over time", told, chart(partial(_waits_svg, found)))
 
@@ -142,7 +142,7 @@ def _waits_svg(found: Calibration, width: float) -> str:
 
 def _nodes(found: Calibration) -> str:
     levels = found.whole.judged.busy_nodes
-    told = f"Where it is judged: {levels_words(levels)}." if levels is not None else "The trace does not tell them."
+    told = f"On the judged slice: {levels_words(levels)}." if levels is not None else "The trace does not contain them."
     marks = [("capacity", "inferred capacity"), ("gap-band", "outage")]
     return section("Nodes over time", told, key(marks), chart(partial(_nodes_svg, found)))
 
@@ -161,7 +161,7 @@ def _by_class(found: Calibration) -> list[str]:
     return [
         section(
             "Waits by nodes and time limit",
-            "Jobs of the slice that is judged. Distances are mean hours between the sorted waits, KS the largest gap "
+            "Jobs of the judged slice. Distances are mean hours between the sorted waits, KS the largest difference "
             "of the two distributions.",
             drawn,
             folded(f"{len(rows)} classes in figures", table(names, rows)),
@@ -176,8 +176,8 @@ def _classes_svg(judged: Fidelity, width: float) -> str:
 
 def _shares(found: Calibration) -> str:
     told = (
-        "Every row is a replay of both slices with one mechanism left out. A mechanism explains what is lost without "
-        "it: the error grows, the correlation falls. Dashed: all of it, judged; strokes: 95 % intervals."
+        "Every row is a replay of both slices with one mechanism left out. A mechanism explains the loss without it: "
+        "the error grows, the correlation falls. Dashed: all mechanisms, judged; strokes: 95 % intervals."
     )
     marks = [("s6", "on the fitted slice"), ("s3", "on the judged slice")]
     rows = [share_row(row) for row in found.rows]
@@ -206,15 +206,15 @@ def _facts(found: Calibration) -> str:
 def _remains(found: Calibration) -> str:
     floor = found.waited[1].unexplained_moving_average
     told = (
-        "What the jobs waited for, hour by hour, read off a history. Nothing that accounts tell keeps a job that is "
-        "the first in the queue and overdue, or that would fit beside such a job: it may be a hold, nodes by name or a "
-        "reservation for others. In a replay all is known: what is called unexplained there is how wrong the shares "
-        "are."
+        "Causes of waits, hour by hour, computed from a history. A wait is unexplained where accounts show no cause: "
+        "for a job that is first in the queue and overdue, or that would fit next to such a job. The cause may be a "
+        "hold, nodes by name or a reservation for others. In a replay all causes are known: the unexplained share "
+        "there is the error of the shares."
     )
     if floor is not None:
         told += (
-            f" Where it is judged, {floor:.0%} of the moving average of waits is explained by no mechanism that is "
-            "seen in accounts."
+            f" On the judged slice, {floor:.0%} of the moving average of waits is explained by no mechanism that is "
+            "visible in accounts."
         )
     heads = ["a job waited as", *(f"{which}: {how}" for which in _SLICES for how in ("recorded", "replayed"))]
     marks = [(COLOURS[cause], words) for cause, words in CAUSES.items()]

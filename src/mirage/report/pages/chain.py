@@ -31,21 +31,21 @@ def chain_page(
     events: Sequence[Told],
     version: str,
 ) -> str:
-    """HTML of the report.
+    """Returns the HTML of the report.
 
     Args:
-        facts: As ``mirage chain list --json`` gives them.
-        decisions: What policies said, in order of time.
-        events: Time, link, kind and detail of what happened.
+        facts: As printed by ``mirage chain list --json``.
+        decisions: Decisions of the policies, in order of time.
+        events: Time, link, kind and detail of each event.
     """
     lead = f"{facts['state']}{': ' + facts['why'] if facts['why'] else ''}; policy {facts['policy']}; Mirage {version}"
     body = [_tiles(run), *_links(run)]
     if decisions:
-        explained = "What was left of the link that ran, what the next was expected to wait, what was chosen and why."
+        explained = "Remaining time of the running link, expected wait of the next, and the choice with its reason."
         body.append(section("Decisions", explained, *_estimates(run.decisions), _decisions(decisions)))
     rows = [[_when(at_s), str(link or ""), kind, detail] for at_s, link, kind, detail in events]
     log = table(("time (UTC)", "link", "what", "detail"), rows, numbers_from=9)
-    body.append(section("Log", "Everything that happened.", folded(f"{len(rows)} events", log)))
+    body.append(section("Log", "All events.", folded(f"{len(rows)} events", log)))
     return page(f"Chain {facts['chain']}", lead, *body)
 
 
@@ -64,14 +64,14 @@ def _tiles(run: ChainRun) -> str:
 
 
 def _span(seconds: int) -> str:
-    """Duration in seconds, minutes or hours, as one would say it."""
+    """Formats a duration in seconds, minutes or hours."""
     if seconds < 2 * MINUTE_S:
         return f"{seconds} s"
     return f"{seconds / MINUTE_S:.0f} min" if seconds < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
 
 
 def _links(run: ChainRun) -> list[str]:
-    """Sections about the links over time and their hand-overs."""
+    """Returns sections about the links over time and their hand-overs."""
     if not run.links:
         return [section("Links", "None has been submitted yet.")]
     shown = min(SHOWN, len(run.links))
@@ -92,7 +92,7 @@ def _estimates(decisions: Sequence[Decision]) -> list[str]:
 
 
 def _hand_overs(run: ChainRun) -> str:
-    """Table of the hand-overs, newest first."""
+    """Returns the table of the hand-overs, newest first."""
     rows: list[list[Cell]] = []
     for over in reversed(run.hand_overs):
         following = "?" if over.following == MISSING else str(over.following + 1)
@@ -106,7 +106,7 @@ def _hand_overs(run: ChainRun) -> str:
 
 
 def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Table of the decisions that changed something, and of the last thirty that did not."""
+    """Returns the table of decisions that changed something, and the last thirty others."""
     telling = [d for d in decisions if _choice(d) != WAIT]
     shown = sorted([*telling, *[d for d in decisions if _choice(d) == WAIT][-30:]], key=lambda d: d["time_s"])
     names = sorted({name for d in shown for name in d["estimate"]})
@@ -127,7 +127,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _choice(decision: Mapping[str, Any]) -> str:
-    """What was decided, in a word; second thoughts by theirs."""
+    """Returns the decision as a word; a revision has its own."""
     return decision.get("thought") or ("compete" if decision["submits"] else WAIT)
 
 

@@ -1,4 +1,4 @@
-"""Comparisons on the page of an evaluation: policies by month, and paired differences from one of them."""
+"""Comparisons on the page of an evaluation: policies by month, and paired differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.report.terminal.comparison import at_cost, signed
 
 
 def comparison_sections(evaluation: Evaluation) -> list[str]:
-    """Sections for every size of link: differences, if any, and months, if more than one."""
+    """Returns sections per link size: differences, if any, and months, if more than one."""
     found = []
     for nodes in evaluation.trials:
         of_link = [d for d in evaluation.differences if d.link_nodes == nodes]
@@ -28,8 +28,8 @@ def _differences_section(evaluation: Evaluation, of_link: list[Difference]) -> s
     several = len({d.month for d in of_link}) > 2
     shown = [d for d in of_link if d.month == ALL or several]
     told = (
-        f"Every policy less {against}, window by window: below zero it does better. It is called better or worse where "
-        "the 95 % interval of the cost leaves out zero."
+        f"Every policy minus {against}, window by window: below zero it is better. It is marked better or worse where "
+        "the 95 % interval of the cost excludes zero."
     )
     columns = ["policy", "windows", "", "cost", "interruption, h", "overlap, h", ""]
     cells: list[list[Cell]] = [
@@ -68,6 +68,6 @@ def _months_section(evaluation: Evaluation, rows: list[Row]) -> str:
 
 
 def _which(evaluation: Evaluation, load: str, month: str, ratio: float | None) -> str:
-    """Which windows, in words."""
+    """Names the windows of a row."""
     which = month if month != ALL else "all" if load == ALL else f"{load} load"
     return f"{which}{at_cost(evaluation, ratio)}"

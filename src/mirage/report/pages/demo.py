@@ -20,12 +20,11 @@ _NOTHING_S = 3 * MINUTE_S
 
 
 def demo_page(demo: Demonstration, told_command: str, version: str) -> str:
-    """The whole report as one HTML document."""
+    """Returns the report as one HTML document."""
     ratio = f"{demo.cost.interruption:g}:{demo.cost.overlap:g}"
     lead = (
         f"A service that runs in 48-hour batch jobs, on a simulated cluster of {demo.nodes} nodes with the queue of a "
-        "busy A100 partition. Between two jobs it is down for as long as the next one waits, unless that is asked for "
-        "in time."
+        "busy A100 partition. Between two jobs it is down while the next one waits, unless that is submitted in time."
     )
     return page(
         "Two weeks of a service on a busy cluster",
@@ -71,7 +70,7 @@ def _chain_section(demo: Demonstration, nodes: int) -> str:
     columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
     return section(
         f"A chain of {nodes}-node links",
-        "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
+        "The same cluster and the same other users; only the time at which the next link is submitted differs.",
         key(CHAIN_KEY),
         chart(partial(chain_chart, runs)),
         table(columns, [_row(policy, run, demo) for policy, run in runs.items()], cards=True),
@@ -97,9 +96,9 @@ def _why_section(demo: Demonstration) -> str:
     run = demo.runs[nodes, _AHEAD]
     link = telling_link(run)
     explained = (
-        "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
-        "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
-        "expected to cost more than asking now."
+        "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
+        "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
+        "is expected to cost more than submitting now."
     )
     drawn = [] if link is None else [key(DECISION_KEY), chart(partial(decision_chart, run, link))]
     log = folded(f"All {len(run.decisions)} decisions of {_AHEAD} for links of {nodes} nodes", _log(run))

@@ -27,22 +27,22 @@ from mirage.report.theme import standalone
 from mirage.whole_file import write_output
 
 KINDS = (".svg", ".html")
-_HEADING = "Simulated beside recorded"
+_HEADING = "Simulated and recorded"
 
 Chart = Callable[[float], Panel]
 
 
 def check_kind(path: str) -> None:
-    """Refusal, before the work, of a picture of a kind that is not drawn.
+    """Refuses a picture of an unsupported kind, before the work.
 
     Raises:
-        ConfigurationError: The name ends in something else.
+        ConfigurationError: The kind is not supported.
     """
     picture_kind(path, KINDS)
 
 
 def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, made_by: str) -> None:
-    """Draw the waits and levels of both histories into a file of the kind its name ends in.
+    """Draws the waits and levels of both histories into a file of the kind its name ends in.
 
     Args:
         fidelity: The figures.
@@ -62,14 +62,14 @@ def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, 
 
 
 def fidelity_svg(fidelity: Fidelity, recorded: str, simulated: str) -> str:
-    """Picture of all charts, one below the other, that names its source."""
+    """Returns a picture of all charts, one below the other, with its source."""
     panels = [draw(WIDE - 2 * MARGIN) for _, _, draw in _charts(fidelity)]
     source = f"{_pair(recorded, simulated)}, {span_words(fidelity)}, {fidelity.counts.compared:,} jobs"
     return standalone(stacked(panels, _HEADING, source))
 
 
 def fidelity_page(fidelity: Fidelity, recorded: str, simulated: str, made_by: str) -> str:
-    """Page with the main figures, all charts and all tables."""
+    """Returns a page with the main figures, all charts and all tables."""
     lead = f"{_pair(recorded, simulated)}: {'. '.join(jobs_words(fidelity))}."
     drawn = [section(heading, told, chart(partial(_drawn, draw))) for heading, told, draw in _charts(fidelity)]
     names, rows = class_table(fidelity)
@@ -79,7 +79,7 @@ def fidelity_page(fidelity: Fidelity, recorded: str, simulated: str, made_by: st
         lead,
         tiles(_tiles(fidelity)),
         *drawn,
-        section("Waits by nodes and time limit", "Mean waits, and how far the distributions are apart.",
+        section("Waits by nodes and time limit", "Mean waits, and the distances of the distributions.",
                 table(names, rows)),
         section("By month", "Jobs by the month in which they were submitted, UTC.", table(month_names, month_rows)),
         section("How this was made", _sentence(intervals_words(fidelity)), command(made_by)),
@@ -91,11 +91,11 @@ def _drawn(draw: Chart, width: float) -> str:
 
 
 def _pair(recorded: str, simulated: str) -> str:
-    return f"{Path(simulated).name} beside {Path(recorded).name}"
+    return f"{Path(simulated).name} compared with {Path(recorded).name}"
 
 
 def _charts(fidelity: Fidelity) -> list[tuple[str, str, Chart]]:
-    """Heading, sentence and drawing of every chart there is something for."""
+    """Returns heading, sentence and drawing of every chart that has data."""
     told, span = dict(figures_words(fidelity)), span_s(fidelity)
     found: list[tuple[str, str, Chart]] = [
         (
@@ -112,7 +112,7 @@ def _charts(fidelity: Fidelity) -> list[tuple[str, str, Chart]]:
             found.append((heading, _sentence(told[name]), partial(levels_chart, levels, name, span)))
     found.append(
         (
-            "Who waits how long",
+            "Waits of single jobs",
             _sentence(f"single jobs: {told['single jobs']}"),
             partial(wait_classes_chart, (*fidelity.classes, fidelity.whole)),
         )
@@ -124,11 +124,11 @@ def _tiles(fidelity: Fidelity) -> list[tuple[str, str, str]]:
     average, ratio, rank = fidelity.moving_average, fidelity.mean_wait_ratio, fidelity.rank_correlation
     busy = fidelity.busy_nodes
     return [
-        ("moving average of waits", percent_words(average.mape), "off in the mean, windows of 14 days"),
+        ("moving average of waits", percent_words(average.mape), "mean error, windows of 14 days"),
         ("mean wait", number_words(ratio.value), f"of the recorded{interval_words(ratio.interval)}"),
         ("single jobs", number_words(rank.value), f"rank correlation{interval_words(rank.interval)}"),
         ("starts", f"{fidelity.starts.within_1_h:.0%}", "within an hour of the recorded"),
-        ("busy nodes", percent_words(busy.share_of_mean if busy else None), "off in the mean, hour by hour"),
+        ("busy nodes", percent_words(busy.share_of_mean if busy else None), "mean error, hour by hour"),
     ]
 
 

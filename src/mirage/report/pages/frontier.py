@@ -24,19 +24,19 @@ KINDS = (".svg", ".html", *BY_MATPLOTLIB)
 
 
 def kind_of(path: str) -> str:
-    """Kind of picture that a file's name asks for.
+    """Returns the kind of picture that a file's name ends in.
 
     Raises:
-        ConfigurationError: An unknown kind, or matplotlib is missing for it.
+        ConfigurationError: The kind is unknown, or needs matplotlib, which is missing.
     """
     return picture_kind(path, KINDS)
 
 
 def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]) -> None:
-    """Draw the frontier of every size of link into a file of the kind its name ends in.
+    """Draws the frontier of every link size into a file of the kind its name ends in.
 
     Args:
-        provenance: As ``mirage evaluate --json`` gives it.
+        provenance: As printed by ``mirage evaluate --json``.
 
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
@@ -52,13 +52,13 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
 
 
 def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
-    """Picture of an evaluation's frontiers that names their source."""
+    """Returns a picture of an evaluation's frontiers, with their source."""
     told = (f"{_where(provenance)}, {_dates(evaluation)}", _costs(evaluation))
     return standalone(stacked(frontiers(evaluation), _HEADING, told))
 
 
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
-    """Page of an evaluation: a frontier and a table for every load class."""
+    """Returns the page of an evaluation: a frontier and a table for every load class."""
     sections = [
         _frontier_section(evaluation, frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)
     ]
@@ -82,7 +82,7 @@ def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> 
         "95 % intervals, where there are enough windows."
     )
     if several:
-        told += " A ratio at a point is what the policy was told an hour of interruption costs, in hours of overlap."
+        told += " A ratio at a point is the configured cost of an hour of interruption, in hours of overlap."
     cells = [_cells(row, several=several) for row in rows]
     drawn = chart(partial(frontier_chart, frontier))
     return section(heading, told, drawn, table(columns, cells, cards=len(cells) <= CARDS))
@@ -111,7 +111,7 @@ def _where(provenance: dict[str, Any]) -> str:
 
 
 def _dates(evaluation: Evaluation) -> str:
-    """Dates of the first and the last submission."""
+    """Returns the dates of the first and the last submission."""
     instants = [trial.episode.submitted_s for trials in evaluation.trials.values() for trial in trials]
     days = [datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d") for at_s in (min(instants), max(instants))]
     first, last = days
@@ -119,7 +119,7 @@ def _dates(evaluation: Evaluation) -> str:
 
 
 def _costs(evaluation: Evaluation) -> str:
-    """The unit of cost in a sentence."""
+    """Describes the unit of cost."""
     if len(evaluation.costs) > 1:
         ratios = [f"{cost.interruption:g}:{cost.overlap:g}" for cost in evaluation.costs]
         return f"Cost of an hour of interruption to one of overlap: {', '.join(ratios[:-1])} or {ratios[-1]}."
@@ -129,5 +129,5 @@ def _costs(evaluation: Evaluation) -> str:
 
 
 def _in_hours(evaluation: Evaluation) -> bool:
-    """Whether costs are hours of overlap: an hour of it costs 1."""
+    """Whether costs are in hours of overlap: an hour of it costs 1."""
     return all(cost.overlap == 1 for cost in evaluation.costs)

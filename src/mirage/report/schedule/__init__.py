@@ -1,1 +1,1 @@
-"""Reports of schedulers of GPU clusters: tables on the terminal, charts, and a page."""
+"""Reports of GPU cluster schedulers: tables on the terminal, charts, and a page."""

@@ -1,4 +1,4 @@
-"""Charts of schedulers: GPUs in use over time, completion times as shares of jobs, and a Gantt chart of servers."""
+"""Charts of schedulers: GPUs in use, completion times, and a Gantt chart of servers."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from mirage.report.theme import SERIES
 from mirage.schedule.engine.log import GpuLog
 
 MOST_POINTS = 800
-"""Points of a curve; more are not seen."""
+"""Maximum number of points of a curve; more are not visible."""
 
 MOST_LANES = 128
-"""GPUs that a Gantt chart shows."""
+"""Maximum number of GPUs in a Gantt chart."""
 
 MOST_BARS, LEAST_PX = 4000, 0.5
-"""Bars of a Gantt chart; beyond, those are left out that are narrower than this."""
+"""Bars of a Gantt chart; with more, bars narrower than this are left out."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 24.0, 26.0, 30.0
 
 
 def series(k: int) -> str:
-    """Class of the k-th curve."""
+    """Returns the class of the k-th curve."""
     return f"w{k % SERIES + 1}"
 
 
 def fill(k: int) -> str:
-    """Class of the k-th kind of bar."""
+    """Returns the class of the k-th kind of bar."""
     return f"s{k % SERIES + 1}"
 
 
 def use_chart(uses: Sequence[UseOverTime], width: float = WIDE, height: float = 240.0) -> str:
-    """GPUs in use over time, a curve for each kind."""
+    """Draws GPUs in use over time, a curve for each kind."""
     end_s = max(float(use.time_s[-1]) for use in uses)
     most = max(use.gpus for use in uses)
     frame = _frame(width, height, end_s / HOUR_S, most * 1.05)
@@ -51,7 +51,7 @@ def use_chart(uses: Sequence[UseOverTime], width: float = WIDE, height: float = 
 
 
 def jct_chart(jct_s: Mapping[str, Floats], width: float = WIDE, height: float = 260.0) -> str:
-    """Share of jobs that were done within so many hours, a curve for each scheduler or kind of job."""
+    """Draws the share of jobs completed by each time, a curve per scheduler or kind of job."""
     longest_h = max(float(np.percentile(times, 99)) for times in jct_s.values()) / HOUR_S
     frame = _frame(width, height, max(longest_h, 1e-3), 100.0)
     parts = [*rulers(frame, about=4, unit=" %"), *_hours(frame), label("jobs done within", 0, 14, class_="strong")]
@@ -66,7 +66,10 @@ def jct_chart(jct_s: Mapping[str, Floats], width: float = WIDE, height: float = 
 
 
 def gantt_chart(log: GpuLog, width: float = WIDE) -> str:
-    """Who held which GPU of which server, a lane for every GPU; a colour for every model or width of job."""
+    """Draws the job on every GPU of every server, a lane per GPU.
+
+    A colour stands for a model or a width of job.
+    """
     lanes = np.concatenate([[0], np.cumsum(log.cluster.gpus_of)])
     shown = int(np.searchsorted(lanes, MOST_LANES, "right")) - 1
     shown = min(max(shown, 1), len(log.cluster.gpus_of))
@@ -104,7 +107,10 @@ def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) ->
 
 
 def _merged(log: GpuLog, shown: int) -> list[tuple[int, int, int, int, float, float]]:
-    """Intervals of the first servers, those on GPUs beside each other as one: server, first GPU, GPUs, job, times."""
+    """Merges intervals of the first servers on adjacent GPUs.
+
+    Returns server, first GPU, number of GPUs, job, begin and end of each.
+    """
     bars: list[tuple[int, int, int, int, float, float]] = []
     intervals = log.gpu_intervals()
     intervals = intervals[intervals.server < shown]
@@ -119,13 +125,13 @@ def _merged(log: GpuLog, shown: int) -> list[tuple[int, int, int, int, float, fl
 
 
 def kind_of(log: GpuLog, job: int) -> int:
-    """Number of a job's colour: its model, or how many doublings its GPUs are under the linear law."""
+    """Returns a job's colour: its model, or the number of doublings of its GPUs (linear law)."""
     model = int(log.rows[job].model)
     return model if model >= 0 else int(log.rows[job].gpus).bit_length() - 1
 
 
 def kind_names(log: GpuLog) -> dict[int, str]:
-    """What the colours of the jobs of a log mean."""
+    """Returns the meaning of the colours of a log's jobs."""
     kinds = {kind_of(log, job): job for job in range(len(log.jobs))}
     named = {}
     for kind, job in sorted(kinds.items()):
@@ -141,7 +147,7 @@ def _frame(width: float, height: float, x_high: float, y_high: float) -> Frame:
 
 
 def _hours(frame: Frame) -> list[str]:
-    """Vertical lines at round numbers of hours, with their names below."""
+    """Draws vertical lines at round numbers of hours, with their names below."""
     parts = []
     for hour in ticks(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / 80), 2)):
         x = frame.x.place(hour)
@@ -151,7 +157,7 @@ def _hours(frame: Frame) -> list[str]:
 
 
 def _steps(frame: Frame, use: UseOverTime) -> list[tuple[float, float]]:
-    """A curve of steps; where there are too many, the mean of each stretch."""
+    """Returns a curve of steps; where there are too many, the mean of each stretch."""
     time_h = use.time_s / HOUR_S
     if len(time_h) <= MOST_POINTS:
         corners = zip(time_h[:-1], time_h[1:], use.held[:-1], strict=True)

@@ -1,4 +1,4 @@
-"""Measures of one run beside completion times: fairness, evictions, and shares of the cluster in use."""
+"""Measures of one run besides completion times: fairness, evictions, and cluster use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.schedule.engine.measures import Measures
 
 
 def measures_json(found: Measures) -> dict[str, Any]:
-    """All measures as JSON values: null where there is nothing to take the mean of, sizes as strings."""
+    """Returns all measures as JSON values: null without data, sizes as strings."""
     values: dict[str, Any] = {name: _number(value) for name, value in asdict(found).items()}
     values["jwtd_s"] = {str(size): [_number(v) for v in waits] for size, waits in found.jwtd_s.items()}
     values["jtted"] = [_number(v) for v in found.jtted]
@@ -20,7 +20,7 @@ def measures_json(found: Measures) -> dict[str, Any]:
 
 
 def measures_section(found: Measures) -> str:
-    """The section of a page."""
+    """Returns the section of a page."""
     told = "Unfairness above 1: later than on an equal share. Shares are of the time from first submission to last end."
     cells = [[name, value, note] for name, value, note in _entries(found)]
     return section("Fairness and use", told, table(("measure", "value", "of what"), cells, cards=True))
@@ -35,7 +35,7 @@ def _entries(found: Measures) -> list[tuple[str, str, str]]:
     return [
         ("finish-time unfairness, mean", f"{found.mean_unfairness:.2f}", "jobs with known run times"),
         ("finish-time unfairness, worst", f"{found.worst_unfairness:.2f}", "jobs with known run times"),
-        ("GPUs evicted beyond those needed", f"{found.excess_gpus:,}", "where the scheduler says what it needs"),
+        ("GPUs evicted beyond those needed", f"{found.excess_gpus:,}", "where the scheduler reports its need"),
         ("GAR", f"{found.gar:.1%}", "GPUs held, median over time"),
         ("SOR", f"{found.sor:.1%}", "GPU-hours held"),
         ("GFR", f"{found.gfr:.1%}", "servers held in part, mean over time"),

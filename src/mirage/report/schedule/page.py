@@ -1,4 +1,4 @@
-"""Pages of schedulers: one run with its use, completion times and Gantt chart; a comparison with its curves."""
+"""Pages of schedulers: one run with use, completion times and Gantt chart; a comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirage.schedule.engine.measures import measures
 
 
 def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
-    """The page of one run."""
+    """Returns the page of one run."""
     lead = f"{row.jobs:,.0f} jobs on {log.cluster.gpus:,} GPUs in {len(log.cluster.gpus_of):,} servers."
     figures = [
         ("mean JCT", f"{row.mean_jct_s / HOUR_S:.2f} h", f"99 %: {row.p99_jct_s / HOUR_S:.2f} h"),
@@ -44,7 +44,7 @@ def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
 
 
 def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> str:
-    """The page of a comparison."""
+    """Returns the page of a comparison."""
     workloads = list(dict.fromkeys(outcome.row.workload for outcome in comparison.outcomes))
     schedulers = list(dict.fromkeys(outcome.row.scheduler for outcome in comparison.outcomes))
     jct_s = {
@@ -72,7 +72,7 @@ def _of_all(rows: Sequence[Row]) -> list[Row]:
 
 def _use_section(heading: str, uses: Sequence[UseOverTime]) -> str:
     entries = [(series(k), f"{use.name}: {use.mean_share:.0%} of {use.gpus:,} GPUs") for k, use in enumerate(uses)]
-    told = "GPUs held over time; dashed lines show how many there are. The key gives the mean share."
+    told = "GPUs held over time; dashed lines show the total. The key gives the mean share."
     return section(heading, told, key(entries), chart(lambda width: use_chart(uses, width)))
 
 
@@ -81,7 +81,7 @@ def _jct_section(explained: str, jct_s: dict[str, Floats]) -> str:
         (series(k), f"{name}: median {np.median(times) / HOUR_S:.2f} h")
         for k, (name, times) in enumerate(jct_s.items())
     ]
-    told = f"Share of jobs that were done within so many hours of their submission. {explained}"
+    told = f"Share of jobs that were completed within a number of hours after submission. {explained}"
     return section("Completion times", told, key(entries), chart(lambda width: jct_chart(jct_s, width)))
 
 
@@ -93,8 +93,8 @@ def _jct_by_kind(log: GpuLog) -> dict[str, Floats]:
 
 def _gantt_section(log: GpuLog) -> str:
     entries = [(fill(kind), name) for kind, name in kind_names(log).items()]
-    told = "A lane for every GPU of every server; rest the pointer on a bar to see whose it is."
-    return section("Who sat where", told, key(entries), chart(lambda width: gantt_chart(log, width)))
+    told = "A lane for every GPU of every server; point at a bar to see its job."
+    return section("Jobs on GPUs", told, key(entries), chart(lambda width: gantt_chart(log, width)))
 
 
 def _rows_section(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""The story of one job: when it got GPUs, which, and the reasons that its scheduler gave."""
+"""History of one job: when it got which GPUs, and the reasons of its scheduler."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _ENDED = {
     BY_KILL: "killed",
     BY_RESIZE: "resized",
     BY_CANCEL: "cancelled",
-    BY_RECLAIM: "killed, as its server was due back",
+    BY_RECLAIM: "killed, as its server had to be returned",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened to a job, where, and why.
+    """An event of a job, its place, and its reason.
 
     Attributes:
-        estimate_s: When the scheduler expects the job to end; None where it does not say.
+        estimate_s: When the scheduler expects the job to end; None without an estimate.
     """
 
     time_s: float
@@ -55,12 +55,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class JobStory:
-    """What became of one job.
+    """The history of one job.
 
     Attributes:
-        name: Of the job.
-        summary: Its measures in words.
-        moments: In order of time.
+        name: Name of the job.
+        summary: Its measures, as text.
+        moments: Its events, in order of time.
     """
 
     name: str
@@ -69,10 +69,10 @@ class JobStory:
 
 
 def job_number(workload: GpuLog | Workload, told: str) -> int:
-    """The job of a name, or of a number in the workload.
+    """Returns the job of a name, or of a number in the workload.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: There is no such job.
     """
     if told in workload.jobs.name:
         return workload.jobs.name.index(told)
@@ -82,9 +82,9 @@ def job_number(workload: GpuLog | Workload, told: str) -> int:
 
 
 def story_of(log: GpuLog, job: int) -> JobStory:
-    """The story of a job."""
+    """Returns the history of a job."""
     row = log.rows[job]
-    asked = f"{int(row.gpus)} GPU{'s' if row.gpus > 1 else ''} asked for"
+    asked = f"{int(row.gpus)} GPU{'s' if row.gpus > 1 else ''} requested"
     model = f", {log.jobs.models[int(row.model)]}" if row.model >= 0 else ""
     jct_h, queued_h = (row.due_s - row.submit_s) / HOUR_S, row.queued_s / HOUR_S
     summary = (
@@ -97,13 +97,13 @@ def story_of(log: GpuLog, job: int) -> JobStory:
 
 
 def _decisions(log: GpuLog, job: int) -> list[Moment]:
-    """Decisions that show in no stretch of its own: refused ones, and why it was preempted or cancelled."""
+    """Returns decisions without a stretch: refused ones, and preemptions and cancellations."""
     of_job = log.decisions[(log.decisions.id == job) & np.isin(log.decisions.kind, list(_DECIDED))]
     found = []
     for decision in of_job:
         what, why = _DECIDED[int(decision.kind)], log.reasons[int(decision.reason)]
         if decision.refused != APPLIED:
-            wanted = f"; wanted for: {why}" if why else ""
+            wanted = f"; reason: {why}" if why else ""
             found.append(Moment(float(decision.time_s), f"{what} refused", why=f"{WHY[int(decision.refused)]}{wanted}"))
         elif decision.kind in (PREEMPT, CANCEL):
             found.append(Moment(float(decision.time_s), what, why=why))
@@ -124,7 +124,7 @@ def _segments(log: GpuLog, job: int) -> list[Moment]:
 
 
 def _why(log: GpuLog, job: int, start_s: float) -> tuple[str, float | None]:
-    """The reason given for a start or a change of size, and when the job was expected to end."""
+    """Returns the reason of a start or a change of size, and the expected end of the job."""
     decisions = log.decisions
     here = (decisions.id == job) & (decisions.time_s == start_s) & np.isin(decisions.kind, [START, RESIZE])
     given = decisions[here & (decisions.refused == APPLIED)]

@@ -1,4 +1,4 @@
-"""Schedulers on the terminal: a table of all workloads, and the story of one job."""
+"""Schedulers on the terminal: a table of all workloads, and the history of one job."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ NAMES = (
 
 
 def print_rows(rows: Sequence[Row], console: Console | None = None) -> None:
-    """Print a table; the least mean JCT of every workload is bold."""
+    """Prints a table; the least mean JCT of every workload is bold."""
     console = console or _console()
     best = {row.workload: row for row in sorted(rows, key=lambda row: -row.mean_jct_s)}
     styles = ["bold green" if best[row.workload] is row else "" for row in rows]
     print_table(console, NAMES, [_cells(row) for row in rows], left=2, styles=styles)
     if any(row.workload == MEAN for row in rows):
-        console.print(Text(f"{MEAN}: over the workloads, each counting alike", "dim"))
+        console.print(Text(f"{MEAN}: over the workloads, with equal weights", "dim"))
 
 
 def print_story(story: JobStory, console: Console | None = None) -> None:
-    """Print what became of one job, and why."""
+    """Prints the history of one job, with reasons."""
     console = console or _console()
     console.print(Text(f"job {story.name}: {story.summary}", "bold"))
     rows = [(f"{m.time_s:,.0f}", m.what, m.where, m.why, _expected(m.estimate_s)) for m in story.moments]
@@ -53,7 +53,7 @@ def _expected(estimate_s: float | None) -> str:
 
 
 def cells_of(row: Row) -> list[str]:
-    """The cells of a row, as on the terminal."""
+    """Returns the cells of a row, as on the terminal."""
     return _cells(row)
 
 

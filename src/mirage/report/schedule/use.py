@@ -12,13 +12,13 @@ from mirage.schedule.engine.log import GpuLog
 
 @dataclass(frozen=True, slots=True)
 class UseOverTime:
-    """GPUs that are held by the servers of one kind, as steps.
+    """GPUs in use on the servers of one kind, as steps.
 
     Attributes:
-        name: Of the pool or the GPU type.
-        gpus: GPUs that there are.
-        time_s: When the number changes, ascending; it begins with 0.
-        held: From then on.
+        name: Name of the pool or the GPU type.
+        gpus: Total number of GPUs.
+        time_s: When the number in use changes, ascending; it begins with 0.
+        held: Number in use from then on.
     """
 
     name: str
@@ -28,19 +28,19 @@ class UseOverTime:
 
     @property
     def mean_share(self) -> float:
-        """Mean share held from the first moment to the last."""
+        """Mean share in use from the first moment to the last."""
         lengths = np.diff(self.time_s)
         total = float(lengths.sum())
         return float((self.held[:-1] * lengths).sum()) / total / self.gpus if total > 0 else 0.0
 
 
 def use_by_type(log: GpuLog) -> list[UseOverTime]:
-    """Use of every GPU type."""
+    """Returns the use of every GPU type."""
     return _use(log, log.cluster.gpu_types, log.cluster.gpu_type_of)
 
 
 def use_by_pool(log: GpuLog) -> list[UseOverTime]:
-    """Use of every pool, servers counted in the pool that owns them."""
+    """Returns the use of every pool; servers count in the pool that owns them."""
     return _use(log, log.cluster.pools, log.cluster.pool_of)
 
 

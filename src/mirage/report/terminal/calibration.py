@@ -1,4 +1,4 @@
-"""Calibration of a cluster on the terminal: what was found, and what each mechanism explains."""
+"""Calibration of a cluster on the terminal: findings, and the effect of each mechanism."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.report.terminal.tables import print_table
 _PLAIN_WIDTH = 110
 _WORDS = {
     PLAIN: "nothing fitted",
-    ALL: "all of it",
+    ALL: "all mechanisms",
     "dip_s": "without capacity over time",
     "recorded": "without recorded priorities",
     "age": "without age",
@@ -34,15 +34,15 @@ _WORDS = {
 }
 CAUSES = {
     NODES: "fewer nodes were idle than it needed",
-    LIMIT: "its user ran as many jobs as one may",
-    ORDER: "idle nodes were kept for a job of higher priority",
-    UNEXPLAINED: "nothing that accounts tell",
+    LIMIT: "its user was at the limit of running jobs",
+    ORDER: "idle nodes were reserved for a job of higher priority",
+    UNEXPLAINED: "no cause visible in accounts",
 }
-"""What a job waited for, in words."""
+"""Causes of waits, as text."""
 
 
 def print_calibration(found: Calibration, console: Console | None = None) -> None:
-    """Print the fitted mechanisms and the fidelity without each of them.
+    """Prints the fitted mechanisms and the fidelity without each of them.
 
     Args:
         found: The calibration.
@@ -57,46 +57,46 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
         console.print(Text(f"  {fact_words(fact)}"), soft_wrap=not console.is_terminal)
     console.print()
     head = ["", "error", "rank corr.", "error", "rank corr.", "mean wait", "recorded"]
-    console.print(Text("fitted slice (error, rank corr.), then the one after it", "dim"))
+    console.print(Text("fitted slice (error, rank corr.), then the judged slice", "dim"))
     print_table(console, head, [share_row(row) for row in found.rows])
     console.print()
-    console.print(Text("all of it, on the slice after: waits by class", "dim"))
+    console.print(Text("all mechanisms, on the judged slice: waits by class", "dim"))
     print_table(console, *class_table(found.whole.judged))
     console.print()
     console.print(
         Text("error: of the mean wait over two weeks; rank corr.: of single jobs' waits, with its 95 % interval", "dim")
     )
     console.print()
-    console.print(Text("what jobs waited for, hour by hour: fitted slice, then the one after it", "dim"))
+    console.print(Text("causes of waits, hour by hour: fitted slice, then the judged slice", "dim"))
     heads = ["a job waited as", "recorded", "replayed", "recorded", "replayed"]
     print_table(console, heads, list(wait_rows(found.waited)))
     floor = found.waited[1].unexplained_moving_average
     if floor is not None:
         console.print()
         console.print(
-            f"What no mechanism seen in accounts explains is {floor:.0%} of the moving average of waits after the fit."
+            f"{floor:.0%} of the moving average of waits after the fit has no explanation visible in accounts."
         )
 
 
 def wait_rows(waited: tuple[Waits, Waits]) -> Iterator[list[str]]:
-    """Causes of waits with their shares on both slices, recorded and replayed."""
+    """Yields causes of waits with their shares on both slices, recorded and replayed."""
     for cause, words in CAUSES.items():
         yield [words, *(f"{told[cause]:.0%}" for found in waited for told in (found.recorded, found.replayed))]
 
 
 def share_words(row: Share) -> str:
-    """A choice of mechanisms in words; one without words of its own is told by its name."""
+    """Names a choice of mechanisms; one without its own text gets its identifier."""
     return _WORDS.get(row.name, f"without {mechanism_words(row.name)}")
 
 
 def share_row(row: Share) -> list[str]:
-    """A choice of mechanisms and its fidelity on both slices."""
+    """Returns a choice of mechanisms and its fidelity on both slices."""
     means_s = (row.judged.simulated_wait_s.mean, row.judged.recorded_wait_s.mean)
     return [share_words(row), *_figures(row.fitted), *_figures(row.judged), *map(hours_words, means_s)]
 
 
 def hours_words(wait_s: float) -> str:
-    """A wait in hours, a short one in minutes."""
+    """Formats a wait in hours, a short one in minutes."""
     return f"{wait_s / HOUR_S:.2f} h" if wait_s >= HOUR_S else f"{wait_s / MINUTE_S:.1f} min"
 
 

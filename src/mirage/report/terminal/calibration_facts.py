@@ -1,4 +1,4 @@
-"""Facts of a calibration in words: what was found, and whether it was told, recorded, inferred or fitted."""
+"""Facts of a calibration as text: findings, each declared, recorded, inferred or fitted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mirage.calibration.mechanisms import NAMES, Mechanisms
 from mirage.calibration.result import Calibration
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 
-TOLD, RECORDED, INFERRED, FITTED = "told", "recorded", "inferred", "fitted"
+TOLD, RECORDED, INFERRED, FITTED = "declared", "recorded", "inferred", "fitted"
 
 _IN_WORDS = ("dip_s", "recorded", "age", "fairshare", "size", "wfp", "shutdowns", "user_jobs", "turnover_s", "think_s")
-"""Mechanisms that have sentences of their own here; others are shown by name and value."""
+"""Mechanisms with their own sentences here; others are listed by name and value."""
 
 
 class Fact(NamedTuple):
-    """A fact: what it is about, what was found, and how it is known."""
+    """A fact: its subject, the finding, and its source."""
 
     name: str
     found: str
@@ -27,7 +27,7 @@ class Fact(NamedTuple):
 
 
 def facts(found: Calibration) -> Iterator[Fact]:
-    """What was found, in the order in which it is told."""
+    """Yields the findings in the order of the report."""
     yield Fact("scheduler", f"parameters from {found.told.by}", TOLD)
     yield from _nodes(found)
     yield from _limits(found)
@@ -35,7 +35,7 @@ def facts(found: Calibration) -> Iterator[Fact]:
     best = found.best
     if best.turnover_s:
         yield Fact("between two jobs", f"a node needs {best.turnover_s} s", FITTED)
-    yield Fact("users", f"{answers_words(found.users)}; {'kept' if best.think_s else 'not kept'} in replays", INFERRED)
+    yield Fact("users", f"{answers_words(found.users)}; {'used' if best.think_s else 'unused'} in replays", INFERRED)
     for name in NAMES:
         value = getattr(best, name)
         if name not in _IN_WORDS and value != getattr(Mechanisms(), name):
@@ -48,12 +48,12 @@ def facts(found: Calibration) -> Iterator[Fact]:
 
 
 def fact_words(fact: Fact) -> str:
-    """A fact on one line."""
+    """Formats a fact on one line."""
     return f"{fact.name}: {fact.found} ({fact.known})"
 
 
 def answers_words(users: ThinkTimes) -> str:
-    """How many jobs answer to another."""
+    """Describes the number of jobs that follow another."""
     return (
         f"{users.share:.0%} of jobs ({users.answer:,} of {users.jobs:,}) follow a start or an end of the same user's "
         f"within {users.longest_s // 60} minutes, {users.by_chance:.0%} by chance"
@@ -61,7 +61,7 @@ def answers_words(users: ThinkTimes) -> str:
 
 
 def mechanism_words(name: str) -> str:
-    """The name of a mechanism that has no words of its own: ``think_s`` is ``think``."""
+    """Names a mechanism without its own text by its identifier, without underscores and ``_s``."""
     return name.removesuffix("_s").replace("_", " ")
 
 
@@ -73,14 +73,14 @@ def _plain(name: str, value: object) -> str:
 
 def _nodes(found: Calibration) -> Iterator[Fact]:
     site, best = found.site, found.best
-    yield Fact("usual capacity", f"{site.nodes:,} nodes, the number that was there for the longest time", INFERRED)
+    yield Fact("usual capacity", f"{site.nodes:,} nodes, the number that lasted longest", INFERRED)
     if best.shutdowns:
         known = sum(one.known for one in site.shutdowns)
         hours = sum(one.end_s - one.start_s for one in site.shutdowns) / HOUR_S
-        words = f"{len(site.shutdowns)}, {hours:,.0f} hours in all; {known} of them known beforehand"
+        words = f"{len(site.shutdowns)}, {hours:,.0f} hours in total; {known} of them known in advance"
         yield Fact("shutdowns", words, INFERRED)
     if best.dip_s is None:
-        yield Fact("nodes over time", "always as many", FITTED)
+        yield Fact("nodes over time", "constant", FITTED)
         return
     capacity = site.capacity(best)
     low, high = int(capacity.nodes.min()), int(capacity.nodes.max())
@@ -88,7 +88,7 @@ def _nodes(found: Calibration) -> Iterator[Fact]:
     yield Fact("nodes over time", f"{low:,} to {high:,}; dips of nodes in use up to {dips} filled in", INFERRED)
     gone = outages(site.jobs, capacity.times_s, capacity.nodes)
     hours = sum(one.end_s - one.start_s for one in gone) / HOUR_S
-    yield Fact("outages", f"{len(gone)}, {hours:,.0f} hours in all" if gone else "none", INFERRED)
+    yield Fact("outages", f"{len(gone)}, {hours:,.0f} hours in total" if gone else "none", INFERRED)
 
 
 def _limits(found: Calibration) -> Iterator[Fact]:
@@ -103,13 +103,13 @@ def _limits(found: Calibration) -> Iterator[Fact]:
         return
     seen = user_job_limit(found.fitted.within(found.site.jobs))
     if seen is None:
-        yield Fact("limit of users", "none: no plateau of running jobs is seen", INFERRED)
+        yield Fact("limit of users", "none: there is no plateau of running jobs", INFERRED)
         return
-    plateau = f"{seen.users:,} users reached it while more of theirs waited, for {seen.hours:,.0f} hours in all"
+    plateau = f"{seen.users:,} users reached it while more of their jobs waited, for {seen.hours:,.0f} hours in total"
     if found.best.user_jobs is None:
         words = f"a plateau at {seen.most} running jobs ({plateau}), but replays without a limit come closer"
     else:
-        words = f"a user runs {found.best.user_jobs} jobs at once, at most; {plateau}"
+        words = f"a user runs at most {found.best.user_jobs} jobs at once; {plateau}"
     yield Fact("limit of users", words, INFERRED)
 
 
@@ -121,7 +121,7 @@ def _priorities(found: Calibration) -> Iterator[Fact]:
         yield Fact("priorities", words, FITTED)
         return
     if best.recorded:
-        yield Fact("priorities", "those recorded at submission stand for all but the age", RECORDED)
+        yield Fact("priorities", "those recorded at submission, except for age", RECORDED)
     else:
         yield Fact("priorities", "computed", FITTED)
     yield Fact("age", f"waiting {format_duration(round(settings.max_age_s))} adds {best.age:,.0f}", FITTED)

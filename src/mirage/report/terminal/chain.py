@@ -16,12 +16,12 @@ from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 
 LAST_LINKS = 20
 _NAMES, _LOSSES, _LEAST = 24, 14, 20
-"""Columns for names and for what was lost; the bars get the rest, but so many at least."""
+"""Columns for names and for losses, and the least for the bars, which get the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Mark for a stretch of time; the signs differ, so that nothing hangs on colour alone."""
+    """A mark for a stretch of time; signs differ, so that colour is not needed."""
 
     sign: str
     plain: str
@@ -38,10 +38,10 @@ OVERLAP = Mark("▓", "%", "bold yellow", "two links")
 
 
 def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console: Console | None = None) -> None:
-    """Print the links of a chain over time and what was lost between them.
+    """Prints the links of a chain over time and the losses between them.
 
     Args:
-        facts: As ``mirage chain list --json`` gives them.
+        facts: As printed by ``mirage chain list --json``.
         decision: The last one, or None.
         console: By default standard output.
     """
@@ -68,11 +68,11 @@ def _summary(run: ChainRun) -> str:
 
 
 def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:
-    """Lines of the last links, then the axis and the key of the marks.
+    """Returns the lines of the last links, then the axis and the key of the marks.
 
     Args:
-        width: Of the terminal, in columns.
-        plain: With signs that any terminal has.
+        width: Width of the terminal, in columns.
+        plain: Whether to use only signs that any terminal has.
     """
     shown = run.links[-LAST_LINKS:]
     begin_s = min(_first_s(link) for link in shown)
@@ -108,7 +108,7 @@ def _first_s(link: LinkRecord) -> int:
 
 
 def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -> list[Mark | None]:
-    """Marks of every column; a loss shorter than a column still gets one."""
+    """Returns marks for every column; a loss shorter than a column still gets one."""
     cells: list[Mark | None] = [None] * scale.width
 
     def fill(mark: Mark, begin_s: int, end_s: int, least: int = 0) -> None:
@@ -145,7 +145,7 @@ def _line(link: LinkRecord, over: HandOver | None, cells: list[Mark | None], now
 
 
 def _axis(scale: _Scale) -> Text:
-    """Line of instants below the bars, as many as there is room for."""
+    """Returns the line of instants below the bars, as many as fit."""
     day_long = scale.end_s - scale.begin_s < DAY_S
     count = max(scale.width // 24, 1)
     text = " " * _NAMES

@@ -1,4 +1,4 @@
-"""Comparisons on the terminal: policies by month, and paired differences from one of them."""
+"""Comparisons on the terminal: policies by month, and paired differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLES = {"better": "green", "worse": "red", "": ""}
 
 
 def print_months(console: Console, evaluation: Evaluation) -> None:
-    """Print a table for each size of link and cost: a row a policy, a column a month."""
+    """Prints a table for each link size and cost: a row per policy, a column per month."""
     every = [row for row in evaluation.rows if row.load == ALL]
     for nodes in evaluation.trials:
         for ratio in dict.fromkeys(row.cost_ratio for row in every):
@@ -34,7 +34,7 @@ def print_months(console: Console, evaluation: Evaluation) -> None:
 
 
 def print_differences(console: Console, evaluation: Evaluation, *, by_month: bool) -> None:
-    """Print a table for each size of link and cost: every policy less the one it is compared with."""
+    """Prints a table for each link size and cost: every policy minus the reference policy."""
     months = list(dict.fromkeys(d.month for d in evaluation.differences if d.month != ALL))
     shown = [ALL, *months] if by_month and len(months) > 1 else [ALL]
     for nodes in evaluation.trials:
@@ -75,12 +75,12 @@ def _month_cell(row: Row) -> str:
 
 
 def signed(mean: float, interval: Interval | None) -> str:
-    """A difference with its sign, and its interval where there is one."""
+    """Formats a difference with its sign, and its interval where there is one."""
     return f"{mean:+.2f}" if interval is None else f"{mean:+.2f} [{interval[0]:+.2f}, {interval[1]:+.2f}]"
 
 
 def at_cost(evaluation: Evaluation, ratio: float | None) -> str:
-    """The cost ratio in words, where there are several; else nothing."""
+    """Formats the cost ratio, where there are several; else an empty text."""
     if len(evaluation.costs) == 1:
         return ""
     return ", overlap free" if ratio is None else f", at {ratio:g}:1"

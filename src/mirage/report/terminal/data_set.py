@@ -18,7 +18,10 @@ _PLAIN_WIDTH = 110
 
 
 def summary_of(rows: HandOvers) -> dict[str, Any]:
-    """Plain values: how many rows, features and snapshots, and the windows by size of link, month and load class."""
+    """Returns plain values: numbers of rows, features, snapshots and windows.
+
+    Windows are counted by link size, month and load class.
+    """
     return {
         "rows": len(rows),
         "features": list(rows.names),
@@ -31,7 +34,7 @@ def summary_of(rows: HandOvers) -> dict[str, Any]:
 
 
 def print_data_set(rows: HandOvers, made: Made, console: Console | None = None) -> None:
-    """Print what a data set holds, and what it took to make."""
+    """Prints the content of a data set, and the cost of making it."""
     if console is None:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -41,7 +44,7 @@ def print_data_set(rows: HandOvers, made: Made, console: Console | None = None) 
         for (nodes, month), count in _windows(rows).items()
     ]
     print_table(console, ("nodes of a link", "month", *LOADS, "windows"), cells, left=2)
-    reused = f", {made.reused} of them from before" if made.reused else ""
+    reused = f", {made.reused} of them reused" if made.reused else ""
     console.print(
         Text(
             f"{len(rows):,} rows of {len(rows.names)} features, {len(rows.snapshots):,} snapshots, in {made.shards} "
@@ -51,7 +54,7 @@ def print_data_set(rows: HandOvers, made: Made, console: Console | None = None) 
 
 
 def _windows(rows: HandOvers) -> dict[tuple[int, str], Counter[str]]:
-    """Windows of each load class by size of link and month, UTC."""
+    """Counts windows of each load class by link size and month, UTC."""
     edges = rows.windows()
     found: dict[tuple[int, str], Counter[str]] = {}
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist()):

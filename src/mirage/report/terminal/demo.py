@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being done; only on a terminal."""
+    """Shows the current step in a line on standard error; only on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -30,7 +30,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 
 def print_demonstration(shown: Demonstration, out: str, console: Console | None = None) -> None:
-    """Print the cluster, and what each chain lost and wasted."""
+    """Prints the cluster, and the losses and waste of each chain."""
     console = console or Console(highlight=False)
     load, waits = shown.load, shown.load.wait_s
     console.print(

@@ -1,4 +1,4 @@
-"""Evaluation on the terminal: progress while it runs, tables when it is done."""
+"""Evaluation on the terminal: progress while it runs, tables at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more 
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Told]:
-    """Progress bar on standard error; nothing where that is no terminal."""
+    """Shows a progress bar on standard error; nothing if that is no terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -36,7 +36,7 @@ def progress_bar(what: str) -> Iterator[Told]:
 def print_evaluation(
     evaluation: Evaluation, provenance: dict[str, Any], console: Console | None = None, *, by_month: bool = False
 ) -> None:
-    """Print a table for each size of link and load class; the cheapest policy of each is bold.
+    """Prints a table for each link size and load class; the cheapest policy is bold.
 
     Args:
         by_month: Whether to print the months too.
@@ -95,7 +95,7 @@ def _cells(row: Row, *, several: bool, wide: bool, intervals: bool = True) -> li
 
 
 def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
-    """The cheapest policy at a cost ratio that is not a bound."""
+    """Returns the cheapest policy at a cost ratio that is not a bound."""
     real = [row for row in rows if row.policy not in BOUNDS and row.cost_ratio == ratio]
     return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)
 

@@ -21,7 +21,7 @@ _PLAIN_WIDTH = 110
 
 
 def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: Console | None = None) -> None:
-    """Print how well a simulation agrees with the record, as wide as the terminal, plain where it is none.
+    """Prints how well a simulation agrees with the record; fixed width without a terminal.
 
     Args:
         fidelity: The figures.
@@ -33,7 +33,7 @@ def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: C
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(highlight=False, width=_PLAIN_WIDTH)
-    console.print(Text.assemble((simulated, "bold"), " beside what is recorded in ", (recorded, "bold")))
+    console.print(Text.assemble((simulated, "bold"), " compared with ", (recorded, "bold")))
     for line in jobs_words(fidelity):
         console.print(Text(line))
     console.print()
@@ -54,7 +54,7 @@ def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: C
 
 
 def jobs_words(fidelity: Fidelity) -> Iterator[str]:
-    """Sentences on which jobs are compared, and on all that are not."""
+    """Yields sentences on the jobs that are compared, and on all others."""
     counts = fidelity.counts
     yield f"{span_words(fidelity)}: {counts.compared:,} jobs compared of {counts.recorded:,} recorded"
     told = {
@@ -67,13 +67,13 @@ def jobs_words(fidelity: Fidelity) -> Iterator[str]:
     if left_out:
         yield f"left out: {', '.join(left_out)}"
     if fidelity.shift_s:
-        yield f"the two clocks are {format_duration(abs(fidelity.shift_s))} apart; simulated times are moved by that"
+        yield f"the two clocks are {format_duration(abs(fidelity.shift_s))} apart; simulated times are shifted by this"
     if counts.submitted_apart:
-        yield f"{counts.submitted_apart:,} jobs were not submitted at the same time in both; each waits from its own"
+        yield f"{counts.submitted_apart:,} jobs were submitted at different times; waits count from each submission"
 
 
 def span_words(fidelity: Fidelity) -> str:
-    """The span of submissions, as in ``submitted 2023-02-01 to 2023-03-31``."""
+    """Formats the span of submissions: ``submitted 2023-02-01 to 2023-03-31``."""
     first, last = (_date(instant_s) for instant_s in (fidelity.from_s, fidelity.until_s - 1))
     return f"submitted {first}" if first == last else f"submitted {first} to {last}"
 
@@ -83,7 +83,7 @@ def _date(instant_s: int) -> str:
 
 
 def figures_words(fidelity: Fidelity) -> Iterator[tuple[str, str]]:
-    """Names of the figures, and each in words."""
+    """Yields the name and the text of each figure."""
     yield "moving average", moving_average_words(fidelity.moving_average)
     yield "mean wait", f"{with_interval(fidelity.mean_wait_ratio)} of the recorded"
     yield (
@@ -102,7 +102,7 @@ def figures_words(fidelity: Fidelity) -> Iterator[tuple[str, str]]:
 
 
 def moving_average_words(found: MovingAverage) -> str:
-    """The error of the moving average in words."""
+    """Describes the error of the moving average."""
     days = found.window_s // DAY_S
     few = f"with fewer than {found.fewest_jobs} jobs"
     reasons = {few: found.too_few_jobs, "without a recorded wait": found.no_wait}
@@ -117,7 +117,7 @@ def moving_average_words(found: MovingAverage) -> str:
 
 
 def levels_words(levels: Levels | None) -> str:
-    """Two levels in words."""
+    """Describes a recorded and a simulated level."""
     if levels is None:
         return "not recorded"
     share = "" if levels.share_of_mean is None else f" ({levels.share_of_mean:.1%} of the mean)"
@@ -128,7 +128,7 @@ def levels_words(levels: Levels | None) -> str:
 
 
 def class_table(fidelity: Fidelity) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of the waits by class, all jobs last."""
+    """Returns heads and rows of the waits by class, all jobs last."""
     names = ["nodes, limit", "jobs", "recorded", "simulated", "distance h", "KS", "rank correlation"]
     return names, [_class_row(one) for one in (*fidelity.classes, fidelity.whole)]
 
@@ -146,7 +146,7 @@ def _class_row(one: WaitClass) -> list[str]:
 
 
 def month_table(fidelity: Fidelity) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of the months."""
+    """Returns heads and rows of the months."""
     names = ["month", "jobs", "recorded", "simulated", "starts off by", "rank correlation", "Pearson", "nodes off by"]
     rows = [
         [
@@ -165,14 +165,14 @@ def month_table(fidelity: Fidelity) -> tuple[list[str], list[list[str]]]:
 
 
 def intervals_words(fidelity: Fidelity) -> str:
-    """How the intervals are made, and what the columns mean."""
+    """Explains the intervals and the columns."""
     drawn = f"brackets: 95 %, from a bootstrap over whole {fidelity.resampled}s" if fidelity.resampled else ""
-    none = "no intervals: they need jobs on eight days at least"
+    none = "no intervals: they need jobs on at least eight days"
     return f"{drawn or none}; distance: mean hours between the sorted waits; KS: largest gap of the distributions"
 
 
 def with_interval(estimate: Estimate) -> str:
-    """A figure with its interval where it has one."""
+    """Formats a figure, with its interval where it has one."""
     if estimate.value is None or estimate.interval is None:
         return _number(estimate.value)
     low, high = estimate.interval
@@ -184,7 +184,7 @@ def _wait_row(name: str, waits: Distribution) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as Slurm writes a duration."""
+    """Formats seconds as Slurm does."""
     return format_duration(round(seconds))
 
 

@@ -1,4 +1,4 @@
-"""Card of a model on the terminal: what it was trained on, and how well it did on later jobs."""
+"""Card of a model on the terminal: its training data, and its accuracy on later jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARES = ("coverage", "within")
 
 
 def print_model_card(card: ModelCard, console: Console | None = None) -> None:
-    """Print a card as wide as the terminal, plain where it is none."""
+    """Prints a card as wide as the terminal; fixed width without one."""
     if console is None:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -31,7 +31,7 @@ def print_model_card(card: ModelCard, console: Console | None = None) -> None:
 
 
 def _written(name: str, value: float) -> str:
-    """A figure as it is read: shares as percentages, whole numbers without a point."""
+    """Formats a figure: shares as percentages, whole numbers without a point."""
     if name.startswith(_SHARES):
         return f"{value:.1%}"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Predictions of starts in a terminal: one job, offers side by side, and how past promises held."""
+"""Predicted starts on the terminal: one job, offers, and accuracy of past predictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mirage.report.terminal.tables import print_table
 
 
 def local(at_s: float) -> str:
-    """A time in this machine's zone, to the minute."""
+    """Formats a time in this machine's zone, to the minute."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
 
 
 def wait_text(seconds: float) -> str:
-    """A wait to the minute, ``1-04:30`` or ``04:30``; below a minute ``now``."""
+    """Formats a wait to the minute, ``1-04:30`` or ``04:30``; below a minute ``now``."""
     if seconds < MINUTE_S:
         return "now"
     days, rest = divmod(round(seconds / MINUTE_S) * MINUTE_S, DAY_S)
@@ -30,19 +30,19 @@ def wait_text(seconds: float) -> str:
 
 
 def hours(seconds: float) -> str:
-    """A time in words: ``4.6 h``, ``25 min``."""
+    """Formats a duration: ``4.6 h``, ``25 min``."""
     return f"{seconds / HOUR_S:.1f} h" if seconds >= HOUR_S else f"{seconds / MINUTE_S:.0f} min"
 
 
 def prediction_lines(
     told_s: Sequence[float], now_s: int, look_ahead_s: int, slurm_s: int | None, futures: int
 ) -> list[str]:
-    """The lines about one start: the median, the ranges, Slurm's own estimate.
+    """Returns the lines about one start: the median, the ranges, Slurm's own estimate.
 
     Args:
         told_s: Shape (levels,), quantiles of the wait.
-        slurm_s: When Slurm expects the start; None where it says nothing.
-        futures: How many were played.
+        slurm_s: When Slurm expects the start; None where it has no estimate.
+        futures: Number of simulated futures.
     """
     median_s = told_s[MEDIAN]
     lines = [f"  {'start':<8} {_moment(median_s, now_s, look_ahead_s)}   the median of {futures} futures"]
@@ -50,32 +50,32 @@ def prediction_lines(
         low, high = (told_s[end] for end in ends(share))
         first, last = _moment(low, now_s, look_ahead_s), _moment(high, now_s, look_ahead_s)
         lines.append(f"  {share:<8.0%} {first} ... {last}")
-    said = _moment(slurm_s - now_s, now_s, look_ahead_s + slurm_s) if slurm_s is not None else "says nothing"
+    said = _moment(slurm_s - now_s, now_s, look_ahead_s + slurm_s) if slurm_s is not None else "no estimate"
     return [*lines, f"  {'Slurm':<8} {said}"]
 
 
 def calibration_note(kept: int, corrected_by: int) -> str:
-    """How far the ranges can be trusted on this cluster, in words."""
+    """Describes how far the ranges can be trusted on this cluster."""
     if corrected_by:
         kept_here = "1 promise" if corrected_by == 1 else f"{corrected_by} promises"
-        return f"ranges corrected by {kept_here} kept on this cluster; see `mirage predict --calibration`"
+        return f"ranges corrected by {kept_here} recorded on this cluster; see `mirage predict --calibration`"
     if kept:
-        return f"ranges as played: no promise kept on this cluster ({kept} so far) was as sure, or as unsure, as this"
-    return "ranges as played: no promise has been kept on this cluster yet"
+        return f"ranges not corrected: no promise recorded on this cluster ({kept} so far) was as certain as this one"
+    return "ranges not corrected: no promise has been recorded on this cluster yet"
 
 
 def print_offers(
     offers: Sequence[Offer], told_s: Sequence[Sequence[float]], asked: JobRequest, names: Mapping[int, str]
 ) -> None:
-    """Offers side by side, the first to start first; a star marks what was asked for.
+    """Prints offers side by side, the first to start first; a star marks the request.
 
-    Starts and ends are told as time from now: the range of 80 %, and its later end if the job uses its whole limit.
+    Starts and ends are times from now: the range of 80 %, and its later end if the job uses its whole limit.
 
     Args:
         offers: The first to start first.
         told_s: Shape (offers, levels), quantiles of their waits.
-        asked: What was asked for.
-        names: Of the partitions, by their codes.
+        asked: The request.
+        names: Names of the partitions, by code.
     """
     low, high = ends(0.8)
     heads = ("partition", "nodes", "limit", "expected wait", "starts in, 80 %", "ends by, 80 %", "node hours", "sooner")
@@ -100,21 +100,21 @@ def print_offers(
 
 
 def _wait(wait_s: float, most_s: int) -> str:
-    """A wait; one as long as the futures go is longer than is known."""
+    """Formats a wait; one that reaches the end of the futures is a lower bound."""
     return f"> {wait_text(most_s)}" if wait_s >= most_s else wait_text(wait_s)
 
 
 def advice(offers: Sequence[Offer], asked: JobRequest, names: Mapping[int, str]) -> str:
-    """What follows from the offers, in a sentence.
+    """Returns the conclusion from the offers, in a sentence.
 
     Args:
         offers: The first to start first.
-        asked: What was asked for.
-        names: Of the partitions, by their codes.
+        asked: The request.
+        names: Names of the partitions, by code.
     """
     best = offers[0]
     if best.request == asked or best.sooner_s < MINUTE_S:
-        return "nothing that was tried is expected to start sooner than what was asked for"
+        return "no alternative that was tried is expected to start sooner than the request"
     return (
         f"{_instead(best.request, asked, names)}: starts {hours(best.sooner_s)} sooner "
         f"(in {best.sooner_share:.0%} of the futures it is sooner)"
@@ -133,7 +133,10 @@ def _instead(request: JobRequest, asked: JobRequest, names: Mapping[int, str]) -
 
 
 def print_calibration(groups: Sequence[Calibration]) -> None:
-    """How promises held: the share of waits inside each range, and the error of the median beside Slurm's."""
+    """Prints how past predictions held: share of waits inside each range, and median errors.
+
+    Slurm's error is printed for comparison.
+    """
     heads = (
         "promises",
         "kept",
@@ -161,7 +164,7 @@ def _limit(seconds: int) -> str:
 
 
 def _moment(wait_s: float, now_s: int, look_ahead_s: int) -> str:
-    """A start and its wait, or that it is later than the futures go."""
+    """Formats a start and its wait, or that it lies beyond the end of the futures."""
     if wait_s >= look_ahead_s:
         return f"later than {local(now_s + look_ahead_s)}"
     wait = wait_text(wait_s)

@@ -1,4 +1,4 @@
-"""Tables for terminals of any width: no cell is ever cut."""
+"""Tables for terminals of any width: no cell is cut."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rich.text import Text
 Cell = str | Text
 
 _ANY = 10_000
-"""A terminal so wide that any table fits."""
+"""A terminal width at which any table fits."""
 
 
 def print_table(
     console: Console, names: Sequence[str], rows: Sequence[Sequence[Cell]], *, left: int = 1, styles: Sequence[str] = ()
 ) -> None:
-    """Print a table; with folded heads or a line for every cell where it is too wide.
+    """Prints a table; if it is too wide, with folded heads or a line for every cell.
 
     Args:
-        console: Where to.
-        names: Of the columns.
-        rows: Their cells.
-        left: How many columns are aligned to the left: words; the others are numbers.
-        styles: One for each row, as rich names them.
+        console: The console to print to.
+        names: Column names.
+        rows: Cells of each row.
+        left: Number of columns that are aligned to the left: text; the others are numbers.
+        styles: One for each row, in the notation of rich.
     """
     styles = styles or [""] * len(rows)
     table = _fitting(console, names, rows, left, styles)
@@ -36,7 +36,7 @@ def print_table(
 
 
 def fits(console: Console, names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
-    """Whether there is room for a table as such, with folded heads at worst."""
+    """Whether there is room for a table, if need be with folded heads."""
     return _fitting(console, names, rows, 1, [""] * len(rows)) is not None
 
 
@@ -60,7 +60,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int, styl
 
 
 def _folded(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """The heads, broken between words where they are wider than what stands below."""
+    """Returns the heads, broken between words where they are wider than the cells below."""
     heads = []
     for k, name in enumerate(names):
         widest = max((len(str(row[k])) for row in rows), default=0)
@@ -73,7 +73,7 @@ def _folded(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
 
 
 def _print_record(console: Console, names: Sequence[str], row: Sequence[Cell], style: str) -> None:
-    """A row as a line for each of its cells, under the first."""
+    """Prints a row as a line for each of its cells, under the first."""
     console.print(Text(str(row[0]), style))
     widest = max(len(name) for name in names)
     for name, cell in zip(names[1:], row[1:]):

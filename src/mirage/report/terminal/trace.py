@@ -1,4 +1,4 @@
-"""Summary of a trace on the terminal: tables, and busy nodes over time as a line of bars."""
+"""Summary of a trace on the terminal: tables, and busy nodes over time as bars."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _COLUMNS = (
     ("p50", "p75", "p90", "p99", "max"),
     ("p50", "p90", "max"),
 )
-"""What is shown of a distribution, on a wide terminal and on narrower ones."""
+"""Columns of a distribution, on a wide terminal and on narrower ones."""
 
 _MOST_NAMED = 8
 _MOST_MONTHS = 24
 
 
 Told = tuple[str, Distribution | None, Callable[[float], str]]
-"""Name of a distribution, its values, and how one of them is written."""
+"""Name of a distribution, its values, and the format of a value."""
 
 
 def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | None = None) -> None:
-    """Print the summary of a trace, as wide as the terminal, plain where it is none."""
+    """Prints the summary of a trace as wide as the terminal; fixed width without one."""
     if console is None:
         console = Console(highlight=False)
         if not console.is_terminal:
@@ -65,7 +65,7 @@ def _when_and_by_whom(statistics: TraceStatistics) -> str:
 
 
 def _print_distributions(statistics: TraceStatistics, console: Console) -> None:
-    """Print as many columns as there is room for; what is not recorded is pale."""
+    """Prints as many columns as fit; what is not recorded is pale."""
     told = _distributions(statistics)
     for shown in _COLUMNS:
         names = ["", "jobs", *("median" if name == "p50" else name for name in shown)]
@@ -131,7 +131,7 @@ def _limits(limit_use: LimitUse, unlimited: int) -> Text:
 
 
 def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
-    title = f": mean {busy.mean:,.1f}, peak {busy.peak:,}, the machine held about {busy.capacity:,}"
+    title = f": mean {busy.mean:,.1f}, peak {busy.peak:,}, inferred capacity about {busy.capacity:,}"
     console.print(Text.assemble(("busy nodes", "bold"), title))
     bars = _BARS if console.encoding.lower().startswith("utf") else _ASCII_BARS
     occupancy = Occupancy.of(table)
@@ -150,6 +150,6 @@ def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
 
 
 def sparkline(values: list[float], top: float, bars: str = _BARS) -> str:
-    """Line of bars, one character for each value; those above ``top`` are as high as it."""
+    """Returns a line of bars, one character per value; values above ``top`` are cut to it."""
     highest = len(bars) - 1
     return "".join(bars[min(round(max(value, 0) / top * highest), highest)] if top > 0 else bars[0] for value in values)

@@ -1,1 +1,1 @@
-"""Reports of trainings: on the terminal, and as a folder with learning curves."""
+"""Reports of training: on the terminal, and as a folder with learning curves."""

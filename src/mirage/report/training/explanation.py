@@ -1,4 +1,4 @@
-"""Explanations on the terminal and as JSON: the tree, how far it agrees with its policy, and what it costs."""
+"""Explanations on the terminal and as JSON: the tree, its agreement with the policy, cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from mirage.report.terminal.tables import print_table
 
 
 def tree_file(explained: Explanation) -> str:
-    """The text of the tree with what it is, and what it may ask, as remarks; it is a policy."""
+    """Returns the text of the tree, with its description and features as remarks.
+
+    The text is a policy.
+    """
     head, *rest = text_of(explained.tree).splitlines()
     told = {f"{INDENT}{c.feature.name}: {c.feature.unit}": c.meaning for c in columns_named(explained.tree.features)}
     widest = max(map(len, told))
@@ -31,11 +34,11 @@ def tree_file(explained: Explanation) -> str:
 
 
 def head_lines(explained: Explanation) -> list[str]:
-    """What a reader should know before the tree: how far it agrees, and what it costs."""
+    """Returns a summary to read before the tree: its agreement with the policy, and its cost."""
     agrees = explained.fidelity
     found = [
-        f"Judged on {agrees.windows} hand-overs from {day(explained.until_s)} on, which it was not fitted to. As the "
-        "policy:",
+        f"Judged on {agrees.windows} hand-overs from {day(explained.until_s)} on, which it was not fitted to. Equal to "
+        "the policy:",
         f"{_share(agrees.equal_decisions)} of the decisions (always waiting: {_share(agrees.waits)}), "
         f"{_share(agrees.equal_hand_overs)} of the hand-overs, {_share(agrees.near_hand_overs)} within a step; "
         f"{agrees.apart_h:.2f} h apart in the mean.",
@@ -59,7 +62,7 @@ def head_lines(explained: Explanation) -> list[str]:
 
 
 def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict[str, Any]:
-    """Plain values."""
+    """Returns plain values for JSON."""
     evaluation = explained.evaluation
     return {
         "policy": explained.policy,
@@ -81,10 +84,10 @@ def explanation_json(explained: Explanation, provenance: dict[str, Any]) -> dict
 
 
 def print_explanation(explained: Explanation, notes: Sequence[str], console: Console) -> None:
-    """Print the tree and all that is known of it.
+    """Prints the tree and all known figures.
 
     Args:
-        notes: What else is to be said, a sentence each.
+        notes: Further remarks, a sentence each.
     """
     console.print(Text(tree_file(explained)), soft_wrap=True)
     _print_fidelity(explained, console)
@@ -102,8 +105,8 @@ def _print_fidelity(explained: Explanation, console: Console) -> None:
     ratio = f"{explained.cost.interruption:g}:{explained.cost.overlap:g}"
     first = Text(f"{explained.policy} at {ratio}", "bold")
     first.append(
-        f": {len(explained.tree.leaves)} leaves, fitted to {explained.fitted_windows} hand-overs that were over by "
-        f"{day(explained.until_s)} (the last {explained.choice_windows} chose its size); all that follows is of "
+        f": {len(explained.tree.leaves)} leaves, fitted to {explained.fitted_windows} hand-overs completed by "
+        f"{day(explained.until_s)} (the last {explained.choice_windows} selected its size); the rest is for "
         f"{explained.fidelity.windows} later ones",
         "not bold",
     )
@@ -153,7 +156,7 @@ def _print_sizes(explained: Explanation, console: Console) -> None:
 
 
 def _print_frontier(explained: Explanation, console: Console) -> None:
-    """Where the tree lies between the bounds, all loads."""
+    """Prints the position of the tree between the bounds, over all loads."""
     evaluation = explained.evaluation
     for nodes in evaluation.trials:
         for ratio in dict.fromkeys(row.cost_ratio for row in evaluation.rows):
@@ -182,7 +185,7 @@ def _with(mean: float, interval: tuple[float, float] | None) -> str:
 
 
 def _print_apart(explained: Explanation, console: Console) -> None:
-    """Where the tree and its policy differ most."""
+    """Prints where the tree and its policy differ most."""
     if explained.leaves:
         console.print()
         console.print(Text("leaves that the policy contradicts most often", "bold"))
@@ -190,7 +193,7 @@ def _print_apart(explained: Explanation, console: Console) -> None:
             console.print(Text(f"{leaf.apart} of {leaf.decisions:,} decisions: {leaf.said}"), soft_wrap=True)
     if explained.windows:
         console.print()
-        console.print(Text("hand-overs that cost most more or less than the policy's", "bold"))
+        console.print(Text("hand-overs with the largest difference in cost from the policy", "bold"))
         names = ["window", "nodes", "policy h ahead", "its gap h", "tree h ahead", "its gap h", "cost"]
         rows = [
             [
@@ -208,5 +211,5 @@ def _print_apart(explained: Explanation, console: Console) -> None:
 
 
 def _share(share: float) -> str:
-    """A share in per cent, of which most is never all."""
+    """Formats a share in per cent; only a share of 1 is rounded to 100 %."""
     return "100 %" if share == 1 else f"{min(100 * share, 99.9):.1f} %"

@@ -1,4 +1,4 @@
-"""Learning curves as a bitmap, drawn by matplotlib: a panel for each training and kind of figure.
+"""Learning curves as a bitmap, drawn by matplotlib: a panel per training and figure.
 
 Needs the extra ``plot``.
 """
@@ -17,20 +17,20 @@ from mirage.report.theme import LIGHT
 
 _COLUMNS = 4
 _MOST = 24
-"""Panels that are drawn at most; event files have them all."""
+"""Maximum number of panels; event files have them all."""
 
 _CLOSED = "closed_"
-"""Curves named so tell the gap closed on the slice to tune on. Behind it stands what an hour of interruption costs, as
-a share of both hours."""
+"""Prefix of curves of the gap closed on the tuning slice. After it follows the cost of an hour of interruption, as a
+share of both hours."""
 
 _GAP, _REWARD = "gap closed", "reward"
 
 Panel = tuple[str, str, dict[str, NDArray[Any]]]
-"""Title, what is measured, and curves by label."""
+"""Title, measured quantity, and curves by label."""
 
 
 def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
-    """Draw by round what was lost, gained as reward, and closed of the gap on the slice to tune on.
+    """Draws losses, rewards, and the gap closed on the tuning slice by round.
 
     Args:
         curves: ``training/curve`` → its values by round.
@@ -59,7 +59,7 @@ def draw_learning_curves(curves: Mapping[str, NDArray[Any]], path: str) -> None:
 
 
 def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
-    """The panels of some curves, training by training."""
+    """Returns the panels of some curves, training by training."""
     found = []
     for run, of_run in by_run(curves).items():
         kinds: dict[str, dict[str, NDArray[Any]]] = {}
@@ -73,7 +73,7 @@ def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
 
 
 def _kind(name: str) -> tuple[str, str]:
-    """What a curve measures, and its label."""
+    """Returns the quantity of a curve, and its label."""
     if name.startswith(_CLOSED):
         return _GAP, _ratio(float(name.removeprefix(_CLOSED)))
     if name.startswith(_REWARD):
@@ -82,5 +82,5 @@ def _kind(name: str) -> tuple[str, str]:
 
 
 def _ratio(share: float) -> str:
-    """Costs of an hour of interruption and of overlap: ``3 : 1`` of three quarters."""
+    """Formats costs of an hour of interruption and of overlap: ``3 : 1`` for three quarters."""
     return f"{share / (1 - share):g} : 1" if share >= 0.5 else f"1 : {(1 - share) / share:g}"

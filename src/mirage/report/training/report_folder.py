@@ -1,4 +1,4 @@
-"""Folder of a training's report: text, JSON, learning curves, and the frontier of what was tried."""
+"""Folder of a training's report: text, JSON, learning curves, and a frontier."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WIDTH = 160
 
 
 def check_report_folder(folder: str) -> None:
-    """Refusal, before the work, of a report that could not be written after it.
+    """Refuses a report that could not be written, before the work.
 
     Raises:
-        ConfigurationError: A package is missing, or the folder cannot be made.
+        ConfigurationError: A package is missing, or the folder cannot be created.
     """
     for module, extra in (("tensorboard", "learn"), ("matplotlib", "plot")):
         if importlib.util.find_spec(module) is None:
@@ -42,7 +42,7 @@ def check_report_folder(folder: str) -> None:
 
 
 def report_of(card: ModelCard, tried: Tried | None, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values: the card, and of a choice all that was tried."""
+    """Returns plain values: the card, and for a choice all candidates."""
     found: dict[str, Any] = {"card": asdict(card), **provenance}
     if tried is not None:
         found |= {
@@ -58,7 +58,9 @@ def report_of(card: ModelCard, tried: Tried | None, provenance: Mapping[str, Any
 def write_report(
     folder: str, card: ModelCard, tried: Tried | None, curves: Mapping[str, NDArray[Any]], provenance: dict[str, Any]
 ) -> None:
-    """Write ``report.json``, ``report.txt``, ``learning-curves.png``, ``curves/`` and, of a choice, ``frontier.png``.
+    """Writes ``report.json``, ``report.txt``, ``learning-curves.png`` and ``curves/``.
+
+    For a choice, it also writes ``frontier.png``.
 
     Raises:
         ConfigurationError: The folder cannot be written, or a package is missing.

@@ -1,4 +1,4 @@
-"""Training on the terminal: which step is done, what decides about each size of link, and why."""
+"""Training on the terminal: the last step, the method of each link size, and the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN_WIDTH = 140
 
 @contextmanager
 def step_line() -> Iterator[Callable[[str], None] | None]:
-    """A line on standard error with the step that was done last; none where that is no terminal."""
+    """Shows the last completed step in a line on standard error; None without a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -31,16 +31,16 @@ def step_line() -> Iterator[Callable[[str], None] | None]:
 
 
 def print_trained(card: ModelCard, console: Console | None = None) -> None:
-    """Print what decides about each size of link, and how it did on the slice it was tuned on."""
+    """Prints the method of each link size, and its figures on the tuning slice."""
     console = console or plain_console()
     seen = card.trained_on
     title = f"hand-overs of {seen.trace}, schema {card.schema}, Mirage {card.package}"
     console.print(Text(title, "bold"))
     if seen.rows:
         dates = f"{iso_utc(seen.first_s)} to {iso_utc(seen.until_s)}"
-        console.print(Text(f"{seen.rows:,} decisions in windows from {dates}, the last of them to tune on"))
+        console.print(Text(f"{seen.rows:,} decisions in windows from {dates}, the last of them for tuning"))
     else:
-        console.print(Text("nothing was trained: no method is better than what-if beyond doubt, for any size"))
+        console.print(Text("nothing was trained: no method is reliably better than what-if, for any size"))
     console.print()
     rows = []
     for nodes, said in card.settings["sizes"].items():
@@ -57,7 +57,7 @@ def print_trained(card: ModelCard, console: Console | None = None) -> None:
 
 
 def _usage_words(figures: Mapping[str, float]) -> str:
-    """How a mixture of experts uses them; nothing of other models."""
+    """Describes how a mixture of experts uses them; empty for other models."""
     if "balance" not in figures:
         return ""
     experts = range(sum(name.startswith("expert_") and name.endswith("_weight") for name in figures))
@@ -67,7 +67,7 @@ def _usage_words(figures: Mapping[str, float]) -> str:
 
 
 def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[str, Any], console: Console) -> None:
-    """Print what was tried in the test months, and what was chosen for each size of link."""
+    """Prints the results of the test months, and the choice for each link size."""
     print_evaluation(evaluation, provenance, console, by_month=True)
     console.print()
     for choice in choices:
@@ -76,6 +76,6 @@ def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[s
 
 
 def plain_console() -> Console:
-    """Standard output, of a fixed width where it is no terminal."""
+    """Returns standard output, of a fixed width if that is no terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)

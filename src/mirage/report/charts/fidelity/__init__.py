@@ -1,1 +1,1 @@
-"""Charts of a simulation beside the record: waits and levels over time, waits by class."""
+"""Charts of a simulation and the record: waits and levels over time, waits by class."""

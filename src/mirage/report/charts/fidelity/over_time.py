@@ -1,4 +1,4 @@
-"""Charts over time: moving average of waits, busy nodes and waiting jobs, recorded and simulated."""
+"""Charts over time, recorded and simulated: mean waits, busy nodes and waiting jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HISTORIES = ("recorded", "simulated")
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 10.0, 30.0, 30.0
 COLUMN_PX = 3.0
-"""Hours that would share so many pixels are drawn as their mean."""
+"""Hours that would share this number of pixels are drawn as their mean."""
 
 Point = tuple[float, float]
 Span = tuple[float, float]
@@ -28,7 +28,7 @@ Span = tuple[float, float]
 
 
 def span_s(fidelity: Fidelity) -> Span:
-    """The time axis of all charts: the hours whose levels are known, else the days of submissions."""
+    """Returns the time axis of all charts: hours with known levels, else days of submissions."""
     levels = fidelity.busy_nodes or fidelity.waiting_jobs
     if levels is None or levels.hours == 1:
         return fidelity.from_s, fidelity.until_s
@@ -36,7 +36,7 @@ def span_s(fidelity: Fidelity) -> Span:
 
 
 def moving_average_chart(found: MovingAverage, span: Span, width: float = WIDE) -> Panel:
-    """Chart of mean waits over windows of two weeks, each at the middle of its window."""
+    """Draws mean waits over windows of two weeks, each at the middle of its window."""
     name, (recorded, simulated) = window_name(found), mean_waits_h(found.windows)
     parts = _panel(f"{name}, hours", (recorded, simulated), span, width)
     told = f"{name}: {len(found.windows)} windows"
@@ -45,12 +45,12 @@ def moving_average_chart(found: MovingAverage, span: Span, width: float = WIDE) 
 
 
 def levels_chart(levels: Levels, name: str, span: Span, width: float = WIDE) -> Panel:
-    """Chart of an hourly level.
+    """Draws an hourly level.
 
     Args:
         levels: The level of both histories.
-        name: Of the level, with its unit.
-        span: Of the time axis.
+        name: Name of the level, with its unit.
+        span: Time axis.
         width: In pixels.
     """
     columns = max(int((width - _LEFT - _RIGHT) / COLUMN_PX), 1)
@@ -61,7 +61,7 @@ def levels_chart(levels: Levels, name: str, span: Span, width: float = WIDE) -> 
 
 
 def key_marks(width: float, y: float) -> list[str]:
-    """Samples of both curves with their names, at the right."""
+    """Draws samples of both curves with their names, at the right."""
     parts, x = [], width
     for name in reversed(HISTORIES):
         x -= text_px(name)
@@ -71,19 +71,19 @@ def key_marks(width: float, y: float) -> list[str]:
 
 
 def window_name(found: MovingAverage) -> str:
-    """What the curves are of: ``mean wait over 14 days``."""
+    """Returns the title of the curves: ``mean wait over 14 days``."""
     return f"mean wait over {found.window_s // DAY_S} days"
 
 
 def mean_waits_h(windows: Sequence[Window]) -> tuple[list[Point], list[Point]]:
-    """Recorded and simulated mean waits in hours; the time is the middle of a window."""
+    """Returns recorded and simulated mean waits in hours, at the middle of each window."""
     middles = [float(window.begin_s + 7 * DAY_S) for window in windows]
     recorded = [(at, window.recorded_wait_s / HOUR_S) for at, window in zip(middles, windows)]
     return recorded, [(at, window.simulated_wait_s / HOUR_S) for at, window in zip(middles, windows)]
 
 
 def hourly_means(levels: Levels, values: Floats, columns: int) -> list[Point]:
-    """The means of as many hours as share a column."""
+    """Returns the means of the hours that share a column."""
     hours = -(-levels.hours // columns)
     begins = np.arange(0, levels.hours, hours)
     means = np.add.reduceat(values, begins) / np.diff(np.append(begins, levels.hours))
@@ -91,18 +91,21 @@ def hourly_means(levels: Levels, values: Floats, columns: int) -> list[Point]:
 
 
 def head(name: str, width: float) -> tuple[list[str], float]:
-    """Name of a chart and its key, and where its frame begins: lower where the two do not fit beside one another."""
+    """Draws the name of a chart and its key, and returns the top of its frame.
+
+    The frame is lower where the two do not fit side by side.
+    """
     narrow = text_px(name) + text_px("recordedsimulated") + 100 > width
     return [label(name, 0, 14, class_="strong"), *key_marks(width, 30 if narrow else 10)], _TOP + (20 if narrow else 0)
 
 
 def frame_of(span: Span, high: float, top: float, width: float, height: float = HEIGHT) -> Frame:
-    """Axes over a span of time, from 0 to a little more than ``high``."""
+    """Returns axes over a span of time, from 0 to a little more than ``high``."""
     return Frame(Axis(*span, _LEFT, width - _RIGHT), Axis(0, high * 1.08 or 1.0, height - _BOTTOM, top))
 
 
 def curves(frame: Frame, recorded: Sequence[Point], simulated: Sequence[Point], *, filled: bool = False) -> list[str]:
-    """Both curves, what lies between them (or below the recorded) shaded."""
+    """Draws both curves, with the area between them (or below the recorded one) shaded."""
     ours, theirs = ([frame.at(*point) for point in points] for points in (recorded, simulated))
     if filled:
         shade = polygon([(ours[0][0], frame.bottom), *ours, (ours[-1][0], frame.bottom)], "area")
@@ -114,7 +117,7 @@ def curves(frame: Frame, recorded: Sequence[Point], simulated: Sequence[Point], 
 def _panel(
     name: str, both: tuple[Sequence[Point], Sequence[Point]], span: Span, width: float, *, filled: bool = False
 ) -> list[str]:
-    """Both curves on one pair of axes."""
+    """Draws both curves on one pair of axes."""
     parts, top = head(name, width)
     recorded, simulated = both
     if not recorded:

@@ -1,4 +1,4 @@
-"""Panels: charts that stand alone or one below the other in a picture."""
+"""Panels: charts used alone or stacked in a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Panel:
         width: In pixels.
         height: In pixels.
         parts: Its markup.
-        told: What it shows, for those who cannot see it.
+        told: Description of its content, for screen readers.
     """
 
     width: float
@@ -28,12 +28,12 @@ class Panel:
     told: str
 
     def svg(self) -> str:
-        """The chart as a picture of its own."""
+        """Returns the chart as a separate picture."""
         return drawing(self.width, self.height, *self.parts, describes=self.told)
 
 
 def stacked(panels: Sequence[Panel], heading: str, source: str) -> str:
-    """Picture of panels of one width under a heading and a line that names their source."""
+    """Returns panels of one width as a picture, under a heading and their source."""
     width = panels[0].width + 2 * MARGIN
     parts = [label(heading, MARGIN, 30, class_="strong", font_size=18), label(source, MARGIN, 52)]
     y = _HEAD

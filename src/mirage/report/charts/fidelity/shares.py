@@ -14,21 +14,21 @@ from mirage.report.svg import MIDDLE, WIDE, box, element, label, line, text_px
 _ROW, _BAR, _GAP, _NAME_PX = 34.0, 10.0, 3.0, 18.0
 _HEAD, _FOOT, _BETWEEN = 30.0, 26.0, 34.0
 _VALUE_PX = 46.0
-"""Room for a figure behind the longest bar."""
+"""Room for a figure after the longest bar."""
 
 _SIDES = (("fitted", "s6"), ("judged", "s3"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """A figure that bars show.
+    """A figure shown as bars.
 
     Attributes:
-        name: Above its bars.
-        value: Of a fidelity; None where it has none.
-        shown: A value in words.
+        name: Title above its bars.
+        value: Its value for a fidelity; None where it has none.
+        shown: Formats a value.
         tick: The format of a value at the axis.
-        interval: Of a fidelity, where it has one.
+        interval: Its interval for a fidelity, where it has one.
     """
 
     name: str
@@ -53,12 +53,12 @@ _MEASURES = (
 
 
 def shares_chart(rows: Sequence[Share], names: Sequence[str], width: float = WIDE) -> Panel:
-    """Chart of two figures for every choice of mechanisms, on the fitted and on the judged slice.
+    """Draws two figures for every choice of mechanisms, on the fitted and the judged slice.
 
     Args:
         rows: The choices.
-        names: Of the choices, in words.
-        width: In pixels; the figures stand beside each other where there is room, else one below the other.
+        names: Names of the choices, as text.
+        width: In pixels; the figures are side by side where there is room, else one below the other.
     """
     beside = width >= MIDDLE
     row = _ROW if beside else _ROW + _NAME_PX
@@ -81,7 +81,7 @@ def shares_chart(rows: Sequence[Share], names: Sequence[str], width: float = WID
 
 
 def _bars(measure: _Measure, rows: Sequence[Share], left: float, wide: float, row: float, below: float) -> list[str]:
-    """The bars of one figure, a pair for every row."""
+    """Draws the bars of one figure, a pair for every row."""
     found = [[measure.value(getattr(one, side)) for side, _ in _SIDES] for one in rows]
     known = [value for pair in found for value in pair if value is not None]
     known += [bounds[1] for one in rows if (bounds := measure.interval(one.judged)) is not None]
@@ -109,7 +109,7 @@ def _bars(measure: _Measure, rows: Sequence[Share], left: float, wide: float, ro
 
 
 def _bar(axis: Axis, top: float, value: float, bounds: tuple[float, float] | None, colour: str, hint: str) -> list[str]:
-    """A bar with its interval; a value below 0 is a mark at 0."""
+    """Draws a bar with its interval; a value below 0 is a mark at 0."""
     drawn = [box(axis.begin_px, top, max(axis.clip(value) - axis.begin_px, 1.5), _BAR, colour, hint, rx=2)]
     if bounds is not None:
         low, high = (axis.clip(bound) for bound in bounds)
@@ -118,7 +118,7 @@ def _bar(axis: Axis, top: float, value: float, bounds: tuple[float, float] | Non
 
 
 def _told(rows: Sequence[Share], names: Sequence[str]) -> str:
-    """The judged figures of every row, for those who cannot see the bars."""
+    """Describes the judged figures of every row, for screen readers."""
     told = []
     for one, name in zip(rows, names):
         figures = [

@@ -1,4 +1,4 @@
-"""Charts over two slices of time, the one that was fitted to and the one that is judged by, on one axis."""
+"""Charts over two slices of time on one axis: the fitted and the judged slice."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mirage.report.charts.fidelity.panel import Panel
 from mirage.report.svg import WIDE, box, element, label, line, polyline, text_px
 
 _NAMES_PX = 18.0
-"""Height of the line that names the slices."""
+"""Height of the line with the names of the slices."""
 
 Both = tuple[Sequence[Point], Sequence[Point]]
 """The recorded and the simulated curve of a slice."""
 
 
 def waits_chart(row: Share, width: float = WIDE) -> Panel:
-    """Chart of mean waits over windows of two weeks, recorded and simulated, on both slices."""
+    """Draws recorded and simulated mean waits over windows of two weeks, on both slices."""
     found = [row.fitted.moving_average, row.judged.moving_average]
     name = window_name(found[1])
     drawn = [mean_waits_h(average.windows) for average in found]
@@ -43,7 +43,7 @@ def waits_chart(row: Share, width: float = WIDE) -> Panel:
 
 
 def nodes_chart(row: Share, capacity: Capacity, gone: Sequence[Outage], width: float = WIDE) -> Panel:
-    """Chart of busy nodes, recorded and simulated, below the inferred capacity, with outages.
+    """Draws recorded and simulated busy nodes, with the inferred capacity and outages.
 
     Args:
         row: The fidelity on both slices.
@@ -75,7 +75,7 @@ def _span(row: Share) -> Span:
 
 
 def _steps(capacity: Capacity, first_s: float, last_s: float) -> list[Point]:
-    """The corners of the capacity that a span shows; they may lie without it."""
+    """Returns the corners of the capacity within a span; some may lie outside it."""
     points: list[Point] = []
     ends_s = [*capacity.times_s[1:].tolist(), max(last_s, int(capacity.times_s[-1]) + 1)]
     for begin_s, end_s, nodes in zip(capacity.times_s.tolist(), ends_s, capacity.nodes.tolist()):
@@ -94,7 +94,7 @@ def _panel(
     above: Sequence[Point] = (),
     gone: Sequence[Outage] = (),
 ) -> list[str]:
-    """The curves of both slices on one pair of axes."""
+    """Draws the curves of both slices on one pair of axes."""
     parts, top = head(name, width)
     values = [value for both in drawn for curve in both for _, value in curve] + [value for _, value in above]
     if not values:
@@ -116,7 +116,7 @@ def _panel(
 
 
 def _slices(frame: Frame, row: Share) -> list[str]:
-    """The slice that is judged by, shaded, and the names of both above the frame."""
+    """Draws the judged slice, shaded, and the names of both slices above the frame."""
     begin = frame.x.place(row.judged.from_s)
     parts = [
         box(begin, frame.top, frame.right - begin, frame.bottom - frame.top, "judged-band"),

@@ -1,4 +1,4 @@
-"""Chart of the causes of waits: what jobs waited for, as recorded and in a replay of which all is known."""
+"""Chart of the causes of waits: as recorded, and in a replay in which all are known."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mirage.report.charts.fidelity.panel import Panel
 from mirage.report.svg import MIDDLE, WIDE, box, label
 
 COLOURS = {NODES: "s6", LIMIT: "s3", ORDER: "s2", UNEXPLAINED: "gap"}
-"""The class in which each cause is drawn."""
+"""The class of each cause's colour."""
 
 _ROW, _BAR, _NAME_PX, _TOP = 30.0, 16.0, 18.0, 6.0
 _BESIDE_PX, _VALUE_PX = 150.0, 130.0
 
 
 def wait_causes_chart(waited: Sequence[Waits], names: Sequence[str], width: float = WIDE) -> Panel:
-    """Chart of a bar for every history, which the causes share.
+    """Draws a bar for every history, divided among the causes.
 
     Args:
-        waited: What the jobs of some slices waited for.
-        names: Of the slices.
+        waited: Causes of waits of the jobs of some slices.
+        names: Names of the slices.
         width: In pixels.
     """
     bars = [
@@ -40,11 +40,11 @@ def wait_causes_chart(waited: Sequence[Waits], names: Sequence[str], width: floa
     told = "; ".join(
         f"{name}: {', '.join(f'{shares.get(cause, 0.0):.0%} {cause}' for cause in CAUSES)}" for name, shares in bars
     )
-    return Panel(width, _TOP + row * len(bars), parts, f"What jobs waited for. {told}.")
+    return Panel(width, _TOP + row * len(bars), parts, f"Causes of waits. {told}.")
 
 
 def _bar(name: str, shares: Mapping[str, float], left: float, right: float, top: float) -> list[str]:
-    """The shares of a history one behind the other, the last one in words at the end."""
+    """Draws the shares of a history in one bar, with the unexplained share at its end."""
     parts, begin = [], left
     for cause in CAUSES:
         wide = shares.get(cause, 0.0) * (right - left)

@@ -1,4 +1,4 @@
-"""Chart of waits by class: the recorded and the simulated distribution, one above the other."""
+"""Chart of waits by class: recorded and simulated distribution of each class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_PX = 18.0
 
 
 def wait_classes_chart(classes: Sequence[WaitClass], width: float = WIDE) -> Panel:
-    """Chart of the waits of every class: boxes from 25 to 75 %, lines from 10 to 90 %, ticks at the median."""
+    """Draws the waits of every class: boxes 25 to 75 %, lines 10 to 90 %, ticks at the median."""
     beside = width >= MIDDLE
     row = _ROW if beside else _ROW + _NAME_PX
     height = _TOP + row * len(classes) + _BOTTOM
@@ -44,12 +44,12 @@ def wait_classes_chart(classes: Sequence[WaitClass], width: float = WIDE) -> Pan
 
 
 def _scaled(wait_s: float) -> float:
-    """A wait on an axis that is even below a minute and logarithmic above."""
+    """Scales a wait: linear below a minute and logarithmic above."""
     return math.log10(1 + wait_s / MINUTE_S)
 
 
 def _ruler(frame: Frame) -> list[str]:
-    """Vertical lines at round waits, those named that do not touch."""
+    """Draws vertical lines at round waits, with names that do not overlap."""
     parts, free_px = [], -math.inf
     for wait_s, name in _MARKS:
         if _scaled(wait_s) > frame.x.high:
@@ -63,7 +63,7 @@ def _ruler(frame: Frame) -> list[str]:
 
 
 def _row(one: WaitClass, frame: Frame, top: float, *, beside: bool) -> list[str]:
-    """Name and number of jobs of a class, and its two bars."""
+    """Draws the name and number of jobs of a class, and its two bars."""
     name, jobs = one.name, f"{one.jobs:,}"
     bars = top + (_ROW - 2 * _BAR - _GAP) / 2 + (0 if beside else _NAME_PX)
     if beside:
