@@ -71,7 +71,7 @@ def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: 
         return [line for line in lines if line["event"] == event]
 
     until(lambda: bool(told("not calibrated")), 40, log.read_text)
-    assert "accounts reach back 0 days, and 42 are the least" in told("not calibrated")[0]["detail"]
+    assert "accounts cover 0 days, but at least 42 are needed" in told("not calibrated")[0]["detail"]
     attempt = place.attempt()
     assert isinstance(attempt, Attempt)
     assert attempt.outcome == REFUSED

@@ -76,7 +76,7 @@ def test_names_stand_for_settings() -> None:
 
 @pytest.mark.parametrize("name", ["sprio.w.txt", "sacctmgr.qos.txt", "sacct.X.P.txt"])
 def test_a_file_that_is_no_configuration_is_refused(shared_data: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="tells nothing of a scheduler"):
+    with pytest.raises(ConfigurationError, match="has no settings of a scheduler"):
         read_told(str(shared_data / "slurm-fixtures" / name))
 
 
@@ -120,7 +120,7 @@ def test_limits_of_associations_on_age_count_the_jobs_of_their_accounts(tmp_path
     given = replace(site(jobs), age_limits=told.age_limits(jobs))
     assert given.cluster(Mechanisms(user_jobs=5)).limits == (*known, Limit("user", jobs=5))
     check_associations(told, jobs)
-    with pytest.raises(ConfigurationError, match=r"accounts 'other', 'root', 'x', .* tell the accounts of jobs; "):
+    with pytest.raises(ConfigurationError, match=r"accounts 'other', 'root', 'x', .* contain the accounts of jobs; "):
         check_associations(told, table(*JOBS))
 
 
@@ -155,7 +155,7 @@ def test_told_qos_count_in_priorities_unless_these_are_recorded(qos: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("of_jobs", "why"), [([""], "it does not tell the QOS of jobs"), (["debug"], "its jobs have 'debug'")]
+    ("of_jobs", "why"), [([""], "it does not contain the QOS of jobs"), (["debug"], "its jobs have 'debug'")]
 )
 def test_qos_that_no_job_has_are_refused(qos: str, of_jobs: list[str], why: str) -> None:
     told = read_told(qos=qos)

@@ -33,4 +33,4 @@ def test_the_first_commands_of_the_page_work_when_typed_in_order(
     told = capsys.readouterr().out
     assert re.search(r"month +srtf ", told)
     assert "job 7: " in told
-    assert "Who sat where" in (tmp_path / "run.html").read_text()
+    assert "Jobs on GPUs" in (tmp_path / "run.html").read_text()

@@ -126,7 +126,7 @@ def test_arrays_that_are_too_small_are_enlarged(threads: int) -> None:
 
 def test_a_discipline_that_asks_a_policy_cannot_be_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DISCIPLINES, "test-paused", PAUSED)
-    with pytest.raises(ConfigurationError, match="asks a policy what to do, and a forecast has none"):
+    with pytest.raises(ConfigurationError, match="queries a policy, and a forecast has none"):
         Forecaster(2, discipline="test-paused").forecast(full_machine(left_s=HOUR_S), NOW_ONLY)
 
 
@@ -145,7 +145,7 @@ def overbook(situation: Reference) -> int:
 
 def test_a_plan_that_is_refused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DISCIPLINES, "test-overbook", DisciplineSpec(f"{__name__}:overbook", "for tests"))
-    with pytest.raises(PlanInfeasible, match="overbook planned what cannot be done"):
+    with pytest.raises(PlanInfeasible, match="overbook made an infeasible plan"):
         Forecaster(1, discipline="test-overbook").forecast(full_machine(left_s=HOUR_S), NOW_ONLY)
 
 

@@ -96,7 +96,9 @@ def check_qos(told: Told, jobs: JobTable) -> None:
         return
     there = [jobs.qos.names[code] for code in np.unique(jobs.qos.codes[jobs.qos.codes >= 0])]
     if not set(there) & set(told.qos.factors):
-        of_jobs = f"its jobs have {', '.join(map(shown, there[:5]))}" if there else "it has no QOS of jobs"
+        of_jobs = (
+            f"its jobs have {', '.join(map(shown, there[:5]))}" if there else "it does not contain the QOS of jobs"
+        )
         raise ConfigurationError(
             f"{told.qos_by} lists the QOS {', '.join(map(shown, told.qos.factors))}, but no job of the trace has one: "
             f"{of_jobs}; name a trace with the column QOS, or leave --qos out"
@@ -112,7 +114,9 @@ def check_associations(told: Told, jobs: JobTable) -> None:
     known = {one.account for one in told.associations}
     if told.associations and known.isdisjoint(jobs.account.names):
         there = jobs.account.names[:5]
-        of_jobs = f"its jobs have {', '.join(map(shown, there))}" if there else "it has no accounts of jobs"
+        of_jobs = (
+            f"its jobs have {', '.join(map(shown, there))}" if there else "it does not contain the accounts of jobs"
+        )
         raise ConfigurationError(
             f"{told.associations_by} lists the accounts {', '.join(map(shown, sorted(known)[:5]))}, but no job of the "
             f"trace has one: {of_jobs}; name a trace with the column Account, or leave --associations out"

@@ -79,16 +79,16 @@ def test_another_file_in_its_place_is_named_with_what_to_do(place: SitePlace, te
 @pytest.mark.parametrize(
     ("error", "order", "words", "good"),
     [
-        (0.05, 0.7, "to a tenth; which job waits longer it tells well", True),
-        (0.2, 0.5, "to a quarter; which job waits longer it tells roughly", True),
-        (0.5, 0.4, "to a half; which job waits longer it tells roughly", True),
-        (0.51, 0.9, "wrong by more than half; which job waits longer it tells well", False),
-        (0.05, 0.39, "to a tenth; which job waits longer it hardly tells", False),
+        (0.05, 0.7, "correct within a tenth; the order of waits is predicted well", True),
+        (0.2, 0.5, "correct within a quarter; the order of waits is predicted roughly", True),
+        (0.5, 0.4, "correct within a half; the order of waits is predicted roughly", True),
+        (0.51, 0.9, "wrong by more than half; the order of waits is predicted well", False),
+        (0.05, 0.39, "correct within a tenth; the order of waits is hardly predicted", False),
     ],
 )
 def test_figures_in_words(error: float, order: float, words: str, good: bool) -> None:
     kept = replace(KEPT, error=error, rank_correlation=order)
-    assert kept.meaning == f"simulated here, mean waits come out {words}"
+    assert kept.meaning == f"simulated mean waits are {words}"
     assert kept.is_faithful is good
 
 
@@ -106,7 +106,7 @@ def test_doctor_says_age_slice_figures_and_what_they_mean(place: SitePlace) -> N
         "3 days old; error of two-week mean waits 12%, rank correlation of single waits 0.71; "
         "judged on 1,234 jobs of 2026-08-24 to 2026-09-19"
     )
-    assert found.advice == "simulated here, mean waits come out to a quarter; which job waits longer it tells well"
+    assert found.advice == "simulated mean waits are correct within a quarter; the order of waits is predicted well"
 
 
 def test_doctor_says_that_there_is_none_and_what_makes_one(place: SitePlace) -> None:
@@ -121,7 +121,7 @@ def test_doctor_says_what_is_stale_bad_or_left_out(place: SitePlace) -> None:
     assert calibration_finding(place, last_s).level == "ok"
     stale = calibration_finding(place, last_s + 1)
     assert stale.level == "warn"
-    assert stale.advice.startswith("stale: mirage calibrate --site makes one, as the agent does")
+    assert stale.advice.startswith("stale: mirage calibrate --site makes one; the agent does so")
     assert stale.advice.endswith("of main alone: 3 of 9 jobs ran elsewhere")
     write(place, fidelity={"all": {"judged": {"jobs": 9, "moving_average_mape": 0.9, "rank_correlation": 0.7}}})
     assert calibration_finding(place, MADE_S).level == "warn"
@@ -140,7 +140,7 @@ def test_doctor_says_why_the_last_attempt_left_nothing(place: SitePlace) -> None
 def test_attempts_in_words() -> None:
     assert attempt_words(None, 9) == ""
     assert attempt_words(Attempt(1, 2, "done"), 9) == ""
-    assert attempt_words(Attempt(0), 3 * DAY_S) == "the attempt begun 3 days ago has not come to its end"
+    assert attempt_words(Attempt(0), 3 * DAY_S) == "the attempt begun 3 days ago has not ended"
     assert attempt_words(Attempt(0, 1, FAILED, "x"), 1) == "the last attempt, less than an hour ago, failed: x"
     assert attempt_words(Attempt(0, 1, REFUSED, "x"), HOUR_S) == "the last attempt, 1 hour ago, was refused: x"
 

@@ -164,7 +164,7 @@ def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSl
     ("of", "weeks", "message"),
     [
         ({"days": 20}, 12, "accounts reach back 20 days, and 42 are the least: .* try again in 22 days"),
-        ({"jobs": 150}, 12, "accounts hold 1[45]. jobs that ran, and 200 are the least"),
+        ({"jobs": 150}, 12, "accounts contain 1[45]. jobs that ran, but at least 200 are needed"),
         ({"jobs": 1}, 1, "accounts reach back 0 days"),
     ],
 )

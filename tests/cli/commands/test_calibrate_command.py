@@ -44,7 +44,7 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
     assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--report", str(page)]) == 0
     said = capsys.readouterr().out
     assert "nothing fitted" in said
-    assert re.search(r"all of it +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
+    assert re.search(r"all mechanisms +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
     assert "follow a start or an end" in said
     assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
     assert re.search(r"explains is \d+% of the moving average", said)
@@ -106,7 +106,7 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
             "there are no jobs that were submitted from 2030-01-01T00:00:00Z to 2030-02-01T00:00:00Z; the trace",
         ),
         (["--qos", "/no/such.txt"], "cannot read /no/such.txt"),
-        (["--slurm-conf", __file__], "tells nothing of a scheduler"),
+        (["--slurm-conf", __file__], "has no settings of a scheduler"),
         (["--report", "x.png"], "its name must end in .html"),
         (["-o", "/no/such/folder/x.toml"], "there is no folder"),
     ],

@@ -112,7 +112,7 @@ def test_a_refusal_is_noted_for_doctor_and_keeps_the_last_file(
     monkeypatch.setattr(slurm.showing, "user", USER)
     monkeypatch.setattr("mirage.slurm.client.user_of_process", lambda: USER)
     assert main(["calibrate", "--site"]) == 1
-    assert "accounting shows no jobs but those of ada" in capsys.readouterr().err
+    assert "accounting shows only jobs of ada" in capsys.readouterr().err
     assert place.file.read_text() == "the last one"
     attempt = place.attempt()
     assert attempt is not None

@@ -73,7 +73,7 @@ def test_a_comparison_as_json(workload: str, tmp_path: Path, capsys: pytest.Capt
 def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1"]) == 0
     told = capsys.readouterr().out
-    assert "job 1: 1 GPU asked for, done after 1.16 h, 1.00 h of them in the queue" in told
+    assert "job 1: 1 GPU requested, done after 1.16 h, 1.00 h of them in the queue" in told
     assert "a-1:1" in told
     assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

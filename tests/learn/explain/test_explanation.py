@@ -124,7 +124,7 @@ def test_all_of_it_is_printed(found_again):
     print_explanation(found_again, ["a note"], Console(file=printed, width=140, highlight=False))
     said = printed.getvalue()
     assert tree_file(found_again) in said
-    assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs that were over by" in said
+    assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs completed by" in said
     assert "(the last 52 chose its size)" in said
     assert "links of 8 nodes, difference from ours, window by window: 80 windows" in said
     assert "a note" in said

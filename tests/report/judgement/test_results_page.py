@@ -38,7 +38,7 @@ def test_the_page_says_what_was_played_and_what_came_out(comparison):
         "**Links of 2 nodes at 1 : 1**: 2 windows\n\n|  | policy | interruption / overlap, h | gap closed | more than ",
         "| published | `average` | 3.00 / 0.00 | 80 % | -6.7 | +20.0 (",
         "| ours | `what-if`, `correction` | 1.75 / 0.75 | 87 % |  |  |",
-        "At least 17 % less: cannot be told for `average` in medium load (0.00 h)",
+        "At least 17 % less: is undecided for `average` in medium load (0.00 h)",
     ):
         assert part in text, part
     light = text[text.index("light load (reactive") :]

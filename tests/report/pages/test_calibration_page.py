@@ -46,12 +46,12 @@ def place(instant_s: float) -> float:
 def test_the_page_tells_first_how_good_it_is() -> None:
     assert paragraphs(PAGE)[0] == (
         "jobs.csv, fitted to jobs submitted 2024-10-04 to 2024-10-31, judged by those of 2024-11-01 to 2024-12-12. "
-        "Where it is judged, mean waits over two weeks roughly follow the recorded ones, off by 25.0% (where it was "
-        "fitted: 12.5%); mostly the right jobs wait, with a rank correlation of 0.93 (0.98). A job waits 5.01h in the "
-        "mean, and 4.00h as recorded."
+        "On the judged slice, mean waits over two weeks roughly follow the recorded ones, off by 25.0% (on the "
+        "fitted slice: 12.5%); mostly the right jobs wait, with a rank correlation of 0.93 (0.98). The mean wait is "
+        "5.01h simulated and 4.00h recorded."
     )
     assert tiles(PAGE) == [
-        ("moving average of waits, judged", "25.0%", "off in the mean; 12.5% fitted, 50.0% with nothing fitted"),
+        ("moving average of waits, judged", "25.0%", "mean error; 12.5% fitted, 50.0% with nothing fitted"),
         ("single jobs, judged", "0.93", "rank correlation, 0.92 to 0.94; 0.98 fitted, 0.77 with nothing fitted"),
         ("mean wait, judged", "1.25", "of the recorded, 1.23 to 1.28; 1.12 fitted, 1.50 with nothing fitted"),
     ]
@@ -64,7 +64,7 @@ def test_the_page_tells_first_how_good_it_is() -> None:
         (0.101, 0.599, "roughly follow the recorded ones", "often the right jobs wait"),
         (0.25, 0.4, "roughly follow the recorded ones", "often the right jobs wait"),
         (0.251, 0.399, "are far from the recorded ones", "which jobs wait is hardly known"),
-        (None, None, "cannot be compared with the recorded ones, off by –", "who waits cannot be compared"),
+        (None, None, "cannot be compared with the recorded ones, off by –", "the order of waits cannot be compared"),
     ],
 )
 def test_words_go_with_the_figures(mape: float | None, order: float | None, level: str, who: str) -> None:
@@ -93,14 +93,14 @@ def test_the_tables_tell_what_the_charts_show() -> None:
     assert classes[4] == ["5-16 nodes, > 24 h", "34", "04:00:00", "06:00:00", "2.00", "0.24", "1.00"]
     assert months[1][:2] == ["2024-11", "144"]
     assert [row[0] for row in shares[1:]] == [
-        "nothing fitted", "all of it", "without capacity over time", "without age", "without time between jobs",
+        "nothing fitted", "all mechanisms", "without capacity over time", "without age", "without time between jobs",
         "without weather",
     ]  # fmt: skip
     assert shares[3][1:] == [
         "18.7%", "0.96 (0.95..0.97)", "37.5%", "0.86 (0.84..0.87)", "5.51 h", "4.00 h",
     ]  # fmt: skip
     assert ["between two jobs", "a node needs 15 s", "fitted"] in facts
-    assert causes[4] == ["nothing that accounts tell", "20%", "5%", "40%", "6%"]
+    assert causes[4] == ["no cause visible in accounts", "20%", "5%", "40%", "6%"]
     assert "38% of the moving average" in paragraphs(PAGE)[-2]
 
 
@@ -116,7 +116,7 @@ def test_a_trace_without_nodes_says_so() -> None:
         whole, fitted=replace(whole.fitted, busy_nodes=None), judged=replace(whole.judged, busy_nodes=None)
     )  # fmt: skip
     page = calibration_page(replace(SHOWN, rows=(plain, bare, *others)), "", "")
-    assert "The trace does not tell them." in paragraphs(page)
+    assert "The trace does not contain them." in paragraphs(page)
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------

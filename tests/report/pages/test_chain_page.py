@@ -61,7 +61,7 @@ def test_estimates_are_drawn_and_what_is_not_finite_is_left_out() -> None:
         "remaining": 2, "median": 2, "cost-now": 2, "cost-later": 1,
     }  # fmt: skip
     assert len([one for one in root.iter(f"{SVG}line") if one.get("class") == "submit"]) == 2 * 2
-    assert "asks for link 2" in svg
+    assert "submits link 2" in svg
     assert "expected cost" not in estimate_chart([decision(4, 0, 8, False)])
 
 
@@ -162,8 +162,8 @@ def test_the_words_say_what_is_shown() -> None:
         "active; policy what-if; Mirage 0.1.0",
         "A row each; times are UTC.",
         "From the end of one job to the start of the next.",
-        "What was left of the link that ran, what the next was expected to wait, what was chosen and why.",
-        "Everything that happened.",
+        "Remaining time of the running link, expected wait of the next, and the choice with its reason.",
+        "All events.",
     ]
     long = chain_page(MANY, {**FACTS, "state": "done", "why": "the end"}, [], [], "0.1.0")
     assert headings(long) == ["Links", "The whole life", "Hand-overs", "Log"]

@@ -86,11 +86,11 @@ def test_the_words_say_what_was_done() -> None:
     ]  # fmt: skip
     assert paragraphs(PAGE) == [
         "A service that runs in 48-hour batch jobs, on a simulated cluster of 76 nodes with the queue of a busy A100 "
-        "partition. Between two jobs it is down for as long as the next one waits, unless that is asked for in time.",
-        "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
-        "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
-        "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more is "
-        "expected to cost more than asking now.",
+        "partition. Between two jobs it is down while the next one waits, unless that is submitted in time.",
+        "The same cluster and the same other users; only the time at which the next link is submitted differs.",
+        "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
+        "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
+        "is expected to cost more than submitting now.",
         "1,234 jobs of other users; median wait 49.5 h, 90 % up to 89.1 h, longest 99.0 h. On average 93% of the nodes "
         "are busy.",
         "Workload: built-in model lonestar6-like, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "

@@ -34,18 +34,18 @@ def texts(svg: str) -> list[str]:
 def test_a_page_tells_the_figures_first() -> None:
     page = fidelity_page(SHOWN, *NAMES, "mirage trace fidelity jobs.csv")
     assert tiles(page) == [
-        ("moving average of waits", "25.0%", "off in the mean, windows of 14 days"),
+        ("moving average of waits", "25.0%", "mean error, windows of 14 days"),
         ("mean wait", "1.25", "of the recorded, 1.25 to 1.25"),
         ("single jobs", "0.93", "rank correlation, 0.93 to 0.93"),
         ("starts", "50%", "within an hour of the recorded"),
-        ("busy nodes", "39.5%", "off in the mean, hour by hour"),
+        ("busy nodes", "39.5%", "mean error, hour by hour"),
     ]
     assert paragraphs(page)[:2] == [
         "simulated.csv beside jobs.csv: submitted 2024-10-04 to 2024-12-12: 336 jobs compared of 336 recorded.",
         "Off by 25.0% over 57 windows of 14 days (+25.0% in the mean, 25.7% at most).",
     ]
     assert headings(page) == [
-        "Mean waits over two weeks", "Busy nodes", "The queue", "Who waits how long", "Waits by nodes and time limit",
+        "Mean waits over two weeks", "Busy nodes", "The queue", "Waits of single jobs", "Waits by nodes and time limit",
         "By month", "How this was made",
     ]  # fmt: skip
     classes, months = tables(page)
@@ -135,7 +135,7 @@ def test_no_window_is_told_in_the_chart() -> None:
 def test_a_picture_holds_every_chart_and_names_its_source() -> None:
     found = texts(fidelity_svg(SHOWN, *NAMES))
     assert found[:2] == [
-        "Simulated beside recorded",
+        "Simulated and recorded",
         "simulated.csv beside jobs.csv, submitted 2024-10-04 to 2024-12-12, 336 jobs",
     ]
     names = ["mean wait over 14 days, hours", "busy nodes", "waiting jobs", "waits by class"]

@@ -45,7 +45,7 @@ def test_the_tables_hold_every_row() -> None:
         "Against what-if, links of 1 node",
         "How this was made",
     ]
-    assert "A ratio at a point is what the policy was told" in page
+    assert "A ratio at a point is the configured cost" in page
 
 
 def test_months_and_differences_have_sections() -> None:
@@ -88,8 +88,8 @@ def test_a_page_says_where_it_comes_from() -> None:
     )
     assert told[1] == (
         "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
-        "95 % intervals, where there are enough windows. A ratio at a point is what the policy was told an hour of "
-        "interruption costs, in hours of overlap."
+        "95 % intervals, where there are enough windows. A ratio at a point is the configured cost of an hour of "
+        "interruption, in hours of overlap."
     )
     assert told[-1].startswith("Protocol warm, seed 0, Mirage 0.1.0. Brackets: 95 %, from 4 stretches of 1 d (")
     assert "<pre>mirage evaluate data/jobs.csv --nodes 76</pre>" in evaluation_page(shown, FOUR)

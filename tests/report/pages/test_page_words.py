@@ -29,10 +29,10 @@ def told(found: Decision) -> dict[str, Any]:
 
 EVENTS = [(DAY0, 1, "submitted", "job 40 <now>"), (DAY0 + HOUR, 0, "paused", "it rains")]
 LINK_KEY = [
-    "held behind the link before",
+    "held until the previous link ends",
     "waiting in the queue",
     "running",
-    "still to run, up to its limit",
+    "remaining time, up to its limit",
     "interruption: no link runs",
     "overlap: two links run",
 ]
@@ -56,12 +56,12 @@ def test_a_chain() -> None:
         "| 2 → 3 | 2024-10-05 02:00 |  | <overlap>02:00:00 | 4.00 |",
         "| 1 → 2 | 2024-10-04 12:00 | <gap>04:00:00 |  |  |",
         "## Decisions",
-        "What was left of the link that ran, what the next was expected to wait, what was chosen and why.",
-        "left of the link that runs",
-        "expected wait of the next, median",
+        "Remaining time of the running link, expected wait of the next, and the choice with its reason.",
+        "remaining time of the running link",
+        "expected wait of the next link, median",
         "5 to 95 % of futures",
-        "asks for the next link",
-        "expected cost of asking now",
+        "submits the next link",
+        "expected cost of submitting now",
         "of waiting one step",
         "> 4 of 4 decisions",
         "| time (UTC) | link | choice | why | cost later | cost now | wait p05 | wait p50 | wait p95 | pending nodes",
@@ -70,7 +70,7 @@ def test_a_chain() -> None:
         "| 2024-10-04 18:00 | 2 | wait | because |  |  |  |  |  | 5",
         "| 2024-10-04 20:00 | 2 | compete | because | – | 2 | 01:00:00 | 02:00:00 | ∞ | 5",
         "## Log",
-        "Everything that happened.",
+        "All events.",
         "> 2 events",
         "| time (UTC) | link | what | detail",
         "| 2024-10-04 00:00 | 1 | submitted | job 40 <now>",
@@ -89,7 +89,7 @@ def test_a_chain_of_which_nothing_has_run() -> None:
         "## Links",
         "None has been submitted yet.",
         "## Log",
-        "Everything that happened.",
+        "All events.",
         "> 0 events",
         "| time (UTC) | link | what | detail",
     ]
@@ -102,7 +102,7 @@ def test_a_long_chain_is_drawn_twice() -> None:
     assert words[whole + 1 : whole + 6] == [
         "From the first link on. Times are UTC.",
         "a link runs",
-        "asked for, waiting in the queue",
+        "submitted, waiting in the queue",
         "interruption: no link runs",
         "overlap: two links run",
     ]
@@ -151,24 +151,24 @@ def test_the_demonstration() -> None:
     assert page_words(demo_page(replace(demo, runs=short), "mirage demo --seed 7", "0.1.0")) == [
         "# Two weeks of a service on a busy cluster",
         "A service that runs in 48-hour batch jobs, on a simulated cluster of 76 nodes with the queue of a busy A100 "
-        "partition. Between two jobs it is down for as long as the next one waits, unless that is asked for in time.",
+        "partition. Between two jobs it is down while the next one waits, unless that is submitted in time.",
         *("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
         *("interrupted, what-if", "6.0 h", "alive 98.2%"),
         *("held twice, what-if", "6.0 h", "the price of being early"),
         *("95 % of jobs waited up to", "94.0 h", "1,234 jobs in two weeks"),
         "## A chain of 8-node links",
-        "The same cluster and the same other users; only the moment at which the next link is asked for differs.",
+        "The same cluster and the same other users; only the time at which the next link is submitted differs.",
         "a link runs",
-        "asked for, waiting in the queue",
+        "submitted, waiting in the queue",
         "interruption: no link runs",
         "overlap: two links run",
         "| policy | links | interrupted | longest | held twice | node-hours twice | alive | cost",
         "| reactive | 6 | <gap>48.0 h | 12.0 h | <good>0.0 h | 0.0 | 85.7% | 144.0",
         "| what-if | 7 | <gap>6.0 h | 6.0 h | <overlap>6.0 h | 48.0 | 98.2% | 24.0",
         "## Why then?",
-        "At every decision the visible queue is run forward many times: run times drawn from what jobs like these have "
-        "used of their limits, new jobs from the recent past. The next link is asked for when waiting one step more "
-        "is expected to cost more than asking now.",
+        "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
+        "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
+        "is expected to cost more than submitting now.",
         "> All 4 decisions of what-if for links of 8 nodes",
         "| time | link | left | median wait | 95 % wait | cost now | cost later | says | because",
         "| Oct 5 18:00 | 1 | 06:00:00 | 06:00:00 | 12:00:00 | 0.33 | 5.67 | wait | because",
@@ -263,8 +263,7 @@ def test_an_evaluation_under_several_costs() -> None:
     words = page_words(evaluation_page(judged(Cost(5, 1), Cost(1, 2), Cost(1, 0), rows=rows), PROVENANCE))
     assert words[1].endswith("Cost of an hour of interruption to one of overlap: 5:1, 1:2 or 1:0.")
     assert words[3].endswith(
-        "enough windows. A ratio at a point is what the policy was told an hour of interruption costs, in hours of "
-        "overlap."
+        "enough windows. A ratio at a point is the configured cost of an hour of interruption, in hours of overlap."
     )
     assert (
         words[4]

@@ -57,7 +57,7 @@ def test_the_story_of_a_job(played: tuple[Outcome, GpuLog]) -> None:
         (7200.0, "done", "new-1:4"),
     ]
     assert [moment.why for moment in story.moments] == ["", "head-of-queue", ""]
-    assert "4 GPUs asked for, done after 2.00 h, 1.00 h of them in the queue" in story.summary
+    assert "4 GPUs requested, done after 2.00 h, 1.00 h of them in the queue" in story.summary
     assert job_number(log, "2") == 2
     with pytest.raises(UnknownName, match="unknown job 'lat'"):
         job_number(log, "lat")

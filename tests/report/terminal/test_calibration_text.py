@@ -32,23 +32,23 @@ def fitted(**values: Any) -> dict[str, tuple[str, str]]:
 def test_all_of_it_is_printed() -> None:
     lines = printed(lambda console: print_calibration(SHOWN, console), 160)
     assert lines[0] == "the cluster of <bold>data/jobs.csv</>"
-    assert lines[1] == "  scheduler: parameters from slurm.conf (told)"
+    assert lines[1] == "  scheduler: parameters from slurm.conf (declared)"
     assert (
         "  users: 25% of jobs (30 of 120) follow a start or an end of the same user's within 20 minutes, 5% by chance; "
-        "not kept in replays (inferred)"
+        "unused in replays (inferred)"
     ) in lines
     rows = [" ".join(line.split()) for line in lines]
     assert "without weather 18.7% 0.96 (0.95..0.97) 37.5% 0.86 (0.84..0.87) 5.51 h 4.00 h" in rows
-    assert "nothing that accounts tell 20% 5% 40% 6%" in rows
-    assert lines[-1].startswith("What no mechanism seen in accounts explains is 38% of the moving average of waits")
+    assert "no cause visible in accounts 20% 5% 40% 6%" in rows
+    assert lines[-1].startswith("38% of the moving average of waits after the fit has no explanation")
 
 
 def test_a_fact_says_how_it_is_known() -> None:
     assert fact_words(Fact("age", "much", "fitted")) == "age: much (fitted)"
     assert told(SHOWN) | {
-        "usual capacity": ("17 nodes, the number that was there for the longest time", "inferred"),
+        "usual capacity": ("17 nodes, the number that lasted longest", "inferred"),
         "nodes over time": ("1 to 17; dips of nodes in use up to 12:00:00 filled in", "inferred"),
-        "limit of users": ("none: no plateau of running jobs is seen", "inferred"),
+        "limit of users": ("none: there is no plateau of running jobs", "inferred"),
         "priorities": ("computed", "fitted"),
         "age": ("waiting 7-00:00:00 adds 500", "fitted"),
         "between two jobs": ("a node needs 15 s", "fitted"),
@@ -57,11 +57,11 @@ def test_a_fact_says_how_it_is_known() -> None:
 
 def test_what_is_not_modelled_is_not_told() -> None:
     found = told(replace(SHOWN, best=Mechanisms()))
-    assert found["nodes over time"] == ("always as many", "fitted")
+    assert found["nodes over time"] == ("constant", "fitted")
     assert not {"outages", "between two jobs", "fair-share", "job size"} & found.keys()
-    assert fitted(think_s=1200)["users"][0].endswith("5% by chance; kept in replays")
+    assert fitted(think_s=1200)["users"][0].endswith("5% by chance; used in replays")
     assert fitted(recorded=True)["priorities"] == (
-        "those recorded at submission stand for all but the age", "recorded",
+        "those recorded at submission, except for age", "recorded",
     )  # fmt: skip
     assert fitted(size=-62.5)["job size"] == ("weight 62 of the job's smallness", "fitted")
     assert fitted(size=125.0, fairshare=1000.0)["fair-share"] == ("weight 1,000", "fitted")
@@ -71,8 +71,8 @@ def test_a_plateau_is_told_with_the_users_who_reached_it(monkeypatch: pytest.Mon
     from mirage.calibration.inferred.limits import UserLimit
 
     monkeypatch.setattr(calibration_facts, "user_job_limit", lambda _: UserLimit(8, 6, 808.4))
-    reached = "6 users reached it while more of theirs waited, for 808 hours in all"
-    assert fitted(user_jobs=8)["limit of users"] == (f"a user runs 8 jobs at once, at most; {reached}", "inferred")
+    reached = "6 users reached it while more of their jobs waited, for 808 hours in total"
+    assert fitted(user_jobs=8)["limit of users"] == (f"a user runs at most 8 jobs at once; {reached}", "inferred")
     assert fitted(user_jobs=None)["limit of users"] == (
         f"a plateau at 8 running jobs ({reached}), but replays without a limit come closer", "inferred",
     )  # fmt: skip
@@ -84,13 +84,13 @@ def test_told_limits_take_the_place_of_inferred_ones(tmp_path: Path) -> None:
     given = read_told(qos=str(path))
     found = replace(SHOWN, told=given, site=replace(SHOWN.site, qos=given.qos))
     assert [(fact.found, fact.known) for fact in facts(found) if fact.name.startswith("limit")] == [
-        (f"8 jobs per user of QOS normal, from {path}", "told"),
-        (f"2 nodes of all together of QOS debug, from {path}", "told"),
+        (f"8 jobs per user of QOS normal, from {path}", "declared"),
+        (f"2 nodes of all together of QOS debug, from {path}", "declared"),
     ]
     path.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||\n")
     given = read_told(qos=str(path))
     found = replace(SHOWN, told=given, site=replace(SHOWN.site, qos=given.qos))
-    assert told(found)["limit"] == (f"none in {path}", "told")
+    assert told(found)["limit"] == (f"none in {path}", "declared")
     assert told(found)["limit of users"][1] == "inferred"
 
 

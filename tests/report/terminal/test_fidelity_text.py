@@ -22,7 +22,7 @@ def printed(shown: Fidelity, width: int = 110) -> list[str]:
 
 def test_the_whole_of_it() -> None:
     assert printed(judged()) == [
-        "simulated.csv beside what is recorded in jobs.csv",
+        "simulated.csv compared with jobs.csv",
         "submitted 2024-10-04 to 2024-12-12: 336 jobs compared of 336 recorded",
         "",
         "wait           mean    median      75 %      95 %   longest",
@@ -71,8 +71,8 @@ def test_what_is_left_out_and_moved_is_told() -> None:
         "submitted 2024-10-04 to 2024-12-12: 336 jobs compared of 1,350 recorded",
         "left out: 1,000 only recorded, 2 only simulated, 10 in both, but without a recorded wait, 4 in both, but "
         "never started in the simulation",
-        "the two clocks are 1-01:00:00 apart; simulated times are moved by that",
-        "7 jobs were not submitted at the same time in both; each waits from its own",
+        "the two clocks are 1-01:00:00 apart; simulated times are shifted by this",
+        "7 jobs were submitted at different times; waits count from each submission",
         "",
     ]
 
@@ -81,7 +81,7 @@ def test_three_days_have_no_window_and_no_interval() -> None:
     lines = printed(judged(3))
     assert "moving average  none: there is no window of 14 days to compare" in lines
     assert "single jobs     rank correlation 0.95, Pearson's 0.94" in lines
-    assert lines[-2].startswith("no intervals: they need jobs on eight days at least; distance:")
+    assert lines[-2].startswith("no intervals: they need jobs on at least eight days; distance:")
 
 
 def test_a_day_is_one_date_and_one_job_has_no_correlation() -> None:

@@ -57,7 +57,7 @@ SIZES_AND_SHARES = [
     "<dim>limits      </>40.0% of jobs use 99 % or more, 1 run over",
     "<dim>oddities    </>zero duration 1, never started 1",
     "",
-    "<bold>busy nodes</>: mean 0.2, peak 8, the machine held about 8",
+    "<bold>busy nodes</>: mean 0.2, peak 8, inferred capacity about 8",
 ]
 MONTHS = ["<dim>month    mean  peak</>", "2024-01   0.0     7", "2024-02   0.8     8"]
 
@@ -154,7 +154,7 @@ def test_two_years_are_told_month_by_month(months: int, told: bool) -> None:
     many = replace(statistics, busy=replace(statistics.busy, months=periods, mean=1234.5, peak=2345, capacity=6789))
     lines = printed(lambda console: print_trace(trace, many, console), 100)
     assert ("2024-01  1,234.5  2,345" in lines) is told
-    assert "<bold>busy nodes</>: mean 1,234.5, peak 2,345, the machine held about 6,789" in lines
+    assert "<bold>busy nodes</>: mean 1,234.5, peak 2,345, inferred capacity about 6,789" in lines
 
 
 @pytest.mark.parametrize(

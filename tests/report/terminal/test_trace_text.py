@@ -63,7 +63,7 @@ def test_the_whole_of_it(trace: Trace) -> None:
         "limits      0.0% of jobs use 99 % or more, 0 run over, 3 unlimited",
         "oddities    none",
         "",
-        "busy nodes: mean 35.1, peak 56, the machine held about 56",
+        "busy nodes: mean 35.1, peak 56, inferred capacity about 56",
         "2024-01-16" + " " * 90 + "2024-02-19",
         "month    mean  peak",
         "2024-01  28.2    56",

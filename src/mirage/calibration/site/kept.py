@@ -16,8 +16,8 @@ from mirage.job_state import MISSING
 STALE_S = 28 * DAY_S
 """An older calibration is outdated: users, nodes and limits change."""
 
-_MEANS = ((0.1, "to a tenth"), (0.25, "to a quarter"), (0.5, "to a half"))
-_ORDER = ((0.6, "tells well"), (0.4, "tells roughly"))
+_MEANS = ((0.1, "correct within a tenth"), (0.25, "correct within a quarter"), (0.5, "correct within a half"))
+_ORDER = ((0.6, "is predicted well"), (0.4, "is predicted roughly"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class KeptCalibration:
     @property
     def meaning(self) -> str:
         """The meaning of the figures as text."""
-        return f"simulated here, mean waits come out {self._mean_words()}; which job waits longer it {self._order()}"
+        return f"simulated mean waits are {self._mean_words()}; the order of waits {self._order()}"
 
     @property
     def is_faithful(self) -> bool:
@@ -86,13 +86,13 @@ class KeptCalibration:
 
     def _mean_words(self) -> str:
         if self.error is None:
-            return "nobody knows how: no window of two weeks had waits"
+            return "of unknown accuracy: no window of two weeks had waits"
         return next((words for most, words in _MEANS if self.error <= most), "wrong by more than half")
 
     def _order(self) -> str:
         if self.rank_correlation is None:
-            return "is not known to tell"
-        return next((words for least, words in _ORDER if self.rank_correlation >= least), "hardly tells")
+            return "is not known"
+        return next((words for least, words in _ORDER if self.rank_correlation >= least), "is hardly predicted")
 
     def age(self, now_s: float) -> str:
         """Returns its age as text."""

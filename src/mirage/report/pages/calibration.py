@@ -105,7 +105,7 @@ def _tiles(found: Calibration) -> list[tuple[str, str, str]]:
         (
             "moving average of waits, judged",
             percent_words(whole.judged.moving_average.mape),
-            f"off in the mean; {percent_words(whole.fitted.moving_average.mape)} fitted, "
+            f"mean error; {percent_words(whole.fitted.moving_average.mape)} fitted, "
             f"{percent_words(plain.judged.moving_average.mape)} with nothing fitted",
         ),
         (
@@ -196,8 +196,8 @@ def _shares_svg(found: Calibration, width: float) -> str:
 
 def _facts(found: Calibration) -> str:
     told = (
-        "Told: by files or by name. Recorded: as the trace has it. Inferred: from what ran and what waited. Fitted: "
-        "the value with which replays came closest."
+        "Declared: in files or by name. Recorded: in the trace. Inferred: from jobs that ran or waited. Fitted: the "
+        "value whose replays came closest."
     )
     rows: list[list[Cell]] = [[fact.name, (fact.found, "words"), fact.known] for fact in facts(found)]
     return section("What was found", told, table(["of what", "found", "how it is known"], rows, 3, cards=True))

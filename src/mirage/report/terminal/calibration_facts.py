@@ -61,7 +61,7 @@ def answers_words(users: ThinkTimes) -> str:
 
 
 def mechanism_words(name: str) -> str:
-    """Names a mechanism without its own text by its identifier, without underscores and ``_s``."""
+    """Names a mechanism without its own text, such as ``turnover`` for ``turnover_s``."""
     return name.removesuffix("_s").replace("_", " ")
 
 

@@ -28,7 +28,7 @@ def test_a_table_for_people(capsys):
     shown = capsys.readouterr().out
     assert "5 executors, 4 jobs, 2 seeds" in shown
     assert "sjf:0.5" in shown
-    assert "mean JCT less that of fifo, paired by seed" in shown
+    assert "mean JCT minus that of fifo, paired by seed" in shown
 
 
 def test_one_seed_tells_no_interval(capsys):

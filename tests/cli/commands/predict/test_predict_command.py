@@ -117,7 +117,7 @@ def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
     now_s = int(terminal.served.slurm.clock())
     assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
     assert said[-1].endswith("(in 15:00)")
-    assert "ranges as played: no promise has been kept on this cluster yet" in terminal.stderr
+    assert "ranges not corrected: no promise has been recorded on this cluster yet" in terminal.stderr
     assert "how faithful the simulator is here is not known yet; `mirage calibrate --site`" in terminal.stderr
 
 
@@ -181,7 +181,7 @@ def test_what_was_asked_for_is_marked_though_others_start_with_it(terminal: Term
     (marked,) = [line.split() for line in table.splitlines() if " * " in line]
     assert marked[2:4] == ["1", "12:00:00"]
     assert table.splitlines()[3].split()[1:3] == ["2", "13:00:00"]
-    assert "nothing that was tried is expected to start sooner" in table
+    assert "no alternative that was tried is expected to start sooner" in table
 
 
 def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -> None:
@@ -268,7 +268,7 @@ def test_ranges_are_corrected_by_what_became_of_earlier_promises(terminal: Termi
     assert told["wait"]["median"] == raw["median"]
     assert told["wait"]["80%"][1] > raw["80%"][1] + 5 * HOUR_S
     terminal.type(*words)
-    assert "ranges corrected by 40 promises kept on this cluster" in terminal.stderr
+    assert "ranges corrected by 40 promises recorded on this cluster" in terminal.stderr
 
 
 def test_offers_are_told_with_corrected_ranges(terminal: Terminal) -> None:

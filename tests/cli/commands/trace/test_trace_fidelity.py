@@ -67,7 +67,7 @@ def test_the_table(folder, capsys) -> None:
     assert err == ""
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[:2] == [
-        "later.csv beside what is recorded in jobs.csv",
+        "later.csv compared with jobs.csv",
         "submitted 2024-10-04 to 2024-10-24: 84 jobs compared of 84 recorded",
     ]
     assert "moving average  off by 50.0% over 8 windows of 14 days (+50.0% in the mean, 50.0% at most)" in lines

@@ -33,7 +33,7 @@ def test_human_output(sacct, capsys):
     assert err == ""
     assert "sacct, 4 lines: 2 jobs, 1 steps, 0 skipped" in " ".join(out.split())
     assert "submitted 2024-01-15T08:00:00Z to 2024-01-15T09:00:00Z (01:00:00), 2 users" in out
-    assert "the machine held about 3" in out
+    assert "inferred capacity about 3" in out
     assert "\x1b" not in out
 
 
