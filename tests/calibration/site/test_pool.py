@@ -73,7 +73,7 @@ def test_a_job_of_several_partitions_is_of_the_first_and_one_of_none_of_nobody_s
 def test_what_is_not_told_apart_is_said() -> None:
     told = jobs(("a", 1, 1), ("b", 1, 1), ("gone", 1, 1))
     left, mixed = told_apart(Pool(("a", "c"), 3, True, False), told)
-    assert left == "of a, c alone: 2 of 3 jobs ran on other nodes, or in partitions that are gone"
+    assert left == "only a, c: 2 of 3 jobs ran on other nodes, or in partitions that are gone"
     assert mixed == "partitions a, c are one pool, not distinguished, though they do not have the same nodes"
     assert list(told_apart(Pool(("a", "b", "gone"), 3, True, True), told)) == [
         "partitions a, b, gone are one pool, not distinguished"

@@ -163,9 +163,9 @@ def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSl
 @pytest.mark.parametrize(
     ("of", "weeks", "message"),
     [
-        ({"days": 20}, 12, "accounts reach back 20 days, and 42 are the least: .* try again in 22 days"),
+        ({"days": 20}, 12, "accounts cover 20 days, but at least 42 are needed: .* try again in 22 days"),
         ({"jobs": 150}, 12, "accounts contain 1[45]. jobs that ran, but at least 200 are needed"),
-        ({"jobs": 1}, 1, "accounts reach back 0 days"),
+        ({"jobs": 1}, 1, "accounts cover 0 days"),
     ],
 )
 def test_too_little_history_is_said(of: dict[str, Any], weeks: int, message: str, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_cluster_without_accounts_is_refused_before_anything_is_asked(tmp_path
     slurm = site_slurm(days=1, jobs=2)
     login = Login(slurm, tmp_path)
     login.client.configuration = lambda: {"accountingstoragetype": "accounting_storage/none"}  # type: ignore[method-assign]
-    with pytest.raises(ConfigurationError, match="keeps no accounts"):
+    with pytest.raises(ConfigurationError, match="stores no accounts"):
         login.accounts()
     assert login.lines.asked == []
 
@@ -206,7 +206,7 @@ def test_the_busiest_pool_is_taken_and_the_others_are_named(tmp_path: Path) -> N
     found = Login(site_slurm(cluster=apart, partitions=("main", "main", "side")), tmp_path).accounts()
     assert found.pool.partitions == ("main",)
     assert set(found.jobs.partition.values()) == {"main"}
-    assert found.remarks[0].startswith("of main alone: ")
+    assert found.remarks[0].startswith("only main: ")
     assert found.facts()["partitions"] == ["main"]
 
 

@@ -47,7 +47,7 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
     assert re.search(r"all mechanisms +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
     assert "follow a start or an end" in said
     assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
-    assert re.search(r"explains is \d+% of the moving average", said)
+    assert re.search(r"\d+% of the moving average of waits after the fit has no", said)
     assert "What each mechanism explains" in page.read_text()
     assert re.search(r"waits by class\n.*rank correlation\n.*1 node, ", said)
     found = read_cluster_file(out)

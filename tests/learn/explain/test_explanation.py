@@ -125,7 +125,7 @@ def test_all_of_it_is_printed(found_again):
     said = printed.getvalue()
     assert tree_file(found_again) in said
     assert f"ours at 1:1: {len(found_again.tree.leaves)} leaves, fitted to 157 hand-overs completed by" in said
-    assert "(the last 52 chose its size)" in said
+    assert "(the last 52 selected its size)" in said
     assert "links of 8 nodes, difference from ours, window by window: 80 windows" in said
     assert "a note" in said
     plain = json.loads(json.dumps(explanation_json(found_again, {"seed": 0})))
