@@ -33,8 +33,7 @@ def journal(path: Path) -> dict[tuple[int, int], Trial]:
 
 def told(result: Outcome) -> str:
     """Mean hours of interruption and overlap."""
-    hours = result.x_s / 3600
-    return f"{np.maximum(hours, 0).mean():.2f} / {np.maximum(-hours, 0).mean():.2f}"
+    return f"{result.interruption_s.mean() / 3600:.2f} / {result.overlap_s.mean() / 3600:.2f}"
 
 
 def main() -> None:
@@ -54,7 +53,7 @@ def main() -> None:
     for nodes in sorted({nodes for nodes, _ in before}):
         both = sorted(key for key in before if key[0] == nodes and key in after)
         old, new = (outcome(options.policy, [of[key] for key in both], cost) for of in (before, after))
-        difference = cost.of(new.x_s) - cost.of(old.x_s)
+        difference = new.costs(cost) - old.costs(cost)
         times = Stretches.of(np.array([submitted_s for _, submitted_s in both], dtype=np.int64))
         ends = times.ratio(difference, np.ones(len(both)), np.ones(len(both), dtype=np.bool_))
         interval = f"({ends[0]:+.2f} … {ends[1]:+.2f})" if ends else "(too few windows)"

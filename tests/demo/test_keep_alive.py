@@ -53,8 +53,8 @@ def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_ha
     assert (again.now_s, again.link) == (12_410, 1)
     assert run.hand_overs == (
         HandOver(0, 7_130, 3_600, following=1),
-        HandOver(1, 12_660, -250, following=2, overlap_s=250),
-        HandOver(2, 14_460, -370, following=3, overlap_s=370),
+        HandOver(1, 12_660, 0, 250, following=2),
+        HandOver(2, 14_460, 0, 370, following=3),
     )
 
 

@@ -12,7 +12,7 @@ HOUR = 3600
 
 
 @pytest.mark.parametrize(
-    ("cost", "x_s", "expected"),
+    ("cost", "gap_s", "expected"),
     [
         (Cost(), HOUR, 1.0),
         (Cost(), -HOUR, 1.0),
@@ -25,8 +25,8 @@ HOUR = 3600
         (Cost(7200, 1), 1, 2.0),
     ],
 )
-def test_a_gap_costs_its_hours_and_so_does_an_overlap(cost: Cost, x_s: float, expected: float) -> None:
-    assert cost.of(x_s) == expected
+def test_a_gap_costs_its_hours_and_so_does_an_overlap(cost: Cost, gap_s: float, expected: float) -> None:
+    assert cost.of(gap_s) == expected
 
 
 def test_many_hand_overs_are_weighed_one_by_one() -> None:

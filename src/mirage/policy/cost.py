@@ -31,10 +31,20 @@ class Cost:
                 f"overlap={self.overlap}; give what an hour of each costs you, e.g. 3 and 1"
             )
 
-    def of(self, x_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Cost of hand-overs with a gap of ``x_s``.
+    def of(self, gap_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Cost of hand-overs with a gap of ``gap_s``.
 
-        ``x_s`` is the start of the next link minus the end of the last; negative for an overlap.
+        A gap is the start of the next link minus the end of the last; negative for an overlap.
         """
-        hours = np.asarray(x_s, dtype=np.float64) / HOUR_S
-        return self.interruption * np.maximum(hours, 0.0) + self.overlap * np.maximum(-hours, 0.0)
+        gaps_s = np.asarray(gap_s, dtype=np.float64)
+        return self.total(np.maximum(gaps_s, 0.0), np.maximum(-gaps_s, 0.0))
+
+    def total(
+        self, interruption_s: NDArray[np.float64] | float, overlap_s: NDArray[np.float64] | float
+    ) -> NDArray[np.float64]:
+        """Cost of interruptions and overlaps.
+
+        A hand-over can have both: the next link starts before the end of the last, and is ready after it.
+        """
+        interruption_h = np.asarray(interruption_s, dtype=np.float64) / HOUR_S
+        return self.interruption * interruption_h + self.overlap * (np.asarray(overlap_s, dtype=np.float64) / HOUR_S)

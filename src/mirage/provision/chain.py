@@ -26,8 +26,8 @@ class Link:
     limit_s: int = 48 * HOUR_S
 
 
-def load_class(reactive_x_s: float) -> str:
+def load_class(reactive_s: float) -> str:
     """Returns ``light``, ``medium`` or ``heavy``, by the interruption of a reactive chain."""
-    if reactive_x_s <= LIGHT_S:
+    if reactive_s <= LIGHT_S:
         return LIGHT
-    return "medium" if reactive_x_s <= HEAVY_S else "heavy"
+    return "medium" if reactive_s <= HEAVY_S else "heavy"

@@ -65,19 +65,18 @@ class HandOver:
     Attributes:
         link: Number of the link that ended.
         ended_s: When it ended.
-        x_s: Readiness of the next minus this end if positive: an interruption. Otherwise its start minus this end,
-            negative: an overlap. Up to the horizon if the next had not started by then.
-        open: Whether the next had not started by the horizon.
+        interruption_s: From this end until the next link was ready; up to the horizon if it had not started by then.
+        overlap_s: Time during which both held nodes, the load time of the next link included.
+        open: Whether the next link had not started by the horizon.
         following: Number of the next; ``MISSING`` while it has not started.
-        overlap_s: Time during which both held nodes.
     """
 
     link: int
     ended_s: int
-    x_s: int
+    interruption_s: int = 0
+    overlap_s: int = 0
     open: bool = False
     following: int = MISSING
-    overlap_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,9 @@ class ChainRun:
             if covered_s > self.until_s:
                 continue
             if following is not None and following.started_s != MISSING:
-                x_s = max(following.started_s - covered_s, following.started_s - following.ends_s)
-                gap_s = self._wanted_until_s(following.serves_s) - covered_s
-                overlap_s = max(-x_s, 0)
-                lost_s = gap_s if gap_s > 0 else min(x_s, 0)
-                found.append(HandOver(last.number, covered_s, lost_s, False, following.number, overlap_s))
+                interruption_s = max(self._wanted_until_s(following.serves_s) - covered_s, 0)
+                overlap_s = max(min(covered_s, following.ends_s) - following.started_s, 0)
+                found.append(HandOver(last.number, covered_s, interruption_s, overlap_s, following=following.number))
             elif covered_s < self.until_s:
                 found.append(HandOver(last.number, covered_s, self.until_s - covered_s, open=True))
         return tuple(found)
@@ -134,7 +131,7 @@ class ChainRun:
     @property
     def interruption_s(self) -> int:
         """Time in which no link served, without the wait for the first one."""
-        return sum(max(h.x_s, 0) for h in self.hand_overs)
+        return sum(h.interruption_s for h in self.hand_overs)
 
     @property
     def overlap_s(self) -> int:
@@ -155,7 +152,7 @@ class ChainRun:
 
     def cost(self, cost: Cost) -> float:
         """Total cost of all hand-overs."""
-        return float(sum(float(cost.of(float(h.x_s))) for h in self.hand_overs))
+        return float(cost.total(self.interruption_s, self.overlap_s))
 
     @property
     def wasted_node_h(self) -> float:

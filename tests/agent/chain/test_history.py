@@ -12,6 +12,8 @@ from mirage.agent.chain.history import chain_run, nodes_asked
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
+from mirage.policy.cost import Cost
+from mirage.provision.chain_record import HandOver
 from mirage.slurm.values import Submission
 
 CHAIN = Chain(1, "train", ChainSpec(Submission("job.sh", {"nodes": "2"})), 0)
@@ -46,25 +48,30 @@ def test_a_chain_without_links_has_lost_nothing() -> None:
 
 def test_a_gap_and_an_overlap() -> None:
     run = chain_run(CHAIN, [ran(1, 0, 100), ran(2, 130, 230), runs(3, 190)], (), 250)
-    assert [(h.link, h.following, h.ended_s, h.x_s, h.open) for h in run.hand_overs] == [
-        (0, 1, 100, 30, False),
-        (1, 2, 230, -40, False),
-    ]
+    assert run.hand_overs == (HandOver(0, 100, 30, 0, following=1), HandOver(1, 230, 0, 40, following=2))
     assert (run.interruption_s, run.overlap_s) == (30, 40)
     assert run.availability == pytest.approx(1 - 30 / 250)
     assert run.wasted_node_h == pytest.approx(2 * 40 / 3600)
 
 
+def test_a_link_that_loads_beyond_the_end_of_the_one_before_overlaps_and_interrupts() -> None:
+    loads = replace(ran(2, 60, 200), ready_s=130)
+    run = chain_run(replace(CHAIN, spec=replace(CHAIN.spec, warmup_s=70)), [ran(1, 0, 100), loads], (), 150)
+    assert run.hand_overs == (HandOver(0, 100, 30, 40, following=1),)
+    assert (run.interruption_s, run.overlap_s) == (30, 40)
+    assert run.cost(Cost(3, 1)) == pytest.approx((3 * 30 + 40) / 3600)
+
+
 def test_a_link_that_never_ran_took_over_from_nobody() -> None:
     run = chain_run(CHAIN, [ran(1, 0, 100), NEVER, runs(3, 140)], (), 200)
-    assert [(h.link, h.following, h.x_s) for h in run.hand_overs] == [(0, 2, 40)]
+    assert run.hand_overs == (HandOver(0, 100, 40, 0, following=2),)
     assert run.after(0) == run.links[1]
     assert run.after(2) is None
 
 
 def test_while_the_next_waits_the_gap_grows() -> None:
     run = chain_run(CHAIN, [ran(1, 0, 100), waits(2, 60)], (), 170)
-    assert [(h.x_s, h.open, h.following) for h in run.hand_overs] == [(70, True, MISSING)]
+    assert run.hand_overs == (HandOver(0, 100, 70, 0, open=True),)
 
 
 @pytest.mark.parametrize("state", [ChainState.ENDING, ChainState.DONE])
@@ -128,7 +135,7 @@ def test_a_link_without_a_limit_runs_until_now() -> None:
 
 def test_a_successor_that_dies_first_takes_over_nothing() -> None:
     run = chain_run(CHAIN, [ran(1, 0, 100), ran(2, 60, 70), runs(3, 80)], (), 150)
-    assert [h.x_s for h in run.hand_overs] == [-10, -20]
+    assert [(h.interruption_s, h.overlap_s) for h in run.hand_overs] == [(0, 10), (0, 20)]
     assert (run.interruption_s, run.overlap_s) == (0, 30)
 
 

@@ -70,7 +70,7 @@ def test_the_figures_add_up(shown):
     assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {("reactive", 8), ("what-if", 8)}
     for chain in report["chains"]:
         assert len(chain["hand_overs"]) >= 2
-        lost_s = sum(max(h["x_s"], 0) for h in chain["hand_overs"])
+        lost_s = sum(h["interruption_s"] for h in chain["hand_overs"])
         assert chain["interruption_h"] == pytest.approx(lost_s / 3600)
         assert f"{chain['interruption_h']:.1f} h interrupted" in page
     assert 0.5 < report["utilisation"] <= 1

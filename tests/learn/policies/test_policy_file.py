@@ -169,7 +169,7 @@ def test_a_model_that_reads_the_history_sees_it_in_a_view(data, tmp_path):
     train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
     policy = make_policy(str(tmp_path / "old"))
     plans = [policy.decide(view) for view in views()]
-    assert all("x_h" in plan.estimate for plan in plans[:-1])
+    assert all("gap_h" in plan.estimate for plan in plans[:-1])
     assert isinstance(plans[-1].actions[0], Submit)
 
 

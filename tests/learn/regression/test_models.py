@@ -124,11 +124,13 @@ def test_seven_probes_a_window_evenly_apart():
     assert set(np.diff(found[:PROBES])) <= {3, 4}
 
 
-@pytest.mark.parametrize(("x_h", "submits"), [(-0.51, False), (-0.5, True), (0.0, True), (500.0, True), (501.0, False)])
-def test_as_published_it_submits_between_half_an_hour_before_and_500_hours_after(x_h, submits):
+@pytest.mark.parametrize(
+    ("gap_h", "submits"), [(-0.51, False), (-0.5, True), (0.0, True), (500.0, True), (501.0, False)]
+)
+def test_as_published_it_submits_between_half_an_hour_before_and_500_hours_after(gap_h, submits):
     one = TreeArrays(*(np.array([v]) for v in (0, -1, 0.0, -1, -1, False, 0)))
     seen = seen_in(made_up_hand_overs(1), np.array([3]))
-    assert PublishedForest(one, np.array([x_h])).submits(seen, Cost(100, 1)).tolist() == [submits]
+    assert PublishedForest(one, np.array([gap_h])).submits(seen, Cost(100, 1)).tolist() == [submits]
 
 
 def test_an_unknown_method_lists_the_known_ones():

@@ -58,7 +58,8 @@ def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], table: EpisodeT
             assert (reward, terminated) == (0.0, False)
         _, reward, terminated, _, info = env.step(np.int64(SUBMIT))
         assert terminated
-        assert info["x_h"] == pytest.approx(episode.outcome_s[5] / HOUR_S)
+        assert info["interruption_h"] - info["overlap_h"] == pytest.approx(episode.outcome_s[5] / HOUR_S)
+        assert min(info["interruption_h"], info["overlap_h"]) == 0
         assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
 
 
@@ -70,7 +71,8 @@ def test_waiting_for_ever_is_reactive(table: EpisodeTable) -> None:
         _, _, terminated, _, info = env.step(np.int64(WAIT))
         steps += 1
     assert steps == table.decisions[2] - 1
-    assert info["x_h"] == info["reactive_x_h"]
+    assert info["interruption_h"] == info["reactive_interruption_h"]
+    assert info["overlap_h"] == info["reactive_overlap_h"]
 
 
 def test_vectorised_equals_single(table: EpisodeTable) -> None:
@@ -91,7 +93,8 @@ def test_vectorised_equals_single(table: EpisodeTable) -> None:
             one, reward, ends, _, facts = singles[k].step(actions[k])
             assert (reward, ends) == (rewards[k], terminated[k])
             if ends:
-                assert info["x_h"][k] == facts["x_h"]
+                assert info["interruption_h"][k] == facts["interruption_h"]
+                assert info["overlap_h"][k] == facts["overlap_h"]
             else:
                 np.testing.assert_array_equal(one, seen[k])
         running &= ~terminated

@@ -17,9 +17,10 @@ from mirage.provision.policies.what_if import WhatIf
 
 def test_an_exact_wait_submits_when_the_link_would_no_longer_come_early():
     found = outcome("exact-wait", four_windows(), Cost())
-    assert (found.x_s / HOUR_S).tolist() == [1, 2, 1, 0]
+    assert ((found.interruption_s - found.overlap_s) / HOUR_S).tolist() == [1, 2, 1, 0]
     assert (found.lead_s / HOUR_S).tolist() == [0, 4, 8, 0]
-    assert outcome("exact-wait", [trial(0, [-2, 0, 3])], Cost()).x_s.tolist() == [0]
+    at_once = outcome("exact-wait", [trial(0, [-2, 0, 3])], Cost())
+    assert (at_once.interruption_s.tolist(), at_once.overlap_s.tolist()) == ([0], [0])
 
 
 def test_it_is_never_played():

@@ -28,7 +28,7 @@ COST = Cost(3, 1)
 
 
 def hours(result: Outcome) -> list[float]:
-    return (result.x_s / HOUR_S).tolist()
+    return ((result.interruption_s - result.overlap_s) / HOUR_S).tolist()
 
 
 def leads_h(result: Outcome) -> list[float]:
@@ -43,7 +43,7 @@ def row_of(rows: list[Row], policy: str, load: str = "all") -> Row:
 def test_reactive_takes_the_last_decision() -> None:
     result = reactive(four_windows())
     assert (result.policy, hours(result), leads_h(result)) == ("reactive", [1, 5, 13, 0], [0, 0, 0, 0])
-    assert (result.x_s.dtype, result.lead_s.dtype) == (np.float64, np.float64)
+    assert {of.dtype for of in (result.interruption_s, result.overlap_s, result.lead_s)} == {np.dtype(np.float64)}
 
 
 def test_the_oracle_takes_the_cheapest_decision_of_each_window() -> None:

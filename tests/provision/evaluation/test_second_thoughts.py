@@ -142,7 +142,8 @@ def test_the_bound_in_hindsight_holds_from_the_first_decision_on(follow: Callabl
     assert trial.followed == {}
     # let go at 1 … 8 h it gets the node that falls free then; later the present link's own, at its end
     assert trial.held_outcome_s == (*[-4 * HOUR_S] * 8, *[0] * 4)
-    assert oracle_holds([trial], Cost()).x_s.tolist() == [0]
+    best = oracle_holds([trial], Cost())
+    assert (best.interruption_s.tolist(), best.overlap_s.tolist()) == ([0], [0])
     with pytest.raises(ConfigurationError, match="oracle-holds"):
         oracle_holds(four_windows(), Cost())
 

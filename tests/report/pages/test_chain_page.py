@@ -16,6 +16,7 @@ from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, re
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.report.axes import instant_names, instants_s
+from mirage.report.charts.chain import chain_chart
 from mirage.report.charts.estimate import estimate_chart
 from mirage.report.charts.links import link_chart
 from mirage.report.pages.chain import chain_page
@@ -132,6 +133,20 @@ def test_numbers_stand_at_the_right_and_words_at_the_left() -> None:
     rows = classes(PAGE)
     assert rows[2] == ["", "", "", "", *["n"] * 6]
     assert [name.replace("empty", "") for name in rows[-1]] == ["", "", "", ""]
+
+
+def test_a_hand_over_that_overlaps_and_interrupts_is_both() -> None:
+    links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s - 2 * HOUR, ready_s=LINKS[0].ends_s + HOUR))
+    run = replace(RUN, links=links, until_s=links[1].ends_s)
+    page = chain_page(run, FACTS, [], [], "0.1.0")
+    assert tiles(page)[1:3] == [("interrupted", "60 min", "longest 60 min"), ("held twice", "2.0 h", "4.0 node-hours")]
+    assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "01:00:00", "02:00:00", "4.00", ""]]
+    for svg in (link_chart(run), chain_chart({"one": run})):
+        bands = {kind: boxes(svg, f"{kind}-band") or boxes(svg, kind) for kind in ("gap", "overlap")}
+        (gap,), (overlap,) = bands.values()
+        assert float(overlap.get("width")) == pytest.approx(2 * float(gap.get("width")), rel=0.02)
+        assert float(overlap.get("x")) + float(overlap.get("width")) == pytest.approx(float(gap.get("x")), abs=0.02)
+    assert link_chart(run).count("+01:00:00") == link_chart(run).count("−02:00:00") == 2
 
 
 def test_a_hand_over_without_loss_is_neither() -> None:

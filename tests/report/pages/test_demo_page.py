@@ -62,11 +62,11 @@ def test_a_link_that_starts_at_the_horizon_is_drawn_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x_s", "lost", "twice"),
+    ("gap_s", "lost", "twice"),
     [(179, "good", "good"), (180, "gap", "good"), (-179, "good", "good"), (-180, "good", "overlap")],
 )
-def test_a_loss_too_short_to_speak_of_is_good(x_s: int, lost: str, twice: str) -> None:
-    links = (record(0, 0, 0, 48), replace(record(1, 40, 48, 96), started_s=DAY0 + 48 * HOUR + x_s))
+def test_a_loss_too_short_to_speak_of_is_good(gap_s: int, lost: str, twice: str) -> None:
+    links = (record(0, 0, 0, 48), replace(record(1, 40, 48, 96), started_s=DAY0 + 48 * HOUR + gap_s))
     run = replace(DEMO.runs[8, "reactive"], links=links, until_s=DAY0 + 90 * HOUR)
     page = demo_page(replace(DEMO, runs={**DEMO.runs, (8, "reactive"): run}), "mirage demo", "0.1.0")
     assert [classes(page)[0][k] for k in (2, 4)] == [f"n {lost}", f"n {twice}"]

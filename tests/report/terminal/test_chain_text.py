@@ -50,6 +50,12 @@ def test_every_stretch_has_its_sign() -> None:
     ]
 
 
+def test_a_hand_over_that_overlaps_and_interrupts_shows_both() -> None:
+    loads = replace(link(1, 5, 8, 18), ready_s=13 * HOUR)
+    lines = timeline(run(link(0, 0, 0, 10), loads, until_h=20), 24 + 20 + 28, plain=True)
+    assert lines[1].plain == "link 2    job 41             ...%%xxx#####   +03:00:00 -02:00:00"
+
+
 def test_a_gap_that_is_open_stands_with_the_link_that_waits() -> None:
     (_, second, *_) = timeline(run(link(0, 0, 0, 10), link(1, 5, -1, -1), until_h=20), 24 + 20 + 14, plain=True)
     assert second.plain == "link 2    job 41             .....xxxxxxxxxx +10:00:00 waits"

@@ -82,7 +82,15 @@ def _report(shown: Demonstration, out: str) -> dict[str, Any]:
             "availability": run.availability,
             "cost": run.cost(shown.cost),
             "decisions": len(run.decisions),
-            "hand_overs": [{"ended": instant(h.ended_s), "x_s": h.x_s, "open": h.open} for h in run.hand_overs],
+            "hand_overs": [
+                {
+                    "ended": instant(h.ended_s),
+                    "interruption_s": h.interruption_s,
+                    "overlap_s": h.overlap_s,
+                    "open": h.open,
+                }
+                for h in run.hand_overs
+            ],
             "links": [
                 {"submitted": instant(r.submitted_s), "started": instant(r.started_s), "ends": instant(r.ends_s)}
                 for r in run.links

@@ -39,7 +39,7 @@ class Published(ABC):
     reads_history = True
 
     @abstractmethod
-    def x_h(self, history: Floats32) -> Floats:
+    def gap_h(self, history: Floats32) -> Floats:
         """Shape (n,): start of the next link minus end of the present one, in hours.
 
         Args:
@@ -48,20 +48,20 @@ class Published(ABC):
 
     def submits(self, seen: Seen, cost: Cost) -> Flags:
         """Where the prediction lies within the bounds, for any cost."""
-        x_h = self._of(seen)
-        found: Flags = (x_h >= EARLIEST_H) & (x_h <= LATEST_H)
+        gap_h = self._of(seen)
+        found: Flags = (gap_h >= EARLIEST_H) & (gap_h <= LATEST_H)
         return found
 
     def told(self, seen: Seen) -> dict[str, Floats]:
         """The prediction."""
-        return {"x_h": self._of(seen)}
+        return {"gap_h": self._of(seen)}
 
     def settings(self) -> dict[str, Any]:
         """No further settings."""
         return {}
 
     def _of(self, seen: Seen) -> Floats:
-        return self.x_h(_flat(seen.history()))
+        return self.gap_h(_flat(seen.history()))
 
 
 class PublishedForest(Published):
@@ -75,8 +75,8 @@ class PublishedForest(Published):
     def __init__(self, trees: TreeArrays, means_h: Floats32) -> None:
         self.trees, self.means_h = trees, means_h
 
-    def x_h(self, history: Floats32) -> Floats:
-        """Shape (n,): mean over the trees of the leaf's x, in hours."""
+    def gap_h(self, history: Floats32) -> Floats:
+        """Shape (n,): mean over the trees of the gap in their leaves, in hours."""
         return np.asarray(self.means_h[self.trees.leaves(history)].mean(axis=1), dtype=np.float64)
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
@@ -101,8 +101,8 @@ class PublishedTrees(Published):
         self._booster = trees_from_bytes(content)
         self._booster.set_param({"nthread": 1})
 
-    def x_h(self, history: Floats32) -> Floats:
-        """Shape (n,): predicted x in hours."""
+    def gap_h(self, history: Floats32) -> Floats:
+        """Shape (n,): predicted gap in hours."""
         return np.asarray(self._booster.inplace_predict(history), dtype=np.float64)
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
@@ -128,10 +128,10 @@ def train_published_forest(
         settings: Seed and number of trees.
         steps: Stores finished steps, ten trees each.
     """
-    history, x_h = _both(data, tune)
+    history, gap_h = _both(data, tune)
 
     def some(first: int) -> dict[str, NDArray[Any]]:
-        trees = grown(history, x_h, first, settings)
+        trees = grown(history, gap_h, first, settings)
         means = [tree.value[tree.children_left == -1, 0, 0] for tree in trees]
         return TreeArrays.of(trees).as_arrays() | {"means_h": np.concatenate(means).astype(np.float32)}
 
@@ -151,9 +151,9 @@ def train_published_trees(data: HandOvers, tune: HandOvers, settings: TrainingSe
     """
 
     def grown() -> dict[str, NDArray[Any]]:
-        history, x_h = _both(data, tune)
+        history, gap_h = _both(data, tune)
         package = xgboost()
-        matrix = package.DMatrix(history, x_h, nthread=settings.threads)
+        matrix = package.DMatrix(history, gap_h, nthread=settings.threads)
         curves: dict[str, dict[str, list[float]]] = {}
         booster = package.train(
             {"seed": settings.seed, "nthread": settings.threads},

@@ -6,8 +6,9 @@
 
 Observation: the last ``history`` snapshots, shape (history, 42), float32, oldest first. Action: 0 wait, 1 submit.
 Reward: 0 while waiting, minus the cost of the hand-over in hours when the link is submitted. The episode then
-terminates; at the end of the present link it is submitted whatever the action. ``info`` at the end: ``x_h`` (hours,
-positive interruption, negative overlap), ``reactive_x_h`` and ``best_x_h`` of the episode.
+terminates; at the end of the present link it is submitted whatever the action. ``info`` at the end has
+``interruption_h`` and ``overlap_h`` of the submission, and the same of the reactive one and of the best, as
+``reactive_interruption_h``, …, ``best_overlap_h``.
 """
 
 from __future__ import annotations
@@ -75,14 +76,22 @@ class _Episodes:
         return seen
 
     def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
-        """Rewards and outcomes (seconds) of submitting at these decisions, shape (n,) each."""
-        x_s = self.table.outcome_s[episode, decision]
-        return -self.cost.of(x_s.astype(np.float64)), x_s
+        """Rewards and signed gaps (seconds) of submitting at these decisions, shape (n,) each."""
+        gaps_s = self.table.outcome_s[episode, decision]
+        return -self.cost.of(gaps_s.astype(np.float64)), gaps_s
 
     def best_s(self, episode: int) -> int:
         """Outcome of the cheapest decision of an episode."""
         outcome_s = self.table.outcome_s[episode, : self.table.decisions[episode]]
         return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
+
+
+def _losses_h(gap_s: Any) -> dict[str, Any]:
+    """Hours of interruption and of overlap of signed gaps."""
+    return {
+        "interruption_h": np.maximum(gap_s, 0) / HOUR_S,
+        "overlap_h": np.maximum(-gap_s, 0) / HOUR_S,
+    }
 
 
 def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Episodes:
@@ -123,12 +132,13 @@ class ChainEnv(gym.Env[Observations, np.int64]):
             self._decision += 1
             if self._decision < last:
                 return self._seen(), 0.0, False, False, {}
-        reward, x_s = self.episodes.submit(*self._place())
-        info = {
-            "x_h": float(x_s[0]) / HOUR_S,
-            "reactive_x_h": float(table.reactive_s[self._episode]) / HOUR_S,
-            "best_x_h": self.episodes.best_s(self._episode) / HOUR_S,
+        reward, gap_s = self.episodes.submit(*self._place())
+        gaps_s = {
+            "": gap_s[0],
+            "reactive_": table.reactive_s[self._episode],
+            "best_": self.episodes.best_s(self._episode),
         }
+        info = {name + of: lost_h for name, one_s in gaps_s.items() for of, lost_h in _losses_h(float(one_s)).items()}
         return self._seen(), float(reward[0]), True, False, info
 
     def _place(self) -> tuple[Ints, Ints]:
@@ -182,14 +192,16 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
         waits = (np.asarray(actions) == WAIT) & ~begins
         self._decision = np.where(waits, np.minimum(self._decision + 1, last), self._decision)
         submits = ~begins & (~waits | (self._decision == last))
-        rewards, x_s = self.episodes.submit(self._episode, self._decision)
+        rewards, gaps_s = self.episodes.submit(self._episode, self._decision)
         rewards = np.where(submits, rewards, 0.0)
         if begins.any():
             drawn = self.np_random.integers(len(self.episodes.table), size=int(begins.sum()))
             self._episode[begins] = drawn
             self._decision[begins] = 0
         self._ended = submits
-        info = {"x_h": np.where(submits, x_s / HOUR_S, 0.0), "_x_h": submits}
+        info = {}
+        for name, lost_h in _losses_h(np.where(submits, gaps_s, 0)).items():
+            info |= {name: lost_h, f"_{name}": submits}
         seen = self.episodes.seen(self._episode, self._decision)
         return seen, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
 

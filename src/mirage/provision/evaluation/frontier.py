@@ -89,5 +89,7 @@ def _series(policy: str, rows: Sequence[Row]) -> Series:
 
 
 def _lead(trials: Sequence[Trial], members: NDArray[np.bool_], hours: float) -> Point:
-    x_h = constant_lead(trials, hours).x_s[members] / HOUR_S
-    return Point(f"{hours:g} h", float(np.maximum(-x_h, 0).mean()), float(np.maximum(x_h, 0).mean()))
+    found = constant_lead(trials, hours)
+    return Point(
+        f"{hours:g} h", *(float(of[members].mean() / HOUR_S) for of in (found.overlap_s, found.interruption_s))
+    )

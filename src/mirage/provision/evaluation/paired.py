@@ -97,7 +97,7 @@ def _difference(
     members: NDArray[np.bool_],
     stretches: Stretches,
 ) -> Difference:
-    one = np.ones_like(result.x_s)
+    one = np.ones_like(result.lead_s)
     costs = result.costs(cost) - base.costs(cost)
     interruption = (result.interruption_s - base.interruption_s) / HOUR_S
     overlap = (result.overlap_s - base.overlap_s) / HOUR_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,38 +70,45 @@ class Outcome:
     """Hand-overs of one policy in every window: shape (windows,) each.
 
     Attributes:
-        x_s: Start of the next link minus end of the last.
+        interruption_s: From the end of the last link to the start of the next.
+        overlap_s: Time in which both links held nodes, and time that was cut off the next: it ends earlier by that, as
+            one that starts earlier does.
         lead_s: End of the last minus submission of the next.
-        lost_s: How much shorter the next link was than the others. It ends earlier by that, like a link that starts
-            earlier, and this is charged as overlap.
     """
 
     policy: str
-    x_s: Floats
+    interruption_s: Floats
+    overlap_s: Floats
     lead_s: Floats
-    lost_s: Floats | float = 0.0
-
-    @property
-    def interruption_s(self) -> Floats:
-        """Time without a link."""
-        return np.maximum(self.x_s, 0.0)
-
-    @property
-    def overlap_s(self) -> Floats:
-        """Time during which both links held nodes, plus time cut off the next."""
-        return np.maximum(-self.x_s, 0.0) + self.lost_s
 
     def costs(self, cost: Cost) -> Floats:
         """Cost of every hand-over."""
-        return cost.of(self.x_s) + cost.overlap * np.asarray(self.lost_s) / HOUR_S
+        return cost.total(self.interruption_s, self.overlap_s)
 
     @classmethod
-    def at(cls, policy: str, trials: Sequence[Trial], chosen: Sequence[int]) -> Outcome:
+    def of_gaps(
+        cls, policy: str, gaps_s: Sequence[int] | Floats, lead_s: Sequence[int], cut_s: Sequence[int] = ()
+    ) -> Self:
+        """The outcome of signed gaps between the links, negative where they overlap.
+
+        Args:
+            cut_s: Time cut off each next link; empty where none was.
+        """
+        gaps = np.array(gaps_s, dtype=np.float64)
+        overlap_s = np.maximum(-gaps, 0.0) + (np.array(cut_s, dtype=np.float64) if len(cut_s) else 0.0)
+        return cls(policy, np.maximum(gaps, 0.0), overlap_s, np.array(lead_s, dtype=np.float64))
+
+    @classmethod
+    def at(cls, policy: str, trials: Sequence[Trial], chosen: Sequence[int]) -> Self:
         """The outcome of one decision in each window."""
-        episodes = [trial.episode for trial in trials]
-        x_s = [e.outcome_s[k] for e, k in zip(episodes, chosen)]
-        lead_s = [e.ends_s - e.decisions_s[k] for e, k in zip(episodes, chosen)]
-        return cls(policy, np.array(x_s, dtype=np.float64), np.array(lead_s, dtype=np.float64))
+        return cls.of_gaps(policy, *_at(trials, chosen))
+
+
+def _at(trials: Sequence[Trial], chosen: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Gap and lead of one decision in each window."""
+    episodes = [trial.episode for trial in trials]
+    gaps_s = [int(e.outcome_s[k]) for e, k in zip(episodes, chosen)]
+    return gaps_s, [int(e.ends_s - e.decisions_s[k]) for e, k in zip(episodes, chosen)]
 
 
 def reactive(trials: Sequence[Trial]) -> Outcome:
@@ -131,12 +138,10 @@ def oracle_holds(trials: Sequence[Trial], cost: Cost) -> Outcome:
     """
     if any(trial.held_outcome_s is None for trial in trials):
         raise ConfigurationError(f"these windows were played without {ORACLE_HOLDS}; evaluate it with the others")
-    plain = oracle(trials, cost).x_s
-    held = [np.array(trial.held_outcome_s, dtype=np.float64) for trial in trials]
-    best = np.array([x_s[cost.of(x_s).argmin()] for x_s in held])
-    leads_s = [trial.episode.ends_s - trial.episode.decisions_s[0] for trial in trials]
-    x_s = np.where(cost.of(best) < cost.of(plain), best, plain)
-    return Outcome(ORACLE_HOLDS, x_s, np.array(leads_s, dtype=np.float64))
+    every = [np.array([*trial.episode.outcome_s, *(trial.held_outcome_s or ())], dtype=np.float64) for trial in trials]
+    gaps_s = [int(one[cost.of(one).argmin()]) for one in every]
+    leads_s = [int(trial.episode.ends_s - trial.episode.decisions_s[0]) for trial in trials]
+    return Outcome.of_gaps(ORACLE_HOLDS, gaps_s, leads_s)
 
 
 def constant_lead(trials: Sequence[Trial], hours: float) -> Outcome:
@@ -158,13 +163,10 @@ def outcome(policy: str, trials: Sequence[Trial], cost: Cost) -> Outcome:
         return exact_wait(trials)
     with_cost, without = Candidate(policy, cost).key, Candidate(policy).key
     keys = [with_cost if with_cost in trial.chosen else without for trial in trials]
-    at_once = Outcome.at(policy, trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
+    gaps_s, leads_s = _at(trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
     followed = [trial.followed.get(key) for trial, key in zip(trials, keys)]
-    if not any(followed):
-        return at_once
-    x_s = [x if one is None else one.outcome_s for x, one in zip(at_once.x_s, followed)]
-    lost_s = [0 if one is None else one.lost_s for one in followed]
-    return replace(at_once, x_s=np.array(x_s, dtype=np.float64), lost_s=np.array(lost_s, dtype=np.float64))
+    gaps_s = [gap_s if one is None else one.outcome_s for gap_s, one in zip(gaps_s, followed)]
+    return Outcome.of_gaps(policy, gaps_s, leads_s, [0 if one is None else one.lost_s for one in followed])
 
 
 def loads(trials: Sequence[Trial]) -> NDArray[np.str_]:
@@ -263,7 +265,7 @@ def row_of(
         interruption_p95_h=float(np.percentile(interruption[members], 95)),
         overlap_p95_h=float(np.percentile(overlap[members], 95)),
         lead_h=float(result.lead_s[members].mean() / HOUR_S),
-        zero_share=float((result.x_s[members] <= 0).mean()),
+        zero_share=float((result.interruption_s[members] == 0).mean()),
         cost=float(costs[members].mean()),
         gap_closed=float((worst - costs)[members].sum()) / gap if gap > 1e-9 else None,
         interruption_95=stretches.mean(interruption, members),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.job_state import MISSING
-from mirage.provision.chain_record import ChainRun, LinkRecord
+from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 from mirage.report.axes import Axis, Frame, date_name, days
 from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
 
@@ -53,6 +53,14 @@ def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
     return [name, label(told, _LEFT, top + 18 + _SECOND_LINE, class_="halo")]
 
 
+def losses(over: HandOver) -> Iterator[tuple[str, int, int]]:
+    """Kind (``overlap`` or ``gap``), begin and duration of each loss at a hand-over; it can have both."""
+    if over.overlap_s:
+        yield "overlap", over.ended_s - over.overlap_s, over.overlap_s
+    if over.interruption_s:
+        yield "gap", over.ended_s, over.interruption_s
+
+
 def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
     lanes = (top, top + _LANE + _SPACE)
     parts = []
@@ -61,20 +69,20 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
         parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
     free_px = {"gap": time.begin_px, "overlap": time.begin_px}
     for over in run.hand_overs:
-        hours, began_s = over.x_s / HOUR_S, min(over.ended_s, over.ended_s + over.x_s)
-        x, width = time.clip(began_s), time.clip(began_s + abs(over.x_s)) - time.clip(began_s)
-        what, kind = ("interruption", "gap") if over.x_s > 0 else ("overlap", "overlap")
-        if abs(over.x_s) >= _LEAST_DRAWN_S:
-            hint = f"{what} of {abs(hours):.1f} h after link {over.link + 1}{', still open' if over.open else ''}"
-            parts.append(box(x, lanes[0], max(width, _LEAST_PX), 2 * _LANE + _SPACE, kind, hint))
-        if abs(hours) >= _LEAST_NAMED_H:
-            text = f"{abs(hours):.1f} h"
-            half = text_px(text) / 2
-            middle = min(max(x + width / 2, time.begin_px + half), time.end_px - half)
-            if middle - half >= free_px[kind]:
-                free_px[kind] = middle + half + 4
-                y = lanes[0] - 6 if kind == "gap" else lanes[1] + _LANE + 16
-                parts.append(label(text, middle, y, text_anchor="middle", class_=f"{kind}-text halo"))
+        for kind, begin_s, lasts_s in losses(over):
+            hours, x, width = lasts_s / HOUR_S, time.clip(begin_s), time.clip(begin_s + lasts_s) - time.clip(begin_s)
+            what = "interruption" if kind == "gap" else kind
+            if lasts_s >= _LEAST_DRAWN_S:
+                hint = f"{what} of {hours:.1f} h after link {over.link + 1}{', still open' if over.open else ''}"
+                parts.append(box(x, lanes[0], max(width, _LEAST_PX), 2 * _LANE + _SPACE, kind, hint))
+            if hours >= _LEAST_NAMED_H:
+                text = f"{hours:.1f} h"
+                half = text_px(text) / 2
+                middle = min(max(x + width / 2, time.begin_px + half), time.end_px - half)
+                if middle - half >= free_px[kind]:
+                    free_px[kind] = middle + half + 4
+                    y = lanes[0] - 6 if kind == "gap" else lanes[1] + _LANE + 16
+                    parts.append(label(text, middle, y, text_anchor="middle", class_=f"{kind}-text halo"))
     return parts
 
 

@@ -10,6 +10,7 @@ from mirage.duration import format_duration
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 from mirage.report.axes import Axis, Frame, clock, instant_names
+from mirage.report.charts.chain import losses
 from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
 
 SHOWN = 14
@@ -47,11 +48,11 @@ class _Layout:
     text: float
 
     @classmethod
-    def of(cls, width: float) -> Self:
-        """Returns the layout for a width."""
+    def of(cls, width: float, both: bool = False) -> Self:
+        """Returns the layout for a width, with room for one duration at the right of a row or two."""
         if width < MIDDLE:
             return cls(width, 8, width - 8, 40, 18, 14)
-        return cls(width, 112, width - 86, 28, 6, 18)
+        return cls(width, 112, width - (172 if both else 86), 28, 6, 18)
 
     def top(self, row: int) -> float:
         """Returns the upper edge of a row."""
@@ -65,7 +66,8 @@ def link_chart(run: ChainRun, width: float = WIDE) -> str:
     """Draws the last links; the remaining time of a running link is pale."""
     shown = run.links[-SHOWN:]
     row_of = {record.number: k for k, record in enumerate(shown)}
-    layout = _Layout.of(width)
+    both = any(over.interruption_s and over.overlap_s for over in run.hand_overs)
+    layout = _Layout.of(width, both)
     height = layout.top(len(shown)) + _BOTTOM
     begin_s = min(_first_s(record) for record in shown)
     end_s = max(run.until_s, *(record.ends_s for record in shown))
@@ -79,7 +81,7 @@ def link_chart(run: ChainRun, width: float = WIDE) -> str:
         middle = min(max(x, text_px("now")), width - text_px("now"))
         parts += [line(x, _TOP - 4, x, frame.bottom, "now"), label("now", middle, _TOP - 9, text_anchor="middle")]
     parts += [part for record in shown for part in _row(record, run.until_s, row_of[record.number], time, layout)]
-    parts += [_lost(over, row_of.get(over.following, row_of[over.link]), layout) for over in overs]
+    parts += [part for over in overs for part in _lost(over, row_of.get(over.following, row_of[over.link]), layout)]
     told = ", ".join(f"link {b.number + 1} after link {a.number + 1}" for a, b in pairwise(shown))
     return drawing(width, height, *parts, describes=f"The last {len(shown)} links over time. {told}")
 
@@ -115,31 +117,26 @@ def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) 
 
 
 def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -> list[str]:
-    """Draws the band of an interruption or overlap across the rows of both links."""
-    if over.x_s == 0:
-        return []
+    """Draws bands of an interruption and an overlap across the rows of both links."""
     first, last = sorted((row_of[over.link], row_of.get(over.following, row_of[over.link])))
-    begin = time.clip(min(over.ended_s, over.ended_s + over.x_s))
-    width = max(time.clip(max(over.ended_s, over.ended_s + over.x_s)) - begin, _LEAST_PX)
-    kind = "gap" if over.x_s > 0 else "overlap"
-    return [box(begin, layout.top(first), width, layout.top(last + 1) - layout.top(first), f"{kind}-band")]
+    bands = []
+    for kind, begin_s, lasts_s in losses(over):
+        begin = time.clip(begin_s)
+        width = max(time.clip(begin_s + lasts_s) - begin, _LEAST_PX)
+        bands.append(box(begin, layout.top(first), width, layout.top(last + 1) - layout.top(first), f"{kind}-band"))
+    return bands
 
 
-def _lost(over: HandOver, row: int, layout: _Layout) -> str:
-    """Writes the length of an interruption or overlap, at the right of the next link's row."""
-    if over.x_s == 0:
-        return ""
-    kind, sign = ("gap", "+") if over.x_s > 0 else ("overlap", "−")
-    text = f"{sign}{_span(abs(over.x_s))}{' …' if over.open else ''}"
-    what = "no link ran" if over.x_s > 0 else "two links ran"
-    return label(
-        text,
-        layout.width,
-        layout.top(row) + layout.text,
-        text_anchor="end",
-        class_=f"{kind}-text halo",
-        aria_label=f"{what}: {text}",
-    )
+def _lost(over: HandOver, row: int, layout: _Layout) -> list[str]:
+    """Writes the durations of interruption and overlap, at the right of the next link's row."""
+    parts, end = [], layout.width
+    for kind, _, lasts_s in losses(over):
+        sign, what = ("+", "no link ran") if kind == "gap" else ("−", "two links ran")
+        text = f"{sign}{_span(lasts_s)}{' …' if over.open else ''}"
+        hint, class_ = f"{what}: {text}", f"{kind}-text halo"
+        parts.append(label(text, end, layout.top(row) + layout.text, text_anchor="end", class_=class_, aria_label=hint))
+        end -= text_px(text) + 8
+    return parts
 
 
 def _span(seconds: int) -> str:

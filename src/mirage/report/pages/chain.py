@@ -51,7 +51,7 @@ def chain_page(
 
 def _tiles(run: ChainRun) -> str:
     count = len(run.started)
-    longest_s = max((over.x_s for over in run.hand_overs), default=0)
+    longest_s = max((over.interruption_s for over in run.hand_overs), default=0)
     longest = f"longest {_span(longest_s)}" if longest_s > 0 else "without a link"
     return tiles(
         [
@@ -96,9 +96,9 @@ def _hand_overs(run: ChainRun) -> str:
     rows: list[list[Cell]] = []
     for over in reversed(run.hand_overs):
         following = "?" if over.following == MISSING else str(over.following + 1)
-        lost = (format_duration(over.x_s), "gap") if over.x_s > 0 else ""
-        twice = (format_duration(-over.x_s), "overlap") if over.x_s < 0 else ""
-        wasted = f"{-over.x_s / HOUR_S * run.link.nodes:.2f}" if over.x_s < 0 else ""
+        lost = (format_duration(over.interruption_s), "gap") if over.interruption_s else ""
+        twice = (format_duration(over.overlap_s), "overlap") if over.overlap_s else ""
+        wasted = f"{over.overlap_s / HOUR_S * run.link.nodes:.2f}" if over.overlap_s else ""
         note = "still open" if over.open else ""
         rows.append([f"{over.link + 1} → {following}", _when(over.ended_s), lost, twice, wasted, note])
     columns = ("links", "end (UTC)", "interruption", "overlap", "node-hours twice", "")

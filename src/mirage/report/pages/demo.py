@@ -78,12 +78,12 @@ def _chain_section(demo: Demonstration, nodes: int) -> str:
 
 
 def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
-    longest_s = max([h.x_s for h in run.hand_overs], default=0)
+    longest_s = max([h.interruption_s for h in run.hand_overs], default=0)
     return [
         policy,
         str(len(run.started)),
         (_hours(run.interruption_s), "gap" if run.interruption_s >= _NOTHING_S else "good"),
-        _hours(max(longest_s, 0)),
+        _hours(longest_s),
         (_hours(run.overlap_s), "overlap" if run.overlap_s >= _NOTHING_S else "good"),
         f"{run.wasted_node_h:.1f}",
         f"{run.availability:.1%}",

@@ -76,9 +76,9 @@ def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:
     """
     shown = run.links[-LAST_LINKS:]
     begin_s = min(_first_s(link) for link in shown)
-    scale = _Scale(
-        begin_s, max(run.until_s, begin_s + 1, *(k.ends_s for k in shown)), max(width - _NAMES - _LOSSES, _LEAST)
-    )
+    both = any(over.interruption_s and over.overlap_s for over in run.hand_overs)
+    free = max(width - _NAMES - _LOSSES * (1 + both), _LEAST)
+    scale = _Scale(begin_s, max(run.until_s, begin_s + 1, *(k.ends_s for k in shown)), free)
     overs = {over.following: over for over in run.hand_overs if not over.open}
     overs |= {link.number: over for link in shown if link.started_s == MISSING for over in run.hand_overs if over.open}
     lines, used = [], set()
@@ -124,10 +124,10 @@ def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -
     if started:
         fill(RUNS, link.started_s, min(link.ends_s, now_s), least=1)
         fill(AHEAD, max(link.started_s, now_s), link.ends_s)
-    if over is not None and over.x_s > 0:
-        fill(GAP, over.ended_s, over.ended_s + over.x_s, least=1)
-    elif over is not None and over.x_s < 0:
-        fill(OVERLAP, over.ended_s + over.x_s, over.ended_s, least=1)
+    if over is not None and over.overlap_s:
+        fill(OVERLAP, over.ended_s - over.overlap_s, over.ended_s, least=1)
+    if over is not None and over.interruption_s:
+        fill(GAP, over.ended_s, over.ended_s + over.interruption_s, least=1)
     return cells
 
 
@@ -136,9 +136,10 @@ def _line(link: LinkRecord, over: HandOver | None, cells: list[Mark | None], now
     text = Text(f"link {link.number + 1:<4} {job:<13} "[:_NAMES].ljust(_NAMES))
     for mark in cells:
         text.append(" " if mark is None else _sign(mark, plain), style="" if mark is None else mark.style)
-    if over is not None and over.x_s:
-        mark, sign = (GAP, "+") if over.x_s > 0 else (OVERLAP, "-")
-        text.append(f" {sign}{format_duration(abs(over.x_s))}", style=mark.style)
+    if over is not None and over.interruption_s:
+        text.append(f" +{format_duration(over.interruption_s)}", style=GAP.style)
+    if over is not None and over.overlap_s:
+        text.append(f" -{format_duration(over.overlap_s)}", style=OVERLAP.style)
     if link.started_s == MISSING:
         text.append(" held" if link.held_s != MISSING and link.submitted_s >= now_s else " waits")
     return text

@@ -58,13 +58,13 @@ def print_demonstration(shown: Demonstration, out: str, console: Console | None 
 def _print_chains(shown: Demonstration, console: Console) -> None:
     rows: list[list[Cell]] = []
     for (nodes, policy), run in sorted(shown.runs.items()):
-        longest_s = max([h.x_s for h in run.hand_overs], default=0)
+        longest_s = max([h.interruption_s for h in run.hand_overs], default=0)
         rows.append(
             [
                 f"{nodes} node{'s' if nodes > 1 else ''}",
                 policy,
                 Text(f"{run.interruption_s / HOUR_S:.1f} h", "red" if run.interruption_s >= HOUR_S else "green"),
-                f"{max(longest_s, 0) / HOUR_S:.1f} h",
+                f"{longest_s / HOUR_S:.1f} h",
                 Text(f"{run.overlap_s / HOUR_S:.1f} h", "yellow" if run.overlap_s >= HOUR_S else "green"),
                 f"{run.availability:.1%}",
                 f"{run.cost(shown.cost):.1f}",

@@ -74,7 +74,7 @@ def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list
     found = []
     for policy in policies:
         result = outcome(policy, trials, cost)
-        free = (result.x_s <= 0).astype(float)
+        free = (result.interruption_s == 0).astype(float)
         for load, members in classes(trials):
             before_s, after_s = base.interruption_s, result.interruption_s
             total_s = float(before_s[members].sum())
@@ -93,7 +93,7 @@ def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list
                     less_95=_capped(less_95),
                     without=float(free[members].mean()),
                     without_95=_capped(without_95),
-                    reactive_without=float((base.x_s[members] <= 0).mean()),
+                    reactive_without=float((base.interruption_s[members] == 0).mean()),
                 )
             )
     return found
