@@ -22,7 +22,7 @@ from mirage.sim.disciplines.registry import (
 from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
+from mirage.sim.kernel.lifecycle import fits, pending, start
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.simulation import Simulation
 from mirage.trace.table import JobTable
@@ -41,13 +41,30 @@ def never_wide(situation: Reference) -> int:
     """Starts the head of the queue while it fits, but no job of three nodes."""
     world, state, scratch = dereference(situation)
     while state.clock[0].n_pending > 0:
-        slot = pending(state)[0]
-        job = state.live[slot]
-        if job.nodes == 3 or not fits(world, state, scratch, job):
+        if state.live[pending(state)[0]].nodes == 3 or not start(world, state, scratch, 0):
             return 0
-        unqueue(state, 0)
-        start(world, state, scratch, slot, job.nodes, 1.0)
     return 0
+
+
+@kernel(DISCIPLINE)
+def widest(situation: Reference) -> int:
+    """Finds all jobs that fit, and starts the widest of them."""
+    world, state, scratch = dereference(situation)
+    found = 0
+    while found >= 0:
+        found, most = -1, 0
+        for at in range(state.clock[0].n_pending):
+            job = state.live[pending(state)[at]]
+            if fits(world, state, scratch, job) and job.nodes > most:
+                found, most = at, job.nodes
+        if found >= 0:
+            start(world, state, scratch, found)
+    return 0
+
+
+def test_jobs_may_be_chosen_among_all_that_fit() -> None:
+    """A start never uses the nodes that were picked for the job that was examined last."""
+    check_discipline(DisciplineSpec(f"{__name__}:widest", "the widest that fits"))
 
 
 @pytest.mark.parametrize("name", [name for name in DISCIPLINES if name != "mirage-2023"])

@@ -90,7 +90,7 @@ def test_jobs_that_wait_for_ever_and_for_less_than_told_are_told_of(tmp_path, ca
     assert main(["simulate", str(trace), "--nodes", "4", "--discipline", "easy"]) == 0
     err = capsys.readouterr().err
     assert "1 jobs wait for less than the trace tells: for one other job at most, by after, afterany or afterok" in err
-    assert "2 jobs never started: they wait for jobs that never start, or for nodes that do not come" in err
+    assert "2 jobs never started: they depend on jobs that never start, need nodes that never come" in err
 
 
 def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):

@@ -21,7 +21,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import REPLAN, pending, start
+from mirage.sim.kernel.lifecycle import REPLAN, pending, start_on_picked
 from mirage.sim.kernel.profile import (
     earliest,
     forget_past,
@@ -66,7 +66,7 @@ def start_planned(world: World, state: State, scratch: Scratch) -> int:
             n -= 1
             planned -= 1
             scratch.picked[0] = job.nodes
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:
             k += 1
     started = clock.known - planned
@@ -95,7 +95,7 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
             take_out(queue, k, n)
             n -= 1
             last -= 1
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
             stands &= k == 0 or choice_is_stable(world)
         else:
             k += 1

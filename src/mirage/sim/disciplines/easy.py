@@ -22,7 +22,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import pending, start
+from mirage.sim.kernel.lifecycle import pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
@@ -108,7 +108,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
         ):
             take_out(queue, k, n)
             n -= 1
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
             stands &= in_time or choice_is_stable(world)
             most = most_nodes(world, state.free)
             most_beside = min(most, most_nodes(world, state.extra))
@@ -140,7 +140,7 @@ def backfill_beside_reservations(world: World, state: State, scratch: Scratch, b
             reserve(world, state, scratch, job, 0, now, now + occupies_s(world, job))
             take_out(queue, k, n)
             n -= 1
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:
             k += 1
     clock.n_pending = n

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import fits, pending, start, unqueue
+from mirage.sim.kernel.lifecycle import pending, start
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.limits import permitted
 
@@ -22,13 +22,11 @@ def start_heads(world: World, state: State, scratch: Scratch) -> int:
     while at < state.clock[0].n_pending:
         slot = pending(state)[at]
         job = state.live[slot]
-        if fits(world, state, scratch, job):
-            unqueue(state, at)
-            start(world, state, scratch, slot, job.nodes, 1.0)
-        elif permitted(world, state, job):
+        if start(world, state, scratch, at):
+            continue
+        if permitted(world, state, job):
             return at
-        else:
-            at += 1
+        at += 1
     return at
 
 

@@ -20,7 +20,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import call_at, pending, start, unqueue
+from mirage.sim.kernel.lifecycle import call_at, pending, start_on_picked, unqueue
 from mirage.sim.kernel.pool_profile import earliest_level_before, lasts_from_now, reserve_level
 from mirage.sim.kernel.profile import last_that_fits
 from mirage.sim.kernel.reference import dereference
@@ -166,7 +166,7 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
                 queue[k] = NOBODY
                 starts = True
                 scratch.picked[0] = nodes
-                start(world, state, scratch, slot, nodes, 1.0)
+                start_on_picked(world, state, scratch, slot, nodes, 1.0)
             if fewest < 1:
                 horizon_s = full_from_s(state)
             if k < last and fewest < live[queue[last]].nodes:
@@ -194,7 +194,7 @@ def mirage_2023(situation: Reference) -> int:
                 break
             unqueue(state, 0)
             scratch.picked[0] = nodes
-            start(world, state, scratch, slot, nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, nodes, 1.0)
     clock.ended_since = 0
     hopeless = clock.n_running == 0 and since_s % REPLAN_EVERY_S == 0  # all is free and still no job starts
     if clock.n_pending > 0 and not hopeless:

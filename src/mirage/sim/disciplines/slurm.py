@@ -29,7 +29,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import call_at, fits, pending, start
+from mirage.sim.kernel.lifecycle import call_at, fits, pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.limits import permitted
@@ -67,7 +67,7 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
                 closed[job.partition] = 1
                 open_partitions -= 1
         if starts:
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:
             queue[kept] = slot
             kept += 1
@@ -106,7 +106,7 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
             take_out(queue, k, n)
             n -= 1
             last -= 1
-            start(world, state, scratch, slot, job.nodes, 1.0)
+            start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:
             k += 1
         last = last_to_start(world, state, scratch, k, last)

@@ -247,7 +247,7 @@ def unqueue(state: State, at: int) -> None:
 def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
     """Whether a job can start now, and run to its limit in spite of reservations.
 
-    If so, ``scratch.picked`` holds its nodes.
+    If so, ``scratch.picked`` holds its nodes until the next call.
     """
     if not permitted(world, state, job):
         return False
@@ -261,8 +261,20 @@ def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
 
 
 @kernel()
-def start(world: World, state: State, scratch: Scratch, slot: int, width: int, speed: float) -> None:
-    """Start a job (already out of the queue) on the nodes in ``scratch.picked``.
+def start(world: World, state: State, scratch: Scratch, at: int) -> bool:
+    """Start the job at place ``at`` of the queue, on nodes picked for it, if it fits; returns whether it did."""
+    slot = pending(state)[at]
+    job = state.live[slot]
+    if not fits(world, state, scratch, job):
+        return False
+    unqueue(state, at)
+    start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
+    return True
+
+
+@kernel()
+def start_on_picked(world: World, state: State, scratch: Scratch, slot: int, width: int, speed: float) -> None:
+    """Start a job (already out of the queue) on the nodes in ``scratch.picked``, which must be its own.
 
     Args:
         width: Nodes it gets; the requested number unless it is elastic.

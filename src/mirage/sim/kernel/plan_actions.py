@@ -31,7 +31,7 @@ from mirage.sim.kernel.lifecycle import (
     pending,
     push_end,
     set_end,
-    start,
+    start_on_picked,
     suspended,
     unqueue,
     wake_held,
@@ -93,7 +93,7 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
         return refuse(state, NO_ROOM, action.id, nodes - room(world, state, state.free, job))
     unqueue(state, at)
     speed = action.speed if action.speed > 0 else nodes / job.nodes
-    start(world, state, scratch, slot, nodes, speed)
+    start_on_picked(world, state, scratch, slot, nodes, speed)
     return True
 
 
