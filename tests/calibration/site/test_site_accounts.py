@@ -122,12 +122,10 @@ def test_a_short_outage_of_accounting_is_waited_out_and_a_long_one_is_not(slurm:
         Login(slurm, tmp_path, longest_s=5 * HOUR_S).accounts()
 
 
-@pytest.mark.parametrize(("private", "why"), [("jobs,usage", "PrivateData=jobs"), (None, "nothing tells")])
+@pytest.mark.parametrize(("private", "why"), [("jobs,usage", "PrivateData=jobs"), (None, "nothing shows")])
 def test_where_only_one_s_own_jobs_are_shown_it_refuses_soon(private: str | None, why: str, tmp_path: Path) -> None:
     login = Login(site_slurm(users=1), tmp_path, private=private)
-    with pytest.raises(
-        ConfigurationError, match=f"no jobs but those of ada \\({why}.*calibration without them is wrong"
-    ):
+    with pytest.raises(ConfigurationError, match=f"only jobs of ada \\({why}.*calibration without them is wrong"):
         login.accounts()
     assert len(login.lines.asked) <= 4, "a week or two are enough to see it"
 

@@ -197,7 +197,7 @@ def _shares_svg(found: Calibration, width: float) -> str:
 def _facts(found: Calibration) -> str:
     told = (
         "Declared: in files or by name. Recorded: in the trace. Inferred: from jobs that ran or waited. Fitted: the "
-        "value whose replays came closest."
+        "value with the closest replays."
     )
     rows: list[list[Cell]] = [[fact.name, (fact.found, "words"), fact.known] for fact in facts(found)]
     return section("What was found", told, table(["of what", "found", "how it is known"], rows, 3, cards=True))
