@@ -150,7 +150,7 @@ def test_every_trace_reader_is_one() -> None:
 def test_the_help_names_every_trace_reader_and_every_discipline(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"What the trace is: {', '.join(READERS)}." in shown
+    assert f"Format of the trace: {', '.join(READERS)}." in shown
     *names, last = DISCIPLINES
     assert f"How jobs queue: {', '.join(names)} or {last}." in shown
 

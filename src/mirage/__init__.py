@@ -1,6 +1,6 @@
-"""Mirage keeps long-running jobs alive on clusters run by batch schedulers.
+"""Mirage: long-running jobs kept alive on clusters run by batch schedulers.
 
-Importing the package costs next to nothing: every room below is imported by whoever needs it.
+Importing the package costs almost nothing: every subpackage is imported only where it is needed.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The folder of what can be made again: compiled kernels and digests of source files."""
+"""The cache folder: compiled kernels and digests of source files, all reproducible."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """``mirage`` in ``XDG_CACHE_HOME``, by default in ``~/.cache``; it may not exist yet."""
+    """Returns ``mirage`` in ``XDG_CACHE_HOME`` (default ``~/.cache``); it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "mirage"

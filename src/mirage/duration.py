@@ -1,8 +1,8 @@
-"""Durations in Slurm's own form, ``[days-]hours:minutes:seconds``.
+"""Durations in Slurm's form, ``[days-]hours:minutes:seconds``.
 
-Slurm reads a bare number as *minutes* and ``a:b`` as minutes:seconds; with days in front, ``d-h``
-and ``d-h:m`` are hours and minutes (sbatch(1), ``--time``). Suffixes ``s m h d w`` are ours, for options
-that are not sbatch's.
+Slurm reads a bare number as *minutes* and ``a:b`` as minutes:seconds. After days, ``d-h`` and ``d-h:m`` are hours and
+minutes (sbatch(1), ``--time``). The suffixes ``s m h d w`` are an extension of Mirage, for options that are not
+sbatch's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from mirage.errors import ConfigurationError, shown
 
 UNLIMITED_S = 2**40
-"""A time limit that never ends: about 35,000 years in seconds, and still safe to add to a date."""
+"""No time limit: about 35,000 years in seconds, and still safe to add to a date."""
 
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3_600, 86_400, 604_800
 
@@ -23,15 +23,15 @@ _UNLIMITED = frozenset({"unlimited", "infinite", "-1"})
 
 
 def parse_duration_s(text: str) -> int:
-    """Seconds of a duration in Slurm's form, or with a unit (``90m``, ``4h``, ``2d``, ``1.5h``).
+    """Returns the seconds of a duration in Slurm's form or with a unit (``90m``, ``1.5h``).
 
-    One of ``UNLIMITED_S`` or more is no limit.
+    A duration of ``UNLIMITED_S`` or more means no limit.
 
     Args:
-        text: ``2-00:00:00``, ``48:00:00``, ``30`` (minutes), ``2-12``, ``4h``, ``UNLIMITED``.
+        text: ``2-00:00:00``, ``48:00:00``, ``30`` (minutes), ``2-12``, ``4h``, ``2d``, ``UNLIMITED``.
 
     Raises:
-        ConfigurationError: The text is no duration.
+        ConfigurationError: The text is not a duration.
     """
     word = text.strip().lower()
     if word in _UNLIMITED:
@@ -51,19 +51,19 @@ def parse_duration_s(text: str) -> int:
 
 
 def parse_limit_s(text: str) -> int:
-    """Seconds of a job's time limit: a duration, of which 0 is no limit, as sbatch reads it.
+    """Returns the seconds of a job's time limit; 0 means no limit, as in sbatch.
 
     Args:
-        text: As for ``parse_duration_s``.
+        text: A duration in the forms that ``parse_duration_s`` accepts.
 
     Raises:
-        ConfigurationError: The text is no duration.
+        ConfigurationError: The text is not a duration.
     """
     return parse_duration_s(text) or UNLIMITED_S
 
 
 def format_duration(seconds: int) -> str:
-    """A duration as Slurm prints it: ``2-00:00:00``, ``04:30:00``, ``UNLIMITED``."""
+    """Returns a duration as Slurm prints it: ``2-00:00:00``, ``04:30:00``, ``UNLIMITED``."""
     if seconds >= UNLIMITED_S:
         return "UNLIMITED"
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)

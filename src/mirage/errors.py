@@ -1,4 +1,4 @@
-"""Every error Mirage raises on purpose.
+"""All errors that Mirage raises on purpose.
 
     MirageError
     ├── TraceError          a trace cannot be read: names the file, the line and the remedy
@@ -7,21 +7,21 @@
     ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
     ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
     ├── ConfigurationError  a setting or an option has a value that cannot be used
-    ├── SlurmError          Slurm's commands: quotes what Slurm said
-    │   ├── SlurmUnreachable    no answer, or none that can be read: whether it happened is not known; try again
-    │   │   └── SlurmNotAsked       the request never left: nothing happened; try again
-    │   └── SlurmRefused        Slurm answered and said no: trying the same again is of no use
+    ├── SlurmError          Slurm's commands failed: quotes Slurm's message
+    │   ├── SlurmUnreachable    no answer, or an unreadable one: whether the change took place is unknown; retry
+    │   │   └── SlurmNotAsked       the request was never sent: nothing changed; retry
+    │   └── SlurmRefused        Slurm rejected the request: retrying it unchanged does not help
     ├── StoreError          the agent's store cannot be opened, read or written
-    │   ├── LeaseHeld           another agent looks after this store
-    │   ├── WrongCluster        the chains of this store live on another cluster
-    │   ├── StoreGone           the store's file was deleted, moved or replaced: an agent ends, no empty one is made
+    │   ├── LeaseHeld           another agent holds the lease of this store
+    │   ├── WrongCluster        the chains of this store belong to another cluster
+    │   ├── StoreGone           the store's file was deleted, moved or replaced: its agent exits and creates no other
     │   └── ScriptGone          the copy of a chain's script is not in the agent's folder
     ├── ModelFileError      a model file cannot be read, or holds another model: names the file and the remedy
-    └── ContractBroken      a check_* function found a plug-in or a schedule doing what it must not
+    └── ContractBroken      a check_* function found a plug-in or a schedule that violates its contract
 
-    LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError of it, or count it
+    LineError (a ValueError)    a line of a trace holds no usable job; readers raise a TraceError from it, or count it
 
-A message says what happened, the value, and what to do next.
+A message states what happened, the value, and what to do next.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ LONGEST_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """A value as a message quotes it: Python's own form, cut where it is long."""
+    """Returns a value as a message quotes it: its ``repr``, truncated where it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 2]}…{text[-1]}"
 
 
 def shortened(text: str, longest: int) -> str:
-    """A text cut to so many characters."""
+    """Returns a text truncated to at most ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class MirageError(Exception):
-    """Base of all errors raised on purpose; the command line prints it and exits with 1."""
+    """Base class of all these errors; the command line prints the message and exits with 1."""
 
 
 class TraceError(MirageError):
@@ -57,11 +57,11 @@ class ClusterError(MirageError):
 
 
 class JobRefused(MirageError):
-    """A job can never run on this cluster, however long it waits."""
+    """A job can never run on this cluster."""
 
 
 class PlanInfeasible(MirageError):
-    """An action of a plan cannot be applied to the cluster as it stands."""
+    """An action of a plan cannot be applied to the cluster in its present state."""
 
 
 class ConfigurationError(MirageError):
@@ -73,15 +73,15 @@ class ModelFileError(MirageError):
 
 
 class ContractBroken(MirageError):
-    """A policy, a discipline or a schedule does what its contract rules out: a defect, not bad input."""
+    """A policy, discipline or schedule violates its contract: a defect, not bad input."""
 
 
 class UnknownName(MirageError):
     """A name is not registered.
 
     Args:
-        kind: What was looked up, in the singular: ``"policy"``, ``"discipline"``.
-        name: The name that was asked for.
+        kind: What kind of thing the name should name, in the singular: ``"policy"``, ``"discipline"``.
+        name: The unknown name.
         known: The names that exist.
     """
 
@@ -94,10 +94,10 @@ class UnknownName(MirageError):
 
 
 class SlurmError(MirageError):
-    """Something about Slurm's commands; the message quotes Slurm's own words.
+    """A Slurm command failed; the message quotes Slurm's own message.
 
     Args:
-        message: What was tried and what to do next.
+        message: What was attempted and what to do next.
         stderr: What Slurm wrote.
     """
 
@@ -107,15 +107,15 @@ class SlurmError(MirageError):
 
 
 class SlurmUnreachable(SlurmError):
-    """No answer from Slurm, or none that can be read; whether a change took place is not known."""
+    """Slurm gave no readable answer; whether a change took place is unknown."""
 
 
 class SlurmNotAsked(SlurmUnreachable):
-    """The request never reached Slurm; nothing took place."""
+    """The request never reached Slurm; nothing changed."""
 
 
 class SlurmRefused(SlurmError):
-    """Slurm answered and said no."""
+    """Slurm rejected the request."""
 
 
 class StoreError(MirageError):
@@ -123,26 +123,26 @@ class StoreError(MirageError):
 
 
 class LeaseHeld(StoreError):
-    """Another agent looks after this store."""
+    """Another agent holds the lease of this store."""
 
 
 class WrongCluster(StoreError):
-    """The chains of this store live on another cluster than the one that Slurm's commands speak to."""
+    """The chains of this store belong to another cluster than Slurm's commands on PATH."""
 
 
 class StoreGone(StoreError):
-    """The file of a store was deleted or moved, or another took its place; an agent of it must end."""
+    """The file of a store was deleted, moved or replaced; its agent must exit."""
 
 
 class ScriptGone(StoreError):
-    """The copy of a chain's script is not in the agent's folder; no other chain is concerned."""
+    """The copy of a chain's script is not in the agent's folder; other chains are unaffected."""
 
 
 class LineError(ValueError):
-    """A line that holds no usable job; raised by the parsers and answered by the reader.
+    """A line that holds no usable job; parsers raise it and readers handle it.
 
     Args:
-        reason: What is wrong, in words that do not vary from line to line: skipped lines are counted by it.
+        reason: What is wrong, in constant words: skipped lines are counted by reason.
         detail: The value that is wrong.
         remedy: What to do about it.
     """

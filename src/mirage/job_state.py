@@ -1,4 +1,4 @@
-"""Job states, the value of a missing integer, and the types of columns: what every room speaks of."""
+"""Job states, the value of a missing integer, and column types, used by all packages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MISSING = -1
-"""The value of an integer that the trace does not hold, and the code of a missing label."""
+"""The value of an integer that is absent from the trace, and the code of a missing label."""
 
 
 class JobState(IntEnum):
-    """How an attempt to run a job stands or ended; Slurm's base states, ``UNKNOWN`` for all others."""
+    """State of one attempt to run a job: Slurm's base states, ``UNKNOWN`` for all others."""
 
     UNKNOWN = -1
     PENDING = 0
@@ -34,4 +34,4 @@ class JobState(IntEnum):
 
 
 UNFINISHED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
-"""States of an attempt that has not ended. A requeued attempt has; the job itself is pending again."""
+"""States of an attempt that has not ended. A requeued attempt has ended; the job itself is pending again."""

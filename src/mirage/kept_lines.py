@@ -1,4 +1,4 @@
-"""Lines of JSON that are kept as they come: results of long work, to resume from."""
+"""A journal of JSON lines: results of long work, written one by one, to resume from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mirage.errors import ConfigurationError
 
 
 class KeptLines:
-    """Lines in a file, each on the disk as soon as it is added.
+    """A journal of JSON lines in a file; each is on disk as soon as it is added.
 
-    A line that was cut off, as the machine went down, is left out when lines are read again, and harms none behind it.
+    A line that a crash truncated is skipped when the journal is read again; the lines after it stay readable.
 
     Args:
-        folder: Where the file lies; it is made where it is absent. None to keep nothing.
-        name: Of the file.
+        folder: The folder of the file, created where it is absent. None stores nothing.
+        name: Name of the file.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -37,7 +37,7 @@ class KeptLines:
             raise self._refusal(error) from error
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The lines that were there at the beginning, as far as they are JSON."""
+        """Yields the lines present when the journal was opened, as far as they are JSON objects."""
         for line in self._text.splitlines():
             try:
                 told = json.loads(line)
@@ -47,10 +47,10 @@ class KeptLines:
                 yield told
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Add a line; it is on the disk when this returns.
+        """Adds a line; it is on disk when this returns.
 
         Raises:
-            ConfigurationError: It cannot be written, as where the disk is full.
+            ConfigurationError: The line cannot be written, for example because the disk is full.
         """
         if self.path is None:
             return
@@ -68,6 +68,5 @@ class KeptLines:
 
     def _refusal(self, error: OSError) -> ConfigurationError:
         return ConfigurationError(
-            f"cannot keep results in {self.path}: {error.strerror or error}; name a folder that you can write, where "
-            "there is room"
+            f"cannot store results in {self.path}: {error.strerror or error}; name a writable folder with free space"
         )

@@ -1,7 +1,7 @@
-"""Waiting in real seconds, even in a process on a compressed clock.
+"""Waits in real seconds, even in a process on a compressed clock.
 
-Under libfaketime every clock that a process can ask runs fast: twenty seconds at sixty times the speed are a third of a
-second for a daemon that starts.
+Under libfaketime every clock that a process can read runs fast: at 60 times the speed, twenty seconds leave a starting
+daemon a third of a real second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PAUSE_S = 0.05
 
 
 def real_s() -> float:
-    """Real seconds since the machine started, to a hundredth."""
+    """Returns the real seconds since the machine started, to a hundredth."""
     try:
         with open("/proc/uptime", encoding="ascii") as file:
             return float(file.read().split()[0])
@@ -24,7 +24,7 @@ def real_s() -> float:
 
 
 def on_this_clock_s(seconds: float) -> float:
-    """The seconds that pass on this process's clock in so many real ones, for what takes only a time-out."""
+    """Converts real seconds into seconds of this process's clock, to be used as a time-out."""
     if "faketime" not in os.environ.get("LD_PRELOAD", ""):
         return seconds
     speed = re.search(r"\bx(\d+(?:\.\d+)?)", os.environ.get("FAKETIME", ""))
@@ -32,7 +32,7 @@ def on_this_clock_s(seconds: float) -> float:
 
 
 def wait_until(condition: Callable[[], bool], patience_s: float, pause_s: float = PAUSE_S) -> bool:
-    """Whether a condition comes true within so many real seconds; it is tried at least once."""
+    """Whether a condition becomes true within some real seconds; it is tested at least once."""
     end_s = real_s() + patience_s
     while not condition():
         if real_s() > end_s:

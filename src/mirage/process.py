@@ -1,4 +1,4 @@
-"""Child processes that end together with their parent, however that one ends."""
+"""Child processes that end together with their parent, even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _prctl() -> Callable[..., int] | None:
-    """The call by which a process asks for a signal at its parent's death; None where there is none (not Linux)."""
+    """Returns prctl(2), which requests a signal at the parent's death; None outside Linux."""
     try:
         found: Callable[..., int] = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
@@ -24,12 +24,12 @@ _PRCTL = _prctl()
 
 
 def die_with(parent: int) -> None:
-    """End this process together with its parent; at once where that one is gone already.
+    """Ends this process together with its parent; at once where the parent has already ended.
 
-    The kernel ends it with the thread that started it (prctl(2)), where it can.
+    On Linux the kernel kills it when the thread that started it ends (prctl(2)).
 
     Args:
-        parent: Process number of the parent as it knew it when it started us.
+        parent: Process ID of the parent, determined by the parent before it started this process.
     """
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -38,5 +38,8 @@ def die_with(parent: int) -> None:
 
 
 def die_with_me() -> Callable[[], None]:
-    """For ``preexec_fn`` of a child of this process: it ends with it, however long it hung before it could ask to."""
+    """Returns a ``preexec_fn`` that ends a child together with this process.
+
+    This holds even if the child hangs for some time before it runs the function.
+    """
     return partial(die_with, os.getpid())

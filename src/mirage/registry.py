@@ -1,4 +1,4 @@
-"""Registries: what ships with the package by name, and what installed packages add through entry points."""
+"""Registries: the built-in things by name, and those of installed packages' entry points."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mirage.errors import ConfigurationError, UnknownName
 
 
 class Specification(Protocol):
-    """What a registry holds of each name."""
+    """What a registry stores for each name."""
 
     @property
     def entry(self) -> str:
-        """Where the thing itself is: ``module:attribute``."""
+        """Location of the thing itself: ``module:attribute``."""
         ...
 
 
@@ -30,10 +30,10 @@ class Registry(Generic[Spec]):
     """Specifications by name.
 
     Attributes:
-        kind: What the names name, in the singular, for messages.
+        kind: What the names stand for, in the singular, for messages.
         group: The entry-point group of other packages.
-        builtin: What ships with the package.
-        declared: Makes a specification of what an entry point names, given its text; None where it cannot.
+        builtin: The specifications that ship with this package.
+        declared: Makes a specification from an entry point's text and the object it names; None where it cannot.
         takes: What an entry point may name, for messages.
     """
 
@@ -44,15 +44,15 @@ class Registry(Generic[Spec]):
     takes: str
 
     def names(self) -> tuple[str, ...]:
-        """All names, the built-in ones first; nothing is imported."""
+        """Returns all names, the built-in ones first; nothing is imported."""
         return tuple(dict.fromkeys([*self.builtin, *sorted(installed_points(self.group).names)]))
 
     def spec(self, name: str) -> Spec:
-        """The specification of a name; what an installed package declares is imported for it.
+        """Returns the specification of a name; an installed package's object is imported for it.
 
         Raises:
-            UnknownName: Nothing has that name; the message lists the known ones.
-            ConfigurationError: Two packages want the name, or what one declares cannot be used.
+            UnknownName: The name is not registered; the message lists the known ones.
+            ConfigurationError: Two packages declare the name, or the declared object cannot be used.
         """
         points = {point.value: point for point in installed_points(self.group).select(name=name)}
         entries = [*([self.builtin[name].entry] if name in self.builtin else []), *points]
@@ -67,18 +67,18 @@ class Registry(Generic[Spec]):
             found = point.load()
         except (ImportError, AttributeError) as error:
             raise ConfigurationError(
-                f"the {self.kind} {name!r} cannot be loaded from {point.value}: {error}; mend or uninstall its package"
+                f"the {self.kind} {name!r} cannot be loaded from {point.value}: {error}; fix or uninstall its package"
             ) from error
         spec = self.declared(point.value, found)
         if spec is None:
-            raise ConfigurationError(f"the {self.kind} {name!r}: {point.value} is {found!r}, and not {self.takes}")
+            raise ConfigurationError(f"the {self.kind} {name!r}: {point.value} is {found!r}, not {self.takes}")
         return spec
 
 
 def installed_points(group: str) -> EntryPoints:
-    """Entry points of a group; the packages are read again only when a folder of ``sys.path`` has changed.
+    """Returns the entry points of a group, cached until a folder of ``sys.path`` changes.
 
-    Reading them takes as long as a small simulation, and every simulation asks for its discipline.
+    Reading them takes as long as a small simulation, and every simulation looks up its discipline.
     """
     return _read_points(group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
 
@@ -89,7 +89,7 @@ def _read_points(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoint
 
 
 def _changed_ns(folder: str) -> int:
-    """When something was last added to a folder or removed from it; 0 where there is none."""
+    """Returns when an entry was last added to or removed from a folder; 0 without a folder."""
     try:
         return os.stat(folder or os.curdir).st_mtime_ns
     except OSError:

@@ -1,10 +1,10 @@
-"""Digests of source code: two versions of a module that do the same have the same digest.
+"""Digests of source code, which change only with the code of a module or its imports.
 
-Docstrings, comments, layout and what only a type checker reads do not count. What a module imports does, and what that
-imports in turn: a constant changed three modules away changes the digest. Installed packages other than Mirage and the
-one that the module belongs to are left out; who depends on them adds their versions.
+Docstrings, comments, layout and code for type checkers only do not count. Imported modules count, directly or not: a
+constant changed three modules away changes the digest. Installed packages are left out, except Mirage and the package
+that the module belongs to; a caller that depends on them adds their versions.
 
-Parsing Mirage's sources takes a fifth of a second, so the digests of single files are kept in the cache folder, by
+Parsing Mirage's sources takes a fifth of a second, so the digests of single files are stored in the cache folder, by
 modification time and size.
 """
 
@@ -28,15 +28,15 @@ from mirage.cache_folder import cache_folder
 _ALWAYS_FOLLOWED = "mirage"
 _NEVER_FOLLOWED = {"site-packages", "dist-packages"}
 _RECORDS = f"source-digests-1-python{sys.version_info.major}.{sys.version_info.minor}.json"
-"""Named after this module's format, to be counted up, and after Python's version, as syntax trees differ."""
+"""Contains the format number, to be increased with the format, and Python's version, because syntax trees differ."""
 
 
 class SourceFile(NamedTuple):
-    """What one source file contributes.
+    """The contribution of one source file.
 
     Attributes:
-        digest: Of its syntax tree.
-        imports: What is imported at the top level: ``module``, or ``module:name name …``.
+        digest: Digest of its syntax tree.
+        imports: The imports at the top level: ``module``, or ``module:name name …``.
     """
 
     digest: str
@@ -44,13 +44,13 @@ class SourceFile(NamedTuple):
 
 
 def source_digest(modules: Iterable[str]) -> str:
-    """Digest of some modules and of all that they import, directly or not.
+    """Returns the digest of some modules and of all their direct and indirect imports.
 
     Args:
-        modules: Full names. They need not be imported yet, and are not imported here.
+        modules: Full names. The modules need not be imported yet, and are not imported here.
 
     Raises:
-        ModuleNotFoundError: There is no source file of one of them.
+        ModuleNotFoundError: One of them has no source file.
     """
     total = hashlib.sha256()
     try:
@@ -62,7 +62,7 @@ def source_digest(modules: Iterable[str]) -> str:
 
 
 def _closure(modules: Iterable[str]) -> dict[str, Path]:
-    """Name and file of every module that counts."""
+    """Returns name and file of every module that counts."""
     found: dict[str, Path] = {}
     waiting = list(modules)
     followed = {_ALWAYS_FOLLOWED, *(name.partition(".")[0] for name in waiting)}
@@ -85,7 +85,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
 
 @cache
 def _modules_named(imported: str) -> set[str]:
-    """The modules that an import takes something from; a name imported from a package may be a submodule."""
+    """Returns the modules that an import reads; a name from a package may be a submodule."""
     module, _, names = imported.partition(":")
     file = source_path(module) if names else None
     if file is None or file.stem != "__init__":
@@ -96,7 +96,7 @@ def _modules_named(imported: str) -> set[str]:
 
 @cache
 def _is_ours(top: str) -> bool:
-    """Whether a package is neither Python's own nor installed: a module that lies beside a script, for one."""
+    """Whether a package is neither Python's own nor installed, such as a script's neighbour."""
     if top in sys.stdlib_module_names:
         return False
     file = source_path(top)
@@ -105,7 +105,7 @@ def _is_ours(top: str) -> bool:
 
 @cache
 def source_path(module: str) -> Path | None:
-    """The file of a module, found without importing it; None where there is none, as in a notebook."""
+    """Returns the file of a module without importing it; None without one, as in a notebook."""
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None:
         return Path(loaded) if loaded.endswith(".py") else None
@@ -127,7 +127,7 @@ def source_path(module: str) -> Path | None:
 
 @cache
 def _source_file(module: str, file: Path) -> SourceFile:
-    """Found once in a process, so that a file edited meanwhile counts as what was imported from it."""
+    """Returns a file's contribution; cached, so that later edits do not count in this process."""
     status = file.stat()
     known = _records.of(file, status)
     if known is None:
@@ -137,10 +137,10 @@ def _source_file(module: str, file: Path) -> SourceFile:
 
 
 def read_source(source: bytes, module: str, *, is_package: bool = False) -> SourceFile:
-    """Parse a module.
+    """Parses a module.
 
     Args:
-        module: Its full name; relative imports start from it.
+        module: Its full name; relative imports are resolved from it.
     """
     tree = _WhatCounts().visit(ast.parse(source))
     package = module if is_package else module.rpartition(".")[0]
@@ -149,7 +149,7 @@ def read_source(source: bytes, module: str, *, is_package: bool = False) -> Sour
 
 
 class _WhatCounts(ast.NodeTransformer):
-    """Drops strings that are statements, docstrings among them, and what only a type checker reads."""
+    """Drops string statements, such as docstrings, and code for type checkers only."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -163,7 +163,7 @@ class _WhatCounts(ast.NodeTransformer):
 
 
 def _imports(statements: Iterable[ast.AST], package: str) -> Iterator[str]:
-    """What is imported when the module is; what a function imports when it is called is left out."""
+    """Yields the imports of a module when it is loaded; those inside functions are left out."""
     for node in statements:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -176,18 +176,18 @@ def _imports(statements: Iterable[ast.AST], package: str) -> Iterator[str]:
             yield from _imports(ast.iter_child_nodes(node), package)
 
 
-# -- what is kept on disk -------------------------------------------------------------------------------------------
+# -- cache on disk --------------------------------------------------------------------------------------------------
 
 
 class _Records:
-    """Digests of files parsed earlier, by this or by another process."""
+    """Digests of files parsed earlier, by this or another process."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[object]] | None = None
         self._changed = False
 
     def of(self, file: Path, status: os.stat_result) -> SourceFile | None:
-        """What is known of a file as it is now."""
+        """Returns the stored contribution of the present version of a file, if any."""
         if self._known is None:
             self._known = self._load()
         match self._known.get(str(file)):
@@ -196,26 +196,26 @@ class _Records:
         return None
 
     def note(self, file: Path, status: os.stat_result, found: SourceFile) -> None:
-        """Keep what a file was found to be."""
+        """Stores the contribution of a file."""
         assert self._known is not None
         self._known[str(file)] = [status.st_mtime_ns, status.st_size, found.digest, list(found.imports)]
         self._changed = True
 
     def save(self) -> None:
-        """Write what is new, in one step; two processes at once may lose an entry, which is then made again."""
+        """Writes new entries atomically; one lost to a concurrent process is computed again."""
         if not self._changed or self._known is None:
             return
         self._changed = False
         path = self._path()
         kept = {file: entry for file, entry in (self._load() | self._known).items() if os.path.exists(file)}
-        with suppress(OSError):  # a digest that cannot be kept is made again
+        with suppress(OSError):  # a digest that cannot be stored is computed again
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
             temporary.write_text(json.dumps(kept), encoding="utf-8")
             temporary.replace(path)
 
     def _load(self) -> dict[str, list[object]]:
-        with suppress(OSError, ValueError, TypeError):  # none yet, or not ours: all is parsed again
+        with suppress(OSError, ValueError, TypeError):  # absent or in another format: all files are parsed again
             return dict(json.loads(self._path().read_text(encoding="utf-8")))
         return {}
 

@@ -11,14 +11,14 @@ from mirage.errors import ConfigurationError
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
-    """A file written beside its place and put there in one step.
+    """Writes a file atomically: to a temporary file in the same folder, then renamed.
 
-    Whatever goes wrong, an older file of that name is still what it was. A pipe or a device is written to directly.
+    If writing fails, an existing file of that name is unchanged. A pipe or a device is written to directly.
 
     Args:
         path: The file; a symbolic link is followed.
-        content: All of it.
-        mode: Permissions of the file, less what the umask takes away.
+        content: The complete content.
+        mode: Permissions of the file, before the umask is applied.
 
     Raises:
         OSError: The file cannot be written.
@@ -42,15 +42,15 @@ def write_whole(path: str | os.PathLike[str], content: bytes, mode: int = 0o666)
 
 
 def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int = 0o666) -> None:
-    """A file that the user asked for, whole; of text, what UTF-8 cannot hold becomes a question mark.
+    """Writes an output file of a command atomically.
 
     Args:
-        path: The file, as for ``write_whole``.
-        content: All of it.
-        mode: Permissions of the file, less what the umask takes away.
+        path: The file; a symbolic link is followed.
+        content: The complete content; in a text, what UTF-8 cannot encode becomes a question mark.
+        mode: Permissions of the file, before the umask is applied.
 
     Raises:
-        ConfigurationError: The file cannot be written; what was there before is untouched.
+        ConfigurationError: The file cannot be written; an existing file is unchanged.
     """
     try:
         write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content, mode)

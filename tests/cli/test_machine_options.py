@@ -80,10 +80,10 @@ def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: s
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({}, "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),
+        ({}, "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),
         (
             {"settings": "lonestar6", "gpus_per_node": 4},
-            "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE",
+            "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE",
         ),
         ({"nodes": 4, "processors": 4}, "--nodes and --processors exclude each other"),
         (
@@ -92,11 +92,11 @@ def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: s
         ),
         (
             {"slurm_conf": "slurm.conf", "gpus_per_node": 4},
-            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has",
+            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes",
         ),
         (
             {"slurm_conf": "slurm.conf", "cpus_per_node": 4},
-            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has",
+            "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_the_scheduler_of_a_cluster_file(tested: int | None) -> None:
 def test_a_cluster_file_says_it_all(said: dict[str, Any], option: str) -> None:
     with pytest.raises(click.UsageError) as refused:
         replace(NOTHING, cluster="cluster.toml", **said).machine()
-    assert refused.value.message == f"--cluster and {option} exclude each other; the file says it all"
+    assert refused.value.message == f"--cluster and {option} exclude each other; the file defines it"
 
 
 def test_a_file_that_is_not_there_is_named_even_where_its_nodes_are_not_wanted() -> None:

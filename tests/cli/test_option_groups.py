@@ -92,7 +92,7 @@ def test_costs_that_cannot_be_are_refused_when_they_are_used() -> None:
 
 @pytest.mark.parametrize(
     ("defaults", "told"),
-    [((), "What an hour without the service costs.  [default: 1]"), ((3.0, 1.0), "[default: 3.0]")],
+    [((), "Cost of an hour without the service.  [default: 1]"), ((3.0, 1.0), "[default: 3.0]")],
 )
 def test_the_help_tells_every_default_once(defaults: tuple[float, ...], told: str) -> None:
     command = click.command()(cost_options(*defaults)(lambda costs: None))

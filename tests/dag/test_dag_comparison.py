@@ -136,7 +136,7 @@ def test_a_line_that_was_cut_off_is_played_again(tmp_path):
     assert again.reused == 1
     assert again.rows[0] == replace(first.rows[0], decision_us=again.rows[0].decision_us)
     assert compared("fair", resume_folder=tmp_path, executor=refuse).rows == again.rows
-    with pytest.raises(ConfigurationError, match="cannot keep results"):
+    with pytest.raises(ConfigurationError, match="cannot store results"):
         compared("fair", resume_folder=file)
 
 

@@ -92,7 +92,7 @@ def test_a_parameter_that_a_policy_of_another_package_cannot_read_is_told(instal
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*mend or uninstall"),
+        ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*fix or uninstall"),
         ("poor_pkg:Absent", r"'poor' cannot be loaded from poor_pkg:Absent"),
         ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is 3, and not a class, a function or a PolicySpec"),
     ],

@@ -1,7 +1,7 @@
-"""What do I see? The command line: ``mirage COMMAND``.
+"""The command line: ``mirage COMMAND``.
 
-Data go to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed,
-2 wrong usage, 130 interrupted.
+Data go to standard output, everything else to standard error. Exit status: 0 done, 1 refused or failed, 2 wrong usage,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.sim.first_compile import told
 
 COMMANDS = {
-    "demo": LazyCommand("mirage.cli.commands.demo:demo", "See a service stay alive on a busy cluster, in a minute."),
+    "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
     "submit": LazyCommand("mirage.cli.commands.chain.submit:submit", "Submit a job as sbatch does, and keep it alive."),
-    "chain": LazyCommand("mirage.cli.commands.chain:chain", "Look at chains, and steer them."),
+    "chain": LazyCommand("mirage.cli.commands.chain:chain", "List chains, inspect them and control them."),
     "agent": LazyCommand("mirage.cli.commands.agent:agent", "Start, stop and find the agent."),
-    "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: say that it is ready, or done."),
+    "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: report that it is ready, or done."),
     "predict": LazyCommand(
-        "mirage.cli.commands.predict:predict", "When will a job start, and what to ask for to start sooner."
+        "mirage.cli.commands.predict:predict", "When a job will start, and which request would start sooner."
     ),
     "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
-    "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "See whether Mirage will work on this cluster."),
+    "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand(
         "mirage.cli.commands.simulation.simulate:simulate", "Replay a trace under a queue discipline."
@@ -43,22 +43,24 @@ COMMANDS = {
         "mirage.cli.commands.learn.compare:compare", "Compare learning methods, policies and bounds over months."
     ),
     "schedule": LazyCommand(
-        "mirage.cli.commands.schedule:schedule", "Compare schedulers of GPU clusters: who runs, where, with how much."
+        "mirage.cli.commands.schedule:schedule",
+        "Compare schedulers of GPU clusters: which jobs run, where, how wide.",
     ),
     "calibrate": LazyCommand("mirage.cli.commands.simulation.calibrate:calibrate", "Fit the simulator to a cluster."),
     "compile": LazyCommand(
         "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."
     ),
-    "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to ask for the next link."),
-    "train": LazyCommand("mirage.cli.commands.train:train", "Train policies, and predictions of waits, from a trace."),
+    "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to submit the next link."),
+    "train": LazyCommand("mirage.cli.commands.train:train", "Train policies and wait predictions from a trace."),
     "explain": LazyCommand(
-        "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree, which runs and can be changed."
+        "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree that can be run and edited."
     ),
-    "dag": LazyCommand("mirage.cli.commands.dag:dag", "Schedule jobs made of stages, and compare how."),
+    "dag": LazyCommand("mirage.cli.commands.dag:dag", "Compare schedulers of jobs made of stages."),
     "distill": LazyCommand(
-        "mirage.cli.commands.dag.distill:distill", "Schedulers of stages that fit on a page: read, edit and run them."
+        "mirage.cli.commands.dag.distill:distill",
+        "Stage schedulers as trees that fit on a page: read, edit and run them.",
     ),
-    "trace": LazyCommand("mirage.cli.commands.trace:trace", "Look into traces, convert them, generate new ones."),
+    "trace": LazyCommand("mirage.cli.commands.trace:trace", "Inspect traces, convert them, generate new ones."),
 }
 
 FAILED, INTERRUPTED = 1, 130
@@ -72,7 +74,7 @@ root = LazyGroup(
         "mirage demo                              what it does for a chain of jobs, in a minute",
         "mirage doctor                            whether it will work on this cluster",
         "mirage submit -p gpu -t 48:00:00 --until-done train.sh",
-        "mirage chain list                        how your chains stand",
+        "mirage chain list                        the state of your chains",
     ),
     params=[
         click.Option(
@@ -93,14 +95,14 @@ def _print_version(ctx: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status of a command, once it has run.
+    """Runs a command and returns its exit status.
 
     Args:
-        arguments: The words after ``mirage``; by default those of this process.
+        arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name the terminal cannot show must not end the command
+        sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:
         with told(FirstCompilation(sys.stderr)):
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
@@ -129,12 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Point standard output and standard error nowhere where the caller has closed them (``>&-``)."""
+    """Redirects standard output and error to /dev/null where the caller closed them (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 def _discard_stdout() -> None:
-    """Point standard output nowhere, so that Python does not complain again at exit."""
+    """Redirects standard output to /dev/null, so that Python reports no second error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The home, the store, the cluster and the clock of commands about chains."""
+"""The home folder, the store, the cluster and the clock of commands about chains."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
 
 clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # noqa: E731
-"""The wall clock; on a compressed cluster, that cluster's."""
+"""The wall clock; on a cluster with a compressed clock, that clock."""
 
 
 def home() -> Home:
-    """The folder in which this user's agent keeps its things; told once where others may write there."""
+    """Returns the folder of this user's agent; warns once if other users can write there."""
     from mirage.agent.paths import Home
 
     found = Home.of(os.environ)
@@ -39,17 +39,17 @@ def _warn(text: str) -> None:
 
 @contextmanager
 def store(*, to_read: bool = False) -> Iterator[SqlStore]:
-    """The store, opened for one command.
+    """Opens the store for one command.
 
     Args:
-        to_read: Whether the command only reads: a store that cannot be written is then read as it is, with a warning.
+        to_read: Whether the command only reads; a store that cannot be written is then read, with a warning.
     """
     from mirage.agent.store.sql_store import open_store, open_to_read
 
     url = home().store_url
     opened = open_to_read(url) if to_read else open_store(url)
     if opened.unwritable:
-        _warn(f"the store is only read: {opened.unwritable}")
+        _warn(f"the store is opened read-only: {opened.unwritable}")
     try:
         yield opened
     finally:
@@ -57,13 +57,13 @@ def store(*, to_read: bool = False) -> Iterator[SqlStore]:
 
 
 def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
-    """See that Slurm's commands speak to the cluster of the store's chains, if they speak at all.
+    """Checks that Slurm's commands reach the cluster of the store's chains; passes without answer.
 
     Args:
-        timeout_s: After which it does not matter any more.
+        timeout_s: Seconds after which a silent controller is ignored; None for the default time-out.
 
     Raises:
-        WrongCluster: They speak to another.
+        WrongCluster: They reach another cluster.
     """
     from mirage.errors import SlurmError
     from mirage.slurm.backend import cluster_of
@@ -72,13 +72,13 @@ def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
         return
     try:
         found = cluster_of(client(timeout_s).configuration())
-    except SlurmError:  # which cluster it is is not known, so nothing is wrong
+    except SlurmError:  # the cluster is unknown, so nothing is known to be wrong
         return
     opened.check_cluster(found)
 
 
 def client(timeout_s: float | None = None) -> SlurmClient:
-    """The cluster of Slurm's commands on PATH, seen as ``MIRAGE_QUEUE`` says."""
+    """Returns a client of Slurm's commands on PATH, with the queue source of ``MIRAGE_QUEUE``."""
     from mirage.slurm.queue_source import client_from
     from mirage.slurm.runner import TIMEOUT_S, SystemRunner
 

@@ -1,4 +1,4 @@
-"""A first compilation, told on standard error: it takes most of a minute, and nothing else seems to happen."""
+"""Progress of the first compilation, on standard error: it takes most of a minute."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import click
 
 @dataclass
 class FirstCompilation:
-    """Says that kernels are being compiled: a line that counts in a terminal, one plain line elsewhere."""
+    """Reports that kernels compile: a counting line in a terminal, one plain line elsewhere."""
 
     stream: TextIO
     kernels: int = 0
 
     def __call__(self, kernel: str | None) -> None:
-        """As ``mirage.sim.first_compile.Listener`` says."""
+        """Reports a kernel, or the end; implements ``mirage.sim.first_compile.Listener``."""
         in_terminal = self.stream.isatty()
         if kernel is None:
             if in_terminal:
                 click.echo("\r\033[K", file=self.stream, nl=False)
             return
         self.kernels += 1
-        text = "mirage: compiling, once (up to a minute; what is compiled is kept)"
+        text = "mirage: compiling, once (up to a minute; the result is cached)"
         if in_terminal:
             click.echo(f"\r\033[K{text}: {self.kernels} kernels", file=self.stream, nl=False)
         elif self.kernels == 1:

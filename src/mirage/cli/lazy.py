@@ -1,4 +1,4 @@
-"""Groups of commands: imported only when run, and suggested where a name is mistyped."""
+"""Groups of commands, imported only when run; a mistyped name gets the nearest one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.errors import shown
 
 
 class LazyCommand(NamedTuple):
-    """A command that is imported when it is run.
+    """A command that is imported only when it is run.
 
     Attributes:
         target: ``module:attribute`` of a click command.
@@ -25,26 +25,26 @@ class LazyCommand(NamedTuple):
     summary: str
 
     def exists(self) -> bool:
-        """Whether the module is there, found without importing it."""
+        """Whether the module exists; it is not imported."""
         return importlib.util.find_spec(self.target.partition(":")[0]) is not None
 
     def load(self) -> click.Command:
-        """The command itself."""
+        """Imports and returns the command."""
         module, _, attribute = self.target.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
 
 class CommandGroup(click.Group):
-    """A group that answers a mistyped command with the nearest one."""
+    """A group that suggests the nearest command for a mistyped name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names.
+        """Returns the command that the first argument names.
 
         Raises:
-            click.UsageError: There is none; the message names the nearest.
+            click.UsageError: No such command; the message names the nearest one.
         """
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
@@ -56,11 +56,11 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """A group whose commands are named here and imported when run.
+    """A group whose commands are listed here and imported when run.
 
     Args:
-        lazy: The commands by name; one whose module is absent does not exist.
-        attributes: Passed on to ``click.Group``.
+        lazy: The commands by name; those with an absent module are left out.
+        attributes: Passed to ``click.Group``.
     """
 
     def __init__(self, *, lazy: Mapping[str, LazyCommand], **attributes: Any) -> None:
@@ -68,16 +68,16 @@ class LazyGroup(CommandGroup):
         self._lazy = {name: command for name, command in lazy.items() if command.exists()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order they were given."""
+        """Returns the names, in the given order."""
         return [*self._lazy, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now."""
+        """Imports and returns the command of a name; None without one."""
         lazy = self._lazy.get(cmd_name)
         return lazy.load() if lazy else super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of the commands with their summaries; none of them is imported."""
+        """Writes the commands with their summaries; none of them is imported."""
         rows = [(name, command.summary) for name, command in self._lazy.items()]
         if rows:
             with formatter.section("Commands"):

@@ -1,4 +1,4 @@
-"""The machine that a command simulates, from its options, a ``slurm.conf`` or a cluster file."""
+"""The cluster that a command simulates: from options, a ``slurm.conf`` or a cluster file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = ("slurm-default", "lonestar6")
 
 
 class Machine(NamedTuple):
-    """A cluster, the settings of its scheduler, where those came from, and the think time of its users."""
+    """A cluster, its scheduler's settings and their source, and the think time of its users."""
 
     cluster: Cluster
     settings: SlurmSettings
@@ -29,7 +29,7 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """The options of a simulated machine; None where nothing was said."""
+    """The options of a simulated cluster; None where an option was not given."""
 
     nodes: int | None
     processors: int | None
@@ -42,12 +42,12 @@ class MachineOptions:
     cluster: str | None = None
 
     def machine(self) -> Machine:
-        """The machine that the options describe.
+        """Returns the cluster that the options describe.
 
-        ``--nodes`` beside ``--slurm-conf`` keeps the file's scheduler and replaces its machine.
+        ``--nodes`` together with ``--slurm-conf`` takes the scheduler from the file and replaces its nodes.
 
         Raises:
-            click.UsageError: They describe none, or two.
+            click.UsageError: The options describe no cluster, or two.
             ConfigurationError: The slurm.conf or the cluster file cannot be read.
         """
         if self.cluster is not None:
@@ -59,11 +59,11 @@ class MachineOptions:
         count = self.nodes if self.nodes is not None else self.processors
         if count is None and self.slurm_conf is None:
             raise click.UsageError(
-                "say how large the cluster is: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"
+                "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"
             )
         if count is None and (self.gpus_per_node, self.cpus_per_node) != (None, None):
             raise click.UsageError(
-                "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf says what a node has"
+                "--gpus-per-node and --cpus-per-node need --nodes N; without it --slurm-conf defines the nodes"
             )
         settings = self._scheduler()
         if count is not None:
@@ -76,19 +76,19 @@ class MachineOptions:
         return Machine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
     def _of_cluster_file(self, path: str) -> Machine:
-        """The machine of a cluster file, which says all but how many jobs are tested."""
+        """Returns the cluster of a cluster file, which defines all but ``--max-job-test``."""
         from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 
         for name in _SAID_BY_A_CLUSTER_FILE:
             if getattr(self, name) is not None:
                 raise click.UsageError(
-                    f"--cluster and --{name.replace('_', '-')} exclude each other; the file says it all"
+                    f"--cluster and --{name.replace('_', '-')} exclude each other; the file defines it"
                 )
         read = read_cluster_file(path)
         return Machine(read.cluster, self._tested(read.settings), path, read.users.think_time_s)
 
     def _scheduler(self) -> SlurmSettings:
-        """The parameters of the scheduler."""
+        """Returns the parameters of the scheduler."""
         from mirage.sim.slurm_conf.settings import SlurmSettings
 
         if self.slurm_conf is not None:
@@ -98,7 +98,7 @@ class MachineOptions:
         return self._tested(found)
 
     def _tested(self, settings: SlurmSettings) -> SlurmSettings:
-        """The parameters with the number of jobs to be tested, where one is given."""
+        """Returns the parameters with ``--max-job-test``, where it is given."""
         return settings if self.max_job_test is None else replace(settings, max_job_test=self.max_job_test)
 
 
@@ -110,7 +110,7 @@ machine_options = option_group(
         "--processors",
         type=click.IntRange(min=1),
         metavar="N",
-        help="The same for logs that count processors (SWF): one pool of N.",
+        help="Processors of the cluster, for logs that count processors (SWF): one pool of N.",
     ),
     click.option(
         "--gpus-per-node",
@@ -132,24 +132,26 @@ machine_options = option_group(
     click.option(
         "--cluster",
         metavar="FILE",
-        help="Take all of it, with limits, outages and reservations, from a cluster file in TOML.",
+        help="Take the whole cluster, with limits, outages and reservations, from a cluster file in TOML.",
     ),
     click.option(
         "--settings",
         type=click.Choice(SETTINGS),
-        help="The scheduler's parameters, where no file gives them.  [default: slurm-default]",
+        help="The scheduler's parameters, if no file gives them.  [default: slurm-default]",
     ),
     click.option(
         "--max-job-test",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How many jobs the backfill plan holds at most (Slurm's bf_max_job_test).",
+        help="Maximum number of jobs in the backfill plan (Slurm's bf_max_job_test).",
     ),
     click.option(
-        "--skip-impossible", is_flag=True, help="Leave out jobs that can never run there, instead of stopping."
+        "--skip-impossible",
+        is_flag=True,
+        help="Leave out jobs that can never run there, instead of stopping.",
     ),
 )
-"""``-N``, ``--processors``, ``--slurm-conf``, ``--cluster``, ``--settings`` and their kin: the machine to simulate."""
+"""``-N``, ``--processors``, ``--slurm-conf``, ``--cluster``, ``--settings`` and so on: the cluster to simulate."""
 
 
 def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:
@@ -163,7 +165,7 @@ def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:
 
 
 def discipline_help() -> str:
-    """The disciplines by name, for help texts, without loading the simulator."""
+    """Returns the names of the disciplines for help texts, without loading the simulator."""
     from mirage.sim.disciplines.registry import DISCIPLINES
 
     *names, last = DISCIPLINES

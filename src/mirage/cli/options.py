@@ -1,4 +1,4 @@
-"""Options that several commands share: each group is read into one frozen object."""
+"""Options shared by several commands: each group is read into one frozen object."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FORMATS = ("csv", "mirage-log", "parquet", "sacct", "sacct-json", "schedule", "
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text: commands to copy, one a line."""
+    """Returns the end of a help text: commands to copy, one per line."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decorator[Any]:
-    """A decorator that adds options to a command and hands their values over as one object.
+    """Returns a decorator that adds options to a command and passes them as one object.
 
     Args:
-        name: The parameter of the command that takes the object.
-        kind: A frozen dataclass with one field for each option, of the option's own name.
+        name: The parameter of the command that receives the object.
+        kind: A frozen dataclass with one field per option, named after the option.
         options: The options, in the order of the help text.
     """
     names = [field.name for field in fields(kind)]
@@ -49,7 +49,7 @@ def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decora
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """The options of reading a trace."""
+    """The options for reading a trace."""
 
     format: str | None
     fields: str | None
@@ -65,7 +65,7 @@ trace_options = option_group(
     click.option(
         "--format",
         metavar="NAME",
-        help=f"What the trace is: {', '.join(_FORMATS)}. By default told by its content.",
+        help=f"Format of the trace: {', '.join(_FORMATS)}. By default detected from its content.",
     ),
     click.option(
         "--fields",
@@ -75,21 +75,21 @@ trace_options = option_group(
     click.option(
         "--columns",
         metavar="MAP",
-        help="What the columns of a CSV of your own are: submit_s=submit_time,limit_s=timelimit[min],nodes==1; "
-        "or @FILE, the same in TOML.",
+        help="Map the columns of your own CSV: submit_s=submit_time,limit_s=timelimit[min],nodes==1; "
+        "or @FILE, the same map in TOML.",
     ),
     click.option(
         "--delimiter",
         metavar="TEXT",
-        help=r"What stands between the cells of sacct text or, with --columns, of a CSV; \t is a tab.  "
-        "[default: a bar; as the CSV's first row shows]",
+        help=r"Separator of the cells of sacct text or, with --columns, of a CSV; \t is a tab.  "
+        "[default: a bar; in a CSV, detected from its first row]",
     ),
     click.option(
         "--timezone",
         metavar="ZONE",
         default="UTC",
         show_default=True,
-        help="Zone of times that name none, as America/Chicago.",
+        help="Time zone of times without one, such as America/Chicago.",
     ),
     click.option(
         "--skip-bad-lines",
@@ -97,26 +97,26 @@ trace_options = option_group(
         help="Skip and count lines that cannot be read, instead of stopping at the first.",
     ),
 )
-"""``--format``, ``--fields`` and their kin: how a trace is to be read."""
+"""``--format``, ``--fields`` and related options: how a trace is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """The costs of interruption and overlap; None where nothing was said."""
+    """The costs of interruption and overlap; None where an option was not given."""
 
     interruption_cost: float | None
     overlap_cost: float | None
 
     @property
     def given(self) -> bool:
-        """Whether either was said."""
+        """Whether at least one of the options was given."""
         return self.interruption_cost is not None or self.overlap_cost is not None
 
     def cost(self) -> Cost:
-        """The cost, of 1 an hour where nothing was said.
+        """Returns the cost; 1 per hour where an option was not given.
 
         Raises:
-            ConfigurationError: Negative, infinite, or both zero.
+            ConfigurationError: A cost is negative or infinite, or both are zero.
         """
         from mirage.policy.cost import Cost
 
@@ -127,7 +127,7 @@ class CostOptions:
 
 
 def cost_options(interruption: float | None = None, overlap: float | None = None) -> Decorator[Any]:
-    """``--interruption-cost`` and ``--overlap-cost``, with the defaults of the command."""
+    """Returns ``--interruption-cost`` and ``--overlap-cost`` with the defaults of a command."""
     return option_group(
         "costs",
         CostOptions,
@@ -137,7 +137,7 @@ def cost_options(interruption: float | None = None, overlap: float | None = None
             default=interruption,
             show_default=True,
             metavar="X",
-            help="What an hour without the service costs." + ("  [default: 1]" if interruption is None else ""),
+            help="Cost of an hour without the service." + ("  [default: 1]" if interruption is None else ""),
         ),
         click.option(
             "--overlap-cost",
@@ -145,7 +145,7 @@ def cost_options(interruption: float | None = None, overlap: float | None = None
             default=overlap,
             show_default=True,
             metavar="Y",
-            help="What an hour with two jobs costs." + ("  [default: 1]" if overlap is None else ""),
+            help="Cost of an hour with two jobs." + ("  [default: 1]" if overlap is None else ""),
         ),
     )
 
@@ -154,12 +154,12 @@ json_output = click.option("--json", "as_json", is_flag=True, help="Print one JS
 """``--json``: one JSON value on standard output, times in ISO-8601 UTC, durations in seconds."""
 
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S")
-"""``--seed``: the same options, the same answer."""
+"""``--seed``: equal options give equal results."""
 
 workers_option = click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes at once.  [default: all cores]"
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Parallel processes.  [default: all cores]"
 )
-"""``--workers``: how many processes share the work."""
+"""``--workers``: number of parallel processes."""
 
-to_option = click.option("--to", metavar="NAME", help="csv, parquet or swf. By default what OUT ends in.")
+to_option = click.option("--to", metavar="NAME", help="csv, parquet or swf. By default the suffix of OUT.")
 """``--to``: the format of a trace to write."""

@@ -1,4 +1,4 @@
-"""Files that commands write: checked before the work, and whole or not at all."""
+"""Checks of the files that commands write, before the work starts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mirage.errors import ConfigurationError
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
-    """Refusal, before the work, of a file that could not be written after it.
+    """Checks before the work that an output file can be written after it.
 
     Raises:
-        ConfigurationError: The folder is absent or closed, or the name is that of a folder.
+        ConfigurationError: The folder is absent or not writable, or the path is a folder.
     """
     place = Path(path)
     if place.is_dir():
@@ -29,10 +29,10 @@ def check_output(path: str | os.PathLike[str]) -> None:
 
 
 def check_page(path: str | os.PathLike[str]) -> None:
-    """Refusal, before the work, of a page that could not be written after it, or whose name is no page's.
+    """Checks before the work that an HTML page can be written after it.
 
     Raises:
-        ConfigurationError: As ``check_output`` says, or the name of a new file ends in something else than ``.html``.
+        ConfigurationError: ``check_output`` raises it, or the name of a regular file does not end in ``.html``.
     """
     check_output(path)
     place = Path(path)
@@ -41,21 +41,21 @@ def check_page(path: str | os.PathLike[str]) -> None:
 
 
 def as_policy(path: str) -> str:
-    """The name of a policy that is a file: with a folder before it, even where that is this one."""
+    """Returns a file as a policy name: with a folder in front, even for the current folder."""
     return path if os.sep in path else f".{os.sep}{path}"
 
 
 def checkpoint_of(out: str) -> Path | None:
-    """The file beside an output that keeps what is finished of it; None beside a pipe or a device."""
+    """Returns the checkpoint file next to an output; None for a pipe or a device."""
     return Path(f"{out}.checkpoint") if Path(out).is_file() or not Path(out).exists() else None
 
 
 @contextmanager
 def resumable(kept: Path | None) -> Iterator[None]:
-    """Work that keeps what is finished in a file; an interruption tells where that is."""
+    """Context of work with a checkpoint file: an interruption prints where that file is."""
     try:
         yield
     except KeyboardInterrupt:
         if kept is not None and kept.exists():
-            click.echo(f"mirage: what is finished is in {kept}; the same command goes on from there", err=True)
+            click.echo(f"mirage: finished results are in {kept}; the same command resumes from there", err=True)
         raise

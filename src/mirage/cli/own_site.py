@@ -1,4 +1,4 @@
-"""The cluster that a command runs on, as ``mirage calibrate --site`` looks at it, and what it keeps of it."""
+"""Accounts and files of the cluster that ``mirage calibrate --site`` runs on."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnSite:
-    """What is known of this cluster.
+    """The known facts about this cluster.
 
     Attributes:
-        name: For people.
-        jobs: Everybody's.
-        told: Its scheduler.
-        facts: For the cluster file.
-        file: Where that is kept.
+        name: A readable name.
+        jobs: The jobs of all users.
+        told: The configuration of its scheduler.
+        facts: The facts for the cluster file.
+        file: Location of the cluster file.
     """
 
     name: str
@@ -43,10 +43,10 @@ class OwnSite:
 
 
 def own_place(options: Mapping[str, str]) -> SitePlace:
-    """Where the calibration of the cluster with these options is kept; no folder is made.
+    """Returns where the calibration of the cluster is stored; no folder is created.
 
     Args:
-        options: Of slurm.conf, keys in lower case.
+        options: The options of slurm.conf, keys in lower case.
     """
     import os
 
@@ -59,17 +59,17 @@ def own_place(options: Mapping[str, str]) -> SitePlace:
 
 @contextmanager
 def own_site(weeks: int) -> Iterator[OwnSite]:
-    """One attempt to calibrate this cluster: its accounts, and a note of what became of it.
+    """Reads the accounts of this cluster for one calibration attempt and records its outcome.
 
     Args:
-        weeks: How far back accounts are read.
+        weeks: Weeks of accounts to read, back from now.
 
     Raises:
-        ConfigurationError: It cannot be calibrated, or another process is at it.
+        ConfigurationError: The cluster cannot be calibrated, or another process is calibrating it.
         SlurmError: A command failed.
     """
     slurm = cluster.client()
-    cluster.home()  # it is made, and what is wrong with it is told
+    cluster.home()  # creates the folder and warns about its permissions
     place = own_place(slurm.configuration())
     with place.attempting(cluster.clock):
         found = _accounts(slurm, weeks)

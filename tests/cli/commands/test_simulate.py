@@ -107,7 +107,7 @@ def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
     ("arguments", "status", "complaint"),
     [
         (["--processors", "3", "--discipline", "esay"], 1, "Did you mean 'easy'?"),
-        ([], 2, "say how large the cluster is"),
+        ([], 2, "give the size of the cluster"),
         (["--nodes", "3", "--processors", "3"], 2, "exclude each other"),
         (["--slurm-conf", "/no/slurm.conf"], 1, "cannot read /no/slurm.conf"),
         (["--slurm-conf", "x", "--settings", "lonestar6"], 2, "exclude each other"),

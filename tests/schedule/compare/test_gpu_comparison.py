@@ -245,7 +245,7 @@ def test_what_cannot_be_compared_is_refused(workloads: list[str], tmp_path: Path
         compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU, resume_folder=tmp_path)
     with pytest.raises(ConfigurationError, match=r"-: standard input can be read once only, .* save it to a file"):
         compare(["-"], ["fifo"], ONE_GPU)
-    with pytest.raises(ConfigurationError, match="cannot keep results"):
+    with pytest.raises(ConfigurationError, match="cannot store results"):
         compare(workloads, ["fifo"], ONE_GPU, resume_folder=Path(workloads[0]))
 
 

@@ -238,7 +238,7 @@ def test_chains_are_shown_where_nothing_can_be_written(
         out, err = type_("chain", *words)
         assert said in out
         line = err.splitlines()[0]
-        assert line.startswith("mirage: warning: the store is only read: cannot open the store")
+        assert line.startswith("mirage: warning: the store is opened read-only: cannot open the store")
         assert "Read-only file system" in line
         assert "Read-only file system" in type_("chain", "pause", "serve", status=1)[1]
 

@@ -57,7 +57,7 @@ def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
         (["--setting", "50/0"], "has no jobs"),
         (["--setting", "5/4,5/4"], "named twice"),
         (["--policies", "fifo:0.5"], "give 0 or 1"),
-        (["--resume", str(tmp_path / "file" / "folder"), *SMALL], "cannot keep results"),
+        (["--resume", str(tmp_path / "file" / "folder"), *SMALL], "cannot store results"),
     ):
         assert main(["dag", "compare", *words]) == 1
         told = capsys.readouterr().err

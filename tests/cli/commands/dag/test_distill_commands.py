@@ -192,7 +192,7 @@ def test_an_interrupted_tuning_goes_on_as_if_it_had_not_been(mine, tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(tuning, "changed", stops_after(small_changes.changed, 52))
         stderr = interrupted("tune", mine, *SHORT, "--changes", "62", "-o", out)
-    assert f"{out}.checkpoint; the same command goes on" in stderr
+    assert f"{out}.checkpoint; the same command resumes" in stderr
     assert said("check", out).startswith(out)  # the best so far
     with pytest.raises(ConfigurationError, match="seed was 0 and is 4"):
         said("tune", mine, *SHORT, "--changes", "62", "--seed", "4", "-o", out)
@@ -209,7 +209,7 @@ def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypa
     fit = registry.Timed.__call__
     with monkeypatch.context() as patch:
         patch.setattr(registry.Timed, "__call__", stops_after(fit, 3))
-        assert f"{out}.checkpoint; the same command goes on" in interrupted(*command, out)
+        assert f"{out}.checkpoint; the same command resumes" in interrupted(*command, out)
     assert not Path(out).exists()
     monkeypatch.setattr(registry.Timed, "__call__", stops_after(fit, 1))  # one is left, and no other is fitted again
     again = json.loads(said(*command, out))

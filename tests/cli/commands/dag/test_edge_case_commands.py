@@ -143,7 +143,7 @@ def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(mend, "mended", stops)
-        assert "the same command goes on" in CliRunner().invoke(distill, words).stderr
+        assert "the same command resumes" in CliRunner().invoke(distill, words).stderr
     assert not page.exists()
     with pytest.raises(ConfigurationError, match="seeds was '1-6' and is '1-3'"):
         said(*words, "--seeds", "1-3")

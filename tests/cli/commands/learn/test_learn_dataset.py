@@ -20,7 +20,7 @@ from mirage.trace.table import JobTable
 from mirage.trace.write import write_trace
 from waiting import until
 
-COMPILES = "mirage: compiling, once (up to a minute; what is compiled is kept) ...\n"
+COMPILES = "mirage: compiling, once (up to a minute; the result is cached) ...\n"
 
 OPTIONS = ["-N", "8", "--discipline", "easy", "--link-nodes", "1,2", "--link-limit", "8h", "--step", "1h"]
 WINDOWS = ["--start", "1970-01-05", "--windows", "6", "--every", "2d"]

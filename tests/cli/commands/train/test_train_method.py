@@ -68,7 +68,7 @@ def test_help_shows_examples(capsys):
         (["--data", "nowhere"], "nowhere is not a data set"),
         (["--nodes", "8", "--methods", "correction,magic"], "unknown method 'magic'"),
         (["--nodes", "8", "--data", "nowhere", "--months", "2023-01"], "nowhere is not a data set"),
-        ([], "say how large the cluster is"),
+        ([], "give the size of the cluster"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_the_work(tmp_path, capsys, arguments, message):
