@@ -54,7 +54,7 @@ def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys:
     store.take_lease("login7:4242:99", NOW_S - 10, 60)
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["agent", "status"]) == 0
-    assert capsys.readouterr().out == f"process 4242 on login7 looks after 1 chains of {url}\n"
+    assert capsys.readouterr().out == f"process 4242 on login7 manages 1 chains of {url}\n"
     assert main(["agent", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agent"] == {"host": "login7", "pid": 4242, "lease_s": 50}
     assert main(["agent", "start"]) == 0
@@ -73,7 +73,7 @@ def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(
     watched.begin(STORE, "the disk is full", NOW_S - 300)
     words = "the agent cannot write the store since 2026-09-21T13:58:20 (00:15:00 ago): the disk is full"
     assert main(["agent", "status"]) == 0
-    process = f"process {os.getpid()} on {socket.gethostname()} looks after 1 chains of {url}"
+    process = f"process {os.getpid()} on {socket.gethostname()} manages 1 chains of {url}"
     assert capsys.readouterr().out.splitlines() == [process, words]
     assert main(["agent", "status", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

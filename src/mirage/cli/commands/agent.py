@@ -1,4 +1,4 @@
-"""``mirage agent``: the process that looks after chains."""
+"""``mirage agent``: the process that manages all chains of a user."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from mirage.agent.model import Link
 
 SBATCH_PATIENCE_S = 2.0
-"""So long a cycle waits for an sbatch, which answers within a tenth of a second as a rule."""
+"""Seconds that a cycle waits for sbatch, which usually answers within a tenth of a second."""
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: they end a sleep at once, and are remembered."""
+    """Handlers of SIGTERM and SIGINT, which end a sleep at once and record the arrival."""
 
     def __init__(self) -> None:
         self._read, write = os.pipe()
@@ -40,24 +40,24 @@ class StopSignals:
             signal.signal(sign, note)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep so long, or until a signal comes."""
+        """Sleeps for some seconds, or until a signal arrives."""
         select.select([self._read], [], [], seconds)
 
     def arrived(self) -> bool:
-        """Whether one has arrived."""
+        """Whether a signal has arrived."""
         return self._arrived
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
-    """Start, stop and find the agent that looks after all your chains."""
+    """Start, stop and find the agent that manages all your chains."""
 
 
 @agent.command(
     context_settings=CONTEXT,
     epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30"),
 )
-@click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between looks at the queue.")
+@click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between polls of the queue.")
 @click.option(
     "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
 )
@@ -66,7 +66,7 @@ def agent() -> None:
     "timeout_s",
     metavar="S",
     type=click.IntRange(1, 86_400),
-    help="Kill a Slurm command after so long. [60]",
+    help="Kill a Slurm command after S seconds. [60]",
 )
 @click.option(
     "--calibrate-every",
@@ -74,10 +74,12 @@ def agent() -> None:
     metavar="TIME",
     type=DURATION,
     envvar="MIRAGE_CALIBRATE_EVERY",
-    help="Fit the simulator to this cluster anew so often, in the background; 0 for never. [7d]",
+    help="Interval of fitting the simulator to this cluster, in the background; 0 for never. [7d]",
 )
-@click.option("--log-json/--log-plain", "log_json", default=None, help="How to log. [default: plain on a terminal]")
-@click.option("--standby", is_flag=True, help="Wait while another agent lives; take over when its lease has run out.")
+@click.option(
+    "--log-json/--log-plain", "log_json", default=None, help="Format of the log. [default: plain on a terminal]"
+)
+@click.option("--standby", is_flag=True, help="Wait while another agent runs; take over when its lease expires.")
 def run(
     poll_s: int | None,
     metrics_port: int | None,
@@ -86,9 +88,9 @@ def run(
     log_json: bool | None,
     standby: bool,
 ) -> None:
-    """Look after the chains in the foreground, until SIGTERM or Ctrl-C.
+    """Manage the chains in the foreground, until SIGTERM or Ctrl-C.
 
-    With --standby on a second login node, the chains go on within five minutes should the first one lose its power.
+    With --standby on a second login node, the chains continue within five minutes if the first node loses power.
     """
     from dataclasses import replace
 
@@ -152,13 +154,13 @@ def run(
         "mirage agent start", "mirage agent start --systemd", "mirage agent start --slurm-job -- -p cpu -t 1-0"
     ),
 )
-@click.option("--systemd", is_flag=True, help="As a user unit that systemd keeps alive.")
-@click.option("--slurm-job", is_flag=True, help="As a small Slurm job that queues its own follower.")
+@click.option("--systemd", is_flag=True, help="Run it as a user unit that systemd keeps alive.")
+@click.option("--slurm-job", is_flag=True, help="Run it as a small Slurm job that queues its own successor.")
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
 def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> None:
-    """Start the agent where none runs; words after -- are options for sbatch with --slurm-job.
+    """Start the agent if none runs; with --slurm-job, words after -- are options for sbatch.
 
-    It is not started where Slurm's commands speak to another cluster than the one of the chains.
+    It is not started if Slurm's commands reach another cluster than that of the chains.
     """
     from mirage.agent import service
 
@@ -180,7 +182,7 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
 
 @agent.command(context_settings=CONTEXT, epilog=examples("mirage agent stop"))
 def stop() -> None:
-    """End the agent of this host; chains go on as far as the queue holds their next link."""
+    """End the agent of this host; a chain continues only with jobs that are already queued."""
     from mirage.agent import service
 
     with cluster.store() as store:
@@ -196,19 +198,19 @@ def stop() -> None:
     context_settings=CONTEXT, epilog=examples("mirage agent recover", "mirage agent recover --from-backup 2")
 )
 @click.option(
-    "--from-backup", metavar="N", type=click.IntRange(1), help="Go back to backup N, though the store is sound."
+    "--from-backup", metavar="N", type=click.IntRange(1), help="Restore backup N, even if the store is intact."
 )
 @json_output
 def recover(from_backup: int | None, as_json: bool) -> None:
-    """Rebuild a store that is lost or damaged, so that its chains go on with the jobs they have.
+    """Rebuild a lost or damaged store, so that its chains resume with their present jobs.
 
-    It begins with the newest sound backup, or with the files of the chains where there is none, and then looks for
-    the chains' jobs in the queue and in accounting. What is in the store's place is moved aside. Needs Slurm to answer.
+    It starts from the newest intact backup, or without one from the files of the chains, and then searches the queue
+    and the accounting for the chains' jobs. A file in the store's place is moved aside. Slurm must answer.
     """
     from mirage.agent.chain.recover import recover as rebuild
 
     slurm = cluster.client()
-    slurm.everybody = False  # our own jobs are enough, and months of everybody's would be many
+    slurm.everybody = False  # our own jobs are enough; those of all users over months would be too many
     done = rebuild(cluster.home(), slurm, int(cluster.clock()), from_backup)
     folder = cluster.home().folder
     if as_json:
@@ -239,7 +241,7 @@ def _is_open(link: Link) -> bool:
 
 
 def _facts(done: Recovery) -> dict[str, Any]:
-    """A recovery as one JSON object."""
+    """Returns a recovery as one JSON object."""
     source = {"file": str(done.source.path), "time": _instant(done.source.made_s)} if done.source else None
     chains = [
         {
@@ -264,9 +266,9 @@ def _instant(time_s: int) -> str:
 
 @agent.command(context_settings=CONTEXT, epilog=examples("mirage agent rebind"))
 def rebind() -> None:
-    """Bind the store to the cluster that Slurm's commands reach here, after its controller has moved.
+    """Bind the store to the cluster that Slurm's commands reach, after its controller moved.
 
-    Only for the same cluster under a new address: on another one the numbers of our jobs are somebody else's.
+    Only for the same cluster under a new address: on another cluster the job IDs belong to other jobs.
     """
     from mirage.agent import service
     from mirage.errors import ConfigurationError
@@ -275,7 +277,7 @@ def rebind() -> None:
     found = cluster_of(cluster.client().configuration())
     with cluster.store() as store:
         if service.running_agent(store, cluster.clock()) is not None:
-            raise ConfigurationError("an agent looks after this store; stop it first: mirage agent stop")
+            raise ConfigurationError("an agent manages this store; stop it first: mirage agent stop")
         before = store.identity().cluster
         store.rebind(found)
     click.echo(f"{before or 'no cluster'} -> {found}")
@@ -285,7 +287,7 @@ def rebind() -> None:
 @json_output
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Print where the agent runs and its present outage; exit status 1 where none runs."""
+    """Print where the agent runs and its present outage; exit status 1 if none runs."""
     from mirage.agent import service
     from mirage.agent.monitoring.outage import known_outage
 
@@ -306,7 +308,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     elif found is None:
         click.echo(f"no agent runs; {alive} chains of {url} wait for one: mirage agent start")
     else:
-        click.echo(f"process {found.pid} on {found.host} looks after {alive} chains of {url}")
+        click.echo(f"process {found.pid} on {found.host} manages {alive} chains of {url}")
         if outage is not None:
             click.echo(outage.in_words(now_s))
     if found is None:

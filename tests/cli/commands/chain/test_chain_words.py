@@ -26,7 +26,7 @@ NOW_S = 1_790_000_000
 
 def test_list(type_: Type) -> None:
     out, err = type_("chain", "list")
-    assert err == "not looked at yet; no agent runs: mirage agent start\n"
+    assert err == "not polled yet; no agent runs: mirage agent start\n"
     assert out.splitlines() == [
         "CHAIN  STATE   POLICY  LINK  JOB  LINK_STATE  LEFT      NEXT  INTERRUPTED  OVERLAP   UNTOLD  WHY",
         "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00  1",
@@ -144,8 +144,8 @@ def test_log(type_: Type) -> None:
 def test_explain_tells_the_last_decision_with_all_its_numbers(type_: Type) -> None:
     assert type_("chain", "explain", "serve")[0].splitlines() == [
         "2026-09-21T10:03:20  link 1: lead:2 let the next job compete (lead-reached:lead_s=7200)",
-        "    saw       pending            12",
-        "    saw       free_nodes         2.5",
+        "    observed  pending            12",
+        "    observed  free_nodes         2.5",
         "    expected  wait_s             01:30:00",
         "    expected  chance             0.123",
         "    expected  forever_s          inf",
@@ -157,7 +157,7 @@ def test_explain_tells_as_many_decisions_as_asked_for_in_order(type_: Type) -> N
     assert lines[0] == "2026-09-21T10:02:20  link 1: lead:2 waited (lead-not-reached:lead_s=7200)"
     assert lines[1].startswith("2026-09-21T10:03:20  link 1: ")
     assert type_("chain", "explain", "train")[0] == (
-        "no decision was asked for yet: the first is due once a job of the chain runs\n"
+        "no decisions yet: the first is due once a job of the chain runs\n"
     )
 
 
@@ -217,7 +217,7 @@ def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
         ]
     )
     explained = type_("chain", "explain", "serve", "-n", "3")[0].splitlines()
-    assert explained[0].endswith("link 2: lead:2 had a second thought, next job held again (quiet)")
+    assert explained[0].endswith("link 2: lead:2 revised the next job: held again (quiet)")
     assert explained[1].endswith("next job shortened, released again (crowded:wait_s=900)")
     assert explained[2].endswith("lead:2 waited (as-it-is)")
     shown = type_("chain", "show", "serve")[0].splitlines()

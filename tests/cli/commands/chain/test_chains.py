@@ -286,7 +286,7 @@ def test_a_chain_without_an_end_says_how_to_end_it(terminal: Terminal) -> None:
     assert job.strip().isdecimal()
     assert terminal.stderr.splitlines() == [
         "chain serve has no end: jobs follow one another until one exits with 0 well before its limit, or `mirage "
-        "chain stop serve`; --links, --for, --until or --until-done say when it ends",
+        "chain stop serve`; --links, --for, --until or --until-done define its end",
         "chain serve",
     ]
     terminal.type("submit", "--dry-run", "--chain", "other", "serve.sh")
@@ -311,9 +311,9 @@ def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:
     ("words", "status", "said"),
     [
         ("--until 2001-02-03", 1, "--until 2001-02-03: 2001-02-03T00:00:00 has passed"),
-        ("--until now", 1, "has passed; give a time that is still to come"),
+        ("--until now", 1, "has passed; give a time in the future"),
         ("--until soon", 1, "--until 'soon' is not a time; write it as 2026-01-31T12:00"),
-        ("--until tomorrow --for 2d", 2, "--for and --until both say when the chain ends; give one of them"),
+        ("--until tomorrow --for 2d", 2, "--for and --until both define the end of the chain; give one of them"),
     ],
 )
 def test_a_date_that_no_chain_can_live_until_is_refused(terminal: Terminal, words: str, status: int, said: str) -> None:

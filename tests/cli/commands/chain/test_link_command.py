@@ -52,7 +52,7 @@ def test_a_word_that_does_not_count_is_answered_with_a_remark(
         monkeypatch.setenv("MIRAGE_READY_AFTER", after)
     remark = (
         f"mirage: `mirage link ready` is ignored: chain serve takes each job to be ready {when}; submit it with "
-        "--ready-by-job, so that it waits for this word\n"
+        "--ready-by-job, so that it waits for this report\n"
     )
     assert type_("link", "ready") == ("", remark if when else "")
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
@@ -94,7 +94,7 @@ def test_a_word_outside_a_job_of_a_chain_is_refused(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert type_("link", "ready", status=1)[1] == (
-        "mirage: error: this is no job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with "
+        "mirage: error: this is not a job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with "
         "`mirage submit`\n"
     )
     assert inside.calls == []

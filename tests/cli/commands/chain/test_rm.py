@@ -55,8 +55,8 @@ def test_all_that_are_done_go(type_: Type, store: SqlStore) -> None:
         (["serve"], 1, "mirage: error: chain serve is active; stop it first: mirage chain stop serve"),
         (["train-old", "serve"], 1, "mirage: error: chain serve is active; stop it first: mirage chain stop serve"),
         (["train-o"], 1, "mirage: error: unknown chain 'train-o'. Did you mean 'train-old'? Known: serve, train, tra"),
-        ([], 2, "Error: say which: mirage chain rm NAME, or --all-done"),
-        (["train-old", "--all-done"], 2, "Error: say which: mirage chain rm NAME, or --all-done"),
+        ([], 2, "Error: name the chains: mirage chain rm NAME, or --all-done"),
+        (["train-old", "--all-done"], 2, "Error: name the chains: mirage chain rm NAME, or --all-done"),
     ],
 )
 def test_what_is_not_done_or_not_named_stays(

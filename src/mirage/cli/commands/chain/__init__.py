@@ -1,4 +1,4 @@
-"""``mirage chain``: look at chains, and steer them."""
+"""``mirage chain``: list chains, inspect them and control them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _HERE = "mirage.cli.commands.chain"
 chain = LazyGroup(
     name="chain",
     lazy={
-        "list": LazyCommand(f"{_HERE}.list:list_", "All chains, and how they stand."),
+        "list": LazyCommand(f"{_HERE}.list:list_", "All chains and their states."),
         "show": LazyCommand(f"{_HERE}.show:show", "One chain: its links over time, and what comes next."),
         "log": LazyCommand(f"{_HERE}.show:log", "What happened to a chain."),
-        "explain": LazyCommand(f"{_HERE}.show:explain", "What the last decisions saw, expected and chose."),
+        "explain": LazyCommand(f"{_HERE}.show:explain", "What the last decisions observed, expected and chose."),
         "report": LazyCommand(f"{_HERE}.show:report", "The chain as one HTML file."),
-        "pause": LazyCommand(f"{_HERE}.steer:pause", "Let what runs run, and submit nothing more."),
-        "resume": LazyCommand(f"{_HERE}.steer:resume", "Go on after a pause."),
+        "pause": LazyCommand(f"{_HERE}.steer:pause", "Let the running job finish, and submit no further jobs."),
+        "resume": LazyCommand(f"{_HERE}.steer:resume", "Resume after a pause."),
         "stop": LazyCommand(f"{_HERE}.steer:stop", "End a chain and its jobs."),
         "rm": LazyCommand(f"{_HERE}.rm:rm", "Remove a chain that is done, and free its name."),
     },
     context_settings=CONTEXT,
-    help="Look at chains, and steer them.",
+    help="List chains, inspect them and control them.",
     epilog=examples("mirage chain list", "mirage chain show train-k3f9", "mirage chain stop train-k3f9"),
 )

@@ -1,4 +1,4 @@
-"""``mirage submit --dry-run``: what would be submitted, and what sbatch says of it."""
+"""``mirage submit --dry-run``: what would be submitted, and sbatch's answer to it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 STORE = "STORE"
-"""In the place of what is random in a tag."""
+"""Placeholder of the random part of a tag."""
 
 
 def show(request: Request, spec: ChainSpec, name: str, *, as_json: bool) -> None:
-    """Print the command lines of the first job and of the next, and what sbatch says of the first.
+    """Prints the command lines of the first and next job, and sbatch's answer to the first.
 
     Raises:
-        SlurmRefused: sbatch would refuse it.
+        SlurmRefused: sbatch would refuse the first job.
     """
     from mirage.agent.chain.create import with_scripts
     from mirage.agent.chain.submission import FIRST_LINK_ONLY, link_submission

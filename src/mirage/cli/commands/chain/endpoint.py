@@ -1,4 +1,4 @@
-"""``mirage endpoint``: the upstream file of a proxy, which follows the live job of a chain."""
+"""``mirage endpoint``: a proxy's upstream file that follows the live job of a chain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """A port, or an expression of the job's number."""
+    """A port, or an expression of the job ID."""
 
     name = "port"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Port:
-        """The port of the text."""
+        """Returns the port of a text."""
         from mirage.agent.endpoint import Port
 
         try:
@@ -47,15 +47,19 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     "--port",
     type=PortOption(),
     metavar="PORT",
-    help="On which every job of the chain serves: a number, or BASE+JOB%SPAN of the job's own.",
+    help="Port on which every job of the chain serves: a number, or BASE+JOB%SPAN with the job ID.",
 )
 @click.option("--kind", type=click.Choice(["nginx", "haproxy", "traefik"]), default="nginx", show_default=True)
-@click.option("-o", "out", type=click.Path(path_type=Path), help="Write it there, in one step. [default: print it]")
-@click.option("--reload", "reload_", metavar="CMD", help="Run this whenever the file has changed.")
-@click.option("--install", is_flag=True, help="The agent keeps the file up to date, as long as it runs.")
-@click.option("--uninstall", is_flag=True, help="The agent leaves the files of NAME, or the one of -o, as they are.")
-@click.option("--list", "listed", is_flag=True, help="Print the files that the agent keeps up to date.")
-@click.option("--watch", is_flag=True, help="Keep it up to date in the foreground, until Ctrl-C or the chain's end.")
+@click.option("-o", "out", type=click.Path(path_type=Path), help="Write this file, atomically. [default: print it]")
+@click.option("--reload", "reload_", metavar="CMD", help="Run this command after each change of the file.")
+@click.option("--install", is_flag=True, help="Let the agent keep the file up to date while it runs.")
+@click.option(
+    "--uninstall", is_flag=True, help="The agent stops updating the files of NAME, or the one of -o; they stay."
+)
+@click.option("--list", "listed", is_flag=True, help="List the files that the agent keeps up to date.")
+@click.option(
+    "--watch", is_flag=True, help="Keep the file up to date in the foreground, until Ctrl-C or the chain's end."
+)
 @click.option(
     "--every",
     "every_s",
@@ -63,7 +67,7 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     default=5,
     show_default=True,
     metavar="S",
-    help="With --watch: between queries.",
+    help="Seconds between queries of --watch.",
 )
 @json_output
 def endpoint(
@@ -79,9 +83,9 @@ def endpoint(
     every_s: int,
     as_json: bool,
 ) -> None:
-    """Write where the live job of chain NAME serves, as a proxy reads it.
+    """Write the address of the live job of chain NAME to a proxy's configuration.
 
-    While no job is live the file points nowhere, and the proxy answers that the service is unavailable.
+    While no job is live, the file names no server, and the proxy answers that the service is unavailable.
     """
     from mirage.agent.endpoint import Endpoint
     from mirage.cli.commands.chain.endpoint_watch import Follower, Watch, ended_by_signal
@@ -115,14 +119,14 @@ def endpoint(
             else:
                 follower.write()
             return
-    with ended_by_signal() as arrived:  # the store is opened anew: one that is lost for a while comes back as another
+    with ended_by_signal() as arrived:  # reopens the store: one that was lost for a while comes back as another file
         Watch(chain, wanted, every_s).run()
     if arrived:
         click.echo(f"mirage: ended by {arrived[0]}; {out} stays as it is", err=True)
 
 
 def _install(store: SqlStore, wanted: Endpoint) -> None:
-    """Persist an endpoint for the agent."""
+    """Persists an endpoint for the agent."""
     from mirage.agent.background.endpoints import install_endpoint
     from mirage.agent.service import running_agent
 
@@ -135,7 +139,7 @@ def _install(store: SqlStore, wanted: Endpoint) -> None:
 
 
 def _uninstall(name: str, out: Path | None) -> None:
-    """Remove endpoints of the agent; their chain may be gone."""
+    """Removes endpoints from the agent; their chain may no longer exist."""
     from mirage.agent.background.endpoints import installed_endpoints, uninstall_endpoints
 
     home = cluster.home()
@@ -149,7 +153,7 @@ def _uninstall(name: str, out: Path | None) -> None:
 
 
 def _print_installed(as_json: bool) -> None:
-    """Print the endpoints that the agent follows."""
+    """Prints the endpoints that the agent updates."""
     from mirage.agent.background.endpoints import installed_endpoints
 
     found, unread = installed_endpoints(cluster.home())
@@ -168,7 +172,7 @@ def _print_installed(as_json: bool) -> None:
 
 
 def _row(store: SqlStore, one: Endpoint) -> dict[str, str]:
-    """An endpoint and the last that the agent has reported of it."""
+    """Returns an endpoint with the agent's last report about it."""
     try:
         events = store.events(store.chain(one.chain).id)
         own = [event for event in events if event.kind.startswith("endpoint") and str(one.file) in event.detail]

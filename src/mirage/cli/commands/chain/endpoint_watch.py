@@ -1,4 +1,4 @@
-"""The foreground process of ``mirage endpoint --watch``."""
+"""The foreground loop of ``mirage endpoint --watch``."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from mirage.slurm.values import QueuedJob
 
 LONGEST_PAUSE_S = 30
-"""Seconds between two queries at most while Slurm or the store is silent."""
+"""Longest pause between two queries while Slurm or the store does not answer, in seconds."""
 
 
 class Follower:
-    """The file of one chain, written by this process.
+    """The endpoint file of one chain, written by this process.
 
     Attributes:
-        job: The live job at the last query that was answered.
-        links: Of the chain, as the store showed them last.
+        job: The live job at the last answered query.
+        links: The links of the chain, as last read from the store.
     """
 
     def __init__(self, chain: Chain, endpoint: Endpoint) -> None:
@@ -42,16 +42,16 @@ class Follower:
         self.complaint = ""
 
     def query_slurm(self) -> None:
-        """Query Slurm for the live job among the links that are known: one command."""
+        """Queries Slurm for the live job among the known links: one command."""
         from mirage.agent.endpoint import live_job, numbers_of
 
         jobs = {job.id: job for job in self.slurm.observe_jobs(numbers_of(self.links))}
         self.job = live_job(self.links, jobs, self.chain.key)
 
     def write(self) -> bool:
-        """Write the file if it changes, and run what is to follow; whether all of it succeeded.
+        """Writes the file if it changes, runs the reload command; returns whether both succeeded.
 
-        A reload command that fails is run again the next time.
+        A failed reload command is run again the next time.
         """
         from mirage.agent.cycle.readiness import SystemShell
         from mirage.agent.endpoint import RELOAD_S, write_if_changed
@@ -67,22 +67,22 @@ class Follower:
         return True
 
     def complain(self, what: str) -> None:
-        """Print trouble, once while it lasts."""
+        """Prints a problem, once while it lasts."""
         if what != self.complaint:
             click.echo(f"mirage: {what}", err=True)
         self.complaint = what
 
 
 class Watch:
-    """The loop of ``--watch``, which lives until its chain ends, however long Slurm or the store is silent.
+    """The loop of ``--watch``, which runs until its chain ends, even without contact.
 
     Args:
-        every_s: Seconds between two queries while both answer.
+        every_s: Seconds between two queries while Slurm and the store answer.
 
     Attributes:
-        answered: Whether the live job, or that there is none, was ever known.
-        identity: Of the store at the start: only that one can have removed the chain.
-        lost: Why there is no contact; empty while there is.
+        answered: Whether Slurm has answered at least once with the live job, or with none.
+        identity: Identity of the store at the start; only that store can have removed the chain.
+        lost: Why contact is lost; empty while there is contact.
         good_s: When store and Slurm last answered.
     """
 
@@ -96,7 +96,7 @@ class Watch:
         self.good_s = cluster.clock()
 
     def run(self) -> None:
-        """Follow the chain until it is done or removed.
+        """Follows the chain until it is done or removed.
 
         Raises:
             ConfigurationError: The file cannot be written at the start, or at the end.
@@ -128,9 +128,9 @@ class Watch:
             sleep(pause_s)
 
     def _query(self) -> tuple[str, str]:
-        """Why the chain is over, empty while it is not; and what keeps the store or Slurm from answering.
+        """Returns why the chain is over and why store or Slurm gave no answer; empty for neither.
 
-        Where the store alone is silent, Slurm is queried for the links that are known: a job that ends leaves the file.
+        If only the store gives no answer, Slurm is queried for the known links, so that an ended job leaves the file.
         """
         trouble, known = "", bool(self.follower.links)
         try:
@@ -150,10 +150,11 @@ class Watch:
         return "", trouble
 
     def _query_store(self) -> str:
-        """Why the chain is over, empty while it is not; the links of a chain that lives are refreshed.
+        """Refreshes the links of a live chain; returns why it is over, empty while it is not.
 
         Raises:
-            StoreError: It is silent, or lost for now: only the store that had the chain can have removed it.
+            StoreError: It gives no answer, or another store is in its place: only the store that had the chain can have
+                removed it.
         """
         if self.store is None:
             self.store = _open_again()
@@ -161,9 +162,7 @@ class Watch:
         identity = store.identity().identity
         self.identity = self.identity or identity
         if identity != self.identity:
-            raise StoreError(
-                f"{store.engine.url} is another store than before; mirage agent recover puts that one back"
-            )
+            raise StoreError(f"{store.engine.url} is another store than before; mirage agent recover restores that one")
         try:
             chain = store.chain(self.chain.name)
         except UnknownName:
@@ -176,7 +175,7 @@ class Watch:
         return ""
 
     def _note_contact(self, trouble: str) -> None:
-        """Print when contact is lost, and when it is back."""
+        """Prints when contact is lost, and when it is back."""
         now_s = cluster.clock()
         if trouble and not self.lost:
             since = strftime("%Y-%m-%dT%H:%M:%S", localtime(self.good_s))
@@ -194,17 +193,17 @@ class Watch:
         self.lost = trouble
 
     def _close(self) -> None:
-        """Close a store that is silent; the next query opens it anew."""
+        """Closes the store; the next query opens it again."""
         store, self.store = self.store, None
         if store is not None:
             store.close()
 
 
 def _open_again() -> SqlStore:
-    """The store, where there is one: a folder that is away for a moment must not be filled with an empty one.
+    """Opens an existing store; a missing one is not created, as its folder may come back.
 
     Raises:
-        StoreError: It is not there, or cannot be opened.
+        StoreError: The store does not exist, or cannot be opened.
     """
     from sqlalchemy.engine import make_url
 
@@ -216,7 +215,7 @@ def _open_again() -> SqlStore:
     url = os.environ.get("MIRAGE_STORE") or f"sqlite:///{folder.resolve()}/store.db"
     path = path_of(make_url(url))
     if path is not None and not path.exists():
-        raise StoreError(f"there is no store {path} now; mirage agent recover puts a lost one back")
+        raise StoreError(f"there is no store {path} now; mirage agent recover restores a lost one")
     return open_store(url)
 
 
@@ -226,7 +225,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def ended_by_signal() -> Iterator[list[str]]:
-    """End what is inside at SIGTERM and SIGINT, at once and without an error; the name of the one that came."""
+    """Ends its body at SIGTERM or SIGINT without an error; yields the name of the signal."""
     arrived: list[str] = []
 
     def end(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""``mirage link``: the state of a job, said from inside it."""
+"""``mirage link``: the state of a job, reported from inside it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
 def link() -> None:
-    """Inside a job of a chain: say that it is ready, or that the work is done.
+    """Inside a job of a chain: report that it is ready, or that the work is done.
 
-    The word travels in the job's own comment, so this works on any node from which scontrol does.
+    The report is stored in the job's own comment, so this works on any node where scontrol works.
     """
 
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link ready"))
 def ready() -> None:
-    """Say that this job can take over: the previous one is then told to leave.
+    """Report that this job can take over: the previous job is then signalled to leave.
 
-    Submit the chain with --ready-by-job, so that it waits for this word. Without it, a remark says that the word does
-    not count.
+    Submit the chain with --ready-by-job, so that it waits for this report. Without that option, the report is ignored
+    and a remark says so.
     """
     _, tag = _own()
     _write(tag.saying(ready_s=int(cluster.clock())))
@@ -39,7 +39,7 @@ def ready() -> None:
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link done"))
 def done() -> None:
-    """Say that the work is done: the chain ends, and every other job of it is cancelled."""
+    """Report that the work is done: the chain ends, and its later jobs are cancelled."""
     from mirage.agent.chain.tag import parse_tag
     from mirage.slurm_words.states import ALIVE
 
@@ -55,7 +55,7 @@ def done() -> None:
 
 
 def _remark(tag: Tag) -> None:
-    """Say where the word of this job does not count: its chain does not wait for it."""
+    """Prints that the report is ignored, if the chain does not wait for it."""
     from mirage.agent.chain.submission import READY_AFTER
     from mirage.duration import format_duration
 
@@ -64,19 +64,19 @@ def _remark(tag: Tag) -> None:
         when = f"{format_duration(int(after))} after its start (--warmup)" if int(after) else "from its start on"
         click.echo(
             f"mirage: `mirage link ready` is ignored: chain {tag.chain} takes each job to be ready {when}; submit it "
-            "with --ready-by-job, so that it waits for this word",
+            "with --ready-by-job, so that it waits for this report",
             err=True,
         )
 
 
 def _own() -> tuple[QueuedJob | None, Tag]:
-    """This job as the queue shows it, and its tag."""
+    """Returns this job as the queue shows it, and its tag."""
     from mirage.agent.chain.tag import parse_tag
 
     told, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
     if told is None or not job.isdecimal():
         raise ConfigurationError(
-            "this is no job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with `mirage submit`"
+            "this is not a job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with `mirage submit`"
         )
     own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
     present = parse_tag(own.comment) if own is not None else None

@@ -1,4 +1,4 @@
-"""``mirage chain list``, and what all commands about one chain share."""
+"""``mirage chain list``, and functions shared by all commands about one chain."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ COLUMNS = (
 )  # fmt: skip
 
 PATIENCE_S = 2.0
-"""Real seconds that a controller has to name its cluster: chains are listed all the same."""
+"""Seconds after which the list does not wait for a controller that is to name its cluster."""
 
 
 def find(store: Store, name: str) -> Chain:
-    """The chain of that name, or the only one whose name begins so.
+    """Returns the chain of a name, or the only chain with a name that begins so.
 
     Raises:
-        UnknownName: There is none, or the name is empty, as of a variable that is not set.
-        ConfigurationError: There are several.
+        UnknownName: No chain matches, or the name is empty, as from an unset variable.
+        ConfigurationError: Several chains match.
     """
     begun = [chain for chain in store.chains() if name and chain.name.startswith(name)]
     exact = [chain for chain in begun if chain.name == name]
     if len(begun) > 1 and not exact:
-        raise ConfigurationError(f"{shown(name)} may be {', '.join(chain.name for chain in begun)}; say which")
+        raise ConfigurationError(f"{shown(name)} may be {', '.join(chain.name for chain in begun)}; give the full name")
     return (exact or begun or [store.chain(name)])[0]
 
 
@@ -45,16 +45,16 @@ def find(store: Store, name: str) -> Chain:
     context_settings=CONTEXT,
     epilog=examples("mirage chain list", "mirage chain list --all --json", "mirage chain list -P -o chain,job"),
 )
-@click.option("--all", "everything", is_flag=True, help="Also chains that are done.")
-@click.option("-P", "--parsable2", is_flag=True, help="Columns separated by '|', not aligned.")
-@click.option("-n", "--noheader", is_flag=True, help="No line of column names.")
-@click.option("-o", "--format", "columns", metavar="LIST", help=f"Which columns: {','.join(COLUMNS)}.")
+@click.option("--all", "everything", is_flag=True, help="Include chains that are done.")
+@click.option("-P", "--parsable2", is_flag=True, help="Separate columns by '|', without alignment.")
+@click.option("-n", "--noheader", is_flag=True, help="Omit the line of column names.")
+@click.option("-o", "--format", "columns", metavar="LIST", help=f"Columns to print: {','.join(COLUMNS)}.")
 @json_output
 def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None, as_json: bool) -> None:
-    """Show chains: the link that runs, what is left of it, the next one, what was lost, and what is the matter.
+    """Show each chain: its current link and time left, the next link, lost time, and problems.
 
-    INTERRUPTED is the time in which no link served, from the end of one until the next was ready; OVERLAP the time in
-    which two held nodes; UNTOLD counts the links that their limit ended without a signal in time.
+    INTERRUPTED is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
+    in which two links held nodes; UNTOLD counts links that hit their time limit without a signal in time.
     """
     chosen = columns.split(",") if columns else list(COLUMNS)
     if unknown := [name for name in chosen if name not in COLUMNS]:
@@ -79,7 +79,7 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
 
 
 def _warn_of_another_cluster(store: SqlStore) -> None:
-    """Print a line where Slurm's commands speak to another cluster than the one of the chains."""
+    """Warns if Slurm's commands reach another cluster than that of the chains."""
     try:
         cluster.check_cluster(store, PATIENCE_S)
     except WrongCluster as error:
@@ -87,7 +87,7 @@ def _warn_of_another_cluster(store: SqlStore) -> None:
 
 
 def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
-    """When an agent has last polled the queue, whether one runs, and its outage."""
+    """Returns when an agent last polled the queue, whether one runs, and its outage."""
     from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.service import running_agent
     from mirage.job_state import MISSING
@@ -103,9 +103,9 @@ def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
 
 
 def seen_in_words(seen: Mapping[str, Any]) -> str:
-    """The same as a line for people."""
+    """Returns the time of the last poll and the agent's state as a readable line."""
     if seen["as_of"] is None:
-        as_of = "not looked at yet"
+        as_of = "not polled yet"
     else:
         as_of = "as of " + time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seen["as_of"]))
     if seen["outage"] is not None:
@@ -114,7 +114,7 @@ def seen_in_words(seen: Mapping[str, Any]) -> str:
 
 
 def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
-    """A chain as one JSON object: times in seconds."""
+    """Returns a chain as one JSON object, with times in seconds."""
     from mirage.agent.chain.history import chain_run
     from mirage.agent.cycle.handover import is_untold
     from mirage.job_state import MISSING

@@ -1,4 +1,4 @@
-"""``mirage chain rm``: chains that are done, removed for good."""
+"""``mirage chain rm``: remove chains that are done, permanently."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def rm(names: tuple[str, ...], all_done: bool) -> None:
     """Remove chains that are done: their history, and the copies of their scripts.
 
-    A NAME is a whole one here. It can be used again afterwards. Jobs are not touched: those of a chain that is done
+    NAME must be complete here; it can be used again afterwards. Jobs are not touched: those of a chain that is done
     have ended.
     """
     if bool(names) == all_done:
-        raise click.UsageError("say which: mirage chain rm NAME, or --all-done")
+        raise click.UsageError("name the chains: mirage chain rm NAME, or --all-done")
     with cluster.store() as store:
         chosen = [store.chain(name) for name in dict.fromkeys(names)]
         if all_done:
@@ -48,7 +48,7 @@ def _remove(store: Store, chain: Chain) -> None:
     kept = kept_chain(folder)
     ours = kept is None or kept.key == chain.key  # two stores may share a home
     if ours:
-        (folder / NAME).unlink(missing_ok=True)  # first: what has this file can be recovered
+        (folder / NAME).unlink(missing_ok=True)  # first: a chain with this file can be recovered
     store.remove_chain(chain.id)
     if ours:
         home.forget(chain.name)

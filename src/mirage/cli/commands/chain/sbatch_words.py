@@ -1,4 +1,4 @@
-"""The words of sbatch among those of ``mirage submit``."""
+"""Separation of sbatch's arguments from those of ``mirage submit``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mirage.slurm.options import Chosen
 
 ABOUT_SBATCH = ("version", "usage")
-"""Options that ask sbatch about itself, and submit nothing."""
+"""Options that print information about sbatch and submit nothing."""
 
 
 class LikeSbatch(click.Command):
-    """A command whose own options may stand among those of sbatch, anywhere before the script."""
+    """A command with its own options and those of sbatch, mixed, before the script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words meant for sbatch aside, and read the others."""
+        """Separates the arguments for sbatch and parses the others."""
         flags = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
         ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
         ctx.meta["sbatch"] = theirs
@@ -34,9 +34,9 @@ class LikeSbatch(click.Command):
 
 
 def misplaced(ctx: click.Context, script: str | None, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """A remark on arguments of the script that have the form of an option of ``mirage submit`` or of sbatch.
+    """Returns a remark on script arguments in the form of options of Mirage or sbatch.
 
-    None on what follows ``--``, by which the user says what it is.
+    Arguments after ``--`` are exempt: the user has marked them as the script's.
     """
     before = ctx.meta["sbatch"][: -len(arguments) - 1]
     if script is None or "--" in before:
@@ -67,9 +67,10 @@ def _is_option(word: str, ours: Collection[str]) -> bool:
 
 
 def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], list[str]]:
-    """Our options with their values, and the rest as sbatch is to read it.
+    """Returns our options with their values, and the other arguments, for sbatch.
 
     Args:
+        words: The arguments of ``mirage submit``.
         ours: Option → whether it takes a value.
     """
     from mirage.slurm.options import parse_sbatch
@@ -85,7 +86,7 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
                 mine.append(left.pop(0))
         elif left[0].startswith("-") and left[0] not in ("-", "--"):
             taken = 1
-            with contextlib.suppress(ConfigurationError):  # told later, by the reader of sbatch's words
+            with contextlib.suppress(ConfigurationError):  # reported later, by the parser of sbatch's arguments
                 _, script, _ = parse_sbatch([left[0], "value"])
                 taken = 1 if script == "value" else 2
             theirs += left[:taken]
@@ -96,7 +97,7 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
 
 
 def caller() -> Caller:
-    """This process, as far as a job inherits from it."""
+    """Returns the attributes of this process that a job inherits."""
     from mirage.agent.chain.request import Caller
     from mirage.slurm.runner import soft_limits
 
@@ -111,7 +112,7 @@ def caller() -> Caller:
 
 
 def about_sbatch(options: Chosen) -> int | None:
-    """The status of ``sbatch --version`` or ``--usage``, where that is asked for; its words go through."""
+    """Runs ``sbatch --version`` or ``--usage`` if given and returns its status; else None."""
     for name in ABOUT_SBATCH:
         if name in options:
             said = cluster.client().runner.run(["sbatch", f"--{name}"], environment=os.environ)

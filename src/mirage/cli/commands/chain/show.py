@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @json_output
 def show(name: str, as_json: bool) -> None:
-    """Show the links of chain NAME over time, what was lost between them, and what is next."""
+    """Show the links of chain NAME over time, the time lost between them, and the next step."""
     now_s = int(cluster.clock())
     with cluster.store(to_read=True) as store:
         chain = find(store, name)
@@ -57,10 +57,10 @@ def show(name: str, as_json: bool) -> None:
     context_settings=CONTEXT, epilog=examples("mirage chain log train-k3f9", "mirage chain log serve --follow")
 )
 @click.argument("name")
-@click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for further events, until Ctrl-C.")
 @json_output
 def log(name: str, follow: bool, as_json: bool) -> None:
-    """Print what happened to chain NAME, a line an event."""
+    """Print the events of chain NAME, one per line."""
     with cluster.store(to_read=True) as store:
         chain = find(store, name)
         shown = 0
@@ -78,10 +78,10 @@ def log(name: str, follow: bool, as_json: bool) -> None:
     context_settings=CONTEXT, epilog=examples("mirage chain explain train-k3f9", "mirage chain explain train -n 5")
 )
 @click.argument("name")
-@click.option("-n", "last", default=1, show_default=True, type=click.IntRange(1), help="How many decisions.")
+@click.option("-n", "last", default=1, show_default=True, type=click.IntRange(1), help="Number of decisions.")
 @json_output
 def explain(name: str, last: int, as_json: bool) -> None:
-    """Show what the last decisions about chain NAME saw, expected and chose, and why."""
+    """Show what the last decisions about chain NAME observed, expected and chose, and why."""
     with cluster.store(to_read=True) as store:
         chain = find(store, name)
         decisions = store.decisions(chain.id, last=last)
@@ -89,7 +89,7 @@ def explain(name: str, last: int, as_json: bool) -> None:
         click.echo(json.dumps([_as_json(decision) for decision in decisions], indent=2))
         return
     if not decisions:
-        click.echo("no decision was asked for yet: the first is due once a job of the chain runs")
+        click.echo("no decisions yet: the first is due once a job of the chain runs")
     for decision in decisions:
         click.echo("\n".join(explained(decision)))
 
@@ -119,29 +119,29 @@ def report(name: str, out: Path | None) -> None:
 
 
 _THOUGHTS = {
-    "hold": "held again", "release": "released again", "postpone": "put off", "shorten": "shortened",
+    "hold": "held again", "release": "released again", "postpone": "postponed", "shorten": "shortened",
     "withdraw": "withdrawn",
 }  # fmt: skip
 
 
 def thought_in_words(thought: str) -> str:
-    """What a decision changed about the job that was queued, in words; empty for nothing."""
+    """Returns a decision's revision of the queued job in words; empty without one."""
     return ", ".join(_THOUGHTS.get(word, word) for word in thought.split(",") if word)
 
 
 def explained(decision: DecisionRecord) -> list[str]:
-    """A decision in words and numbers."""
+    """Returns the lines that explain a decision."""
     chose = "let the next job compete" if decision.submits else "waited"
     if thought := thought_in_words(decision.thought):
-        chose = f"had a second thought, next job {thought}"
+        chose = f"revised the next job: {thought}"
     lines = [f"{_instant(decision.time_s)}  link {decision.link}: {decision.policy} {chose} ({decision.reason})"]
-    lines += [f"    saw       {name:<18} {value:g}" for name, value in decision.saw.items()]
+    lines += [f"    observed  {name:<18} {value:g}" for name, value in decision.saw.items()]
     lines += [f"    expected  {name:<18} {_estimate(name, value)}" for name, value in decision.estimate.items()]
     return lines
 
 
 def _as_json(decision: DecisionRecord) -> dict[str, Any]:
-    """A decision as JSON can say it: null for a number that is infinite or none."""
+    """Returns a decision as JSON values: null for an infinite number or NaN."""
     told = asdict(decision)
     for name in ("estimate", "saw"):
         told[name] = {key: value if isfinite(value) else None for key, value in told[name].items()}

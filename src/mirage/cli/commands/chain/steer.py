@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from mirage.agent.store.protocol import Store
 
 WAIT_S = 1.0
-"""Real seconds between two readings of the store by ``mirage chain stop --wait``."""
+"""Seconds between two reads of the store by ``mirage chain stop --wait``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The jobs of a chain after those of some links were cancelled.
+    """The jobs of a chain after the jobs of some links were cancelled.
 
     Attributes:
-        cancelled: Those cancelled now or before.
-        running: The others that run, as the queue shows them; as the agent observed them, where Slurm does not answer.
+        cancelled: The jobs cancelled now or before.
+        running: The other running jobs, from the queue, or as the agent observed them if Slurm does not answer.
     """
 
     cancelled: tuple[int, ...]
@@ -54,7 +54,7 @@ def pause(name: str) -> None:
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain resume train-k3f9"))
 @click.argument("name")
 def resume(name: str) -> None:
-    """Go on with chain NAME after a pause, whoever made it."""
+    """Resume chain NAME after a pause, whether set by you or by the agent."""
     with cluster.store() as store:
         chain = find(store, name)
         _change(store, chain, "active", "", "paused")
@@ -68,7 +68,7 @@ def resume(name: str) -> None:
     ),
 )
 @click.argument("name")
-@click.option("--after-this-link", is_flag=True, help="Let the job that runs come to its end.")
+@click.option("--after-this-link", is_flag=True, help="Let the running job run to its end.")
 @click.option("--wait", is_flag=True, help="Return once the chain is done: all its jobs have ended.")
 def stop(name: str, after_this_link: bool, wait: bool) -> None:
     """End chain NAME: cancel its jobs and submit no more.
@@ -94,14 +94,14 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
 
 
 def _run_out(jobs: Jobs) -> str:
-    """What becomes of the jobs that run where only those that wait are cancelled."""
+    """Returns what happens to running jobs when only waiting jobs are cancelled."""
     if not jobs.running:
         return "no job of it runs"
     return f"{_named(jobs.running)} {'runs to its end' if len(jobs.running) == 1 else 'run to their ends'}"
 
 
 def _stopped(jobs: Jobs) -> str:
-    """What becomes of the jobs where all are cancelled."""
+    """Returns what happens to the jobs when all are cancelled."""
     if jobs.running:
         return f"{_named(jobs.running)} {'is' if len(jobs.running) == 1 else 'are'} cancelled by the agent"
     if not jobs.cancelled:
@@ -114,7 +114,7 @@ def _named(jobs: tuple[int, ...]) -> str:
 
 
 def _wait_until_done(store: Store, chain: Chain) -> None:
-    """Wait until a chain is done, which takes an agent.
+    """Waits until a chain is done, which requires an agent.
 
     Raises:
         ConfigurationError: No agent runs.
@@ -132,10 +132,10 @@ def _wait_until_done(store: Store, chain: Chain) -> None:
 
 
 def _check_cluster(store: Store) -> None:
-    """See that Slurm's commands speak to the cluster of the chains, if they speak at all.
+    """Checks that Slurm's commands reach the cluster of the chains; prints an error of Slurm.
 
     Raises:
-        WrongCluster: They speak to another, where the numbers of our jobs are somebody else's.
+        WrongCluster: They reach another cluster, where the job IDs belong to other jobs.
     """
     from mirage.slurm.backend import cluster_of
 
@@ -146,10 +146,10 @@ def _check_cluster(store: Store) -> None:
 
 
 def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> Jobs:
-    """Cancel the jobs of links in some states now, each only where the queue shows that it is ours.
+    """Cancels the jobs of links in some states, each only if the queue shows that it is ours.
 
-    The agent may have observed a link last before it started: with ``only_pending`` such a job runs on. The agent
-    cancels what the queue does not show yet, and everything where Slurm does not answer.
+    A link may have started after the agent's last poll: with ``only_pending`` such a job runs on. Jobs that the queue
+    does not show yet are cancelled by the agent; all of them, if Slurm gives no answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
     from mirage.agent.model import EventRecord, LinkState
@@ -162,7 +162,7 @@ def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) 
     running = []
     try:
         own = own_jobs(slurm.observe().jobs, slurm.user, store.identity().identity)
-        for link in reversed(links):  # what waits first: the end of what runs would let it start
+        for link in reversed(links):  # waiting jobs first: the end of a running one would let them start
             job = own.by_id.get(link.job)
             if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain.key, link.number):
                 continue

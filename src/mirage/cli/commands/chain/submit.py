@@ -1,4 +1,4 @@
-"""``mirage submit``: a job submitted as by sbatch, and kept alive beyond its limit."""
+"""``mirage submit``: submit a job as sbatch does, kept alive beyond its time limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mirage.policy.cost import Cost
 
 UNKNOWN = 75
-"""Exit status where it is not known whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
+"""Exit status if it is unknown whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
 
 
 @click.command(
@@ -39,78 +39,82 @@ UNKNOWN = 75
         "mirage submit --for 14d --interruption-cost 5 --ready-command 'curl -sf $MIRAGE_HOST:8000/health' serve.sh",
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
         "mirage submit --until 2026-12-24T18:00 serve.sh",
-        "mirage submit --request-id run-7 train.sh   # asked again, it prints the same job",
+        "mirage submit --request-id run-7 train.sh   # repeated, it prints the same job",
         "mirage submit --dry-run train.sh",
     ),
 )
-@click.option("--for", "lasting", type=POSITIVE_DURATION, metavar="TIME", help="Keep it alive for so long: 14d, 36h.")
+@click.option(
+    "--for", "lasting", type=POSITIVE_DURATION, metavar="TIME", help="Keep the chain alive for this duration: 14d, 36h."
+)
 @click.option(
     "--until",
     metavar="DATE",
-    help="Keep it alive until then: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
+    help="Keep it alive until DATE: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
 )
-@click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most so many jobs.")
-@click.option("--until-done", is_flag=True, help="Until a job ends by itself with exit code 0, or `mirage link done`.")
-@click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job's and four letters]")
+@click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most N jobs.")
+@click.option("--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`.")
+@click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job name and four letters]")
 @click.option("--policy", metavar="NAME", help="When to request the next job. [default: what-if]")
 @click.option(
     "--never-two",
     is_flag=True,
-    help="Start the next job only once Slurm reports the end of the one before: never two at once, and a wait between.",
+    help="Start the next job only after Slurm reports the end of the previous one: no overlap, but an interruption.",
 )
 @click.option(
     "--least-life",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Share of a job's time limit in which the next one is not released, unless jobs of the chain have waited as "
-    "long of late. [default: 0.25; 0 for policies of a constant lead]",
+    help="Share of a job's time limit in which the next job is not released, unless recent jobs of the chain waited "
+    "that long. [default: 0.25; 0 for policies of a constant lead]",
 )
 @click.option(
     "--links-a-day",
     type=click.IntRange(1),
     metavar="N",
-    help="Jobs that may start within 24 hours until the chain is paused. [default: three times what their time limit "
-    "needs, and 5]",
+    help="Jobs that may start within 24 hours before the chain is paused. [default: three times what their time limit "
+    "needs, plus 5]",
 )
 @cost_options(interruption=1.0, overlap=1.0)
 @click.option(
     "--bank-age",
     is_flag=True,
-    help="Let the policy submit a job early only to gather age while it is held. Slurm's documentation does not mean "
-    "age to grow so, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off unless given.",
+    help="Allow the policy to submit a job early only to accrue age priority while it is held. Slurm's documentation "
+    "does not intend this, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off by default.",
 )
-@click.option("--ready-command", metavar="CMD", help="Succeeds once the next job can take over.")
-@click.option("--ready-by-job", is_flag=True, help="The next job says itself that it can: `mirage link ready`.")
-@click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: how long a job loads.")
+@click.option("--ready-command", metavar="CMD", help="Command that succeeds once the next job can take over.")
+@click.option(
+    "--ready-by-job", is_flag=True, help="The next job reports itself that it can take over: `mirage link ready`."
+)
+@click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: time a job needs to load.")
 @click.option(
     "--signal-previous",
     default="USR2",
     show_default=True,
     metavar="SIG",
-    help="Sent to the previous job when the next is ready, and to each job its grace before its limit; none for none.",
+    help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
 @click.option(
     "--grace",
     type=DURATION,
     metavar="TIME",
-    help="From that signal to its end. [default: 2m, at most a quarter of the time limit]",
+    help="Time from that signal to the end of the job. [default: 2m, at most a quarter of the time limit]",
 )
 @click.option(
-    "--request-id", default="", metavar="KEY", help="Submit once, however often it is asked for with this key."
+    "--request-id", default="", metavar="KEY", help="Submit only once for this key, even if the command is repeated."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
-@click.option("--parsable", is_flag=True, help="Print the job number alone, as sbatch does.")
+@click.option("--parsable", is_flag=True, help="Print only the job ID, as sbatch does.")
 @click.option("--no-agent", is_flag=True, help="Do not start an agent where none runs.")
 @json_output
 @click.pass_context
 def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     """Submit a batch script as sbatch does, and keep it alive beyond its time limit.
 
-    Takes every option of sbatch, and reads #SBATCH lines and the variables that sbatch reads. The first job is
-    submitted now; the agent asks for each next one in time, waits until it is ready, tells the previous one to
-    checkpoint, and ends it.
+    Accepts every option of sbatch, and reads #SBATCH lines and sbatch's environment variables. The first job is
+    submitted now. The agent submits each next job in time, waits until it is ready, signals the previous job to
+    checkpoint, and cancels it after the grace.
 
-    Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 not known: the answer was lost, and the agent
+    Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 unknown: the answer was lost, and the agent
     will find out.
     """
     from mirage.agent.chain.request import read_request
@@ -140,7 +144,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         name, job = _submitted(words, store, request, spec, now_s)
         try:
             _tell(words, name, job)
-        finally:  # the job runs, whoever may hear of it
+        finally:  # the job is submitted even if printing fails
             if not words["no_agent"]:
                 _ensure_agent(words, store, now_s)
     if job == MISSING:
@@ -148,7 +152,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
 
 
 def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
-    """The specification of the chain, checked before anything is submitted."""
+    """Returns the specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.spec_check import (
         check_spec,
         default_grace_s,
@@ -193,12 +197,12 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
 
 
 def _has_end(words: Mapping[str, Any]) -> bool:
-    """Whether the user says when the chain is over."""
+    """Whether the options define when the chain ends."""
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
 
 
 def _until_s(words: Mapping[str, Any], now_s: int) -> int:
-    """The instant after which no link starts; ``MISSING`` for none.
+    """Returns the instant after which no link starts; ``MISSING`` for none.
 
     Raises:
         ConfigurationError: ``--until`` names no time, or one that has passed.
@@ -209,24 +213,24 @@ def _until_s(words: Mapping[str, Any], now_s: int) -> int:
     if until is None:
         return now_s + lasting_s if lasting_s else MISSING
     if lasting_s is not None:
-        raise click.UsageError("--for and --until both say when the chain ends; give one of them")
+        raise click.UsageError("--for and --until both define the end of the chain; give one of them")
     try:
         until_s = next_instant_s(until, now_s)
     except ConfigurationError as error:
         raise ConfigurationError(f"--until {error}") from error
     if until_s <= now_s:
         instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(until_s))
-        raise ConfigurationError(f"--until {until}: {instant} has passed; give a time that is still to come")
+        raise ConfigurationError(f"--until {until}: {instant} has passed; give a time in the future")
     return until_s
 
 
 def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A remark on a chain of which the user has not said when it ends."""
+    """Returns a remark on a chain without a defined end."""
     if _has_end(words):
         return ()
     return (
         f"chain {name} has no end: jobs follow one another until one exits with 0 well before its limit, or "
-        f"`mirage chain stop {name}`; --links, --for, --until or --until-done say when it ends",
+        f"`mirage chain stop {name}`; --links, --for, --until or --until-done define its end",
     )
 
 
@@ -239,11 +243,13 @@ def _new_name(words: Mapping[str, Any], request: Request) -> str:
 def _submitted(
     words: Mapping[str, Any], store: SqlStore, request: Request, spec: ChainSpec, now_s: int
 ) -> tuple[str, int]:
-    """Name and first job of the chain, new or made by the same request before; ``MISSING`` where the job is not known.
+    """Returns name and first job of the chain, new or created by the same request before.
+
+    The job is ``MISSING`` where it is unknown.
 
     Raises:
         SlurmNotAsked: Slurm was not reached, and nothing was submitted.
-        SlurmRefused: sbatch said no.
+        SlurmRefused: sbatch rejected the job.
     """
     from mirage.agent.chain.create import chain_of_request, create_chain
 
@@ -254,7 +260,7 @@ def _submitted(
     try:
         job = create_chain(store, slurm, cluster.home(), request, spec, name, now_s)
     except ConfigurationError:
-        if key and (known := chain_of_request(store, key)) is not None:  # somebody was quicker with the same request
+        if key and (known := chain_of_request(store, key)) is not None:  # another process was faster
             return _known(words, *known)
         raise
     except SlurmNotAsked:
@@ -263,7 +269,7 @@ def _submitted(
     except SlurmUnreachable as error:
         click.echo(f"mirage: {error}", err=True)
         click.echo(
-            f"mirage: it is not known whether a job was submitted; chain {name} stands, and the agent will find out: "
+            f"mirage: it is not known whether a job was submitted; chain {name} exists, and the agent will find out: "
             f"do not submit it again, see `mirage chain show {name}`",
             err=True,
         )
@@ -274,20 +280,22 @@ def _submitted(
 
 def _known(words: Mapping[str, Any], name: str, job: int) -> tuple[str, int]:
     if job == MISSING:
-        click.echo(f"mirage: request {words['request_id']} has made chain {name}; its job is not known yet", err=True)
+        click.echo(
+            f"mirage: request {words['request_id']} has created chain {name}; its job is not known yet", err=True
+        )
     else:
         _note(words, f"request {words['request_id']} was submitted before")
     return name, job
 
 
 def _note(words: Mapping[str, Any], *lines: str) -> None:
-    """Tell what is no error, unless sbatch's own --quiet is given."""
+    """Prints remarks on standard error, unless sbatch's own --quiet is given."""
     for line in lines if not words["quiet"] else ():
         click.echo(line, err=True)
 
 
 def _tell(words: Mapping[str, Any], name: str, job: int) -> None:
-    """Print the job's number as sbatch does, at once."""
+    """Prints the job ID as sbatch does, at once."""
     if words["as_json"]:
         click.echo(json.dumps({"chain": name, "job": job if job != MISSING else None}))
     elif job != MISSING and not words["quiet"]:
@@ -297,18 +305,18 @@ def _tell(words: Mapping[str, Any], name: str, job: int) -> None:
 
 
 def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
-    """Start an agent where none runs; that it cannot be started is told, and no failure: the job is submitted."""
+    """Starts an agent if none runs; if that fails, only warns: the job is submitted."""
     from mirage.agent.service import running_agent, start
 
     try:
         if (found := running_agent(store, now_s)) is not None:
-            _note(words, f"the agent on {found.host} (process {found.pid}) looks after it")
+            _note(words, f"the agent on {found.host} (process {found.pid}) manages it")
             return
         pid = start(cluster.home(), os.environ)
         _note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
     except (MirageError, OSError) as error:
         click.echo(
-            f"mirage: warning: no agent was started: {error}; nothing looks after the chain until `mirage agent start` "
+            f"mirage: warning: no agent was started: {error}; nothing manages the chain until `mirage agent start` "
             "succeeds",
             err=True,
         )
