@@ -152,7 +152,7 @@ def test_the_help_names_every_trace_reader_and_every_discipline(capsys: pytest.C
     shown = " ".join(capsys.readouterr().out.split())
     assert f"Format of the trace: {', '.join(READERS)}." in shown
     *names, last = DISCIPLINES
-    assert f"How jobs queue: {', '.join(names)} or {last}." in shown
+    assert f"Queue discipline: {', '.join(names)} or {last}." in shown
 
 
 def test_every_script_and_entry_point_of_the_package_resolves() -> None:

@@ -58,7 +58,7 @@ def test_the_costs_to_judge_by(ratios: tuple[float, ...] | None, costs: CostOpti
 def test_ratios_and_a_cost_exclude_each_other(costs: CostOptions) -> None:
     with pytest.raises(click.UsageError) as refused:
         replace(STUDY, cost_ratios=(1.0,)).costs(costs)
-    assert refused.value.message == "--cost-ratios takes the place of --interruption-cost and --overlap-cost"
+    assert refused.value.message == "--cost-ratios replaces --interruption-cost and --overlap-cost; give one of them"
 
 
 def submitted(*days: float) -> JobTable:

@@ -64,8 +64,8 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (COUNTS, "²", "'²' is no positive whole number"),
         (COUNTS, "٣", "'٣' is no positive whole number"),
         (COUNTS, "1000000000", "'1000000000' is no positive whole number"),
-        (NUMBERS, "1,many", "'many' is no number; write a list of numbers, as 1,2,5,10"),
-        (NUMBERS, "x" * 200, f"'{'x' * 77}…' is no number; write a list of numbers, as 1,2,5,10"),
+        (NUMBERS, "1,many", "'many' is no number; write a list of numbers, such as 1,2,5,10"),
+        (NUMBERS, "x" * 200, f"'{'x' * 77}…' is no number; write a list of numbers, such as 1,2,5,10"),
     ],
 )
 def test_what_cannot_be_read_is_quoted_with_what_can(kind: click.ParamType, text: str, message: str) -> None:  # type: ignore[type-arg]

@@ -1,4 +1,4 @@
-"""What is to be tried out: links and windows, and for ``mirage evaluate`` policies and costs."""
+"""Options of a study: links, windows and executors; for ``mirage evaluate`` policies and costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,s
 
 @dataclass(frozen=True, slots=True)
 class WindowOptions:
-    """The options of windows, and of the links that are tried out in them; None where nothing was said."""
+    """The options of windows and their links; None where an option was not given."""
 
     link_nodes: tuple[int, ...]
     link_limit: int
@@ -42,19 +42,19 @@ class WindowOptions:
 
     @property
     def queue(self) -> str:
-        """The discipline: the one asked for, else that of the protocol."""
+        """The discipline: the given one, else that of the protocol."""
         return self.discipline or DISCIPLINE_OF[self.protocol]
 
     def links(self) -> list[Link]:
-        """A link of each size."""
+        """Returns a link of each size."""
         from mirage.provision.chain import Link
 
         return [Link(nodes, self.link_limit) for nodes in self.link_nodes]
 
     def plan(self, table: JobTable) -> Protocol:
-        """The protocol over the windows asked for.
+        """Returns the protocol over the requested windows.
 
-        By default they are those that fit behind two thirds of the trace.
+        By default these are the windows that fit after the first two thirds of the trace.
         """
         from mirage.provision.evaluation.protocol import Protocol
 
@@ -73,10 +73,10 @@ class WindowOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorOptions:
-    """The options of who does the work; None where nothing was said.
+    """The options of the executor; None where an option was not given.
 
     Raises:
-        click.UsageError: An option is given of another executor than the one asked for.
+        click.UsageError: An option belongs to another executor than the chosen one.
     """
 
     workers: int | None
@@ -86,18 +86,18 @@ class ExecutorOptions:
 
     def __post_init__(self) -> None:
         if self.executor != "local" and self.workers is not None:
-            raise click.UsageError(f"--workers are of this machine; --executor {self.executor} takes --array-jobs")
+            raise click.UsageError(f"--workers is for this machine; --executor {self.executor} takes --array-jobs")
         if self.executor == "local" and self.array_jobs is not None:
             raise click.UsageError("--array-jobs needs --executor submitit or hyperqueue")
         if self.executor != "submitit" and self.sbatch:
-            raise click.UsageError("--sbatch needs --executor submitit; to HyperQueue, hq alloc add says it")
+            raise click.UsageError("--sbatch needs --executor submitit; for HyperQueue, use hq alloc add")
 
     def made(self, folder: Path, name: str) -> Executor:
-        """Whoever does the work.
+        """Returns the executor.
 
         Args:
-            folder: Where jobs of an array get their orders, and answer; all nodes see it.
-            name: Of these jobs.
+            folder: Folder of the tasks and results of an array's jobs; visible on all nodes.
+            name: Name of these jobs.
         """
         from mirage.executors.hyperqueue import TASKS, HyperQueue
         from mirage.executors.processes import Processes, available_cores
@@ -110,43 +110,48 @@ class ExecutorOptions:
         return Processes(self.workers or available_cores())
 
     def made_in(self, resume: str | None, name: str) -> Executor:
-        """Whoever does the work whose results are kept in a folder.
+        """Returns the executor of work with results in the folder of ``--resume``.
 
         Raises:
-            click.UsageError: There is no such folder, but others than this machine are to do it.
+            click.UsageError: No folder is given, but the executor is not local.
         """
         if self.executor != "local" and resume is None:
-            raise click.UsageError(f"--executor {self.executor} needs --resume DIR, which all nodes see")
+            raise click.UsageError(f"--executor {self.executor} needs --resume DIR, visible on all nodes")
         return self.made(Path(resume or ".") / ".slurm", name)
 
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions(WindowOptions):
-    """The options of a study; None where nothing was said."""
+    """The options of a study; None where an option was not given."""
 
     policies: tuple[str, ...]
     cost_ratios: tuple[float, ...] | None
     resume: str | None
 
     def costs(self, costs: CostOptions) -> list[Cost]:
-        """The costs to judge by: one, or one for each ratio.
+        """Returns the costs to judge by: one, or one for each ratio.
 
         Raises:
             click.UsageError: Both a cost and ratios were given.
-            ConfigurationError: Negative, infinite, or both zero.
+            ConfigurationError: A cost is negative or infinite, or both are zero.
         """
         from mirage.policy.cost import Cost
 
         if self.cost_ratios is None:
             return [costs.cost()]
         if costs.given:
-            raise click.UsageError("--cost-ratios takes the place of --interruption-cost and --overlap-cost")
+            raise click.UsageError("--cost-ratios replaces --interruption-cost and --overlap-cost; give one of them")
         return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
 
 
 _LINKS = (
     click.option(
-        "--link-nodes", type=COUNTS, default="1", show_default=True, metavar="LIST", help="Nodes of a link, as in 1,8."
+        "--link-nodes",
+        type=COUNTS,
+        default="1",
+        show_default=True,
+        metavar="LIST",
+        help="Nodes of a link, such as 1,8.",
     ),
     click.option(
         "--link-limit",
@@ -160,24 +165,24 @@ _LINKS = (
 
 
 def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
-    """The options of windows.
+    """Returns the options of windows.
 
     Args:
-        start: What the default of ``--start`` is, in words.
-        windows: What that of ``--windows`` is.
+        start: The default of ``--start``, in words.
+        windows: The default of ``--windows``, in words.
     """
     return (
         click.option(
             "--start",
             type=DATE,
             metavar="DATE",
-            help=f"Where the first window begins, UTC.  [default: {start}]",
+            help=f"Start of the first window, UTC.  [default: {start}]",
         ),
         click.option(
             "--windows",
             type=click.IntRange(min=1),
             metavar="N",
-            help=f"How many.  [default: {windows}]",
+            help=f"Number of windows.  [default: {windows}]",
         ),
         click.option(
             "--every",
@@ -185,7 +190,7 @@ def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
             default="4h",
             show_default=True,
             metavar="TIME",
-            help="Distance of windows.",
+            help="Time between the starts of two windows.",
         ),
         click.option(
             "--step",
@@ -204,21 +209,21 @@ def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
         click.option(
             "--discipline",
             metavar="NAME",
-            help=f"How jobs queue: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
+            help=f"Queue discipline: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
         ),
     )
 
 
 def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    """``KEY=VALUE`` by key, without the dashes of an option.
+    """Returns the values of ``KEY=VALUE`` by key, without the dashes of an option.
 
     Raises:
-        click.BadParameter: There is no equals sign.
+        click.BadParameter: A value has no key or no equals sign.
     """
     pairs = [one.partition("=") for one in value]
     for key, sign, _ in pairs:
         if not key.lstrip("-") or not sign:
-            raise click.BadParameter(f"{key!r} is no KEY=VALUE, as partition=cpu", ctx, parameter)
+            raise click.BadParameter(f"{key!r} is not KEY=VALUE, such as partition=cpu", ctx, parameter)
     return {key.lstrip("-"): told for key, _, told in pairs}
 
 
@@ -231,29 +236,29 @@ executor_options = option_group(
         type=click.Choice(["local", "submitit", "hyperqueue"]),
         default="local",
         show_default=True,
-        help="Where the work is done: by processes here, by an array of Slurm jobs, or by tasks of HyperQueue. Jobs "
+        help="Where to run the work: in local processes, in an array of Slurm jobs, or in tasks of HyperQueue. Jobs "
         "and tasks must see the folder of results.",
     ),
     click.option(
         "--array-jobs",
         type=click.IntRange(1),
         metavar="N",
-        help="Jobs of the array, or tasks of HyperQueue, at most.  [default: 8]",
+        help="Maximum number of array jobs or HyperQueue tasks.  [default: 8]",
     ),
     click.option(
         "--sbatch",
         multiple=True,
         callback=_pairs,
         metavar="KEY=VALUE",
-        help="An option of sbatch for jobs of the array, as partition=cpu or time=1:00:00; repeatable.",
+        help="An option of sbatch for the array jobs, such as partition=cpu or time=1:00:00; repeatable.",
     ),
 )
-"""``--workers``, ``--executor`` and their kin: who does the work."""
+"""``--workers``, ``--executor`` and related options: where the work runs."""
 
-_WINDOWS = _window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or what fits")
+_WINDOWS = _window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or as many as fit")
 
 window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option)
-"""``--link-nodes``, ``--windows`` and their kin: what is to be tried out, and when."""
+"""``--link-nodes``, ``--windows`` and related options: the links and windows to evaluate."""
 
 learnt_window_options = option_group(
     "asked",
@@ -262,7 +267,7 @@ learnt_window_options = option_group(
     *_window_options("a week into the trace", "all up to the end of tuning, or of the last month"),
     seed_option,
 )
-"""The same for what makes a data set on the way, by ``LearningOptions.windows``."""
+"""The same options for commands that make a data set themselves, with the defaults of ``LearningOptions.windows``."""
 
 study_options = option_group(
     "study",
@@ -277,12 +282,17 @@ study_options = option_group(
         help="The policies to judge.",
     ),
     *_WINDOWS,
-    click.option("--cost-ratios", type=NUMBERS, metavar="LIST", help="Several costs, as 1,2,5,10; overlap costs 1."),
+    click.option(
+        "--cost-ratios",
+        type=NUMBERS,
+        metavar="LIST",
+        help="Interruption costs, such as 1,2,5,10; overlap costs 1.",
+    ),
     seed_option,
     click.option(
         "--resume",
         metavar="DIR",
-        help="Keep results there as they come, and take over windows found there.",
+        help="Store results in DIR as they arrive, and reuse windows found there.",
     ),
 )
-"""``--link-nodes``, ``--policies``, ``--windows`` and their kin: what is to be evaluated."""
+"""``--link-nodes``, ``--policies``, ``--windows`` and related options: the study to evaluate."""

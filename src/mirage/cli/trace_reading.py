@@ -1,4 +1,4 @@
-"""The trace that a command was given, with complaints about it on standard error."""
+"""Reading of a command's trace, with warnings about it on standard error."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mirage.trace.formats.read_report import Progress, ReadReport
 from mirage.trace.read import Trace, read_trace
 
 QUIET_S = 2.0
-"""A trace that is read faster than this needs no progress bar."""
+"""A trace that is read faster than this, in seconds, gets no progress bar."""
 
 
 def read_named_trace(path: str, reading: TraceOptions) -> Trace:
-    """The trace, read as the options say; complaints are printed.
+    """Reads the trace with the given options and prints warnings about it.
 
     Raises:
-        TraceError: It cannot be read.
+        TraceError: The trace cannot be read.
     """
     with progress_bar() as progress:
         trace = read_trace(
@@ -39,7 +39,7 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
 
 @contextmanager
 def progress_bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progress | None]:
-    """A bar on standard error once reading takes longer than two seconds; none where that is no terminal."""
+    """Shows a bar on a terminal's standard error once reading takes longer than two seconds."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
@@ -62,6 +62,6 @@ def progress_bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progre
 
 
 def print_complaints(report: ReadReport) -> None:
-    """A line on standard error for whatever was skipped or deserves a look."""
+    """Prints a line on standard error for each skipped or suspicious group of lines."""
     for complaint in report.complaints():
         click.echo(f"mirage: {complaint}", err=True)

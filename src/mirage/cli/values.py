@@ -1,4 +1,4 @@
-"""Types of option values: checked when the command line is read, before any work."""
+"""Types of option values, checked when the command line is parsed, before any work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mirage.errors import ConfigurationError, shown
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """A duration in Slurm's form or with a unit, as seconds.
+    """A duration in Slurm's form or with a unit, converted to seconds.
 
     Args:
-        least_s: The shortest that is taken.
+        least_s: The shortest accepted duration.
         limited: Whether UNLIMITED is refused.
     """
 
@@ -41,10 +41,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
 
 
 class Number(click.FloatRange):
-    """A finite number of a range: NaN is in every one, to click."""
+    """A finite number of a range; click itself accepts NaN in any range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number of the text."""
+        """Returns the number of a text."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{shown(value)} is no finite number", param, ctx)
@@ -52,7 +52,7 @@ class Number(click.FloatRange):
 
 
 class Date(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """An ISO-8601 date or time, as seconds since 1970; UTC where it names no zone."""
+    """An ISO-8601 date or time as seconds since 1970; UTC if it names no zone."""
 
     name = "date"
 
@@ -68,12 +68,12 @@ class Date(click.ParamType):  # type: ignore[type-arg]  # generic in newer click
 
 
 class Words(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """A list of words with commas between them; at least one."""
+    """A comma-separated list of words, at least one."""
 
     name = "list"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        """The words, each as ``word`` reads it."""
+        """Returns the words, each converted by ``word``."""
         if isinstance(value, tuple):
             return value
         words = [word.strip() for word in value.split(",") if word.strip()]
@@ -82,7 +82,7 @@ class Words(click.ParamType):  # type: ignore[type-arg]  # generic in newer clic
         return tuple(self.word(word, param, ctx) for word in words)
 
     def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """One word of the list."""
+        """Converts one word of the list."""
         return text
 
 
@@ -104,7 +104,7 @@ class Numbers(Words):
         try:
             return float(text)
         except ValueError:
-            self.fail(f"{shown(text)} is no number; write a list of numbers, as 1,2,5,10", param, ctx)
+            self.fail(f"{shown(text)} is no number; write a list of numbers, such as 1,2,5,10", param, ctx)
 
 
 DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)

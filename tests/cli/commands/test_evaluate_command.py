@@ -154,7 +154,7 @@ def test_a_bitmap(arguments, tmp_path, capsys):
         (["--link-nodes", "1,x"], 2, "'--link-nodes': 'x' is no positive whole number"),
         (["--link-nodes", "9"], 1, "a job of 9 nodes can never run"),
         (["--cost-ratios", "1,b"], 2, "'--cost-ratios': 'b' is no number"),
-        (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "takes the place of"),
+        (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "replaces"),
         (["--interruption-cost", "-1"], 1, "costs must not be negative"),
         (["--interruption-cost", "nan"], 1, "costs must not be negative, infinite"),
         (["--overlap-cost", "inf"], 1, "costs must not be negative, infinite"),

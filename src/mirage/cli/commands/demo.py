@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage demo                              two weeks in about a minute, and a report to keep",
+        "mirage demo                              two weeks in about a minute, and a report",
         "mirage demo --seed 7 -o other.html       another cluster",
         "mirage demo --interruption-cost 10       for a service that must not be down",
         "mirage demo --json | jq .chains",
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: bool) -> None:
     """Keep a service alive for two weeks on a simulated cluster, with and without foresight.
 
-    The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The
-    agent keeps a chain of 48-hour jobs alive twice: once it asks for the next job when the last has ended, once it runs
-    the visible queue forward and asks in time. The report is one HTML file that needs no network.
+    The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The agent
+    keeps a chain of 48-hour jobs alive twice: once it submits the next job when the last one has ended, once it
+    simulates the visible queue and submits the next job in time. The report is one HTML file that needs no network.
     """
     from mirage.report.terminal.demo import print_demonstration, stages
 
@@ -60,7 +60,7 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
 
 
 def _command(shown: Demonstration, out: str) -> str:
-    """The command that plays the very same demonstration again, defaults written out."""
+    """Returns the command that reproduces this demonstration, with all defaults written out."""
     costs = ["--interruption-cost", f"{shown.cost.interruption:g}", "--overlap-cost", f"{shown.cost.overlap:g}"]
     return shlex.join(["mirage", "demo", "--seed", str(shown.seed), *costs, "-o", Path(out).name])
 

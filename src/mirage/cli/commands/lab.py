@@ -20,7 +20,7 @@ DEFAULT = Path("mirage-lab")
 
 
 def directory(command: Any) -> Any:
-    """The argument DIRECTORY: where the cluster is."""
+    """Adds the argument DIRECTORY, the location of the cluster."""
     return click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT)(command)
 
 
@@ -30,7 +30,7 @@ def directory(command: Any) -> Any:
     epilog=examples("mirage lab up --nodes 8", 'eval "$(mirage lab env)"', "mirage lab down"),
 )
 def lab() -> None:
-    """A private real Slurm cluster in one directory, on loopback, without rights."""
+    """A private real Slurm cluster in one directory, on loopback, without root access."""
 
 
 @lab.command(
@@ -40,26 +40,26 @@ def lab() -> None:
 @directory
 @click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 500))
 @click.option(
-    "--gpus", default=8, show_default=True, type=click.IntRange(0, 16), help="GPUs a node, none of them real."
+    "--gpus", default=8, show_default=True, type=click.IntRange(0, 16), help="GPUs per node; none of them is real."
 )
 @click.option(
-    "--speed", default=1, show_default=True, type=click.IntRange(1, 60), help="Seconds there in one second here."
+    "--speed", default=1, show_default=True, type=click.IntRange(1, 60), help="Cluster seconds per real second."
 )
-@click.option("--accounting/--no-accounting", default=False, help="With MariaDB and slurmdbd.")
-@click.option("--rest/--no-rest", default=False, help="With slurmrestd.")
+@click.option("--accounting/--no-accounting", default=False, help="Run MariaDB and slurmdbd.")
+@click.option("--rest/--no-rest", default=False, help="Run slurmrestd.")
 @click.option(
     "--port",
     default=0,
     show_default=True,
     type=click.IntRange(0, 64_000),
     metavar="N",
-    help="First of its ports: N to N+3, and one a node from N+101 on; 0 for free ones.",
+    help="First port: the cluster uses N to N+3, and one per node from N+101; 0 for free ports.",
 )
 @click.option("--preempt", default="none", type=click.Choice(["none", "qos", "partition_prio"]), show_default=True)
-@click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="A further line of slurm.conf.")
+@click.option("--set", "extra", multiple=True, metavar="KEY=VALUE", help="An additional line of slurm.conf.")
 @json_output
 def up(directory: Path, as_json: bool, **wanted: Any) -> None:
-    """Start a cluster in DIRECTORY, or what is not running of the one there."""
+    """Start a cluster in DIRECTORY, or the processes of it that do not run."""
     from mirage.lab.real.cluster import PrivateCluster
     from mirage.lab.real.spec import LabSpec
 
@@ -75,9 +75,9 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
 
 @lab.command(context_settings=CONTEXT, epilog=examples("mirage lab down", "mirage lab down big --purge"))
 @directory
-@click.option("--purge", is_flag=True, help="Remove what it wrote, too; your own files stay.")
+@click.option("--purge", is_flag=True, help="Also remove the files that it wrote; your own files stay.")
 def down(directory: Path, purge: bool) -> None:
-    """End every process of the cluster in DIRECTORY, the agent of its chains among them."""
+    """End all processes of the cluster in DIRECTORY, including the agent of its chains."""
     cluster = _there(directory)
     _end_agent(cluster)
     if purge:
@@ -90,7 +90,7 @@ def down(directory: Path, purge: bool) -> None:
 @directory
 @json_output
 def status(directory: Path, as_json: bool) -> None:
-    """Say which processes of the cluster in DIRECTORY run."""
+    """List the running processes of the cluster in DIRECTORY."""
     running = _there(directory).running()
     if as_json:
         click.echo(json.dumps(running))
@@ -102,9 +102,9 @@ def status(directory: Path, as_json: bool) -> None:
 @lab.command(context_settings=CONTEXT, epilog=examples('eval "$(mirage lab env)"; squeue'))
 @directory
 def env(directory: Path) -> None:
-    """Print what a shell is to evaluate to use the cluster in DIRECTORY.
+    """Print shell commands that select the cluster in DIRECTORY.
 
-    Chains submitted there are kept in the folder mirage-home of DIRECTORY, apart from those of any other cluster.
+    Chains submitted to it are stored in the folder mirage-home of DIRECTORY, separate from those of any other cluster.
     """
     for name, value in _there(directory).user_environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
@@ -126,7 +126,7 @@ def run(directory: Path, command: tuple[str, ...]) -> None:
 
 
 def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None:
-    """Refuse options of the command line that differ from the cluster that is there."""
+    """Refuses options of the command line that differ from those of the existing cluster."""
     from mirage.errors import ConfigurationError
 
     ctx = click.get_current_context()
@@ -144,7 +144,7 @@ def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None
 
 
 def _end_agent(cluster: Any) -> None:
-    """End the agent that looks after the chains of a private cluster, if one does."""
+    """Ends the agent of a private cluster's chains, if one runs."""
     from mirage.agent import service
     from mirage.agent.store.sql_store import open_store
     from mirage.errors import ConfigurationError, StoreError
@@ -154,7 +154,7 @@ def _end_agent(cluster: Any) -> None:
         return
     try:
         with contextlib.closing(open_store(f"sqlite:///{store_file}")) as store:
-            found = service.running_agent(store, 0.0)  # however fast its clock is: whether its process lives
+            found = service.running_agent(store, 0.0)  # 0.0 ignores the lease, for a fast clock
         if found is not None:
             service.stop(found)
     except (StoreError, ConfigurationError) as error:

@@ -71,8 +71,8 @@ def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
     ("more", "complaint"),
     [
         (["--array-jobs", "3"], "needs --executor submitit or hyperqueue"),
-        (["--sbatch", "cpu"], "no KEY=VALUE"),
-        (["--sbatch", "time=10", "--executor", "hyperqueue"], "hq alloc add says it"),
+        (["--sbatch", "cpu"], "not KEY=VALUE"),
+        (["--sbatch", "time=10", "--executor", "hyperqueue"], "use hq alloc add"),
         (["--workers", "4", "--executor", "submitit"], "--executor submitit takes --array-jobs"),
         ([], "--nodes N"),
     ],

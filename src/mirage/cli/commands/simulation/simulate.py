@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.argument("trace")
 @click.option(
-    "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"How jobs queue: {discipline_help()}."
+    "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"Queue discipline: {discipline_help()}."
 )
 @machine_options
 @click.option(
