@@ -71,7 +71,7 @@ def test_an_edit_may_begin_with_a_negative_number(mine):
 
 def test_an_edit_that_changes_nothing_says_so(mine):
     told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 35s"], catch_exceptions=False)
-    assert (told.stdout, told.stderr) == ("", f"mirage: nothing differs: {mine} says so already\n")
+    assert (told.stdout, told.stderr) == ("", f"mirage: nothing differs: {mine} has these lines already\n")
     told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 0min 35s"])
     assert "decides as before" in told.stderr
     assert "35s" in told.stdout

@@ -72,7 +72,7 @@ def test_what_a_case_says_is_not_said_again(capsys):
         ("--case", "large-job", "--batch"),
     ):
         assert main(["dag", "compare", *words]) == 2
-        assert f"--case {words[1]} says what {words[2]} says" in capsys.readouterr().err
+        assert f"--case {words[1]} defines {words[2]} already" in capsys.readouterr().err
     with pytest.raises(UnknownName, match="Did you mean 'gap-15'"):
         said("run", "--case", "gap15")
 

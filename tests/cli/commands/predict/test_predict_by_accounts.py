@@ -67,13 +67,13 @@ def test_what_the_model_says_stands_beside_the_range(type_: Type, model: str) ->
     assert larger["median"] > told["median"], "four nodes of four wait longest"
     lines = type_("predict", "--waits", model, "-N", "1", "-t", "1:00:00")[0].splitlines()
     assert lines[-1].startswith("  accounts in ")
-    assert lines[-1].endswith("by waits.model, which sees no queue")
+    assert lines[-1].endswith("by waits.model, without the queue")
     assert "by_accounts" not in json.loads(type_("predict", "--json", "-N", "1", "-t", "1:00:00")[0])
 
 
 @pytest.mark.parametrize("words", [["--mine"], ["--job", "1"], ["--compare", "-N", "1"], ["--calibration"]])
 def test_it_is_asked_about_one_job_to_be_submitted(type_: Type, words: list[str]) -> None:
-    assert "--waits tells of one job to be submitted" in type_("predict", "--waits", "x", *words, status=2)[1]
+    assert "--waits predicts one job to submit" in type_("predict", "--waits", "x", *words, status=2)[1]
 
 
 def test_a_model_that_is_not_there_is_named(type_: Type) -> None:

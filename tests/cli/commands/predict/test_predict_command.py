@@ -118,7 +118,7 @@ def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
     assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
     assert said[-1].endswith("(in 15:00)")
     assert "ranges not corrected: no promise has been recorded on this cluster yet" in terminal.stderr
-    assert "how faithful the simulator is here is not known yet; `mirage calibrate --site`" in terminal.stderr
+    assert "the simulator's faithfulness here is not known yet; `mirage calibrate --site`" in terminal.stderr
 
 
 def test_options_alone_describe_a_job(terminal: Terminal) -> None:
@@ -129,7 +129,7 @@ def test_options_alone_describe_a_job(terminal: Terminal) -> None:
 
 def test_a_job_whose_name_is_no_utf_8_is_predicted(terminal: Terminal) -> None:
     assert terminal.type("-J", "a\udcffb", "serve.sh").splitlines()[0] == "a?b: 2 nodes for 04:00:00 in main"
-    assert "is not kept" not in terminal.stderr
+    assert "is not stored" not in terminal.stderr
 
 
 def test_the_same_question_has_the_same_answer(terminal: Terminal) -> None:
@@ -213,7 +213,7 @@ def test_what_fits_nowhere_is_left_out_with_a_word(terminal: Terminal) -> None:
     assert {offer["nodes"] for offer in said["offers"]} == {1}
     assert {offer["limit"] for offer in said["offers"]} == {4 * HOUR_S}
     assert terminal.stderr.splitlines() == [
-        f"mirage: --{value} is left out: the cluster takes no such job" for value in ("nodes=99", "time=3d", "time=0")
+        f"mirage: --{value} is left out: the cluster accepts no such job" for value in ("nodes=99", "time=3d", "time=0")
     ]
     terminal.type("--compare", "-N", "2", "-t", "1h", "--partition", "main,small")
     assert "mirage: --partition=small is left out" in terminal.stderr
@@ -295,7 +295,7 @@ def test_offers_are_told_with_corrected_ranges(terminal: Terminal) -> None:
         (["--compare", "-p", "main,smal", "serve.sh"], 1, "unknown partition 'smal'. Did you mean 'small'?"),
         (["--compare", "--nodes", "1,many", "serve.sh"], 1, "'many' is no number of nodes"),
         (["--job", "13", "--mine"], 2, "exclude each other"),
-        ([], 2, "which job?"),
+        ([], 2, "name the job:"),
         (["--frobnicate", "serve.sh"], 1, "unrecognized option '--frobnicate'"),
     ],
 )
@@ -315,7 +315,7 @@ def test_without_a_controller_it_says_what_to_do(terminal: Terminal, words: list
     terminal.served.close()
     terminal.type(*words, status=1)
     advice, _, slurms = terminal.stderr.partition("try again later: ")
-    assert "without the queue nothing can be predicted, and no controller told it; if it is down," in advice
+    assert "no prediction without the queue, and the controller did not report it; if it is down," in advice
     assert "Unable to contact slurm controller" in slurms
 
 
@@ -323,4 +323,4 @@ def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Term
     (terminal.folder / "home").mkdir(mode=0o700)
     (terminal.folder / "home" / "promises.db").mkdir()
     assert json.loads(terminal.type("--json", "serve.sh"))["wait"]
-    assert "this prediction is not kept" in terminal.stderr
+    assert "this prediction is not stored" in terminal.stderr

@@ -1,4 +1,4 @@
-"""``mirage dag``: jobs made of stages, and how they are scheduled."""
+"""``mirage dag``: schedulers of jobs made of stages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ dag = LazyGroup(
         ),
     },
     context_settings=CONTEXT,
-    help="Jobs made of stages: in what order, and on how many executors.",
+    help="Jobs made of stages: in which order, and on how many executors.",
     epilog=examples("mirage dag compare --setting 50/200 --seeds 0-19 --policies fair,capped:0.25:1.5"),
 )

@@ -1,4 +1,4 @@
-"""``mirage dag compare``: schedulers of stages, side by side on the same episodes."""
+"""``mirage dag compare``: schedulers of stages, compared on the same episodes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _POLICIES = (
     "capped:A:B  capped-by-load        the shortest job first, up to a cap by its work",
     "critical-path                     the longest path first; critical-path-local stays at its job",
     "equal-finish                      shares with which all jobs end together, for the makespan",
-    "tree  FILE                        the tree that ships, or one in a file of 'mirage distill'",
-    "decima:own  decima-argmax:own     the network that ships: drawn decisions, or the likeliest",
+    "tree  FILE                        the shipped tree, or one in a file of 'mirage distill'",
+    "decima:own  decima-argmax:own     the shipped network: sampled decisions, or the most likely",
     "decima:FILE  decima-argmax:FILE   one of 'mirage train decima', or published weights (npz)",
     "decima  decima-argmax             with the weights of --weights",
 )
-"""What there is to compare; ``mirage.dag.schedulers.registry`` has their parameters."""
+"""The built-in policies; ``mirage.dag.schedulers.registry`` has their parameters."""
 
 
 @click.command(
@@ -43,7 +43,7 @@ _POLICIES = (
         "mirage dag compare --profiles tpch_profiles.json.gz --policies fifo,fair,weighted-fair:-1 --json",
         "mirage dag compare --policies capped,fair --moving-delay 10 --gap 15 --noise 0.2",
         "mirage dag compare --policies tree,fair --case large-job    one large job among small ones",
-        "mirage dag compare --policies fair,tree,my-tree.txt --against tree    a tree that ships, and a file of one",
+        "mirage dag compare --policies fair,tree,my-tree.txt --against tree    the shipped tree, and one from a file",
         "mirage dag compare --policies fair,decima:own,decima-argmax:own --setting 10/50",
         "mirage dag compare --policies decima-argmax --weights decima.npz --seeds 0-3",
         "mirage dag compare --setting 50/20 --batch --policies fair,critical-path,equal-finish",
@@ -62,7 +62,7 @@ _POLICIES = (
     help="Executors and jobs of an episode.  [default: 50/200, or those of the case]",
 )
 @click.option(
-    "--seeds", default="0-9", show_default=True, metavar="LIST", help="Of arrivals and durations, as 0,3,300-319."
+    "--seeds", default="0-9", show_default=True, metavar="LIST", help="Seeds of the episodes, such as 0,3,300-319."
 )
 @click.option(
     "--policies",
@@ -70,22 +70,22 @@ _POLICIES = (
     default="fair,capped",
     show_default=True,
     metavar="LIST",
-    help="With their parameters after colons.",
+    help="The policies to compare, with parameters after colons.",
 )
 @click.option(
     "--weights",
     metavar="FILE",
-    help="Of decima and decima-argmax.  [default: published ones beside the profiles]",
+    help="Weights of decima and decima-argmax.  [default: the published ones next to the profiles]",
 )
-@click.option("--against", metavar="POLICY", help="Whom differences are to.  [default: the first policy]")
+@click.option("--against", metavar="POLICY", help="Baseline of the differences.  [default: the first policy]")
 @click.option("--gap", "gap_s", type=float, metavar="S", help="Mean time between arrivals.  [default: 25]")
-@click.option("--batch", is_flag=True, help="All jobs are there at the beginning.")
+@click.option("--batch", is_flag=True, help="Submit all jobs at the beginning.")
 @click.option(
     "--moving-delay",
     "moving_s",
     type=float,
     metavar="S",
-    help="What an executor needs to get to another job.  [default: 2]",
+    help="Time an executor needs to move to another job.  [default: 2]",
 )
 @click.option("--noise", type=float, metavar="X", help="Stretch each duration by up to ± X.  [default: 0]")
 @case_option
@@ -94,7 +94,7 @@ _POLICIES = (
     default="spark-sched-sim",
     show_default=True,
     metavar="NAME",
-    help="Whose dynamics: spark-sched-sim or decima-2019.",
+    help="Simulator dynamics: spark-sched-sim or decima-2019.",
 )
 @click.option(
     "--workers",
@@ -102,9 +102,9 @@ _POLICIES = (
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes at once; a rule plays an episode in less time than a process takes to start.",
+    help="Parallel processes; a rule plays an episode faster than a process starts.",
 )
-@click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
+@click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @click.option(
     "--plots",
     metavar="DIR",
@@ -131,8 +131,8 @@ def compare(
 ) -> None:
     """Compare schedulers of stages by the time jobs take from arrival to end (JCT).
 
-    Every scheduler meets the same jobs with the same durations, so differences are paired by seed. Policies of
-    installed packages are compared like the ones below.
+    Every scheduler gets the same jobs with the same durations, so differences are paired by seed. Policies of installed
+    packages can be compared, too.
     """
     _refuse_contradictions(weights, policies, batch=batch, gap_s=gap_s)
     from mirage.dag.compare.comparison import compare as compare_schedulers
@@ -176,7 +176,7 @@ def compare(
         jobs = "built-in jobs" if profiles is None else Path(profiles).name
         scene = Scene(tuple(templates), tuple(schedulers), cluster)
         drawn = write_plots(Path(plots), comparison, scene, sizes, numbers, jobs)
-        click.echo(f"mirage: drawn {', '.join(str(path) for path in drawn)}", err=True)
+        click.echo(f"mirage: wrote {', '.join(str(path) for path in drawn)}", err=True)
     if as_json:
         told = {"profiles": profiles, "seeds": seeds, "case": case, "environment": environment, "batch": batch}
         click.echo(json.dumps(_report(comparison, played, told), indent=2))
@@ -187,7 +187,7 @@ def compare(
 
 
 def _report(comparison: Comparison, played: Chosen, told: dict[str, Any]) -> dict[str, Any]:
-    """Everything as JSON, with what was asked for."""
+    """Returns the comparison and its options as JSON."""
     return {
         "rows": [row.to_json() for row in comparison.rows],
         "differences": [difference.to_json() for difference in comparison.differences],
@@ -202,11 +202,13 @@ def _report(comparison: Comparison, played: Chosen, told: dict[str, Any]) -> dic
 
 
 def _refuse_contradictions(weights: str | None, policies: tuple[str, ...], *, batch: bool, gap_s: float | None) -> None:
-    """Refusal of options that say nothing beside the others."""
+    """Refuses options that contradict others or have no effect."""
     if weights is not None and not {"decima", "decima-argmax"} & set(policies):
         raise click.UsageError(
             "--weights is for the policies decima and decima-argmax, and neither is compared; "
             "name one, or leave --weights out"
         )
     if batch and gap_s is not None:
-        raise click.UsageError("--batch has all jobs at the beginning, and --gap is between them; give one of them")
+        raise click.UsageError(
+            "--batch submits all jobs at the beginning, --gap is the time between them; give one of them"
+        )

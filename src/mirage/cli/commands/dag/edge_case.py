@@ -1,4 +1,4 @@
-"""``--case``: an edge case by name, in place of the options that say what differs in it."""
+"""``--case``: an edge case by name, instead of the options that define it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ case_option = click.option(
     "--case",
     metavar="NAME",
     help="An edge case: gap-15, gap-45, gap-75, executors-10, executors-25, executors-100, moving-delay-0, "
-    "moving-delay-10, noise-0.5, large-job or split-stage. What else is said holds beside it.",
+    "moving-delay-10, noise-0.5, large-job or split-stage. Other options still apply.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What options say of episodes, and an edge case beside them.
+    """The episodes chosen by options and an edge case.
 
     Attributes:
-        settings: Executors and jobs, as they are written.
+        settings: Executors and jobs, in the form of ``--setting``.
         gap_s: Mean time between arrivals.
-        moving_s: What an executor needs to get to another job.
-        noise: By which durations are stretched.
-        mix: Which jobs come.
+        moving_s: Time an executor needs to move to another job.
+        noise: Largest relative stretch of a duration.
+        mix: Mix of the arriving jobs.
     """
 
     settings: tuple[str, ...]
@@ -41,7 +41,7 @@ class Chosen:
     mix: Mix
 
     def of(self, text: str, *, batch: bool = False) -> Setting:
-        """The setting that one of ``settings`` names."""
+        """Returns the setting that one of ``settings`` names."""
         from mirage.dag.setting import setting_of
 
         return setting_of(text, self.gap_s, batch=batch, mix=self.mix)
@@ -57,21 +57,21 @@ def chosen(
     usual: tuple[str, ...],
     batch: bool = False,
 ) -> Chosen:
-    """The episodes that options name; None where an option was not given.
+    """Returns the episodes that the options choose; None where an option was not given.
 
     Args:
         case: The edge case; None for none.
-        settings: As ``--setting`` says.
-        gap_s: As ``--gap`` says.
-        moving_s: As ``--moving-delay`` says.
-        noise: As ``--noise`` says.
-        usual: The settings where neither names one.
-        batch: Whether ``--batch`` has all jobs at the beginning.
+        settings: Value of ``--setting``.
+        gap_s: Value of ``--gap``.
+        moving_s: Value of ``--moving-delay``.
+        noise: Value of ``--noise``.
+        usual: The settings if neither the options nor the case define them.
+        batch: Whether ``--batch`` submits all jobs at the beginning.
 
     Raises:
         UnknownName: There is no such edge case.
         ConfigurationError: A setting is named twice.
-        UsageError: An option says what the case says.
+        UsageError: An option and the case define the same thing.
     """
     from mirage.dag.simulator.world import DagCluster
     from mirage.dag.workload.arrivals import GAP_S
@@ -88,7 +88,7 @@ def chosen(
         ("--noise", noise, edge.noise),
     ):
         if given is not None and told is not None:
-            raise click.UsageError(f"--case {case} says what {option} says ({edge.about}); give one of them")
+            raise click.UsageError(f"--case {case} defines {option} already ({edge.about}); give one of them")
     return Chosen(
         settings=settings or (usual if case is None else (edge.setting,)),
         gap_s=_first(gap_s, edge.gap_s, GAP_S),

@@ -13,6 +13,6 @@ learn = LazyGroup(
         ),
     },
     context_settings=CONTEXT,
-    help="Learn when to ask for the next link.",
+    help="Learn when to submit the next link.",
     epilog=examples("mirage learn dataset jobs.log.gz --nodes 76 --link-nodes 1,8 --start 2022-12-01 -o data"),
 )

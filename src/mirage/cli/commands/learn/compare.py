@@ -1,4 +1,4 @@
-"""``mirage compare``: methods of learning, policies and bounds, side by side over several months."""
+"""``mirage compare``: learning methods, policies and bounds, compared over several months."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ DEFAULT_POLICIES = (
 
 
 Epochs = dict[str, int]
-"""Method → epochs; those that are not named have what ``EVERY`` has, or else their own."""
+"""Method → epochs; other methods use those of ``EVERY``, or else their own default."""
 
 EVERY = ""
 
 
 def _epochs(ctx: click.Context, parameter: click.Parameter, value: str) -> Epochs:
-    """Epochs by method.
+    """Returns the epochs by method.
 
     Raises:
-        click.BadParameter: An entry is none, or names no method.
+        click.BadParameter: An entry is not valid, or names no method.
     """
     from mirage.learn.training.methods import METHODS
 
@@ -54,7 +54,7 @@ def _epochs(ctx: click.Context, parameter: click.Parameter, value: str) -> Epoch
     for entry in filter(None, value.split(",")):
         method, _, epochs = entry.rpartition("=")
         if not epochs.isdigit() or int(epochs) < 1 or method not in (EVERY, *METHODS):
-            raise click.BadParameter(f"{entry!r} is neither N nor METHOD=N, as moe-dqn=12", ctx, parameter)
+            raise click.BadParameter(f"{entry!r} is neither N nor METHOD=N, such as moe-dqn=12", ctx, parameter)
         found[method] = int(epochs)
     return found
 
@@ -78,7 +78,7 @@ class CompareOptions:
     futures: int
 
     def plan(self, first_seed: int) -> Plan:
-        """What is compared."""
+        """Returns the plan of the comparison."""
         from mirage.learn.training.comparison.plan import Plan
         from mirage.learn.training.methods import METHODS
         from mirage.policy.cost import Cost
@@ -90,10 +90,10 @@ class CompareOptions:
         return Plan(methods, self.policies, self.months, costs, seeds)
 
     def play_every(self, protocol: Protocol) -> int:
-        """Every so manieth window of the data is played.
+        """Returns k, where every k-th window of the data is played.
 
         Raises:
-            click.UsageError: What was asked for is no multiple of the distance of windows in the data.
+            click.UsageError: ``--played-every`` is not a multiple of the time between windows of the data.
         """
         if self.played_every is None:
             return 1
@@ -104,7 +104,7 @@ class CompareOptions:
         return times
 
     def learning(self, months: tuple[str, ...]) -> LearningOptions:
-        """How data are made on the way: up to the end of the last month."""
+        """Returns the options for making the data set, up to the end of the last month."""
         from mirage.learn.training.folds import month_begin_s, shifted
 
         end_s = month_begin_s(shifted(max(months), 1))
@@ -115,8 +115,12 @@ class CompareOptions:
 _compare_options = option_group(
     "options",
     CompareOptions,
-    click.option("-o", "--out", required=True, metavar="FOLDER", help="Where results go; run again to go on."),
-    click.option("--months", type=WORDS, required=True, metavar="LIST", help="To test on, as 2023-01,2023-02,2023-03."),
+    click.option(
+        "-o", "--out", required=True, metavar="FOLDER", help="Folder of the results; repeat the command to resume."
+    ),
+    click.option(
+        "--months", type=WORDS, required=True, metavar="LIST", help="Test months, such as 2023-01,2023-02,2023-03."
+    ),
     click.option(
         "--methods",
         type=WORDS,
@@ -131,7 +135,7 @@ _compare_options = option_group(
         default=DEFAULT_POLICIES,
         show_default=True,
         metavar="LIST",
-        help="What else is played.",
+        help="Policies and bounds to play, too.",
     ),
     click.option(
         "--seeds",
@@ -139,21 +143,26 @@ _compare_options = option_group(
         default=3,
         show_default=True,
         metavar="N",
-        help="Everything random is trained and played so often, from --seed on.",
+        help="Number of seeds, starting at --seed, for training and playing everything random.",
     ),
     click.option(
-        "--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1."
+        "--cost-ratios",
+        type=NUMBERS,
+        default="1,3",
+        show_default=True,
+        metavar="LIST",
+        help="Interruption costs; overlap costs 1.",
     ),
     click.option(
         "--against",
         metavar="NAME",
-        help="What all others are compared with, window by window.  [default: what-if, if it is played]",
+        help="Baseline of the comparison, window by window.  [default: what-if, if it is played]",
     ),
     click.option(
         "--played-every",
         type=LIMITED_DURATION,
         metavar="TIME",
-        help="Distance of the windows that are played.  [default: all of the data are]",
+        help="Time between the windows to play.  [default: play all windows of the data]",
     ),
     data_option("made in FOLDER/hand-overs.data"),
     threads_option,
@@ -163,8 +172,8 @@ _compare_options = option_group(
         default="",
         callback=_epochs,
         metavar="LIST",
-        help="Of networks at most, in each stage but REINFORCE, as 12 or 12,moe-dqn-2023=4.  [default: what each "
-        "method has; as published, 300 and many hours]",
+        help="Maximum epochs of networks in each stage except REINFORCE, such as 12 or 12,moe-dqn-2023=4.  [default: "
+        "that of the method; as published: 300 epochs, many hours]",
     ),
     futures_option,
 )
@@ -198,15 +207,15 @@ def compare(
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
-    """Compare methods of learning, policies and bounds on the hand-overs in TRACE, month by month.
+    """Compare learning methods, policies and bounds on the hand-overs of TRACE by month.
 
-    For every month and seed each method is trained on windows that were over before the month, tuned on the latest of
-    them, and then played in the windows of the month from its model file, as an agent makes it. Policies and bounds are
-    played in the same windows. Intervals are over time, differences are paired by window; a window counts once,
-    however many seeds.
+    For every month and seed, each method is trained on windows that ended before the month and tuned on the latest of
+    them. It is then played in the windows of the month from its model file, as an agent would load it. Policies and
+    bounds are played in the same windows. Intervals are over time, differences are paired by window; a window counts
+    once, whatever the number of seeds.
 
     FOLDER gets results.json, results.md with tables and what they prove, a frontier for each size of link (SVG, PNG),
-    and what a run that is killed goes on from: the models and the windows played so far.
+    and the models and windows from which a killed run resumes.
     """
     from mirage.learn.dataset.recipe import digest_of
     from mirage.learn.regression.model import TrainingSettings
@@ -259,10 +268,10 @@ def compare(
 
 
 def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
-    """Refusal of a data set that was made of another trace, cluster or queue than is played.
+    """Checks that a data set was made with the trace, cluster and queue that are played.
 
     Raises:
-        ConfigurationError: It was.
+        ConfigurationError: It was made with others.
     """
     from mirage.errors import ConfigurationError
     from mirage.learn.dataset.recipe import Recipe
@@ -271,16 +280,16 @@ def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
     said = begun.manifest()
     played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
     differs = [name for name in ("trace", "cluster", "nodes", "discipline") if said.get(name) != played[name]]
-    if not _words(said.get("settings")) <= _words(played["settings"]):  # a newer version may have settings more
+    if not _words(said.get("settings")) <= _words(played["settings"]):  # a newer version may have additional settings
         differs.append("settings")
     if differs:
         raise ConfigurationError(
-            f"{begun.folder} was made of another {' and '.join(differs)}; give the options that it was made with"
+            f"{begun.folder} was made with another {' and '.join(differs)}; give the options that it was made with"
         )
 
 
 def _words(settings: Any) -> set[str]:
-    """The single settings in their text."""
+    """Returns the single settings of a settings text."""
     return set(str(settings).removesuffix(")").partition("(")[2].split(", "))
 
 

@@ -1,4 +1,4 @@
-"""``mirage learn dataset``: hand-overs of a trace, with the outcome of every moment to submit."""
+"""``mirage learn dataset``: hand-overs of a trace with the outcomes of all submissions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ from mirage.cli.trace_reading import read_named_trace
     ),
 )
 @click.argument("trace")
-@click.option("-o", "out", required=True, metavar="FOLDER", help="Where it is kept; run again to go on after a stop.")
+@click.option(
+    "-o", "out", required=True, metavar="FOLDER", help="Folder of the data set; repeat the command to resume."
+)
 @machine_options
 @window_options
 @executor_options
 @click.option(
-    "--forecast/--no-forecast", default=True, show_default=True, help="Features from futures of the queue, too."
+    "--forecast/--no-forecast",
+    default=True,
+    show_default=True,
+    help="Include features of simulated futures of the queue.",
 )
 @futures_option
-@click.option("--labels-only", is_flag=True, help="Outcomes without what was seen: no features, no snapshots.")
+@click.option("--labels-only", is_flag=True, help="Store outcomes only: no features, no snapshots.")
 @json_output
 @trace_options
 def dataset(
@@ -50,9 +55,9 @@ def dataset(
 ) -> None:
     """Make a data set of the hand-overs in TRACE (a file, or - for standard input).
 
-    Every window submits a link; at every decision until its end a row tells what was seen then, and what submitting the
-    next link there would have led to, exactly, by forking the simulation. The same options give the same data, however
-    often it is stopped and started again, and whoever makes it.
+    Every window submits a link. For every decision until the end of the link, a row holds the observation and the exact
+    outcome of submitting the next link then, found by forking the simulation. The same options give the same data, even
+    if the command is stopped and resumed, and with every executor.
     """
     executor = where.made(Path(out) / ".slurm", "dataset")
     simulated = machine.machine()

@@ -1,4 +1,4 @@
-"""``mirage explain``: a policy as a tree that people read, run and change."""
+"""``mirage explain``: a policy as a tree that people can read, run and edit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """The options of explaining; None where nothing was said."""
+    """The options of explaining; None where an option was not given."""
 
     out: str
     data: str | None
@@ -45,7 +45,7 @@ class ExplainOptions:
     futures: int
 
     def learning(self, policy: str) -> LearningOptions:
-        """Where the hand-overs are: in the folder named, or in one that training left beside the model."""
+        """Returns the location of the hand-overs: ``--data``, or the training's ``POLICY.data``."""
         beside = Path(f"{policy}.data")
         folder = str(beside) if self.data is None and beside.is_dir() else self.data
         return LearningOptions(self.out, folder, self.until, None, None, 1, 1, None, self.futures)
@@ -55,12 +55,12 @@ explain_options = option_group(
     "asked_for",
     ExplainOptions,
     click.option("-o", "--out", required=True, metavar="TREE", help="File to write; its path is then a policy."),
-    data_option("made in TREE.data, where training left none in POLICY.data"),
+    data_option("POLICY.data of the training; if it is absent, made in TREE.data"),
     click.option(
         "--until",
         type=DATE,
         metavar="DATE",
-        help="Fit the tree to windows that are over by then, and judge it on later ones.  [default: the first 2/3]",
+        help="Fit the tree to windows that end before DATE, and judge it on later ones.  [default: the first 2/3]",
     ),
     click.option(
         "--leaves",
@@ -68,7 +68,7 @@ explain_options = option_group(
         default=32,
         show_default=True,
         metavar="N",
-        help="The tree has no more.",
+        help="Maximum number of leaves.",
     ),
     futures_option,
 )
@@ -106,13 +106,13 @@ def explain(
 ) -> None:
     """Explain POLICY by a tree of at most 32 leaves, and write the tree to TREE.
 
-    POLICY is a model that mirage train wrote, or any policy by name that submits or waits. A tree is fitted to what it
-    decided in windows of TRACE, the last third of which choose how many leaves it has, and judged on later windows: how
-    often it decides alike, and what its hand-overs cost where an hour of interruption counts as one and as three of
-    overlap. TREE is a text to read, to change and to run, a policy wherever one is named.
+    POLICY is a model that mirage train wrote, or any policy by name that submits or waits. A tree is fitted to its
+    decisions in windows of TRACE; the last third of these windows selects the number of leaves. The tree is judged on
+    later windows: how often it decides like POLICY, and what its hand-overs cost if an hour of interruption counts as
+    one hour and as three hours of overlap. TREE is a text to read, edit and run; its path is a policy.
 
-    The decisions of a model are read off the hand-overs, so that TRACE may be left out where these are there; what-if
-    is then not compared with. Every other policy is played.
+    The decisions of a model are computed from the hand-overs, so TRACE may be left out if these exist; there is then no
+    comparison with what-if. Every other policy is played.
     """
     from mirage.learn.explain.explanation import default_until_s
     from mirage.learn.explain.explanation import explain as explain_policy
@@ -140,18 +140,18 @@ def explain(
         click.echo(json.dumps(explanation_json(explained, again | begun.provenance()), indent=2))
         return
     notes = _notes(explained, behaviour, trained, data)
-    words = "the same windows are judged by mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
+    words = "to judge the same windows: mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
     notes.append(words.format(**_held_out(begun, data, until_s)))
     print_explanation(explained, notes, plain_console())
     click.echo(f"mirage: tree written, a policy too; its name is {as_policy(asked_for.out)}", err=True)
 
 
 def _check_made(policy: str, cost: Cost) -> None:
-    """Refusal of a policy that cannot be made, before anything is played.
+    """Checks that a policy can be explained, before anything is played.
 
     Raises:
         UnknownName: There is no such policy.
-        ConfigurationError: It cannot be made, it is the oracle, which decides nothing, or it has second thoughts.
+        ConfigurationError: It cannot be made, it is the oracle, which decides nothing, or it revises queued links.
     """
     from mirage.errors import ConfigurationError
     from mirage.policy.registry import make_policy, policy_named_by, policy_spec
@@ -162,14 +162,14 @@ def _check_made(policy: str, cost: Cost) -> None:
         raise ConfigurationError("the oracle is the best moment in hindsight and decides nothing; name another policy")
     if policy_spec(policy).thinks_again:
         raise ConfigurationError(
-            f"{policy} has second thoughts: it holds a link that is queued and lets it go, and a tree says submit or "
-            f"wait; explain {policy_named_by(policy) or 'what-if'}, whose rule it is"
+            f"{policy} has second thoughts: it holds a queued link and releases it, but a tree only submits or waits; "
+            f"explain {policy_named_by(policy) or 'what-if'}, on which it is based"
         )
     make_policy(policy, PolicySettings(cost))
 
 
 def _model(policy: str) -> Trained | None:
-    """The model that a policy's name is the path of; None where it is none."""
+    """Returns the model of a policy that is a model file; None for other policies."""
     from mirage.learn.policies.provisioner import LearnedProvisioner
     from mirage.policy.registry import is_policy_file, make_policy
 
@@ -180,7 +180,7 @@ def _model(policy: str) -> Trained | None:
 def _behaviour(
     policy: str, trained: Trained | None, begun: LearntFrom, data: HandOvers, costs: tuple[Cost, ...], until_s: int
 ) -> Behaviour:
-    """What the policy decided: read off the data, or played."""
+    """Returns the decisions of the policy: computed from the data, or played."""
     from mirage.learn.explain.examples import covers, model_submits, outside, played_submits
     from mirage.learn.explain.explanation import Behaviour
     from mirage.learn.explain.recorded import played_since, recorded
@@ -226,28 +226,28 @@ def _behaviour(
 
 
 def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None, data: HandOvers) -> list[str]:
-    """What a reader should know besides."""
+    """Returns remarks for the reader of the explanation."""
     found = []
     if trained is not None and trained.trained_on.until_s > explained.until_s:
         seen = len({int(s) for s in data.window_s if explained.until_s <= s < trained.trained_on.until_s})
-        found.append(f"the model has learnt from {seen} of the moments it is judged at: it will do worse on others")
+        found.append(f"the model was trained on {seen} of the moments it is judged at: it will do worse on others")
     if behaviour.outside_share:
         found.append(
-            f"{behaviour.outside_share:.1%} of the decisions are unlike any in the model's training; it leaves them to "
-            "what-if, and here they are taken as the model would"
+            f"{behaviour.outside_share:.1%} of the decisions are unlike any in the model's training; the policy leaves "
+            "them to what-if, but here the model's decisions are used"
         )
     if behaviour.played is None:
-        found.append("without TRACE what-if is not compared with")
+        found.append("without TRACE there is no comparison with what-if")
     ratio = f"{explained.cost.interruption:g}:{explained.cost.overlap:g}"
     found.append(
-        f"the tree was made of the policy at {ratio}; at other costs the policy weighs those, and the tree does as "
-        "before: --interruption-cost makes one for them"
+        f"the tree imitates the policy at {ratio}; at other costs the policy decides differently, the tree does not: "
+        "--interruption-cost makes a tree for them"
     )
     return found
 
 
 def _held_out(begun: LearntFrom, data: HandOvers, until_s: int) -> dict[str, Any]:
-    """The windows that the tree is judged on, as ``mirage evaluate`` takes them."""
+    """Returns the windows that the tree is judged on, as options of ``mirage evaluate``."""
     from mirage.trace.statistics.summary import iso_utc
 
     said = begun.manifest()

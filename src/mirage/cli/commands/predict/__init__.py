@@ -1,4 +1,4 @@
-"""``mirage predict``: when a job will start, and what to ask for to start sooner."""
+"""``mirage predict``: when a job will start, and which request would start sooner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mirage.predict.start.promises import Promises
 
 MOST_JOBS = 20
-"""Jobs of ``--mine`` that are predicted at most, those first in the queue."""
+"""Maximum number of jobs that ``--mine`` predicts, those first in the queue."""
 
 
 @click.command(
@@ -30,29 +30,29 @@ MOST_JOBS = 20
     context_settings=CONTEXT,
     options_metavar="[SBATCH OPTIONS] [OPTIONS]",
     epilog=examples(
-        "mirage predict train.sh                  when would it start, if it were submitted now?",
+        "mirage predict train.sh                  when would it start if it were submitted now?",
         "mirage predict -p gpu -N 4 -t 12:00:00   the same without a script",
-        "mirage predict --job 4711                a job that waits already",
-        "mirage predict --mine                    all of yours that wait",
-        "mirage predict --compare train.sh        what to ask for to start sooner",
+        "mirage predict --job 4711                a pending job",
+        "mirage predict --mine                    all your pending jobs",
+        "mirage predict --compare train.sh        which request would start sooner",
         "mirage predict --compare --nodes 1,2,4 --time 4h,8h,12h train.sh",
-        "mirage predict --waits waits.model train.sh   also by a model that was trained on accounting",
+        "mirage predict --waits waits.model train.sh   also by a model trained on accounting",
         "mirage predict --calibration             how past promises held on this cluster",
     ),
 )
-@click.option("--job", type=click.IntRange(1), metavar="ID", help="A job that waits in the queue.")
-@click.option("--mine", is_flag=True, help="All of your jobs that wait.")
+@click.option("--job", type=click.IntRange(1), metavar="ID", help="Predict a pending job.")
+@click.option("--mine", is_flag=True, help="Predict all your pending jobs.")
 @click.option(
     "--compare",
     is_flag=True,
-    help="Compare nodes, limits and partitions: --nodes, --time and --partition take lists then. Without lists: "
-    "shorter limits, and all partitions that take the job.",
+    help="Compare nodes, limits and partitions: --nodes, --time and --partition then accept lists. Without lists: "
+    "shorter limits, and all partitions that accept the job.",
 )
 @click.option(
     "--waits",
     "waits_model",
     metavar="MODEL",
-    help="A model of `mirage train predict`: what it says of the job, from accounting alone, is told as well.",
+    help="Also print the prediction of a model of `mirage train predict`, from accounting alone.",
 )
 @click.option("--calibration", is_flag=True, help="Show how past promises held, by partition and size.")
 @click.option(
@@ -62,7 +62,7 @@ MOST_JOBS = 20
     default="3d",
     show_default=True,
     metavar="TIME",
-    help="How far back accounting is read, for run times and for jobs yet to come.",
+    help="Period of accounting to read, up to now, for run times and future arrivals.",
 )
 @seed_option
 @json_output
@@ -79,20 +79,21 @@ def predict(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Say when a job will start, as a range, and what Slurm itself expects.
+    """Predict when a job will start, as a range, and print Slurm's own estimate.
 
-    Takes every option of sbatch, and reads #SBATCH lines and the variables that sbatch reads. Nothing is submitted. The
-    queue is played forward many times with run times and new jobs drawn from accounting; half, 80 % and 95 % of these
-    futures lie in the ranges told. Every prediction is kept in the folder of your agent, and compared with what came.
+    Accepts every option of sbatch, and reads #SBATCH lines and sbatch's environment variables. Nothing is submitted.
+    The queue is simulated many times with run times and new jobs drawn from accounting; the printed ranges contain
+    50 %, 80 % and 95 % of the simulated starts. Every prediction is stored in the folder of your agent and compared
+    with the actual start.
     """
     words: list[str] = ctx.meta["sbatch"]
     ways = [job is not None, mine, calibration, bool(words) or compare]
     if sum(ways) > 1:
         raise click.UsageError("--job, --mine, --calibration, and a script or options of sbatch exclude each other")
     if not any(ways):
-        raise click.UsageError("which job? a script or options of sbatch, --job ID, or --mine; see --help")
+        raise click.UsageError("name the job: a script or options of sbatch, --job ID, or --mine; see --help")
     if waits_model is not None and (compare or not words):
-        raise click.UsageError("--waits tells of one job to be submitted: a script or options of sbatch")
+        raise click.UsageError("--waits predicts one job to submit: give a script or options of sbatch")
     from mirage.predict.start.promises import Promises
 
     promises = Promises(cluster.home().promises)
@@ -126,7 +127,7 @@ def _predict_request(
     model = by_accounts.AccountsModel.of(waits_model) if waits_model is not None else None
     asked = read_asked(words, comparing=comparing)
     client = cluster.client()
-    with ThreadPoolExecutor(1) as pool:  # both speak of the same moment
+    with ThreadPoolExecutor(1) as pool:  # both at the same moment
         estimated = pool.submit(slurms_estimate, client, asked)
         now = look(client, history_s, seed=seed)
     size = requested_size(asked.given, now.machine, now.shared)
@@ -149,12 +150,12 @@ def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: 
     now = look(cluster.client(), history_s, seed=seed)
     jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
     if len(jobs) > MOST_JOBS:
-        click.echo(f"mirage: of {len(jobs)} jobs that wait the first {MOST_JOBS} are predicted", err=True)
+        click.echo(f"mirage: of {len(jobs)} pending jobs the first {MOST_JOBS} are predicted", err=True)
     correction = learnt(promises, now)
     told = [tell_pending(now, one, correction) for one in jobs[:MOST_JOBS]]
     promise(promises, now, told)
     if not told and not as_json:
-        click.echo("mirage: none of your jobs waits", err=True)
+        click.echo("mirage: you have no pending jobs", err=True)
     _show(now, told, as_json=as_json, single=job is not None)
 
 
@@ -192,7 +193,7 @@ def _print(now: ClusterNow, told: Told) -> None:
     click.echo(f"{what}: {nodes} for {limit} in {told.partition}")
     click.echo(f"  {'queue':<8} {len(now.view.pending)} waiting, {len(now.view.running)} running")
     if told.prediction is None:
-        said = f"Slurm says {local(told.slurm_s)}" if told.slurm_s != MISSING else "Slurm says nothing either"
+        said = f"Slurm expects {local(told.slurm_s)}" if told.slurm_s != MISSING else "Slurm has no estimate either"
         click.echo(f"  {'start':<8} cannot be predicted: {told.why}; {said}")
         return
     if told.why:
@@ -206,7 +207,7 @@ def _print(now: ClusterNow, told: Told) -> None:
 
 
 def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> None:
-    """Fill in what has come since, and show how promises held."""
+    """Fills in the actual starts, and shows how past promises held."""
     from dataclasses import asdict
 
     from mirage.cli.commands.predict.cluster_now import accounts, told_what_to_do
@@ -231,4 +232,6 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
     kept = groups[0].kept if groups else 0
-    click.echo(f"{kept} {'promise' if kept == 1 else 'promises'} kept on this cluster, {still} open", err=True)
+    click.echo(
+        f"{kept} {'promise' if kept == 1 else 'promises'} with a known start on this cluster, {still} open", err=True
+    )

@@ -1,4 +1,4 @@
-"""The job that ``mirage predict`` is asked about: its options, its size, and what sbatch says of it."""
+"""The job that ``mirage predict`` predicts: its options, its size, and sbatch's estimate."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 _ABOUT_SUBMITTING = ("parsable", "quiet", "test-only", "wait", "verbose")
 _BUSY = re.compile(r"requested nodes are busy", re.IGNORECASE)
 _LISTS = ("nodes", "time", "partition")
-"""Options that may name several values, where requests are compared."""
+"""Options that may have several values when requests are compared."""
 
 _EMPTY_SCRIPT = "#!/bin/sh\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A job as it was described.
+    """A requested job.
 
     Attributes:
         script: Its path; empty for none.
         chosen: Options of the command line.
-        given: All options: those of the command line over the environment's over those of the script.
-        lists: For ``nodes``, ``time`` and ``partition`` the values to compare, where several are named.
+        given: All options: those of the command line override the environment's, which override those of the script.
+        lists: The values of ``nodes``, ``time`` and ``partition`` to compare, where several are given.
     """
 
     script: str
@@ -44,20 +44,20 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """The name that the job will have; empty where there is no script."""
+        """The name that the job will have; empty without a script."""
         default = "wrap" if "wrap" in self.chosen else Path(self.script).name
         return self.given.get("job-name") or default
 
 
 def read_asked(words: list[str], *, comparing: bool) -> Asked:
-    """Read options and script.
+    """Reads options and script.
 
     Args:
-        words: As for sbatch.
+        words: Arguments of sbatch.
         comparing: Whether lists of nodes, limits and partitions are to be compared.
 
     Raises:
-        ConfigurationError: The script cannot be read, or an option is none of sbatch's.
+        ConfigurationError: The script cannot be read, an option is not one of sbatch, or the job is heterogeneous.
     """
     from mirage.slurm.options import from_environment, parse_sbatch
     from mirage.slurm.text.batch_script import directives
@@ -88,13 +88,15 @@ def _read_script(script: str | None) -> bytes:
 
 
 def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmEstimate | None:
-    """What ``sbatch --test-only`` expects; None where Slurm has no estimate, or did not answer.
+    """Returns the estimate of ``sbatch --test-only``; None without an estimate or an answer.
 
     Args:
-        instead: Options in the place of those asked for.
+        client: The cluster.
+        asked: The job.
+        instead: Options that replace those of the job.
 
     Raises:
-        SlurmRefused: Slurm would not take the job.
+        SlurmRefused: Slurm would not accept the job.
     """
     from mirage.duration import parse_limit_s
     from mirage.slurm.text.start_estimate import read_estimate
@@ -102,7 +104,7 @@ def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmE
 
     options = {**asked.chosen, **instead}
     wrapped = options.pop("wrap", None) is not None
-    if options.get("time"):  # also our own form, 4h
+    if options.get("time"):  # also Mirage's own form, 4h
         options["time"] = format_duration(parse_limit_s(options["time"] or ""))
     with tempfile.TemporaryDirectory(prefix="mirage-") as folder:
         script = Path(asked.script).absolute()

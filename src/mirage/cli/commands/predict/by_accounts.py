@@ -1,4 +1,4 @@
-"""What a model of queue waits says of a job, from accounting alone; and the lines that tell it."""
+"""Prediction of a wait from accounting alone, by a model of queue waits, and its output."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from mirage.trace.table import JobTable
 
 READ_BACK_S = 7 * DAY_S
-"""Accounts are read so far back: the slowest of a model's features forgets half in three days."""
+"""Period of accounting to read, in seconds: the slowest feature of a model has a half-life of three days."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitsByAccounts:
-    """Waits that a model tells.
+    """The wait that a model predicts.
 
     Attributes:
-        model: Its file.
+        model: File of the model.
         waits_s: Shape (levels,), quantiles of the wait.
     """
 
@@ -34,44 +34,44 @@ class WaitsByAccounts:
     waits_s: tuple[float, ...]
 
     def record(self) -> dict[str, Any]:
-        """A JSON object, waits in seconds."""
+        """Returns a JSON object, with waits in seconds."""
         from mirage.cli.commands.predict.told import ranges_record
 
         return {"model": self.model, **ranges_record(self.waits_s)}
 
     def line(self) -> str:
-        """A line for people."""
+        """Returns a readable line."""
         from mirage.predict.start.levels import MEDIAN, ends
         from mirage.report.terminal.prediction import wait_text
 
         middle, low, high = (wait_text(self.waits_s[k]) for k in (MEDIAN, *ends(0.8)))
-        return f"  {'accounts':<8} in {middle}, 80 % {low} ... {high}   by {self.model}, which sees no queue"
+        return f"  {'accounts':<8} in {middle}, 80 % {low} ... {high}   by {self.model}, without the queue"
 
 
 @dataclass(frozen=True, slots=True)
 class AccountsModel:
-    """A model of queue waits, and the file that it is from."""
+    """A model of queue waits and its file."""
 
     path: str
     model: WaitModel
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """The model of a file.
+        """Loads the model of a file.
 
         Raises:
             ConfigurationError: The extra ``predict`` is not installed.
-            ModelFileError: It is absent, damaged, foreign, of another kind or newer.
+            ModelFileError: The file is absent, damaged, foreign, of another kind or newer.
         """
         from mirage.predict.waits.wait_model import load_wait_model
 
         return cls(path, load_wait_model(path))
 
     def waits(self, now: ClusterNow, asked: Asked, size: RequestedSize) -> WaitsByAccounts:
-        """The wait of a job submitted now.
+        """Returns the wait of a job submitted now.
 
         Raises:
-            SlurmError: Accounting did not answer, or will not tell.
+            SlurmError: Accounting gave no answer, or refused it.
         """
         from mirage.predict.start.levels import LEVELS
         from mirage.slurm_words.timestamps import LocalClock
@@ -86,7 +86,7 @@ class AccountsModel:
 
 
 def _as_row(accounts: JobTable, now: ClusterNow, asked: Asked, size: RequestedSize) -> JobTable:
-    """The job as accounting will show it; what was not said is as in its user's last job."""
+    """Returns the job as an accounting row; missing fields are those of the user's last job."""
     from mirage.trace.table import JobTable
 
     user = now.client.user

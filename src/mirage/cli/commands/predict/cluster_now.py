@@ -1,4 +1,4 @@
-"""The cluster as it stands now: what Slurm shows, as a view, and what predicts in it."""
+"""The present state of the cluster: Slurm's output as a view, with its predictor."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from mirage.slurm.view import Names
 
 NORMAL = "normal"
-"""The QOS of jobs that name none, where an association has no default of its own."""
+"""The QOS of jobs without one, if the association has no default."""
 
 MOST_THREADS = 4
-"""Futures are played by so many threads at most: a login node is shared."""
+"""Maximum number of threads that simulate futures: a login node is shared."""
 
 
 @dataclass
 class ClusterNow:
-    """One look at a cluster: four of Slurm's commands.
+    """A snapshot of a cluster, from four of Slurm's commands.
 
     Attributes:
-        options: Of slurm.conf, keys in lower case.
-        accounted: Jobs of the last days; none where accounting did not answer.
+        options: The options of slurm.conf, keys in lower case.
+        accounted: Jobs of the last days; empty if accounting gave no answer.
         remarks: What could not be observed, in words.
-        default_qos: Of this user's jobs that name none.
+        default_qos: QOS of this user's jobs without one.
     """
 
     client: SlurmClient
@@ -51,7 +51,7 @@ class ClusterNow:
 
     @property
     def name(self) -> str:
-        """The cluster's name among others."""
+        """Name of the cluster, unique among clusters."""
         from mirage.slurm.backend import cluster_of
 
         return cluster_of(self.options)
@@ -64,7 +64,7 @@ class ClusterNow:
         return shares_nodes(self.machine, self.options)
 
     def requests(self, size: RequestedSize) -> list[JobRequest]:
-        """A job in the numbers of the view, one request for each partition that will do."""
+        """Returns a job as requests in codes of the view, one for each possible partition."""
         from mirage.predict.start.predictor import JobRequest
 
         user, code = self.names.code("user", self.client.user), self.names.codes["partition"]
@@ -75,22 +75,24 @@ class ClusterNow:
         ]
 
     def mine(self) -> list[QueuedJob]:
-        """Pending jobs of this user."""
+        """Returns the pending jobs of this user."""
         return [job for job in self.queue.jobs if job.user == self.client.user and job.state is JobState.PENDING]
 
 
 def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
-    """Look at the cluster.
+    """Takes a snapshot of the cluster.
 
     Args:
-        history_s: How far back accounting is read, for run times and for jobs yet to come.
+        client: The cluster.
+        history_s: Seconds of accounting to read, up to now, for run times and future arrivals.
+        seed: Seed of the predictor.
 
     Raises:
-        SlurmError: scontrol, sinfo or squeue had no answer.
+        SlurmError: scontrol, sinfo or squeue failed.
     """
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(_ask, client, history_s)
-        from mirage.predict.start.predictor import StartPredictor  # a second of loading, while Slurm answers
+        from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
         from mirage.sim.slurm_conf.settings import SlurmSettings
         from mirage.slurm.view import Names, view_of
 
@@ -104,20 +106,20 @@ def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
             view = replace(view, qos_factor=qos_factors(client, names))
         except (SlurmError, ConfigurationError) as error:
             remarks += (
-                f"accounting shows no priorities of QOS, so yours is taken for that of your other jobs: {error}",
+                f"accounting shows no QOS priorities, so yours is assumed to be that of your other jobs: {error}",
             )
     predictor = StartPredictor(view, settings, seed=seed, threads=min(MOST_THREADS, len(os.sched_getaffinity(0))))
     if not len(view.ended):
-        remarks += ("accounting tells of no job that has ended: every job is taken to run until its limit",)
+        remarks += ("accounting shows no ended jobs: every job is assumed to run until its limit",)
     return ClusterNow(client, options, machine, queue, accounted, names, view, predictor, remarks, default_qos)
 
 
 def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
-    """By code of the QOS, its priority over the largest, as Slurm normalizes it.
+    """Returns by code of the QOS its priority divided by the largest, as Slurm normalizes it.
 
     Raises:
-        ConfigurationError: What sacctmgr printed cannot be read.
-        SlurmError: It had no answer.
+        ConfigurationError: The output of sacctmgr cannot be read.
+        SlurmError: sacctmgr failed.
     """
     from mirage.sim.slurm_conf.qos import qos_table
 
@@ -130,7 +132,7 @@ def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
 def _ask(
     client: SlurmClient, history_s: int
 ) -> tuple[Mapping[str, str], Machine, Queue, tuple[AccountedJob, ...], tuple[str, ...]]:
-    """Four commands, one after another."""
+    """Runs the four commands one after another."""
     with told_what_to_do():
         options, machine, queue = client.configuration(), client.machine(), client.observe()
     return options, machine, queue, *accounts(client, queue.time_s - history_s)
@@ -138,20 +140,20 @@ def _ask(
 
 @contextlib.contextmanager
 def told_what_to_do() -> Iterator[None]:
-    """Where the controller does not answer, what to do stands before Slurm's own words.
+    """Adds advice in front of Slurm's message if the controller does not answer.
 
     Raises:
-        SlurmError: What was raised within.
+        SlurmError: The error raised inside, with the advice.
     """
     try:
         yield
     except SlurmError as error:
-        advice = "without the queue nothing can be predicted, and no controller told it; if it is down, try again later"
+        advice = "no prediction without the queue, and the controller did not report it; if it is down, try again later"
         raise type(error)(advice, str(error)) from error
 
 
 def accounts(client: SlurmClient, since_s: int) -> tuple[tuple[AccountedJob, ...], tuple[str, ...]]:
-    """Jobs that accounting knows; where it does not answer none, and why."""
+    """Returns the jobs of accounting; if it gives no answer, none and the reason."""
     try:
         return client.accounting(since_s), ()
     except SlurmError as error:

@@ -1,4 +1,4 @@
-"""``mirage predict --compare``: what to ask for to start sooner."""
+"""``mirage predict --compare``: which request would start sooner."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 MOST_PARTITIONS = 8
-"""Partitions beside those asked for that are tried where none are named: each costs the controller a question."""
+"""Maximum number of further partitions to try where none are listed: each costs the controller a request."""
 
 
 def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobRequest, list[Offer]]:
-    """What was asked for, and that and what else could be, the first to start first.
+    """Returns the request itself, and the offers, which include it, by start.
 
     Raises:
-        ConfigurationError: The machine could not hold what was asked for, or a value of a list cannot be read.
+        ConfigurationError: The request does not fit the cluster, or a value of a list cannot be read.
         UnknownName: There is no such partition.
     """
     from mirage.predict.start.offers import compare, limits_to_try
@@ -58,7 +58,7 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
 
 
 def _tell_left_out(now: ClusterNow, asked: Asked, offered: list[JobRequest]) -> None:
-    """Say which values of the lists are in no offer."""
+    """Prints the values of the lists that are in no offer."""
     places = now.names.codes["partition"]
     found: dict[str, tuple[Callable[[str], int], set[int]]] = {
         "nodes": (_count, {request.nodes for request in offered}),
@@ -68,11 +68,11 @@ def _tell_left_out(now: ClusterNow, asked: Asked, offered: list[JobRequest]) -> 
     for name, (read, values) in found.items():
         for text in asked.lists.get(name, ()):
             if read(text) not in values:
-                click.echo(f"mirage: --{name}={text} is left out: the cluster takes no such job", err=True)
+                click.echo(f"mirage: --{name}={text} is left out: the cluster accepts no such job", err=True)
 
 
 def _usable_partitions(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[str]:
-    """Partitions in which sbatch would take the job as this user: those asked for, and others that do not refuse it."""
+    """Returns the requested partitions and others in which sbatch would accept the job."""
     usable, others = list(size.partitions), [p for p in now.machine.partitions if p.name not in size.partitions]
     for partition in [one for one in others if size.limit_s <= one.max_time_s][:MOST_PARTITIONS]:
         with contextlib.suppress(SlurmRefused):
@@ -96,7 +96,7 @@ def show(
     *,
     as_json: bool,
 ) -> None:
-    """Print the offers, their ranges corrected by what past promises teach, and what follows from them."""
+    """Prints the offers, with ranges corrected by past promises, and the advice."""
     from mirage.report.terminal.prediction import advice, calibration_note, print_offers
 
     names = {code: name for name, code in now.names.codes["partition"].items()}

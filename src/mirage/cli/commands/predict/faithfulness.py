@@ -1,4 +1,4 @@
-"""Faithfulness of the simulator on this cluster, as far as known: a line on standard error, a member in JSON."""
+"""Known faithfulness of the simulator on this cluster, as a line and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def kept_here(now: ClusterNow) -> KeptCalibration | None:
-    """The calibration kept of this cluster; None, with a warning where it cannot be read, where there is none."""
+    """Returns the stored calibration of this cluster; None without one; warns if unreadable."""
     from mirage.calibration.site.kept import read_kept
     from mirage.cli.own_site import own_place
 
@@ -26,16 +26,16 @@ def kept_here(now: ClusterNow) -> KeptCalibration | None:
 
 
 def faithfulness_note(now: ClusterNow) -> str:
-    """How faithful the simulator is here, in a sentence."""
+    """Returns how faithful the simulator is here, as a sentence."""
     kept = kept_here(now)
     if kept is None:
-        return "how faithful the simulator is here is not known yet; `mirage calibrate --site` finds out"
+        return "the simulator's faithfulness here is not known yet; `mirage calibrate --site` measures it"
     now_s = now.queue.time_s
     stale = ", which is stale" if kept.is_stale(now_s) else ""
     return f"the simulator, fitted to this cluster {kept.age(now_s)} ago{stale}: {kept.figures}"
 
 
 def faithfulness_record(now: ClusterNow) -> dict[str, Any] | None:
-    """The same as a JSON object; null where nothing is known."""
+    """Returns how faithful the simulator is here, as a JSON object; None if unknown."""
     kept = kept_here(now)
     return None if kept is None else kept.to_json(now.queue.time_s)

@@ -1,4 +1,4 @@
-"""What is told of a job: its start as ranges, Slurm's own estimate beside them, and how far that can be trusted."""
+"""The prediction for a job: ranges of its start, Slurm's estimate, and their reliability."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A prediction as it is told.
+    """A prediction as it is printed.
 
     Attributes:
-        job: Its number; ``MISSING`` for one yet to be submitted.
-        prediction: None where nothing can be predicted: ``why`` says why.
-        told_s: Shape (levels,), quantiles of the wait, corrected by what became of earlier promises.
-        slurm_s: When Slurm expects the start; ``MISSING`` where it says nothing.
-        why: Why it waits, in words; empty where it just waits its turn.
-        kept: How many promises on this cluster have an outcome.
-        corrected: By how many the ranges were corrected; 0 for not at all.
+        job: The job ID; ``MISSING`` for a job that is not submitted yet.
+        prediction: None where nothing can be predicted; ``why`` holds the reason.
+        told_s: Shape (levels,), quantiles of the wait, corrected by the outcomes of earlier promises.
+        slurm_s: Slurm's estimate of the start; ``MISSING`` without one.
+        why: Why the job waits, in words; empty for a job that waits its turn.
+        kept: Number of promises on this cluster with an outcome.
+        corrected: Number of promises that corrected the ranges; 0 for uncorrected ranges.
     """
 
     job: int
@@ -51,10 +51,10 @@ class Told:
 
 
 def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: int, correction: StartCorrection) -> Told:
-    """The prediction of a job submitted now.
+    """Returns the prediction for a job submitted now.
 
     Raises:
-        ConfigurationError: No nodes that are up could ever hold it.
+        ConfigurationError: The job does not fit on the nodes that are up.
     """
     prediction = now.predictor.of_any(now.requests(size))
     partition = ",".join(size.partitions)
@@ -67,7 +67,7 @@ def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: in
 
 
 def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> Told:
-    """The prediction of a job that waits; none for one that does not compete now."""
+    """Returns the prediction for a pending job; without ranges if it does not compete now."""
     from mirage.slurm.view import is_blocked
     from mirage.slurm_words.reasons import in_words
 
@@ -78,13 +78,13 @@ def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -
     elif is_blocked(job, now.queue.time_s):
         why = why or job.reason or "it does not compete for nodes now"
     elif not (now.view.pending.id == job.id).any():
-        why = f"it waits behind the first {len(now.view.pending)} jobs, which are all that is looked at"
+        why = f"it waits after the first {len(now.view.pending)} jobs, and only those are simulated"
     else:
         prediction = now.predictor.of_pending(job.id)
         if job.array:
             remarks.append("an array: this is its first task")
         if "," in job.partition:
-            remarks.append("of its partitions only the first is looked at")
+            remarks.append("of its partitions only the first is considered")
     told_s, used = corrected(prediction, correction, job.partition, job.nodes) if prediction else ((), 0)
     return Told(
         job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, told_s, job.start_s, why,
@@ -95,7 +95,7 @@ def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -
 def corrected(
     prediction: StartPrediction, correction: StartCorrection, partition: str, nodes: int
 ) -> tuple[tuple[float, ...], int]:
-    """The quantiles as told, shape (levels,), and by how many promises they were corrected."""
+    """Returns the corrected quantiles, shape (levels,), and the number of promises used."""
     from mirage.predict.start.correction import kind_of
     from mirage.predict.start.levels import LEVELS
 
@@ -108,7 +108,7 @@ def corrected(
 
 
 def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
-    """Keep what was told; that it cannot be kept is a warning, and no failure."""
+    """Stores the printed predictions; if that fails, only warns."""
     from mirage.predict.start.correction import thinned
     from mirage.predict.start.promise import Promise
 
@@ -127,23 +127,23 @@ def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
                 )
             )  # fmt: skip
     except StoreError as error:
-        click.echo(f"mirage: warning: this prediction is not kept: {error}", err=True)
+        click.echo(f"mirage: warning: this prediction is not stored: {error}", err=True)
 
 
 def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
-    """What past promises teach, after filling in outcomes; nothing, with a warning, where the file cannot be used."""
+    """Fills in outcomes and returns the correction; empty, with a warning, without the file."""
     from mirage.predict.start.correction import StartCorrection
 
     try:
         promises.fill_in(now.name, [*now.accounted, *now.queue.jobs], now.queue.time_s)
         return promises.correction(now.name)
     except StoreError as error:
-        click.echo(f"mirage: warning: past promises are not weighed: {error}", err=True)
+        click.echo(f"mirage: warning: past promises are not used: {error}", err=True)
         return StartCorrection()
 
 
 def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
-    """A prediction as a JSON object: times in ISO-8601 UTC, durations in seconds."""
+    """Returns a prediction as a JSON object: times in ISO-8601 UTC, durations in seconds."""
     prediction = told.prediction
     return {
         "job": told.job if told.job != MISSING else None,
@@ -166,33 +166,33 @@ def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
 
 
 def limit_record(limit_s: int) -> int | str | None:
-    """A time limit in seconds, ``UNLIMITED`` as Slurm says it, or None where it is not known."""
+    """Returns a time limit in seconds, ``UNLIMITED`` as in Slurm, or None where it is unknown."""
     if limit_s >= UNLIMITED_S:
         return format_duration(limit_s)
     return limit_s if limit_s != MISSING else None
 
 
 def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
-    """Waits in seconds: the mean beside what ``ranges_record`` has."""
+    """Returns waits in seconds: the mean, and the members of ``ranges_record``."""
     return {"mean": round(prediction.mean_s, 1), **ranges_record(told_s)}
 
 
 def ranges_record(waits_s: Sequence[float]) -> dict[str, Any]:
-    """Waits in seconds: the median, and the ends of the ranges by the share that they hold."""
+    """Returns waits in seconds: the median, and the ends of the ranges by their share."""
     from mirage.predict.start.levels import MEDIAN, SHARES, ends
 
     return {"median": waits_s[MEDIAN], **{f"{share:.0%}": [waits_s[end] for end in ends(share)] for share in SHARES}}
 
 
 def utc(at_s: float) -> str:
-    """A time in ISO-8601 UTC."""
+    """Returns a time in ISO-8601 UTC."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moments(waits: Mapping[str, Any], from_s: int) -> dict[str, Any]:
-    """Waits as times, so long after a moment."""
+    """Returns waits as times, counted from a moment."""
     return {
         key: [utc(from_s + wait_s) for wait_s in value] if isinstance(value, list) else utc(from_s + value)
         for key, value in waits.items()
@@ -200,7 +200,7 @@ def moments(waits: Mapping[str, Any], from_s: int) -> dict[str, Any]:
 
 
 def pending_job(now: ClusterNow, number: int) -> QueuedJob:
-    """The pending job of a number.
+    """Returns the pending job with an ID.
 
     Raises:
         ConfigurationError: The queue shows no such job, or one that has started.
@@ -212,5 +212,5 @@ def pending_job(now: ClusterNow, number: int) -> QueuedJob:
         raise ConfigurationError(f"the queue shows no job {number}; see `squeue --me`")
     if job.state is not JobState.PENDING:
         started = f", since {utc(job.start_s)}" if job.start_s != MISSING else ""
-        raise ConfigurationError(f"job {number} is {job.state.name.lower()}{started}: it does not wait")
+        raise ConfigurationError(f"job {number} is {job.state.name.lower()}{started}: it is not pending")
     return job

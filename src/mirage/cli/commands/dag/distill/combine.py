@@ -1,4 +1,4 @@
-"""``mirage distill combine``: several trees as one, each of which decides in its range of load."""
+"""``mirage distill combine``: several trees as one, each for its own range of load."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from mirage.whole_file import write_output
     type=WORDS,
     required=True,
     metavar="LOAD,…",
-    help="Jobs per executor, in per cent, from which on the second tree decides, the third one, and so on.",
+    help="Load, in jobs per executor and per cent, from which the second tree decides, then the third, and so on.",
 )
 @click.option("-o", "--out", required=True, metavar="FILE", help="The combined tree; its path is then a policy.")
 @json_output
 def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_json: bool) -> None:
-    """Put several trees into one text, each with its executor rule, and each for the load that it was made for.
+    """Combine several trees, each with its executor rule and its range of load, into one.
 
-    The first tree decides as long as there are few jobs for each executor in the cluster, the others from the loads of
-    --from on. What comes out is a tree like others: it asks for the load first, and the settings of the busier trees
-    begin with ``crowded_``, ``crowded2_`` and so on. TREE is a file, or tree for the one that ships with Mirage.
+    The first tree decides while there are few jobs per executor in the cluster, the others from the loads of --from.
+    The result is a tree like any other: it tests the load first, and the settings of the busier trees begin with
+    ``crowded_``, ``crowded2_`` and so on. TREE is a file, or tree for the one that ships with Mirage.
     """
     from mirage.dag.distilled.combining import LOAD, combined
     from mirage.distill.tree_text import text_of

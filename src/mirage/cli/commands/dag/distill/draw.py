@@ -1,4 +1,4 @@
-"""``mirage distill draw``: the picture of a tree, with the executor rule below it."""
+"""``mirage distill draw``: a picture of a tree, with the executor rule below it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from mirage.cli.output import check_output
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage distill draw -o tree.svg                    the one that ships with Mirage",
+        "mirage distill draw -o tree.svg                    the tree that ships with Mirage",
         "mirage distill draw mine.txt -o mine.png",
     ),
 )
 @tree_argument
-@click.option("-o", "--out", required=True, metavar="FILE", help="The picture: .svg, or .png and .pdf by matplotlib.")
+@click.option(
+    "-o", "--out", required=True, metavar="FILE", help="Picture to write: .svg, or .png and .pdf by matplotlib."
+)
 def draw(tree_file: str, out: str) -> None:
-    """Draw a tree: questions from left to right, scores at the ends, and the executor rule below."""
+    """Draw a tree: tests from left to right, scores at the leaves, the executor rule below."""
     from mirage.report.charts.picture_file import picture_kind
     from mirage.report.dag.tree_picture import KINDS, draw_tree
 

@@ -1,4 +1,4 @@
-"""``mirage distill fit``: a small tree that does what a scheduler of stages does."""
+"""``mirage distill fit``: a small tree that imitates a scheduler of stages."""
 
 from __future__ import annotations
 
@@ -31,16 +31,14 @@ if TYPE_CHECKING:
     context_settings=CONTEXT,
     epilog=examples(
         "mirage distill fit --teacher capped:0.25:1.5 --setting 50/200 --seeds 1000-1003 -o mine.txt",
-        "mirage distill fit --teacher sjf --leaves 4,8,16,32 -o mine.txt      writes the last, tells of all",
+        "mirage distill fit --teacher sjf --leaves 4,8,16,32 -o mine.txt      writes the last, reports all",
         "mirage distill fit --teacher decima-argmax:own --rounds 8 --rule tree -o mine.txt",
         "mirage distill fit --teacher fair --method cart,optimal,trustee --leaves 8 -o mine.txt --plot beside.svg",
     ),
 )
-@click.option("--teacher", required=True, metavar="POLICY", help="The scheduler that the tree learns of.")
-@click.option("-o", "--out", required=True, metavar="FILE", help="The tree; its path is then a policy.")
-@click.option(
-    "--leaves", type=WORDS, default="32", show_default=True, metavar="N,…", help="Leaves that a tree may have."
-)
+@click.option("--teacher", required=True, metavar="POLICY", help="The scheduler to imitate.")
+@click.option("-o", "--out", required=True, metavar="FILE", help="Tree to write; its path is then a policy.")
+@click.option("--leaves", type=WORDS, default="32", show_default=True, metavar="N,…", help="Maximum number of leaves.")
 @click.option(
     "--method",
     "methods",
@@ -56,26 +54,26 @@ if TYPE_CHECKING:
     default="equal",
     show_default=True,
     metavar="NAME",
-    help="Of a decision: equal, or margin, by how much the teacher prefers its favourite.",
+    help="Weight of a decision: equal, or margin: by how much the teacher prefers its best candidate.",
 )
 @click.option(
-    "--rule", metavar="TREE", help="A tree whose executor rule stands beside the new one; no limit otherwise."
+    "--rule", metavar="TREE", help="Take the executor rule from this tree; without it, executors are not limited."
 )
-@click.option("--plot", metavar="FILE", help="Draw fidelity against completion times, a line for each method (.svg).")
+@click.option("--plot", metavar="FILE", help="Draw fidelity against completion times, one line per method (.svg).")
 @click.option(
     "--rounds",
     type=click.IntRange(0, 20),
     default=1,
     show_default=True,
     metavar="N",
-    help="How often states that the tree reaches are added.",
+    help="Rounds in which states that the tree reaches are added.",
 )
 @click.option(
     "--keep",
     default="soonest",
     show_default=True,
     metavar="NAME",
-    help="Which tree of all rounds: soonest, under which jobs end soonest; faithful, most faithful in its own states.",
+    help="Tree to keep of all rounds: soonest, with which jobs end soonest; faithful, most faithful in its own states.",
 )
 @episode_options
 @seed_option
@@ -94,14 +92,14 @@ def fit(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Fit a small tree to what a scheduler does, where that goes and where the tree itself goes.
+    """Fit a small tree to a scheduler's decisions, in states that either of them reaches.
 
-    The tree picks the stage; how many executors it gets is said by settings beside it, those of another tree with
-    --rule. The last quarter of the seeds is only judged. Fidelity and completion times are told together. Every size
-    of --leaves has rounds of its own.
+    The tree picks the stage; the executor rule in its settings (of another tree, with --rule) limits the number of
+    executors. The last quarter of the seeds is only for judging. Fidelity and completion times are reported together.
+    Every size of --leaves has its own rounds.
 
-    A command that was killed or interrupted goes on after the last tree that it fitted when it is given again, also
-    with other --leaves and --rounds.
+    A killed or interrupted command resumes after the last fitted tree when it is repeated, even with other --leaves
+    and --rounds.
     """
     import numpy as np
 
@@ -132,7 +130,7 @@ def fit(
             trees = KeptTrees(kept, name)
             taken_over = {most for most, _ in trees}
             if trees:
-                _tell(name, f"goes on after {len(trees)} trees")
+                _tell(name, f"resumes after {len(trees)} trees")
             found = students(
                 teacher_of(scheduler),
                 settings,
@@ -155,7 +153,7 @@ def fit(
 
 
 def _learners(methods: tuple[str, ...], weight: str, seed: int, unproven: list[tuple[int, Node]]) -> dict[str, Timed]:
-    """How trees are fitted, by method; those that are not proven to be optimal are added to a list, and told."""
+    """Returns the learners by method; trees not proven optimal are listed and reported."""
     from mirage.dag.distilled.methods.optimal import DEFAULTS
     from mirage.dag.distilled.methods.registry import OPTIMAL, Timed, learner_of
 
@@ -169,7 +167,7 @@ def _learners(methods: tuple[str, ...], weight: str, seed: int, unproven: list[t
 def _row(
     method: str, student: Student, settings: tuple[str, ...], is_proven: bool | None, fit_s: float | None
 ) -> dict[str, Any]:
-    """A student as JSON tells it; seconds and proof are not known where a tree of it was taken over."""
+    """Returns a student as JSON; time and proof are None for a tree of an earlier run."""
     return {
         "method": method,
         "leaves": len(student.tree.leaves),
@@ -183,7 +181,7 @@ def _row(
 
 
 def _report(rows: list[dict[str, Any]], teacher: str, out: str, plot: str | None, *, as_json: bool) -> None:
-    """Draw and tell the students."""
+    """Draws and prints the students."""
     from mirage.report.dag.frontier_chart import draw_frontier
 
     if plot is not None:
@@ -223,7 +221,7 @@ _CODE = (
 
 
 def _plan(teacher: Scheduler, played: EpisodeOptions, rule: ExecutorRule, weight: str, seed: int) -> dict[str, object]:
-    """All that decides what is fitted, but for the methods, sizes and rounds."""
+    """Returns all that determines the fitted trees, except methods, sizes and rounds."""
     from mirage.source_digest import source_digest
 
     return {

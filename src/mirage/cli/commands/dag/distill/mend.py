@@ -1,4 +1,4 @@
-"""``mirage distill mend``: for each edge case the best edit of one line of a tree."""
+"""``mirage distill mend``: the best one-line edit of a tree for each edge case."""
 
 from __future__ import annotations
 
@@ -44,18 +44,22 @@ ALL = "all"
     default=ALL,
     show_default=True,
     metavar="NAME,…",
-    help="Edge cases, as 'mirage dag compare --case' knows them.",
+    help="Edge cases, as for 'mirage dag compare --case'.",
 )
 @click.option(
     "--profiles", metavar="FILE", help="Measured TPC-H profiles (JSON, or .gz of it).  [default: built-in jobs]"
 )
 @click.option("--setting", metavar="N/JOBS", help="Executors and jobs of an episode.  [default: those of each case]")
-@click.option("--seeds", default="1300-1323", show_default=True, metavar="LIST", help="Edits are chosen on these.")
+@click.option("--seeds", default="1300-1323", show_default=True, metavar="LIST", help="Seeds to choose edits on.")
 @click.option(
-    "--report-seeds", default="400-447", show_default=True, metavar="LIST", help="And judged on these; none is in both."
+    "--report-seeds",
+    default="400-447",
+    show_default=True,
+    metavar="LIST",
+    help="Seeds to judge edits on; none of --seeds.",
 )
-@click.option("-o", "--out", metavar="DIR", help="Write the trees whose edit helps there, as NAME.txt.")
-@click.option("--page", "page_file", metavar="FILE", help="Write edits, times and diffs there, as Markdown.")
+@click.option("-o", "--out", metavar="DIR", help="Write the trees with helpful edits to DIR, as NAME.txt.")
+@click.option("--page", "page_file", metavar="FILE", help="Write edits, times and diffs to FILE, as Markdown.")
 @json_output
 def mend(
     tree_file: str,
@@ -68,11 +72,12 @@ def mend(
     page_file: str | None,
     as_json: bool,
 ) -> None:
-    """Find the best change of one line of a tree for each edge case, and tell what it brings on other seeds.
+    """Find the best one-line edit of a tree for each edge case, and judge it on other seeds.
 
-    Every threshold, score and number of the rule beside the tree is moved by a few readable steps. Chosen is the edit
-    whose paired 95 % interval ends lowest; it helps where the interval on the other seeds is below 0, and is told in
-    any case. With --page a command that was killed or interrupted goes on after the last case when it is given again.
+    Every threshold, every score and every number of the executor rule is moved by a few readable steps. The edit with
+    the lowest upper end of its paired 95 % interval is chosen. It helps if its interval on the other seeds is below 0,
+    and is reported in any case. With --page, a killed or interrupted command resumes after the last case when it is
+    repeated.
     """
     from mirage.dag.resumption import Kept
     from mirage.dag.setting import seeds_of
@@ -111,7 +116,7 @@ def mend(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked for."""
+    """The options of the command."""
 
     tree_file: str
     cases: tuple[str, ...]
@@ -121,13 +126,13 @@ class _Asked:
     report_seeds: str
 
     def episodes(self, case: str) -> EpisodeOptions:
-        """The episodes of a case that an edit is chosen on."""
+        """Returns the episodes of a case on which an edit is chosen."""
         settings = None if self.setting is None else (self.setting,)
         return EpisodeOptions(self.profiles, settings, self.seeds, None, None, None, case)
 
 
 def _names(cases: tuple[str, ...]) -> tuple[str, ...]:
-    """The cases that are meant, each once."""
+    """Returns the chosen cases, each once."""
     from mirage.dag.workload.edge_cases import EDGE_CASES, edge_case_of
 
     if cases == (ALL,):
@@ -138,7 +143,7 @@ def _names(cases: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _make_folder(out: str) -> None:
-    """Make the folder of edited trees."""
+    """Creates the folder of edited trees."""
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -146,7 +151,7 @@ def _make_folder(out: str) -> None:
 
 
 def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
-    """The best edit for one case."""
+    """Returns the best edit for one case."""
     from mirage.dag.mending.mend import mended
     from mirage.report.terminal.evaluation import progress_bar
 
@@ -156,7 +161,7 @@ def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
 
 
 def _case(text: str, asked: _Asked, played: EpisodeOptions, told: dict[str, Any]) -> tuple[Case, str]:
-    """A case with its edit, and the text of the tree after it."""
+    """Returns a case with its edit, and the text of the edited tree."""
     from mirage.dag.mending.mend import mended_of
     from mirage.dag.mending.page import Case
     from mirage.distill.editing import difference, edited
@@ -170,7 +175,7 @@ _CODE = ("mirage.dag.mending.mend", "mirage.dag.workload.edge_cases", "mirage.da
 
 
 def _plan(text: str, asked: _Asked, played: EpisodeOptions) -> dict[str, object]:
-    """All that decides which edits are found, but for the cases."""
+    """Returns all that determines the edits, except the cases."""
     from mirage.dag.workload.digest import templates_digest
     from mirage.source_digest import source_digest
 
@@ -185,7 +190,7 @@ def _plan(text: str, asked: _Asked, played: EpisodeOptions) -> dict[str, object]
 
 
 def _print(case: Case) -> None:
-    """Tell one case on the terminal."""
+    """Prints one case on the terminal."""
     from mirage.dag.mending.page import difference_text, verdict
     from mirage.dag.workload.edge_cases import edge_case_of
 
@@ -203,7 +208,7 @@ def _print(case: Case) -> None:
 
 
 def _page(asked: _Asked, found: list[Case], page_file: str) -> str:
-    """The page, with the command that wrote it, in which files have no folders."""
+    """Returns the page, with the command that wrote it; its files are named without folders."""
     from mirage.dag.mending.page import page
 
     tree = [] if asked.tree_file == SHIPPED else [asked.tree_file]
@@ -222,7 +227,7 @@ def _page(asked: _Asked, found: list[Case], page_file: str) -> str:
 
 
 def _report(asked: _Asked, found: list[Case]) -> dict[str, Any]:
-    """The cases as JSON tells them."""
+    """Returns the cases as JSON."""
     return {
         "tree": asked.tree_file,
         "profiles": asked.profiles,

@@ -1,4 +1,4 @@
-"""Options of episodes that the commands on trees share, and the episodes themselves."""
+"""Options of episodes that the commands on trees share, and the episodes they choose."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 USUAL = ("50/200", "10/50")
-"""Settings where none are named."""
+"""Default settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOptions:
-    """Which jobs come, on how many executors; None where nothing was said."""
+    """The arriving jobs and the executors; None where an option was not given."""
 
     profiles: str | None
     setting: tuple[str, ...] | None
@@ -36,7 +36,7 @@ class EpisodeOptions:
 
     @property
     def chosen(self) -> Chosen:
-        """What is said, what the edge case says, and what is usual."""
+        """The given options, completed by those of the edge case and the defaults."""
         return chosen(
             self.case,
             settings=self.setting,
@@ -52,11 +52,11 @@ class EpisodeOptions:
         return self.chosen.settings
 
     def templates(self) -> tuple[JobTemplate, ...]:
-        """Kinds of jobs: those of a file, or the built-in ones."""
+        """Returns the kinds of jobs: those of a file, or the built-in ones."""
         return _templates(self.profiles)
 
     def episodes(self) -> list[Episodes]:
-        """The episodes of each setting."""
+        """Returns the episodes of each setting."""
         from mirage.dag.distilled.tuning import Episodes
         from mirage.dag.setting import seeds_of
         from mirage.dag.simulator.world import DagCluster
@@ -66,7 +66,7 @@ class EpisodeOptions:
         return [Episodes.drawn(templates, said.of(text), cluster, seeds) for text in said.settings]
 
     def plan(self) -> dict[str, object]:
-        """All that decides about the episodes, as a resumed command must find it again."""
+        """Returns all that determines the episodes; a resumed command must match it."""
         from mirage.dag.workload.digest import templates_digest
 
         said = self.chosen
@@ -106,7 +106,7 @@ episode_options = option_group(
         default="1000-1007",
         show_default=True,
         metavar="LIST",
-        help="Of arrivals and durations. Report on other seeds than those that a tree was made on.",
+        help="Seeds of arrivals and durations. Report on other seeds than those a tree was made on.",
     ),
     click.option("--gap", "gap_s", type=float, metavar="S", help="Mean time between arrivals.  [default: 25]"),
     click.option(
@@ -114,9 +114,9 @@ episode_options = option_group(
         "moving_s",
         type=float,
         metavar="S",
-        help="What an executor needs to get to another job.  [default: 2]",
+        help="Time an executor needs to move to another job.  [default: 2]",
     ),
     click.option("--noise", type=float, metavar="X", help="Stretch each duration by up to ± X.  [default: 0]"),
     case_option,
 )
-"""``--profiles``, ``--setting``, ``--seeds`` and their kin."""
+"""``--profiles``, ``--setting``, ``--seeds`` and related options."""

@@ -1,4 +1,4 @@
-"""``mirage distill run``: a tree beside other schedulers of stages."""
+"""``mirage distill run``: a tree compared with other schedulers of stages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ from mirage.cli.values import WORDS
 )
 @tree_argument
 @click.option(
-    "--beside", type=WORDS, default="fair,capped:0.25:1.5", show_default=True, metavar="LIST", help="Other schedulers."
+    "--beside",
+    type=WORDS,
+    default="fair,capped:0.25:1.5",
+    show_default=True,
+    metavar="LIST",
+    help="Other schedulers.",
 )
 @episode_options
 @json_output
 @click.pass_context
 def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: EpisodeOptions, as_json: bool) -> None:
-    """Run a tree beside other schedulers, on the same episodes: ``mirage dag compare`` with this tree first."""
+    """Compare a tree with other schedulers: ``mirage dag compare`` with this tree first."""
     read(tree_file)
     ctx.invoke(
         compare,

@@ -1,4 +1,4 @@
-"""When jobs end under a tree, in each setting: mean times and makespans side by side, as JSON and as a line."""
+"""Mean completion times and makespans under a tree in each setting, as JSON and as a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TimesBySetting = dict[str, dict[str, float]]
 
 
 def by_setting(names: Sequence[str], mean_jct_s: Sequence[float], makespan_s: Sequence[float]) -> TimesBySetting:
-    """Times as JSON tells them."""
+    """Returns times as JSON."""
     return {
         "mean_jct_s": dict(zip(names, mean_jct_s, strict=True)),
         "makespan_s": dict(zip(names, makespan_s, strict=True)),
@@ -23,7 +23,7 @@ def by_setting(names: Sequence[str], mean_jct_s: Sequence[float], makespan_s: Se
 
 
 def times_under(tree: Tree, played: EpisodeOptions, episodes: Sequence[Episodes]) -> TimesBySetting:
-    """Times under a tree, means over the episodes of each setting."""
+    """Returns the times under a tree, averaged over the episodes of each setting."""
     from mirage.dag.distilled.tree_policy import scheduler_of
 
     scheduler = scheduler_of(tree, "tree")
@@ -36,7 +36,7 @@ def times_under(tree: Tree, played: EpisodeOptions, episodes: Sequence[Episodes]
 
 
 def times_line(told: Mapping[str, Mapping[str, float]]) -> str:
-    """Times in words, from what JSON tells of them."""
+    """Returns times in words, from their JSON."""
     times = ", ".join(f"{name} {mean_s:,.1f} s" for name, mean_s in told["mean_jct_s"].items())
     ends = ", ".join(f"{name} {mean_s:,.0f} s" for name, mean_s in told["makespan_s"].items())
     return f"mean time from arrival to end: {times}; makespan: {ends}"

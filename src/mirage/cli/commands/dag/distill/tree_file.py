@@ -1,4 +1,4 @@
-"""``mirage distill show``, ``edit`` and ``check``: a tree that schedules stages, as a file that people own."""
+"""``mirage distill show``, ``edit``, ``check``: a tree that schedules stages, in a file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from mirage.distill.tree import Tree
 
 SHIPPED = "tree"
-"""The tree that ships with the package, in the place of a file."""
+"""The name that stands for the tree that ships with the package, instead of a file."""
 
 tree_argument = click.argument("tree_file", metavar="[TREE]", default=SHIPPED)
 
 
 def read(tree_file: str) -> tuple[str, Tree]:
-    """The text of a tree's file, or of the shipped one, and the tree.
+    """Returns the text of a tree's file, or of the shipped one, and the tree.
 
     Raises:
-        ConfigurationError: There is no such file, or it is no tree that can run.
+        ConfigurationError: There is no such file, or it is not a tree that can run.
     """
     from mirage.dag.distilled.tree_policy import read_tree, shipped_path
 
@@ -43,7 +43,7 @@ def read(tree_file: str) -> tuple[str, Tree]:
 
 
 def policy_of(tree_file: str) -> str:
-    """A tree's file, or the shipped tree, as a policy, also where a scheduler has the name of the file."""
+    """Returns a tree as a policy name, even if a scheduler has the name of its file."""
     from mirage.dag.schedulers.registry import known_schedulers
 
     name = tree_file.partition(":")[0]
@@ -51,12 +51,12 @@ def policy_of(tree_file: str) -> str:
 
 
 def _no_file(name: str) -> str:
-    """What to do where a tree's file is absent."""
+    """Returns the message for an absent tree file."""
     from mirage.dag.schedulers.registry import known_schedulers
 
     if name.partition(":")[0] in known_schedulers():
         return (
-            f"{shown(name)} is a scheduler, and here a tree is wanted: name a tree's file, or tree for the one that "
+            f"{shown(name)} is a scheduler, not a tree: name a tree's file, or tree for the one that "
             f"ships; 'mirage dag compare --policies {name},tree' runs schedulers of any kind, and "
             f"'mirage distill fit --teacher {name} -o FILE' makes a tree of this one"
         )
@@ -68,12 +68,12 @@ def _no_file(name: str) -> str:
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage distill show", "mirage distill show mine.txt --rules"))
 @tree_argument
-@click.option("--rules", is_flag=True, help="A line for each leaf, the highest score first.")
+@click.option("--rules", is_flag=True, help="Print one line per leaf, the highest score first.")
 def show(tree_file: str, rules: bool) -> None:
-    """Show a tree; without a file the one that ships with Mirage.
+    """Show a tree; without a file, the one that ships with Mirage.
 
-    Of all stages that may be picked, the one with the highest score gets executors; ties go to the job with less work.
-    A score below 0 leaves a stage alone.
+    Of all candidate stages, the one with the highest score gets executors; ties go to the job with less work. A stage
+    with a score below 0 gets none.
     """
     from mirage.dag.distilled.rules import rules_of
 
@@ -82,7 +82,7 @@ def show(tree_file: str, rules: bool) -> None:
 
 
 class _WithChanges(click.Command):
-    """A command with words that may begin with a negative number: a blank before it, and it is no option."""
+    """A command with arguments that may begin with a negative number, which is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f" {word}" if re.match(r"-[\d.]", word) else word for word in args])
@@ -99,12 +99,12 @@ class _WithChanges(click.Command):
 )
 @click.argument("tree_file", metavar="TREE")
 @click.argument("changes", metavar="CHANGE...", nargs=-1, required=True)
-@click.option("-o", "--out", metavar="FILE", help="Where the edited tree goes.  [default: only show what differs]")
+@click.option("-o", "--out", metavar="FILE", help="File for the edited tree.  [default: only show the diff]")
 def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
-    """Change lines of a tree, each by 'OLD -> NEW', and show what differs.
+    """Change lines of a tree, each by 'OLD -> NEW', and show the diff.
 
-    What comes out must be a tree that can run; nothing is written otherwise. TREE is a file, or tree for the one that
-    ships with Mirage.
+    The result must be a tree that can run; otherwise nothing is written. TREE is a file, or tree for the one that ships
+    with Mirage.
     """
     from mirage.dag.distilled.tree_policy import parameters_of
     from mirage.distill.editing import difference, edited
@@ -118,9 +118,9 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
         write_output(out, after)
     click.echo(difference(text, after, tree_file), nl=False)
     if after == text:
-        click.echo(f"mirage: nothing differs: {tree_file} says so already", err=True)
+        click.echo(f"mirage: nothing differs: {tree_file} has these lines already", err=True)
     elif tree == before:
-        click.echo("mirage: the tree decides as before: only its words differ", err=True)
+        click.echo("mirage: the tree decides as before: only its text differs", err=True)
 
 
 @click.command(
@@ -128,15 +128,15 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
     epilog=examples(
         "mirage distill check mine.txt",
         "mirage distill check mine.txt --teacher capped:0.25:1.5 --setting 50/200 --seeds 20-21",
-        "mirage distill check mine.txt --case gap-15                      when jobs end in an edge case",
+        "mirage distill check mine.txt --case gap-15                      completion times in an edge case",
     ),
 )
 @tree_argument
-@click.option("--teacher", metavar="POLICY", help="Also say how faithfully the tree does what this scheduler does.")
+@click.option("--teacher", metavar="POLICY", help="Also report how faithfully the tree imitates this scheduler.")
 @episode_options
 @json_output
 def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: bool) -> None:
-    """Say whether a tree can run as a scheduler: leaves, depth, what it asks, and the executor rule beside it."""
+    """Check that a tree can run: print its leaves, depth, features and executor rule."""
     from mirage.dag.decima.teachers import with_weights
     from mirage.dag.distilled.executor_rule import rule_of
     from mirage.dag.distilled.student import judged
@@ -165,10 +165,12 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
-    click.echo(f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, asks {', '.join(tree.asked) or 'nothing'}")
+    click.echo(
+        f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, tests {', '.join(tree.asked) or 'nothing'}"
+    )
     click.echo(f"  executor rule: {', '.join(f'{key} {value}' for key, value in rule.items())}")
     if teacher is None and played.case is None:
-        click.echo(f"  when jobs end under it: mirage distill run {tree_file}; how faithful it is: --teacher POLICY")
+        click.echo(f"  completion times: mirage distill run {tree_file}; fidelity: --teacher POLICY")
         return
     click.echo(f"  {times_line(times)}")
     if teacher is not None:
@@ -177,7 +179,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
 
 
 def fidelity_line(where: str, one: dict[str, float]) -> str:
-    """Shares of decisions in which a tree does as its teacher does."""
+    """Returns the shares of decisions in which a tree agrees with its teacher, as a line."""
     return (
         f"{where}: job {one['job']:.1%}, stage {one['stage']:.1%}, executors {one['executors']:.1%}, "
         f"probability {one['probability']:.3f} of {one['most']:.3f}, {one['decisions']:,} decisions"

@@ -1,4 +1,4 @@
-"""``mirage distill tune``: small changes to a tree, kept where jobs end sooner."""
+"""``mirage distill tune``: small changes of a tree that make jobs end sooner."""
 
 from __future__ import annotations
 
@@ -35,15 +35,20 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("tree_file", metavar="TREE")
-@click.option("-o", "--out", required=True, metavar="FILE", help="The tuned tree; its path is then a policy.")
+@click.option("-o", "--out", required=True, metavar="FILE", help="Tuned tree to write; its path is then a policy.")
 @click.option(
-    "--changes", type=click.IntRange(0), default=300, show_default=True, metavar="N", help="How many are tried."
+    "--changes", type=click.IntRange(0), default=300, show_default=True, metavar="N", help="Number of changes to try."
 )
 @click.option(
-    "--leaves", type=click.IntRange(1, 1024), default=32, show_default=True, metavar="N", help="No more leaves."
+    "--leaves",
+    type=click.IntRange(1, 1024),
+    default=32,
+    show_default=True,
+    metavar="N",
+    help="Most leaves allowed.",
 )
-@click.option("--prune", is_flag=True, help="First leave out the questions under which jobs do not end sooner.")
-@click.option("--numbers", is_flag=True, help="Change numbers only, and no question.")
+@click.option("--prune", is_flag=True, help="First remove the tests that do not make jobs end sooner.")
+@click.option("--numbers", is_flag=True, help="Change only numbers, add no tests.")
 @episode_options
 @seed_option
 @json_output
@@ -58,13 +63,13 @@ def tune(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Try small changes to a tree and to the rule beside it, and keep those after which jobs end sooner.
+    """Try small changes of a tree and its rule; adopt those that make jobs end sooner.
 
-    New questions may ask anything that is known of a stage, also what TREE does not list; with --numbers there are
-    none. Each setting counts alike. What is told is how much was gained on the seeds tuned on; compare on others.
+    New tests may use any feature of a stage, even one that TREE does not list; with --numbers there are no new tests.
+    All settings have equal weight. The reported gain is that on the seeds used for tuning; compare on others.
 
-    FILE always holds the best tree so far, and is another one than TREE; remarks in TREE are left out where anything
-    is changed. A command that was killed or interrupted goes on when it is given again, also with more --changes.
+    FILE always holds the best tree so far, and must not be TREE; comments of TREE are dropped if anything is changed. A
+    killed or interrupted command resumes when it is repeated, even with more --changes.
     """
     import numpy as np
 
@@ -90,7 +95,7 @@ def tune(
     if kept.finished:
         begun = _begun(kept.finished)
         rng.bit_generator.state = kept.finished["drawn"]
-        click.echo(f"mirage: goes on after {begun.tried} changes, at {begun.cost - 1:+.2%}", err=True)
+        click.echo(f"mirage: resumes after {begun.tried} changes, at {begun.cost - 1:+.2%}", err=True)
 
     def better(one: Tuned) -> None:
         write_output(out, text_of(one.tree))
@@ -129,11 +134,11 @@ def tune(
 
 
 def _check_out(tree_file: str, out: str) -> None:
-    """Refuse an output that is the tree to begin with: a command that goes on needs that tree as it was."""
+    """Refuses an output that is the input tree, which a resumed command needs unchanged."""
     file, written = Path(tree_file.removeprefix(f"{SHIPPED}:")), Path(out)
     if tree_file != SHIPPED and written.exists() and written.samefile(file):
         raise ConfigurationError(
-            f"{out} is the tree to tune, and a tuning that was interrupted goes on from that tree; name another file"
+            f"{out} is the tree to tune, and an interrupted command resumes from that tree; name another file"
         )
     check_output(out)
 
@@ -146,7 +151,7 @@ _CODE = ("mirage.dag.distilled.tuning", "mirage.dag.distilled.decisions")
 
 
 def _plan(text: str, decides: dict[str, object]) -> dict[str, object]:
-    """All that decides how a tree is tuned, but for the number of changes."""
+    """Returns all that determines the tuning, except the number of changes."""
     from mirage.source_digest import source_digest
 
     code = source_digest(_CODE)[:16]
@@ -154,7 +159,7 @@ def _plan(text: str, decides: dict[str, object]) -> dict[str, object]:
 
 
 def _candidates(tree: Tree, settings: Sequence[Episodes]) -> Floats:
-    """Candidates that a tree meets in the first episode of each setting."""
+    """Returns the candidates of a tree's decisions in the first episode of each setting."""
     import numpy as np
 
     from mirage.dag.distilled.decisions import Teacher, decisions_of
@@ -166,7 +171,7 @@ def _candidates(tree: Tree, settings: Sequence[Episodes]) -> Floats:
 
 
 def _begun(finished: dict[str, Any]) -> Tuned:
-    """How far a command was that is given again."""
+    """Returns the progress of an interrupted command."""
     from mirage.dag.distilled.tuning import Tuned
     from mirage.distill.tree_reading import tree_of
 
