@@ -57,7 +57,7 @@ def store(*, to_read: bool = False) -> Iterator[SqlStore]:
 
 
 def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
-    """Checks that Slurm's commands reach the cluster of the store's chains; passes without answer.
+    """Checks that Slurm's commands reach the cluster of the store's chains; ignores silence.
 
     Args:
         timeout_s: Seconds after which a silent controller is ignored; None for the default time-out.

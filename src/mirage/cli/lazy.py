@@ -56,7 +56,7 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """A group whose commands are listed here and imported when run.
+    """A group with commands that are listed here and imported when run.
 
     Args:
         lazy: The commands by name; those with an absent module are left out.

@@ -1,4 +1,4 @@
-"""Options of a study: links, windows and executors; for ``mirage evaluate`` policies and costs."""
+"""Options of a study: links, windows, executors; for ``mirage evaluate`` also policies."""
 
 from __future__ import annotations
 

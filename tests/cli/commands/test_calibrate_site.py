@@ -124,8 +124,8 @@ def test_a_refusal_is_noted_for_doctor_and_keeps_the_last_file(
     [
         ([], "name a TRACE, or --site, and not both"),
         (["--site", "jobs.csv"], "name a TRACE, or --site, and not both"),
-        (["--site", "--settings", "lonestar6"], "--site asks this cluster itself"),
-        (["--site", "--slurm-conf", "slurm.conf"], "--site asks this cluster itself"),
+        (["--site", "--settings", "lonestar6"], "--site queries this cluster"),
+        (["--site", "--slurm-conf", "slurm.conf"], "--site queries this cluster"),
         (["--site", "--weeks", "5"], "5 is not in the range"),
     ],
 )

@@ -174,7 +174,7 @@ def test_gpu_types_without_a_measured_model_are_told_by_each_command(
     (tmp_path / "rates.json").write_text(json.dumps({"b": {"('Toy', 1)": {"null": 1.0}}, "b_unconsolidated": {}}))
     (tmp_path / "w.trace").write_text("Toy\tpython train.py\tdir\t-n\t0\t10\t1\t1\t-1\t0\n")
     words = ["w.trace", "--profiles", "rates.json", "--cluster", "two.toml"]
-    said = "mirage: warning: rates.json has nothing of GPU type a, so no job of its models runs there"
+    said = "mirage: warning: rates.json has no speeds of GPU type a, so no job of its models runs there"
     assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
     assert said in capsys.readouterr().err
     assert main(["schedule", "compare", *words, "--schedulers", "fifo", "--workers", "1"]) == 0

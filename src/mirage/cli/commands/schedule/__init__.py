@@ -1,4 +1,4 @@
-"""``mirage schedule``: the commands on schedulers of GPU clusters."""
+"""``mirage schedule``: schedulers of GPU clusters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ schedule = LazyGroup(
     name="schedule",
     lazy={
         "compare": LazyCommand(
-            "mirage.cli.commands.schedule.compare:compare", "Play workloads under several schedulers."
+            "mirage.cli.commands.schedule.compare:compare", "Compare several schedulers on workloads."
         ),
-        "run": LazyCommand(
-            "mirage.cli.commands.schedule.run:run", "Play one workload under one scheduler, and look closer."
-        ),
+        "run": LazyCommand("mirage.cli.commands.schedule.run:run", "Play one workload under one scheduler, in detail."),
     },
     context_settings=CONTEXT,
-    help="Compare schedulers of GPU clusters: who runs, where, with how much.",
+    help="Compare schedulers of GPU clusters: which jobs run, where, how wide.",
     epilog=examples(
         "mirage schedule compare jobs.csv --schedulers fifo,sjf,tiresias --cluster philly7704",
         "mirage schedule run jobs.csv --scheduler tiresias --cluster gpus.toml --report run.html",

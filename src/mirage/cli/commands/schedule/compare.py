@@ -1,4 +1,4 @@
-"""``mirage schedule compare``: play workloads under several schedulers."""
+"""``mirage schedule compare``: several schedulers, compared on workloads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 )
 @play_options
 @click.option("--report", metavar="FILE", help="Write a page with curves of completion times (.html).")
-@click.option("--resume", metavar="DIR", help="Keep results there as they come, and take over those found there.")
+@click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @executor_options
 @json_output
 def compare(
@@ -54,10 +54,10 @@ def compare(
 ) -> int:
     """Play every WORKLOAD under every scheduler, and show the same measures of each.
 
-    A workload is a CSV of Pollux or Sia (with --profiles), of Philly, a trace of Gavel (with --profiles), or any job
-    table that mirage trace reads. Several workloads also give a row for each scheduler that is their mean.
+    A workload is a CSV of Pollux or Sia (with --profiles) or of Philly, a trace of Gavel (with --profiles), or any job
+    table that mirage trace reads. Several workloads also give a row with the mean of each scheduler.
 
-    Where a trial fails, the others are played to their end all the same; the exit status is 1 then.
+    If a trial fails, the others are still played to their end; the exit status is then 1.
     """
     executor = where.made_in(resume, "schedule")
     setting = played.setting()

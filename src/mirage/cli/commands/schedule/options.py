@@ -1,4 +1,4 @@
-"""Options of ``mirage schedule``: where workloads are played."""
+"""Options of ``mirage schedule``: the cluster and the costs of starts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 NAMES = "Built in: fifo, sjf, srtf, easy, tiresias, gittins, gavel, gavel-max-min, sia, sia-plus."
-"""Names of schedulers for help, which imports none."""
+"""Names of schedulers for help texts, without importing them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
-    """The options of where workloads are played."""
+    """The options of the cluster and the jobs to play."""
 
     profiles: str | None
     cluster: str
@@ -38,10 +38,10 @@ class PlayOptions:
     seed: int
 
     def setting(self) -> Setting:
-        """Where workloads are played; GPU types on which no model was measured are told on standard error.
+        """Returns the setting of all trials; warns of GPU types without measured speeds.
 
         Raises:
-            ClusterError: The cluster's file cannot be used.
+            ClusterError: The cluster file cannot be used.
             ConfigurationError: A number cannot be used.
             UnknownName: There is no such cluster.
         """
@@ -69,8 +69,8 @@ play_options = option_group(
     click.option(
         "--profiles",
         metavar="DIR",
-        help="Measured speeds of the jobs' models: a folder as Pollux and Sia have, or Gavel's JSON.  "
-        "[default: every GPU does as much]",
+        help="Measured speeds of the jobs' models: a folder in the form of Pollux and Sia, or Gavel's JSON.  "
+        "[default: all GPUs are equally fast]",
     ),
     click.option(
         "--cluster",
@@ -87,43 +87,43 @@ play_options = option_group(
         type=Number(min=0),
         default=0.0,
         metavar="SECONDS",
-        help="Submit every job so much later: does the result depend on the second?",
+        help="Submit every job later by this much, to test whether results depend on the second.",
     ),
     click.option(
         "--cost-spread",
         type=Number(min=0),
         default=0.0,
         metavar="X",
-        help="Coefficient of variation of what starts and restarts cost.  [default: 0, just what is expected]",
+        help="Coefficient of variation of the costs of starts and restarts.  [default: 0, always the mean]",
     ),
     click.option(
         "--restart-s",
         type=float,
         metavar="SECONDS",
-        help="What a start after a preemption, or a move, costs each job of a Philly CSV or a job table.  [default: 0]",
+        help="Cost of a start after a preemption, or of a move, for jobs of a Philly CSV or a job table.  [default: 0]",
     ),
     click.option(
         "--save-s",
         type=float,
         metavar="SECONDS",
-        help="What it takes such a job to save its work when it is preempted.  [default: 0]",
+        help="Time that such a job needs to save its work when it is preempted.  [default: 0]",
     ),
     click.option(
         "--checkpoint-s",
         type=float,
         metavar="SECONDS",
-        help="Such jobs write a checkpoint every so many seconds of work: a preempted one is killed and does again "
-        "what came after the last; with --save-s only where that is quicker than to save. Under sia and gavel it runs "
-        "on to its next checkpoint.  [default: saved on demand]",
+        help="Such jobs write a checkpoint every SECONDS of work: a preempted job is killed and repeats the work after "
+        "its last checkpoint; with --save-s, only if that is faster than saving. Under sia and gavel it runs on to its "
+        "next checkpoint.  [default: saved on demand]",
     ),
-    click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type, not refuse."),
+    click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type; do not stop."),
     seed_option,
 )
-"""``--profiles``, ``--cluster`` and their kin."""
+"""``--profiles``, ``--cluster`` and related options."""
 
 
 def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
-    """How figures were made, for a report."""
+    """Returns the provenance of the figures, for a report."""
     return {
         "cluster": played.cluster,
         "gpus": setting.cluster.gpus,
@@ -143,14 +143,14 @@ def _tell_unmeasured(setting: Setting) -> None:
     unmeasured = unmeasured_types(setting.profiles, setting.cluster) if setting.profiles is not None else ()
     if unmeasured:
         click.echo(
-            f"mirage: warning: {setting.profiles} has nothing of GPU type {', '.join(unmeasured)}, so no job of its "
+            f"mirage: warning: {setting.profiles} has no speeds of GPU type {', '.join(unmeasured)}, so no job of its "
             "models runs there; name the cluster's GPU types as the profiles do",
             err=True,
         )
 
 
 def tell_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
-    """Say on standard error which jobs of a workload were not played."""
+    """Prints on standard error which jobs of a workload were not played."""
     for reason, count in left_out:
         jobs = "job" if count == 1 else "jobs"
         click.echo(f"mirage: {workload}: {count:,} {jobs} left out: {reason}", err=True)

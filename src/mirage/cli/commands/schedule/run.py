@@ -1,4 +1,4 @@
-"""``mirage schedule run``: play one workload under one scheduler, and look closer."""
+"""``mirage schedule run``: play one workload under one scheduler, in detail."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from mirage.whole_file import write_output
 @click.option(
     "--explain",
     metavar="JOB",
-    help="Tell when and why a job got GPUs or lost them: by its name or, if none has that name, its number from 0.",
+    help="Show when and why a job got GPUs or lost them: by its name or, if no job has that name, its number from 0.",
 )
-@click.option("--report", metavar="FILE", help="Write a page: use over time, completion times, who sat where (.html).")
+@click.option("--report", metavar="FILE", help="Write a page: use over time, completion times, placements (.html).")
 @json_output
 def run(
     workload: str, scheduler: str, played: PlayOptions, explain: str | None, report: str | None, as_json: bool
 ) -> None:
     """Play WORKLOAD under one scheduler.
 
-    With --explain, tell the story of one job: every decision about it with the scheduler's reason, refused ones too,
-    and where its GPUs were.
+    With --explain, show the history of one job: every decision about it with the scheduler's reason, including refused
+    ones, and the placement of its GPUs.
     """
     setting = played.setting()
     if report is not None:

@@ -1,1 +1,1 @@
-"""Commands that look at a machine before it is used."""
+"""Commands that check or prepare a machine before it is used."""

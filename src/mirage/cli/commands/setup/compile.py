@@ -14,7 +14,7 @@ from mirage.cli.options import CONTEXT, examples
 from mirage.errors import UnknownName
 
 ROOMS = ("schedule", "dag")
-"""Simulators beside that of chains, as their commands are called: clusters of GPUs, and jobs made of stages."""
+"""Further simulators, by their commands: of GPU clusters, and of jobs made of stages."""
 
 
 @click.command(
@@ -22,20 +22,22 @@ ROOMS = ("schedule", "dag")
     context_settings=CONTEXT,
     epilog=examples(
         "mirage compile                           everything, once after an installation",
-        "mirage compile easy slurm                what these disciplines need",
-        "mirage compile schedule                  what 'mirage schedule' needs",
-        "mirage compile --check                   is there anything left to compile?",
+        "mirage compile easy slurm                the parts of these disciplines",
+        "mirage compile schedule                  the parts of 'mirage schedule'",
+        "mirage compile --check                   is anything left to compile?",
     ),
 )
 @click.argument("parts", metavar="[PART]...", nargs=-1)
-@click.option("--processes", default=2, show_default=True, type=click.IntRange(1), help="How many compile at once.")
+@click.option(
+    "--processes", default=2, show_default=True, type=click.IntRange(1), help="Number of parallel compilations."
+)
 @click.option("--check", is_flag=True, help="Compile nothing; exit with status 1 if there is something to compile.")
 @click.pass_context
 def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, check: bool) -> None:
-    """Compile what simulations, evaluations and the agent's forecasts need, and keep it in the cache.
+    """Compile the kernels of simulations, evaluations and the agent's forecasts; cache them.
 
-    PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command,
-    whatever needs a part first compiles it.
+    PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command, a part
+    is compiled when it is first needed.
     """
     from mirage.provision.compile_ahead import are_compiled, compile_ahead
     from mirage.sim.first_compile import told
@@ -49,7 +51,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
         click.echo(f"{'compiled' if ready else 'not compiled'}: {', '.join(wanted)}")
         ctx.exit(0 if ready else 1)
     began_s = time.monotonic()
-    label = "compiling, some minutes where nothing is yet"
+    label = "compiling, some minutes the first time"
     with click.progressbar(length=len(wanted), label=label, file=sys.stderr, item_show_func=str) as bar:
         bar.update(0, wanted[0])
         with told(lambda kernel: None):
@@ -58,11 +60,11 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
 
     from mirage.sim.kernel.cache import kernel_folder
 
-    click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; kept in {kernel_folder()}")
+    click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; cached in {kernel_folder()}")
 
 
 def use_part(part: str) -> None:
-    """Do once everything that a part is compiled for."""
+    """Runs each function of a part once, so that it is compiled."""
     from mirage.provision.compile_ahead import use
 
     if part in ROOMS:
@@ -72,7 +74,7 @@ def use_part(part: str) -> None:
 
 
 def _wanted(parts: Sequence[str]) -> list[str]:
-    """The parts named, or all; the engine of chains first, and then what takes longest.
+    """Returns the named parts, or all: the engine of chains first, then the slowest ones.
 
     Raises:
         UnknownName: There is no such part.

@@ -1,4 +1,4 @@
-"""``mirage doctor``: a check of this cluster for what Mirage needs."""
+"""``mirage doctor``: check this cluster for everything Mirage needs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "r
 @json_output
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Look at this cluster's version, limits and settings, and say what will not work and why.
+    """Check the cluster's version, limits and settings; report what will not work and why.
 
-    The last finding is how faithful the simulator is here, as mirage calibrate --site found.
+    The last finding is the faithfulness of the simulator here, as measured by mirage calibrate --site.
 
-    Submits nothing and changes nothing. Exit status 1 where something will not work.
+    Submits nothing and changes nothing. Exit status 1 if something will not work.
     """
     from mirage.slurm.survey import FAIL, survey
 
@@ -48,7 +48,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def _calibration(slurm: SlurmClient) -> Finding:
-    """How good the simulator is here; it costs one more look at the scheduler's options."""
+    """Returns how faithful the simulator is here; costs one more query of slurm.conf."""
     from mirage.calibration.site.finding import WHAT, calibration_finding
     from mirage.cli.own_site import own_place
     from mirage.slurm.survey import WARN, Finding

@@ -1,4 +1,4 @@
-"""``mirage calibrate``: fit the simulator to a cluster by its accounting."""
+"""``mirage calibrate``: fit the simulator to a cluster from its accounting."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ if TYPE_CHECKING:
         "mirage calibrate sacct.txt --slurm-conf config.txt --qos qos.txt -o cluster.toml",
         "mirage simulate jobs.log.gz --cluster cluster.toml -o simulated.csv",
         "mirage evaluate jobs.log.gz --cluster cluster.toml -N 8",
-        "mirage calibrate --site                 the cluster that this is typed on, from its own accounts",
+        "mirage calibrate --site                 this cluster, from its own accounting",
     ),
 )
 @click.argument("trace", required=False)
-@click.option("--site", "at_site", is_flag=True, help="Calibrate the cluster that sacct and scontrol speak to here.")
+@click.option("--site", "at_site", is_flag=True, help="Calibrate the cluster that sacct and scontrol reach here.")
 @click.option(
     "--weeks",
     type=click.IntRange(min=6, max=520),
     default=12,
     show_default=True,
     metavar="N",
-    help="How far back the accounts of --site are read.",
+    help="Weeks of accounting that --site reads, up to now.",
 )
-@click.option("-o", "out", metavar="FILE", help="Write the fitted cluster, for --cluster of other commands.")
+@click.option("-o", "out", metavar="FILE", help="Write the fitted cluster file, for --cluster of other commands.")
 @click.option(
     "--slurm-conf",
     metavar="FILE",
-    help="Take the scheduler's parameters from a slurm.conf, or from what `scontrol show config` prints.",
+    help="Take the scheduler's parameters from a slurm.conf, or from the output of `scontrol show config`.",
 )
-@click.option("--settings", type=click.Choice(SETTINGS), help="The scheduler's parameters without one.")
-@click.option("--qos", metavar="FILE", help="Take QOS and their limits from what `sacctmgr -P show qos` prints.")
+@click.option("--settings", type=click.Choice(SETTINGS), help="The scheduler's parameters, without --slurm-conf.")
+@click.option("--qos", metavar="FILE", help="Take QOS and their limits from the output of `sacctmgr -P show qos`.")
 @click.option(
     "--associations",
     metavar="FILE",
-    help="Take limits on age of users and accounts from what `sacctmgr -P show assoc format=Cluster,Account,ParentName,"
-    "User,Partition,GrpJobsAccrue,MaxJobsAccrue` prints.",
+    help="Take limits on the age priority of users and accounts from the output of `sacctmgr -P show assoc "
+    "format=Cluster,Account,ParentName,User,Partition,GrpJobsAccrue,MaxJobsAccrue`.",
 )
-@click.option("--sprio", metavar="FILE", help="Take the weights of priorities from what `sprio -w` prints.")
-@click.option("--fit-from", type=DATE, metavar="DATE", help="Fit to jobs submitted from then on, UTC.")
-@click.option("--judge-from", type=DATE, metavar="DATE", help="Judge by those submitted from then on.")
-@click.option("--until", type=DATE, metavar="DATE", help="Look at none submitted then or later.")
+@click.option("--sprio", metavar="FILE", help="Take the priority weights from the output of `sprio -w`.")
+@click.option("--fit-from", type=DATE, metavar="DATE", help="Fit to jobs submitted at DATE or later, UTC.")
+@click.option("--judge-from", type=DATE, metavar="DATE", help="Judge by jobs submitted at DATE or later.")
+@click.option("--until", type=DATE, metavar="DATE", help="Ignore jobs submitted at DATE or later.")
 @json_output
-@click.option("--report", metavar="FILE", help="Write a page with pictures of all that was found (.html).")
+@click.option("--report", metavar="FILE", help="Write a page with charts of all results (.html).")
 @trace_options
 def calibrate(
     trace: str | None,
@@ -87,21 +87,21 @@ def calibrate(
     report: str | None,
     reading: TraceOptions,
 ) -> None:
-    """Fit the simulator to the cluster that TRACE was recorded on, and say how faithful it is there.
+    """Fit the simulator to the cluster on which TRACE was recorded, and report its fidelity.
 
-    From the accounts come the nodes over time, outages, the limit on running jobs of a user and the priorities of jobs;
-    weights of priorities, the time a node needs between two jobs and whether users answer to their jobs are chosen so
-    that a replay of one slice of time comes closest to it. It is judged on the slice after that one: by default, the
-    trace is cut in half behind its first two weeks. What is told by --slurm-conf, --qos, --associations and --sprio is
-    not inferred.
+    The nodes over time, outages, the limit on running jobs of a user and job priorities are taken from accounting. The
+    priority weights, the time a node needs between two jobs, and whether users answer to their jobs, are fitted so that
+    a replay of one slice of time is closest to that slice. The fit is judged on the next slice: by default, the trace
+    without its first two weeks is cut in half. Values given by --slurm-conf, --qos, --associations and --sprio are not
+    inferred.
 
-    With --site instead of TRACE the accounts, settings and partitions are those of this cluster, and the result is kept
-    in the agent's folder, where mirage doctor and mirage predict find it; the agent does the same once a week.
+    With --site instead of TRACE, accounting, settings and partitions are those of this cluster. The result is stored in
+    the agent's folder, for mirage doctor and mirage predict; the agent does the same once a week.
     """
     if at_site == (trace is not None):
         raise click.UsageError("name a TRACE, or --site, and not both")
     if at_site and (slurm_conf or settings or qos or associations or sprio):
-        raise click.UsageError("--site asks this cluster itself for the scheduler's parameters; leave the others out")
+        raise click.UsageError("--site queries this cluster for the scheduler's parameters; leave the others out")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
@@ -124,11 +124,11 @@ def calibrate(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked for.
+    """The options of the command.
 
     Attributes:
-        facts: Further ones for the cluster file.
-        kept: Where else to write that, for its owner only.
+        facts: Additional facts for the cluster file.
+        kept: A second location of the cluster file, readable by its owner only.
     """
 
     fit_from: int | None
@@ -142,7 +142,7 @@ class _Asked:
 
 
 def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
-    """Fit, judge, write and tell."""
+    """Fits, judges, writes and prints."""
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
     from mirage.calibration.result import Calibration
@@ -178,10 +178,10 @@ def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
 
 
 def _check_slice(stretch: Slice, jobs: JobTable) -> None:
-    """See that there are jobs in a slice, and that some of them waited.
+    """Checks that there are jobs in a slice, and that some of them waited.
 
     Raises:
-        ConfigurationError: There is nothing to fit to, or to judge by.
+        ConfigurationError: The slice has no jobs, or none that waited.
     """
     from mirage.trace.statistics.summary import iso_utc
 

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 @click.option(
     "--against",
     metavar="POLICY",
-    help="The policy to compare all others with, window by window.  [default: what-if, if it is judged]",
+    help="Baseline of the comparison, window by window.  [default: what-if, if it is judged]",
 )
-@click.option("--by", type=click.Choice(["month"]), help="Tables by calendar month too; --json always has them.")
-@click.option("--parquet", metavar="FILE", help="Write the rows as Parquet too.")
+@click.option("--by", type=click.Choice(["month"]), help="Add tables by calendar month; --json always has them.")
+@click.option("--parquet", metavar="FILE", help="Also write the rows as Parquet.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier of interruption and overlap (.svg, .html, .png, .pdf).")
 @json_output
 @trace_options
@@ -73,19 +73,19 @@ def evaluate(
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
-    """Try policies out on TRACE (a file, or - for standard input) and judge them.
+    """Evaluate policies on TRACE (a file, or - for standard input).
 
-    Every window submits a link and lets each policy say when to ask for the next one; what would have come of every
-    possible moment is known exactly, by forking the simulation. Interruption is the time without a link, overlap the
-    time with two. The load of a window is light, medium or heavy by what a reactive chain would have suffered there:
-    up to 2 h, up to 12 h, more.
+    Every window submits a link and lets each policy decide when to submit the next one; the outcome of every possible
+    moment is known exactly, by forking the simulation. Interruption is the time without a link, overlap the time with
+    two. The load of a window is light, medium or heavy by the interruption of a reactive chain there: up to 2 h, up to
+    12 h, more.
 
     Policies: reactive, dependency, singleton:K, lead:HOURS, saia (a lead of 9 min), sml (of 3 h), average,
     quantile:SHARE, slurm-estimate, what-if, holds[:bank=yes], those of installed packages, and models by their path.
 
-    Bounds: true-run-times (what-if that knows how long jobs run), exact-wait (what a link submitted now will wait is
-    known), and in hindsight oracle, the best moment to submit, and oracle-holds, the best to let go a link that was
-    submitted early and held.
+    Bounds: true-run-times (what-if with the true run times), exact-wait (with the true wait of a link submitted now),
+    and in hindsight oracle (the best moment to submit) and oracle-holds (the best moment to release a link that was
+    submitted early and held).
     """
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
@@ -136,10 +136,10 @@ def evaluate(
 
 
 def _check_outputs(parquet: str | None, plot: str | None) -> None:
-    """Refusal, before hours of work, of what could not be written after them.
+    """Checks before hours of work that the outputs can be written after it.
 
     Raises:
-        ConfigurationError: A package is missing, or a picture of that kind cannot be drawn.
+        ConfigurationError: A package is missing, a file cannot be written, or a picture of that kind cannot be drawn.
     """
     from mirage.errors import ConfigurationError
 
@@ -180,7 +180,7 @@ def _provenance(
 
 
 def _write_parquet(report: dict[str, Any], path: str) -> None:
-    """The rows as Parquet, with the provenance as metadata of the file.
+    """Writes the rows as Parquet, with the provenance as metadata of the file.
 
     Raises:
         ConfigurationError: The file cannot be written.

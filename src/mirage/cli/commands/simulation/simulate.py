@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     "think_s",
     type=Duration(limited=True),
     metavar="TIME",
-    help="Let users answer to their jobs: submit what followed a start or an end within TIME as long after the "
-    "simulated one. 0: submit when the trace says.  [default: what --cluster says, else 0]",
+    help="Let users answer to their jobs: a job submitted within TIME after a start or an end is submitted as long "
+    "after the simulated one. 0: submit at the recorded times.  [default: that of --cluster, else 0]",
 )
-@click.option("-o", "out", metavar="FILE", help="Write when each job ran: CSV with id, submit, start, end.")
+@click.option("-o", "out", metavar="FILE", help="Write the schedule: CSV with id, submit, start, end.")
 @json_output
 @trace_options
 def simulate(
@@ -62,11 +62,11 @@ def simulate(
     as_json: bool,
     reading: TraceOptions,
 ) -> None:
-    """Replay TRACE (a file, or - for standard input) on a cluster, and show how jobs waited.
+    """Replay TRACE (a file, or - for standard input) on a cluster, and show the waits.
 
-    Jobs are submitted when the trace says and run as long as it says, but no longer than their limit. Which job waits
-    for which is up to the discipline. With --think-time the loop is closed: a job that followed another of its user's
-    is submitted a think time after that one's simulated start or end.
+    Jobs are submitted at the recorded times and run for the recorded durations, but no longer than their limit. The
+    discipline decides the order of starts. With --think-time the loop is closed: a job that followed another job of its
+    user is submitted one think time after the simulated start or end of that job.
     """
     simulated = machine.machine()
     if out is not None:
@@ -99,16 +99,16 @@ def simulate(
 
 
 def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) -> tuple[Workload, dict[str, Any]]:
-    """The workload in a closed loop, and facts of it; the same workload and none where there is no think time.
+    """Returns the workload in a closed loop, and facts of it; unchanged without think time.
 
     Args:
         jobs: The workload.
-        think_s: The think time that was asked for; None for that of the cluster file.
+        think_s: The given think time; None for that of the cluster file.
         of_file_s: The think time of the cluster file.
-        trace: Its name.
+        trace: Name of the trace.
 
     Raises:
-        ConfigurationError: A think time was asked for, and no job answers to another.
+        ConfigurationError: A think time is given, but no job answers to another.
     """
     longest_s = of_file_s if think_s is None else think_s
     if not longest_s:
@@ -120,13 +120,13 @@ def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) 
     found = ThinkTimes.of(jobs.table, longest_s)
     if found.answer:
         return closed_loop(jobs, longest_s), {"answers": asdict(found)}
-    nobody = f"no job of {trace} follows another of its user's by {longest_s} s or less"
+    nobody = f"no job of {trace} follows another job of its user by {longest_s} s or less"
     if think_s is not None:
         raise ConfigurationError(
-            f"{nobody}, so there is no loop to close; the trace must tell users, submissions, starts and ends; leave "
+            f"{nobody}, so there is no loop to close; the trace must have users, submissions, starts and ends; leave "
             "--think-time out, or give 0"
         )
-    click.echo(f"mirage: {nobody}: jobs are submitted when the trace says", err=True)
+    click.echo(f"mirage: {nobody}: jobs are submitted at the recorded times", err=True)
     return jobs, {}
 
 
@@ -146,13 +146,13 @@ def _provenance(trace: str, discipline: str, machine: Machine) -> dict[str, Any]
 
 
 def _origin_s(read: Trace) -> int:
-    """The seconds that the reader added to the trace's own."""
+    """Returns the seconds that the reader added to the times of the trace."""
     words = read.report.metadata.get("UnixStartTime", "").split() if read.report.format == "swf" else []
     return max(int(words[0]), 0) if words and words[0].isdecimal() else 0
 
 
 def _as_csv(schedule: Schedule, origin_s: int) -> str:
-    """The schedule as CSV in order of submission, in the trace's own seconds.
+    """Returns the schedule as CSV in order of submission, in seconds of the trace.
 
     A cell is empty where a job did not start or end.
     """
@@ -164,7 +164,7 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     from mirage.job_state import MISSING
     from mirage.trace.read import SCHEDULE_HEADER
 
-    order = np.argsort(schedule.table.submit_s, kind="stable")  # in a closed loop not the order of the trace
+    order = np.argsort(schedule.table.submit_s, kind="stable")  # in a closed loop, not the order of the trace
     ids = schedule.table.job_id[order].tolist()
     columns = (schedule.table.submit_s, schedule.start_s, schedule.end_s)
     texts = [["" if t == MISSING else str(t - origin_s) for t in column[order].tolist()] for column in columns]
@@ -198,20 +198,20 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Mac
     console.print(table)
     if answers := report.get("answers"):
         console.print(
-            f"{answers['answer']:,} of {answers['jobs']:,} jobs ({answers['share']:.0%}) answer to another of their "
-            f"user's, {answers['by_chance']:.0%} by chance"
+            f"{answers['answer']:,} of {answers['jobs']:,} jobs ({answers['share']:.0%}) answer to an earlier job of "
+            f"their user, {answers['by_chance']:.0%} by chance"
         )
     for reason, count in jobs.left_out.items():
         click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
     if jobs.dependencies_dropped:
         click.echo(
-            f"mirage: {jobs.dependencies_dropped:,} jobs wait for less than the trace tells: for one other job at "
+            f"mirage: {jobs.dependencies_dropped:,} jobs wait for less than in the trace: for one other job at "
             "most, by after, afterany or afterok, without a delay",
             err=True,
         )
     if report["never_started"]:
         click.echo(
             f"mirage: {report['never_started']:,} jobs never started: they depend on jobs that never start, need "
-            "nodes that never come, or the discipline left them in the queue (mirage.sim.check_discipline finds out)",
+            "nodes that never become available, or the discipline left them in the queue (mirage.sim.check_discipline finds out)",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""``mirage trace``: the commands on traces."""
+"""``mirage trace``: commands on traces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirage.cli.options import CONTEXT, examples
 trace = LazyGroup(
     name="trace",
     lazy={
-        "info": LazyCommand("mirage.cli.commands.trace.info:info", "Show what a trace is like."),
+        "info": LazyCommand("mirage.cli.commands.trace.info:info", "Show the statistics of a trace."),
         "convert": LazyCommand("mirage.cli.commands.trace.convert:convert", "Write a trace in another format."),
         "fit": LazyCommand("mirage.cli.commands.trace.fit:fit", "Write the workload model of a trace."),
         "generate": LazyCommand("mirage.cli.commands.trace.generate:generate", "Generate a workload like a real one."),
@@ -17,7 +17,7 @@ trace = LazyGroup(
         ),
     },
     context_settings=CONTEXT,
-    help="Look into traces, convert them, generate new ones, judge simulations by them.",
+    help="Inspect traces, convert them, generate new ones, judge simulations by them.",
     epilog=examples(
         "mirage trace info jobs.log.gz",
         "sacct -a -P -S 2024-01-01 -o ALL | mirage trace info -",

@@ -14,10 +14,10 @@ from mirage.trace.write import format_to_write, write_trace
 
 
 def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Fraction | None:
-    """A factor above 0.
+    """Returns a factor above 0.
 
     Raises:
-        click.BadParameter: It is none.
+        click.BadParameter: The value is not a factor above 0.
     """
     if value is None:
         return None
@@ -47,14 +47,14 @@ def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     "--scale-nodes",
     metavar="X",
     callback=_factor,
-    help="Give every job X times its nodes, as 76/4360: for a replay on a cluster of another size.",
+    help="Multiply the nodes of every job by X, such as 76/4360, for a replay on a cluster of another size.",
 )
 @trace_options
 def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, reading: TraceOptions) -> None:
     """Write TRACE (a file, or - for standard input) to OUT in another format.
 
-    CSV and Parquet hold the whole job table; SWF holds what eighteen numbers can say. OUT is replaced only
-    when it is complete; a name that ends in .gz is compressed.
+    CSV and Parquet hold the whole job table; SWF holds only its eighteen numeric fields. OUT is replaced only when the
+    new file is complete; a name that ends in .gz is compressed.
     """
     check_output(out)
     format_to_write(out, to)

@@ -31,14 +31,14 @@ from mirage.trace.table import JobTable
 )
 @click.argument("recorded")
 @click.argument("simulated")
-@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before, UTC.")
-@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
+@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before DATE, UTC.")
+@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted at DATE or later, UTC.")
 @json_output
 @click.option("--chart", metavar="FILE", help="Also draw waits and busy nodes of both (.svg, .html).")
 @click.option(
     "--simulated-columns",
     metavar="MAP",
-    help="What the columns of SIMULATED are, where it is a CSV of another tool; the same form as --columns.",
+    help="Map the columns of SIMULATED if it is a CSV of another tool; same form as --columns.",
 )
 @trace_options
 def fidelity(
@@ -53,12 +53,12 @@ def fidelity(
 ) -> None:
     """Show how well SIMULATED agrees with RECORDED.
 
-    RECORDED is a trace with real starts and ends (a file, or - for standard input). SIMULATED tells when the same jobs
-    started and ended in a simulation: what 'mirage simulate -o' writes, or a trace in any format. Jobs belong together
-    by their id; what is in one of the two only is counted.
+    RECORDED is a trace with real starts and ends (a file, or - for standard input). SIMULATED has the starts and ends
+    of the same jobs in a simulation: the output of 'mirage simulate -o', or a trace in any format. Jobs are matched by
+    their id; those in only one of the two are counted.
 
-    Compared are mean waits over windows of two weeks, the waits of single jobs, starts, the waits of every class of
-    nodes and time limit, busy nodes and the queue. The options on reading are those of RECORDED.
+    The comparison covers mean waits over windows of two weeks, the waits of single jobs, starts, the waits of every
+    class of nodes and time limit, busy nodes and the queue. The options for reading apply to RECORDED.
     """
     if first is not None and until is not None and first >= until:
         raise click.UsageError("--from must lie before --until")
@@ -88,15 +88,15 @@ def fidelity(
 
 
 def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> JobTable:
-    """The simulated starts and ends.
+    """Reads the simulated starts and ends.
 
     Raises:
         ConfigurationError: The mapping names no column with the jobs' ids.
-        TraceError: The file cannot be read, or is of no known format.
+        TraceError: The file cannot be read, or has no known format.
     """
     if columns is not None and "job_id" not in parse_columns(columns).sources:
         raise ConfigurationError(
-            "--simulated-columns names no job_id, so no simulated job can be told from another; "
+            "--simulated-columns names no job_id, so simulated jobs cannot be matched; "
             "add job_id=COLUMN, the column with the ids of the recorded jobs"
         )
     plain = replace(reading, format=None, fields=None, delimiter=None, columns=columns)
@@ -107,6 +107,6 @@ def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> Jo
             raise
         raise TraceError(
             f"{path}:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end, as "
-            "'mirage simulate -o' writes it; or say what its columns are: "
+            "'mirage simulate -o' writes it; or map its columns: "
             "--simulated-columns job_id=...,submit_s=...,start_s=...,end_s=..."
         ) from error

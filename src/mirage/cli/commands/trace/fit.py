@@ -1,7 +1,7 @@
 r"""``mirage trace fit``: the workload model of a trace.
 
-The built-in model ``lonestar6-like`` is what this command makes of the trace that was published with the
-Mirage paper, over the weeks in which the cluster had its final size:
+The built-in model ``lonestar6-like`` was made by this command from the trace published with the Mirage paper, over the
+weeks in which the cluster had its final size:
 
     mirage trace fit ls6-a100.log.gz -o src/mirage/trace/models/lonestar6-like.json --name lonestar6-like \
         --from 2022-12-12 --until 2023-03-20 -N 76 --gpus-per-node 3 --cpus-per-node 128 -p gpu-a100
@@ -33,13 +33,15 @@ from mirage.trace.workload.model_json import write_model
 )
 @click.argument("trace")
 @click.option("-o", "out", required=True, metavar="MODEL", help="File to write (.json).")
-@click.option("--name", metavar="NAME", help="What the model imitates.  [default: the name of TRACE]")
-@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before, UTC.")
-@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted then or later, UTC.")
-@click.option("-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Of the cluster.  [default: most busy]")
-@click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
-@click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="Where TRACE does not tell.")
-@click.option("-p", "--partition", metavar="NAME", help="Of all jobs, where TRACE does not tell.")
+@click.option("--name", metavar="NAME", help="Name of the model.  [default: the name of TRACE]")
+@click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before DATE, UTC.")
+@click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted at DATE or later, UTC.")
+@click.option(
+    "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes of the cluster.  [default: most busy]"
+)
+@click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="GPUs per node, if not in TRACE.")
+@click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="CPUs per node, if not in TRACE.")
+@click.option("-p", "--partition", metavar="NAME", help="Partition of all jobs, if not in TRACE.")
 @trace_options
 def fit(
     trace: str,
@@ -55,8 +57,8 @@ def fit(
 ) -> None:
     """Write the workload model of TRACE (a file, or - for standard input) to MODEL.
 
-    A model holds rates, shares and quantiles of groups of at least five users: no job, user, account or name
-    of the trace, but the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
+    A model holds rates, shares and quantiles of groups of at least five users. It contains no job, user, account or
+    name of the trace, except the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
     """
     check_output(out)
     table = read_named_trace(trace, reading).table
@@ -74,7 +76,7 @@ def fit(
 
 
 def _completed(table: JobTable, gpus: int | None, cpus: int | None, partition: str | None) -> JobTable:
-    """The table, with the columns that the trace does not have."""
+    """Returns the table with columns added that the trace does not have."""
     if gpus is not None and (table.gpus < 0).all():
         table = table.with_columns(gpus=table.nodes * gpus)
     if cpus is not None and (table.cpus < 0).all():

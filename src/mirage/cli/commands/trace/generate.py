@@ -42,13 +42,13 @@ DEFAULT_DAYS = 30.0
 )
 @click.option("--days", type=float, metavar="N", help=f"Span of submissions.  [default: {DEFAULT_DAYS:g}]")
 @click.option("--jobs", type=int, metavar="N", help="Number of jobs, instead of --days.")
-@click.option("--start", type=DATE, metavar="DATE", help="When the span starts, UTC.  [default: 2024-01-01]")
+@click.option("--start", type=DATE, metavar="DATE", help="Start of the span, UTC.  [default: 2024-01-01]")
 @click.option(
     "--load",
     type=float,
     metavar="X",
-    help="Node-seconds that the jobs of the span will run, per node and second of it. It sets how fast jobs "
-    "arrive, not what they are.  [default: the model's]",
+    help="Offered load; 1.0 keeps all nodes busy. It changes the rate of arrivals, not the jobs.  [default: the "
+    "model's]",
 )
 @click.option("-N", "--nodes", type=int, metavar="N", help="Nodes of the cluster.  [default: the model's]")
 @seed_option
@@ -69,10 +69,9 @@ def generate(
     check: bool,
     reading: TraceOptions,
 ) -> None:
-    """Write a synthetic trace to OUT: the same options, the same jobs.
+    """Write a synthetic trace to OUT; the same options give the same jobs.
 
-    It holds submissions, sizes, limits, users and run times, but no starts: those are for a simulator to
-    find.
+    It holds submissions, sizes, limits, users and run times, but no starts: a simulator computes those.
     """
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
@@ -100,7 +99,7 @@ def generate(
 
 
 def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel:
-    """The model that ``--like`` names."""
+    """Returns the model that ``--like`` names."""
     if like in builtin_models():
         return load_builtin(like)
     if like != "-" and not Path(like).exists():
@@ -111,7 +110,7 @@ def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel
 
 
 def print_comparison(rows: Iterable[Comparison]) -> None:
-    """A table of the marginals on standard output, of the model's trace and of the new one."""
+    """Prints a table of the marginals of the model's trace and of the new one."""
     click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}")
     for row in rows:
         click.echo(f"{row.marginal:<32}{row.real:>10.3f}{row.synthetic:>10.3f}")

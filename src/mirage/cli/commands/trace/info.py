@@ -28,10 +28,10 @@ from mirage.trace.statistics.summary import describe
 @click.option("--plot", metavar="FILE", help="Also draw busy nodes and waits (.png, .pdf, .svg).")
 @trace_options
 def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> None:
-    """Show what TRACE (a file, or - for standard input) is like.
+    """Show the statistics of TRACE (a file, or - for standard input).
 
-    Waits, run times, limits and how far they are used, sizes, states, and how busy the machine was over time,
-    with the number of nodes it must have had.
+    They cover waits, run times, limits and their use, sizes, states, and busy nodes over time, with the least number of
+    nodes the cluster must have had.
     """
     if plot is not None:
         from mirage.report.charts.picture_file import picture_kind

@@ -1,4 +1,4 @@
-"""``mirage train``: the commands that learn from traces."""
+"""``mirage train``: commands that learn from traces."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mirage.cli.options import CONTEXT, examples
 _METHOD = "mirage.cli.commands.train.method"
 
 SUMMARIES = {
-    "best": "Learn hand-overs by what is best for each size of link, by rolling origin.",
-    "correction": "Learn hand-overs: correct the forecast of what-if by what came of it.",
+    "best": "Learn hand-overs by the best method for each size of link, by rolling origin.",
+    "correction": "Learn hand-overs: correct the forecast of what-if by its outcomes.",
     "stopping": "Learn hand-overs: optimal stopping by backward induction.",
     "boosted": "Learn hand-overs: gradient boosting of the outcome's distribution.",
     "forest": "Learn hand-overs: quantile regression forest.",
@@ -26,7 +26,7 @@ SUMMARIES = {
     "moe-dqn-2023": "Learn hand-overs: mixture and regression of Mirage, SC'23.",
     "moe-pg-2023": "Learn hand-overs: mixture and REINFORCE of Mirage, SC'23.",
 }
-"""Methods of learning hand-overs, for the menu; ``mirage.learn.training.methods`` says how each is trained."""
+"""Methods of learning hand-overs, for the menu; ``mirage.learn.training.methods`` trains them."""
 
 train = LazyGroup(
     name="train",
@@ -36,7 +36,7 @@ train = LazyGroup(
         **{name: LazyCommand(f"{_METHOD}:{name}", summary) for name, summary in SUMMARIES.items()},
     },
     context_settings=CONTEXT,
-    help="Train policies, and predictions of waits, from a trace.",
+    help="Train policies and wait predictions from a trace.",
     epilog=examples(
         "mirage train predict jobs.log.gz -o waits.model",
         "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 -o model",

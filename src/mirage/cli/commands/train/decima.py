@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 @click.option(
     "--profiles", metavar="FILE", help="Measured TPC-H profiles (JSON, or .gz of it).  [default: built-in jobs]"
 )
-@click.option("--minutes", type=Number(min=0), default=120.0, show_default=True, metavar="N", help="To spend at most.")
+@click.option(
+    "--minutes", type=Number(min=0), default=120.0, show_default=True, metavar="N", help="Minutes to spend at most."
+)
 @click.option(
     "--imitations",
     type=click.IntRange(0),
     default=40,
     show_default=True,
     metavar="N",
-    help="Steps in which it learns to decide as heuristics do.",
+    help="Steps in which the network imitates heuristics.",
 )
 @click.option(
     "--iterations",
@@ -47,16 +49,18 @@ if TYPE_CHECKING:
     default=300,
     show_default=True,
     metavar="N",
-    help="Steps in which it learns from what came of its decisions.",
+    help="Steps in which it learns from the outcomes of its decisions.",
 )
-@click.option("--checkpoint", metavar="FILE", help="Where a killed training goes on.  [default: MODEL.checkpoint]")
+@click.option(
+    "--checkpoint", metavar="FILE", help="File to resume a killed training from.  [default: MODEL.checkpoint]"
+)
 @click.option(
     "--judged",
     type=click.IntRange(0),
     default=4,
     show_default=True,
     metavar="N",
-    help="Episodes of each kind, none of them trained on, that the figures of MODEL are made on.",
+    help="Held-out episodes of each kind for the figures of MODEL.",
 )
 @seed_option
 @json_output
@@ -74,9 +78,9 @@ def decima(
     """Learn to schedule jobs of stages, and write the network to MODEL.
 
     The network first imitates two heuristics, then improves by policy gradients on clusters of 50 and of 10 executors.
-    Every step is told on standard error, and kept: a training that was killed or interrupted goes on when the same
-    command is given again, with more --minutes too. With anything else changed it is refused. --seed decides which jobs
-    come; those of --judged are never among them.
+    Every step is printed on standard error and stored: a killed or interrupted training resumes when the same command
+    is repeated, even with more --minutes. With anything else changed it is refused. --seed decides which jobs arrive;
+    those of --judged are never among them.
     """
     check_output(out)
     from mirage.learn.packages import check_packages
@@ -111,7 +115,7 @@ def decima(
 
 
 def _judged(templates: Sequence[JobTemplate], net: Perceptrons, episodes: int) -> dict[str, float]:
-    """Mean completion times on episodes of each kind that it was not trained on; nothing where there are none."""
+    """Returns mean completion times on held-out episodes of each kind; empty without episodes."""
     import numpy as np
 
     from mirage.dag.decima.teachers import OWN, scheduler_of

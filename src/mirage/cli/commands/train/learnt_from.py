@@ -1,4 +1,4 @@
-"""What a command of learning learns from: a data set that is there, or one made on the way."""
+"""The data set that a training command uses: an existing one, or one it makes first."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LearntFrom:
-    """A data set and the world it was made of.
+    """A data set and the simulated world it was made from.
 
     Attributes:
-        trace: The file; empty where there is none.
-        asked: Which windows, where they are not those of a data set.
-        where: Who does the work.
+        trace: File of the trace; empty without one.
+        machine: Options of the cluster.
+        asked: Options of the windows, if no data set is given.
+        where: Options of the executor.
+        learning: Options of learning.
+        reading: Options for reading the trace.
     """
 
     trace: str
@@ -46,19 +49,19 @@ class LearntFrom:
 
     @property
     def folder(self) -> Path:
-        """Of the data set."""
+        """Folder of the data set."""
         return Path(self.learning.data or f"{self.learning.out}.data")
 
     @property
     def executor(self) -> Executor:
-        """Whoever does the work; the jobs of an array get their orders beside what is written."""
+        """The executor; the folder of array jobs is next to the output."""
         return self.where.made(Path(f"{self.learning.out}.slurm"), "learn")
 
     def data(self) -> HandOvers:
-        """The data set, made first where none was given.
+        """Returns the data set, made first if none was given.
 
         Raises:
-            ConfigurationError: It cannot be read, or made.
+            ConfigurationError: The data set cannot be read or made.
         """
         from mirage.learn.dataset.read import read_hand_overs
 
@@ -70,13 +73,13 @@ class LearntFrom:
         return read_hand_overs(self.folder, link_nodes=sizes)
 
     def manifest(self) -> dict[str, Any]:
-        """What the data set was made of."""
+        """Returns the manifest of the data set."""
         from mirage.learn.dataset.shards import Folder
 
         return Folder(self.folder).manifest()
 
     def protocol(self) -> Protocol:
-        """Which windows the data set has."""
+        """Returns the protocol of the data set's windows."""
         from mirage.provision.evaluation.protocol import Protocol
 
         said = self.manifest()
@@ -84,14 +87,14 @@ class LearntFrom:
         return Protocol.named(str(said["protocol"]), int(said["start_s"]), **changes)
 
     def links(self, data: HandOvers) -> list[Link]:
-        """The sizes of links in the data."""
+        """Returns a link of each size in the data."""
         from mirage.provision.chain import Link
 
         limits_s = dict(zip(data.link_nodes.tolist(), data.link_limit_s.tolist()))
         return [Link(int(nodes), int(limit_s)) for nodes, limit_s in sorted(limits_s.items())]
 
     def provenance(self) -> dict[str, Any]:
-        """Where everything comes from, as ``mirage evaluate --json`` has it."""
+        """Returns the provenance of the data, with the keys of ``mirage evaluate --json``."""
         from mirage import __version__
         from mirage.trace.statistics.summary import iso_utc
 
@@ -111,13 +114,13 @@ class LearntFrom:
         }
 
     def simulated(self) -> Machine:
-        """The machine that the options describe."""
+        """Returns the cluster that the options describe."""
         if self._machine is None:
             self._machine = self.machine.machine()
         return self._machine
 
     def scenario(self) -> Scenario:
-        """The cluster, its queue and the trace."""
+        """Returns the scenario: the cluster, its queue and the trace."""
         if self._scenario is None:
             from mirage.provision.evaluation.episode import Scenario
             from mirage.sim.jobs import workload
@@ -130,14 +133,14 @@ class LearntFrom:
         return self._scenario
 
     def planned(self) -> Protocol:
-        """Which windows the data set has, or will have where it is made on the way."""
+        """Returns the protocol of the windows that the data set has, or will have once it is made."""
         if self.learning.data is not None:
             return self.protocol()
         table = self.scenario().jobs.table
         return self.learning.windows(self.asked, table).plan(table)
 
     def _make(self) -> None:
-        """Make the data set, or what is missing of it."""
+        """Makes the data set, or its missing part."""
         from mirage.learn.dataset.make import make_data_set
         from mirage.learn.dataset.recipe import Recipe
         from mirage.provision.evaluation.evaluate import check_windows
@@ -150,4 +153,4 @@ class LearntFrom:
         with progress_bar("windows of the data set") as progress:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)
         if made.reused < made.shards:
-            click.echo(f"mirage: a data set of {study.protocol.windows} windows lies in {self.folder}", err=True)
+            click.echo(f"mirage: a data set of {study.protocol.windows} windows is in {self.folder}", err=True)

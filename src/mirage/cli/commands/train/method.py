@@ -1,6 +1,6 @@
-"""``mirage train METHOD``: a policy that is learnt from a trace, by one method, or by the best for each size of link.
+"""``mirage train METHOD``: learn a policy from a trace, by one method or the best one.
 
-Every method is a command of its own: ``getattr(module, "correction")`` makes it.
+``best`` chooses a method for each size of link. Every method is a command: ``getattr(module, "correction")`` makes it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 CHOSEN_AMONG = "correction,stopping"
 
-_WHAT = """Learn when to ask for the next link from TRACE, and write a policy to MODEL.
+_WHAT = """Learn from TRACE when to submit the next link, and write a policy to MODEL.
 
 {what}
 
-Of every window of TRACE it is known what each moment to submit would have led to. The model is trained on windows that
-are over by --until, and stops early by those up to --tune-until. Without --data the windows begin a week into TRACE and
-go on to --tune-until. MODEL is then a policy wherever one is named: mirage evaluate TRACE --policies ./MODEL. Where the
-queue is unlike any in training it decides as what-if does, and says so. Killed in the middle and started again, the
-command ends with the same model.
+For every window of TRACE the outcome of each possible submission is known. The model is trained on windows that end
+before --until, and stops early by those up to --tune-until. Without --data the windows begin a week into TRACE and end
+at --tune-until. The path of MODEL is then a policy: mirage evaluate TRACE --policies ./MODEL. If the queue is unlike
+any in training, the policy decides like what-if and reports so. A command that is killed and repeated ends with the
+same model.
 """
 
 
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> click.Command:
 
 
 def _command(method: str, what: str) -> click.Command:
-    """The command of a method."""
+    """Returns the command of a method."""
 
     @click.command(
         method,
@@ -92,8 +92,8 @@ def _command(method: str, what: str) -> click.Command:
     context_settings=CONTEXT,
     help=_WHAT.format(
         what="For each size of link the method is chosen by rolling origin over the months before --tune-until: "
-        "trained before a month, tested on it. what-if keeps its place unless the paired interval of the difference in "
-        "cost leaves out every loss, at every ratio of the costs. The report says so."
+        "trained before a month, tested on it. A method replaces what-if only if the paired interval of the difference "
+        "in cost excludes a loss at every ratio of the costs. The report shows this."
     ),
     epilog=examples(
         "mirage train best jobs.log.gz --nodes 76 --link-nodes 1,8 --tune-until 2023-03-01 --report report -o model",
@@ -103,19 +103,19 @@ def _command(method: str, what: str) -> click.Command:
 @click.argument("trace")
 @learning_options
 @click.option(
-    "--methods", type=WORDS, default=CHOSEN_AMONG, show_default=True, metavar="LIST", help="What may be chosen."
+    "--methods", type=WORDS, default=CHOSEN_AMONG, show_default=True, metavar="LIST", help="Candidate methods."
 )
 @click.option(
     "--months",
     type=WORDS,
     metavar="LIST",
-    help="To test on, as 2023-01.  [default: three before --tune-until]",
+    help="Test months, such as 2023-01.  [default: three before --tune-until]",
 )
 @click.option("--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1.")
 @click.option(
     "--resume",
     metavar="DIR",
-    help="Keep the windows that what-if has played there, and take over those found there.  [default: till the end]",
+    help="Store the windows played by what-if in DIR, and reuse those found there.  [default: stored until the end]",
 )
 @machine_options
 @learnt_window_options
@@ -171,8 +171,8 @@ def best(
 
 
 _CANNOT_TELL = (
-    "says nothing of how much users repeat themselves, as an older version made it or the trace tells no users: "
-    "the model will not notice when it is on another cluster"
+    "does not contain how much users repeat themselves, because an older version made it or the trace has no users: "
+    "the model will not notice when it is used on another cluster"
 )
 
 
@@ -185,7 +185,7 @@ def _begin(
     reading: TraceOptions,
     methods: tuple[str, ...],
 ) -> LearntFrom:
-    """What is learnt from; what could not be trained or written is refused before the work."""
+    """Checks packages and outputs before the work, and returns the data to learn from."""
     from mirage.learn.training.methods import check_installed
 
     check_installed(methods)
@@ -205,7 +205,7 @@ def _write(
     tried: Tried | None = None,
     before: KeptSteps | None = None,
 ) -> None:
-    """Train, write the model and the report, and tell of them; then what was kept of the steps is removed."""
+    """Trains, writes and prints the model and the report, and removes the stored steps."""
     from mirage.learn.training.train import Said, train_policy
     from mirage.report.training.terminal import step_line
 
@@ -237,7 +237,7 @@ def _write(
 
 
 def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptSteps, as_json: bool) -> None:
-    """Print the model's card, after what was tried; write the report."""
+    """Prints the tried methods and the model's card; writes the report."""
     from mirage.report.training.report_folder import report_of, write_report
     from mirage.report.training.terminal import plain_console, print_choices, print_trained
 
@@ -256,7 +256,7 @@ def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptS
 
 
 def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> KeptSteps:
-    """Where steps of this training are kept until it is over."""
+    """Returns the store of this training's steps, which exists until the training ends."""
     from mirage.learn.training.steps import KeptSteps, training_key
 
     key = training_key(data, learning.slices(data), _settings(learning, seed), plan)
@@ -264,7 +264,7 @@ def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> 
 
 
 def _kept(learning: LearningOptions) -> Path:
-    """The folder of what is kept until a training is over."""
+    """Returns the folder of steps and windows that are stored until a training ends."""
     return Path(f"{learning.out}.steps")
 
 
@@ -275,5 +275,5 @@ def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
 
 
 def _sizes(data: HandOvers) -> list[int]:
-    """Sizes of links in the data."""
+    """Returns the sizes of links in the data."""
     return sorted({int(nodes) for nodes in data.link_nodes})

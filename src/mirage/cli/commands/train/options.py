@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from mirage.trace.table import JobTable
 
 WARM_UP_S = 7 * DAY_S
-"""By default the first window begins so long after the first job: before that the replayed machine is still empty."""
+"""Default time from the first job to the first window: before, the replayed cluster is still filling up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearningOptions:
-    """The options of learning; None where nothing was said."""
+    """The options of learning; None where an option was not given."""
 
     out: str
     data: str | None
@@ -36,7 +36,7 @@ class LearningOptions:
     futures: int
 
     def windows(self, asked: WindowOptions, table: JobTable) -> WindowOptions:
-        """The windows to make data of: by default all from a week into the trace to the end of tuning."""
+        """Returns the windows of the data: by default from a week into the trace to --tune-until."""
         submit_s = table.submit_s[table.submit_s >= 0]
         first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
         start_s = -(-(first_s + WARM_UP_S) // DAY_S) * DAY_S if asked.start is None else asked.start
@@ -48,7 +48,7 @@ class LearningOptions:
         return replace(made, windows=max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1))
 
     def slices(self, data: HandOvers) -> Slices:
-        """What is learnt from; by default everything, and what came last is tuned on."""
+        """Returns the slices for training and tuning; by default everything, the last for tuning."""
         from mirage.learn.training.folds import tune_since_s
         from mirage.learn.training.train import Slices
 
@@ -61,32 +61,32 @@ class LearningOptions:
 
 
 def data_option(default: str) -> Decorator[Any]:
-    """``--data``.
+    """Returns the option ``--data``.
 
     Args:
-        default: What is learnt from without it.
+        default: The data set without the option, in words.
     """
     return click.option(
         "--data",
         metavar="FOLDER",
-        help=f"A data set of `mirage learn dataset`; it says which windows.  [default: {default}]",
+        help=f"A data set of `mirage learn dataset`; it defines the windows.  [default: {default}]",
     )
 
 
 threads_option = click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Of one training."
+    "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Threads of one training."
 )
 
 trees_option = click.option(
-    "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Of a forest."
+    "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Trees of a forest."
 )
 
 epochs_option = click.option(
     "--epochs",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a network at most, in each stage but REINFORCE.  [default: what the method has; as published, 300 and "
-    "many hours]",
+    help="Maximum epochs of a network in each stage except REINFORCE.  [default: that of the method; as published: 300 "
+    "epochs, many hours]",
 )
 
 futures_option = click.option(
@@ -95,7 +95,7 @@ futures_option = click.option(
     default=32,
     show_default=True,
     metavar="N",
-    help="Futures of each forecast, in a data set that is made.",
+    help="Futures of each forecast, if a data set is made.",
 )
 
 learning_options = option_group(
@@ -103,19 +103,19 @@ learning_options = option_group(
     LearningOptions,
     click.option("-o", "--out", required=True, metavar="MODEL", help="File to write; its path is then a policy."),
     data_option("made in MODEL.data"),
-    click.option("--until", type=DATE, metavar="DATE", help="Train on windows that are over by then."),
+    click.option("--until", type=DATE, metavar="DATE", help="Train on windows that end before DATE."),
     click.option(
         "--tune-until",
         type=DATE,
         metavar="DATE",
-        help="Stop early by the windows from --until to then; nothing later is looked at.  [default: the end]",
+        help="Stop early by the windows from --until to DATE; later ones are not used.  [default: the end]",
     ),
     click.option(
-        "--report", metavar="FOLDER", help="Write learning curves there, for TensorBoard and as PNG, and the report."
+        "--report", metavar="FOLDER", help="Write learning curves (TensorBoard and PNG) and the report to FOLDER."
     ),
     threads_option,
     trees_option,
     epochs_option,
     futures_option,
 )
-"""``-o``, ``--data``, ``--until`` and their kin: what is learnt from, and where the model goes."""
+"""``-o``, ``--data``, ``--until`` and related options: the data to learn from, and the model's file."""

@@ -1,4 +1,4 @@
-"""``mirage train predict``: a model of queue waits, learnt from a trace or from accounting."""
+"""``mirage train predict``: learn a model of queue waits from a trace or from accounting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mirage.errors import ConfigurationError
     default=0.2,
     show_default=True,
     metavar="SHARE",
-    help="Of the time of TRACE, at its end, that the figures of the card are made on.",
+    help="Share of the time of TRACE, at its end, for the figures of the card.",
 )
 @click.option(
     "--refit-days",
@@ -41,7 +41,7 @@ from mirage.errors import ConfigurationError
     default=7.0,
     show_default=True,
     metavar="DAYS",
-    help="Between two trainings within the held-out time.",
+    help="Time between two trainings within the held-out time.",
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N")
 @seed_option
@@ -59,10 +59,10 @@ def predict(
 ) -> None:
     """Learn queue waits from TRACE (a file, or - for standard input), and write them to MODEL.
 
-    What a job asks for and what accounting tells of its queue at its submission (jobs pending and running, waits
-    that ended lately, the user's last day) become a range for its wait. The card that is printed, and kept in
-    MODEL, tells how that went at the end of TRACE: every wait there is predicted from what was known at the beginning
-    of the day of its submission, and from the state of the queue at its submission.
+    The model predicts a range for the wait of a job from its request and from accounting's state of the queue at its
+    submission (jobs pending and running, waits that ended recently, the user's last day). A card, printed and stored in
+    MODEL, shows the accuracy at the end of TRACE: every wait there is predicted from the data known at the beginning of
+    the day of its submission, and from the state of the queue at its submission.
     """
     check_output(out)
     from mirage.predict.waits.boosted_waits import BoostingSettings
