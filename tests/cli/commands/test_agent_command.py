@@ -121,11 +121,11 @@ def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
     assert main(["agent", "recover"]) == 0
     told = capsys.readouterr()
     first, second = told.out.splitlines()
-    assert first == "serve  paused  no job in the queue; put its script back: serve.sh"
+    assert first == "serve  paused  no job in the queue; restore its script: serve.sh"
     assert second.startswith(f"{torn}  not recovered: it is no such file")
     assert told.err.splitlines() == [
-        "began with the files of the chains",
-        f"what was in the store's place is {tmp_path}/store.db.damaged-1 now",
+        "started from the files of the chains",
+        f"the previous file was moved to {tmp_path}/store.db.damaged-1",
         "start the agent again: mirage agent start",
     ]
     assert main(["agent", "recover", "--from-backup", "3"]) == 1

@@ -217,7 +217,7 @@ def recover(from_backup: int | None, as_json: bool) -> None:
         click.echo(json.dumps(_facts(done), indent=2))
         return
     began = f"{done.source.path.name}, of {_instant(done.source.made_s)}" if done.source else "the files of the chains"
-    click.echo(f"began with {began}", err=True)
+    click.echo(f"started from {began}", err=True)
     for one in done.chains:
         jobs = [f"link {link.number} {link.state.value} (job {link.job})" for link in one.links if _is_open(link)]
         lost = f"; nothing is known of links {', '.join(map(str, one.lost))}" if one.lost else ""
@@ -225,12 +225,12 @@ def recover(from_backup: int | None, as_json: bool) -> None:
         copies = [path for path in (spec.submission.script, spec.later_script) if path]
         paths = [str(folder / path) for path in copies] if spec.folder else copies
         scripts = [path for path in paths if not os.path.exists(path)]
-        gone = f"; put its script back: {', '.join(scripts)}" if scripts and one.chain.state.value != "done" else ""
+        gone = f"; restore its script: {', '.join(scripts)}" if scripts and one.chain.state.value != "done" else ""
         click.echo(f"{one.chain.name}  {one.chain.state.value}  {', '.join(jobs) or 'no job in the queue'}{lost}{gone}")
     for name, why in done.unknown:
         click.echo(f"{name}  not recovered: {why}")
     for path in done.aside:
-        click.echo(f"what was in the store's place is {path} now", err=True)
+        click.echo(f"the previous file was moved to {path}", err=True)
     click.echo("start the agent again: mirage agent start", err=True)
 
 

@@ -94,7 +94,7 @@ def test_a_span_of_submissions(folder, capsys) -> None:
     assert (found["counts"]["compared"], found["from"], found["until"]) == (
         8, "2024-10-05T00:00:00Z", "2024-10-07T00:00:00Z",
     )  # fmt: skip
-    assert "--from must lie before --until" in refused(
+    assert "--from must be before --until" in refused(
         capsys, "jobs.csv", "later.csv", "--from", "2024-10-07", "--until", "2024-10-07", status=2
     )
     said = refused(capsys, "jobs.csv", "later.csv", "--from", "2025-01-01")

@@ -39,7 +39,7 @@ def ready() -> None:
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link done"))
 def done() -> None:
-    """Report that the work is done: the chain ends, and its later jobs are cancelled."""
+    """Report that the work is done: the chain ends, and all its other jobs are cancelled."""
     from mirage.agent.chain.tag import parse_tag
     from mirage.slurm_words.states import ALIVE
 

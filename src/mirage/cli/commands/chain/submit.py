@@ -280,9 +280,7 @@ def _submitted(
 
 def _known(words: Mapping[str, Any], name: str, job: int) -> tuple[str, int]:
     if job == MISSING:
-        click.echo(
-            f"mirage: request {words['request_id']} has created chain {name}; its job is not known yet", err=True
-        )
+        click.echo(f"mirage: request {words['request_id']} has made chain {name}; its job is not known yet", err=True)
     else:
         _note(words, f"request {words['request_id']} was submitted before")
     return name, job

@@ -61,7 +61,7 @@ def fidelity(
     class of nodes and time limit, busy nodes and the queue. The options for reading apply to RECORDED.
     """
     if first is not None and until is not None and first >= until:
-        raise click.UsageError("--from must lie before --until")
+        raise click.UsageError("--from must be before --until")
     if chart is not None:
         from mirage.report.pages.fidelity import check_kind
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirage.distill.tree import Tree
 
 SHIPPED = "tree"
-"""The name that stands for the tree that ships with the package, instead of a file."""
+"""Name of the tree that ships with the package, in place of a file."""
 
 tree_argument = click.argument("tree_file", metavar="[TREE]", default=SHIPPED)
 
