@@ -212,6 +212,7 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Mac
     if report["never_started"]:
         click.echo(
             f"mirage: {report['never_started']:,} jobs never started: they depend on jobs that never start, need "
-            "nodes that never become available, or the discipline left them in the queue (mirage.sim.check_discipline finds out)",
+            "nodes that never become available, or the discipline left them in the queue (mirage.sim.check_discipline "
+            "finds out)",
             err=True,
         )
