@@ -460,6 +460,28 @@ def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path)
     assert store.lease()[0] == "other"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("busy", ["lease", "take_lease", "drop_lease"])
+def test_a_store_that_others_lock_at_the_begin_or_the_end_does_not_end_the_agent(
+    store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, busy: str
+) -> None:
+    world, real, calls = World(store, script, 0), getattr(store, busy), []
+
+    def locked(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise StoreError("another process has held it for long")
+        return real(*arguments)
+
+    monkeypatch.setattr(store, busy, locked)
+    until_s = world.slurm.clock() + 600
+    world.agent.run(world.slurm.sleep, lambda: world.slurm.clock() > until_s)
+    told = [(record.msg, getattr(record, "detail", "")) for record in caplog.records if record.levelname == "WARNING"]
+    assert [msg for msg, detail in told if "held it for long" in detail] == [
+        "outage" if busy == "take_lease" else "trouble"
+    ]
+    assert (store.lease() is None) == (busy != "drop_lease")
+
+
 def test_a_store_away_while_asleep_is_waited_for(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,6 @@ everybody's.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -185,9 +184,14 @@ class Agent:
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Cycle until told to stop, then give the lease back."""
-        if (gone := drop_if_gone(self.store)) is not None:
-            log.info("lease taken over", extra={"detail": f"from {gone}, which lives no more"})
         try:
+            try:
+                if (gone := drop_if_gone(self.store)) is not None:
+                    log.info("lease taken over", extra={"detail": f"from {gone}, which lives no more"})
+            except FOR_ALL:
+                raise
+            except StoreError as error:  # the first cycle finds the outage
+                log.warning("trouble", extra={"detail": str(error)})
             while not stop():
                 begun_s = self.monotonic()
                 cycle = self.cycle()
@@ -200,8 +204,12 @@ class Agent:
                 self.calibration.close()
             if self.endpoints is not None:
                 self.endpoints.close()
-            with contextlib.suppress(StoreGone):
+            try:
                 self.store.drop_lease(self.holder)
+            except StoreGone:
+                pass
+            except StoreError as error:
+                log.warning("trouble", extra={"detail": f"the lease is kept until it expires: {error}"})
 
     def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Sleep, and renew the lease meanwhile: it must outlive the longest sleep.
