@@ -185,7 +185,7 @@ ROWS = np.zeros((2, 4))
         ),
         (
             lambda: Choices(FEATURES, ROWS + 2, ("a",), np.zeros((2, 1)), np.arange(2)),
-            "feature 'weekend' is a flag, and not 0 or 1 in some row; give 0 or 1",
+            "feature 'weekend' is a flag, but not 0 or 1 in some row; give 0 or 1",
         ),
         (
             lambda: Amounts(FEATURES, ROWS, Unit.NUMBER, np.zeros(2), np.array([1.0, -1]), np.arange(2)),

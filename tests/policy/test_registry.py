@@ -94,7 +94,7 @@ def test_a_parameter_that_a_policy_of_another_package_cannot_read_is_told(instal
     [
         ("no_such_pkg:Plain", r"'poor' cannot be loaded from no_such_pkg:Plain: .*fix or uninstall"),
         ("poor_pkg:Absent", r"'poor' cannot be loaded from poor_pkg:Absent"),
-        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is 3, and not a class, a function or a PolicySpec"),
+        ("poor_pkg:NOTHING", r"'poor': poor_pkg:NOTHING is 3, not a class, a function or a PolicySpec"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named_and_does_no_harm_to_others(

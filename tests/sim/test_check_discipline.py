@@ -130,5 +130,5 @@ def test_a_discipline_of_another_package_is_found_by_name(monkeypatch: pytest.Mo
     monkeypatch.setattr("mirage.registry.installed_points", lambda _: importlib.metadata.EntryPoints(points))
     assert known_disciplines() == (*DISCIPLINES, "mine", "wrong")
     assert discipline_spec("mine") == MINE
-    with pytest.raises(ConfigurationError, match=r"'wrong': .*:idle is .*, and not a DisciplineSpec"):
+    with pytest.raises(ConfigurationError, match=r"'wrong': .*:idle is .*, not a DisciplineSpec"):
         discipline_spec("wrong")

@@ -77,8 +77,8 @@ def test_nobody(nobody):
         ("n[1", "'n\\[1' is not a host list"),
         ("n1]", "is not a host list"),
         ("a,,b", "is not a host list"),
-        ("n[1-2-3]", "is no range"),
-        ("n[1234567890123456]", "is no range"),
+        ("n[1-2-3]", "is not a range"),
+        ("n[1234567890123456]", "is not a range"),
     ],
 )
 def test_what_is_wrong_with_a_list_is_said(hostlist, complaint):

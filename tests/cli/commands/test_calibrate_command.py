@@ -87,7 +87,7 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
     words = ["--columns", f"{MAP},qos=qos", "--slurm-conf", str(conf), "--qos", str(qos), "-o", str(out)]
     assert main(["calibrate", str(named), *words]) == 0
     said = capsys.readouterr().out
-    assert f"limit: 3 jobs per user of QOS normal, from {qos} (told)" in said
+    assert f"limit: 3 jobs per user of QOS normal, from {qos} (declared)" in said
     assert "limit of users" not in said
     found = read_cluster_file(out)
     assert [(one.jobs, one.qos) for one in found.cluster.limits] == [(3, ("normal",))]

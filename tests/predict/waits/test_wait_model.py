@@ -117,7 +117,7 @@ def test_levels_that_it_does_not_know_are_refused(model):
 
 
 def test_other_features_are_refused(model):
-    with pytest.raises(ConfigurationError, match="asks for 43"):
+    with pytest.raises(ConfigurationError, match="needs 43"):
         model.quantiles_s(np.zeros((1, 3), dtype=np.float32), np.array([0.5]))
 
 

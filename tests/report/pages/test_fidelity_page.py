@@ -41,7 +41,7 @@ def test_a_page_tells_the_figures_first() -> None:
         ("busy nodes", "39.5%", "mean error, hour by hour"),
     ]
     assert paragraphs(page)[:2] == [
-        "simulated.csv beside jobs.csv: submitted 2024-10-04 to 2024-12-12: 336 jobs compared of 336 recorded.",
+        "simulated.csv compared with jobs.csv: submitted 2024-10-04 to 2024-12-12: 336 jobs compared of 336 recorded.",
         "Off by 25.0% over 57 windows of 14 days (+25.0% in the mean, 25.7% at most).",
     ]
     assert headings(page) == [
@@ -136,7 +136,7 @@ def test_a_picture_holds_every_chart_and_names_its_source() -> None:
     found = texts(fidelity_svg(SHOWN, *NAMES))
     assert found[:2] == [
         "Simulated and recorded",
-        "simulated.csv beside jobs.csv, submitted 2024-10-04 to 2024-12-12, 336 jobs",
+        "simulated.csv compared with jobs.csv, submitted 2024-10-04 to 2024-12-12, 336 jobs",
     ]
     names = ["mean wait over 14 days, hours", "busy nodes", "waiting jobs", "waits by class"]
     assert [text for text in found if text in names] == names

@@ -199,7 +199,7 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
             self._episode[begins] = drawn
             self._decision[begins] = 0
         self._ended = submits
-        info = {}
+        info: dict[str, Any] = {}
         for name, lost_h in _losses_h(np.where(submits, gaps_s, 0)).items():
             info |= {name: lost_h, f"_{name}": submits}
         seen = self.episodes.seen(self._episode, self._decision)

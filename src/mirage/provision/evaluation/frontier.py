@@ -90,6 +90,5 @@ def _series(policy: str, rows: Sequence[Row]) -> Series:
 
 def _lead(trials: Sequence[Trial], members: NDArray[np.bool_], hours: float) -> Point:
     found = constant_lead(trials, hours)
-    return Point(
-        f"{hours:g} h", *(float(of[members].mean() / HOUR_S) for of in (found.overlap_s, found.interruption_s))
-    )
+    overlap_h, interruption_h = (float(of[members].mean()) / HOUR_S for of in (found.overlap_s, found.interruption_s))
+    return Point(f"{hours:g} h", overlap_h, interruption_h)

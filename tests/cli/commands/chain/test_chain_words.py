@@ -118,7 +118,7 @@ def test_a_chain_is_found_by_its_name_or_by_how_it_begins(type_: Type, name: str
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tr", "'tr' may be train, train-old; say which"),
+        ("tr", "'tr' may be train, train-old; give the full name"),
         ("sevre", "unknown chain 'sevre'. Did you mean 'serve'? Known: serve, train, train-old."),
         ("", "unknown chain ''. Known: serve, train, train-old."),
     ],
@@ -218,7 +218,7 @@ def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
     )
     explained = type_("chain", "explain", "serve", "-n", "3")[0].splitlines()
     assert explained[0].endswith("link 2: lead:2 revised the next job: held again (quiet)")
-    assert explained[1].endswith("next job shortened, released again (crowded:wait_s=900)")
+    assert explained[1].endswith("revised the next job: shortened, released again (crowded:wait_s=900)")
     assert explained[2].endswith("lead:2 waited (as-it-is)")
     shown = type_("chain", "show", "serve")[0].splitlines()
     assert shown[-1] == "next job shortened, released again 2026-09-21T14:12:20: crowded:wait_s=900"

@@ -104,8 +104,8 @@ def test_a_span_of_submissions(folder, capsys) -> None:
 @pytest.mark.parametrize("kind", ["svg", "html"])
 def test_a_chart_is_drawn_beside_the_table(folder, capsys, kind) -> None:
     assert main(["trace", "fidelity", "jobs.csv", "later.csv", "--chart", f"a.{kind}"]) == 0
-    assert "later.csv beside jobs.csv" in Path(f"a.{kind}").read_text()
-    assert capsys.readouterr().out.startswith("later.csv beside")
+    assert "later.csv compared with jobs.csv" in Path(f"a.{kind}").read_text()
+    assert capsys.readouterr().out.startswith("later.csv compared with")
 
 
 def test_a_chart_that_cannot_be_drawn_is_refused_before_anything_is_read(folder, capsys) -> None:
