@@ -23,9 +23,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mirage.cli import context as cluster
-from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
-from mirage.cli.commands.predict.cluster_now import look
-from mirage.cli.commands.predict.told import learnt, promise, tell_request
+from mirage.cli.commands.predict.cluster_now import observe_cluster
+from mirage.cli.commands.predict.reported_prediction import learnt, promise, report_request
+from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import MISSING
 from mirage.lab.real.cluster import PrivateCluster
@@ -51,12 +51,12 @@ def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int
     for number in range(count):
         limit = str(dice.choice(LIMITS_MIN))
         words = ["-N", str(dice.choice((1, 1, 2, nodes))), "-t", limit, "-J", f"probe{number}", "--exclusive"]
-        asked, client = read_asked(words, comparing=False), cluster.client()
-        now = look(client, 3 * DAY_S, seed=0)
+        asked, client = read_request(words, comparing=False), cluster.client()
+        now = observe_cluster(client, 3 * DAY_S, seed=0)
         size = requested_size(asked.given, now.machine, now.shared)
         estimate = slurms_estimate(client, asked)
         correction = learnt(promises, now)
-        told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
+        told = report_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
         promise(promises, now, [told])
         corrected += bool(told.corrected)
         submitted = ["sbatch", *words, "-o", "/dev/null", "--wrap", "sleep 60"]
@@ -66,7 +66,7 @@ def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int
     end_s = time.time() + drain_s
     while time.time() < end_s and promises.of(now.name, OPEN):
         time.sleep(10 * 60)
-        learnt(promises, look(cluster.client(), 3 * DAY_S, seed=0))
+        learnt(promises, observe_cluster(cluster.client(), 3 * DAY_S, seed=0))
     found = [asdict(group) for group in calibration(promises.kept(now.name))]
     said = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
     Path(output).write_text(json.dumps({**said, "kept": [asdict(one) for one in promises.kept(now.name)]}))

@@ -74,7 +74,7 @@ def test_the_think_time_is_that_of_the_file() -> None:
 )
 def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: str) -> None:
     machine = replace(NOTHING, nodes=4, **said).machine()
-    assert (machine.settings, machine.said_by) == (settings, said_by)
+    assert (machine.settings, machine.source) == (settings, said_by)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_options_that_describe_no_machine_or_two(said: dict[str, Any], message: 
 def test_the_scheduler_of_a_cluster_file(tested: int | None) -> None:
     machine = replace(NOTHING, cluster="cluster.toml", max_job_test=tested).machine()
     assert machine.settings == replace(OF_FILE.settings, max_job_test=tested or OF_FILE.settings.max_job_test)
-    assert machine.said_by == "cluster.toml"
+    assert machine.source == "cluster.toml"
 
 
 @pytest.mark.parametrize(

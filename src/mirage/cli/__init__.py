@@ -108,10 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        said = io.StringIO()
-        error.show(said)
+        shown = io.StringIO()
+        error.show(shown)
         click.echo(
-            re.sub(r"\S{200,}", lambda word: shortened(word[0], LONGEST_SHOWN), said.getvalue()), nl=False, err=True
+            re.sub(r"\S{200,}", lambda word: shortened(word[0], LONGEST_SHOWN), shown.getvalue()), nl=False, err=True
         )
         return error.exit_code
     except MirageError as error:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from mirage.sim.slurm_conf.settings import SlurmSettings
 
 DEFAULT_CPUS = 64
-_SAID_BY_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
+_FROM_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
 SETTINGS = ("slurm-default", "lonestar6")
 
 
-class Machine(NamedTuple):
+class SimulatedMachine(NamedTuple):
     """A cluster, its scheduler's settings and their source, and the think time of its users."""
 
     cluster: Cluster
     settings: SlurmSettings
-    said_by: str
+    source: str
     think_s: int = 0
 
 
@@ -41,7 +41,7 @@ class MachineOptions:
     skip_impossible: bool
     cluster: str | None = None
 
-    def machine(self) -> Machine:
+    def machine(self) -> SimulatedMachine:
         """Returns the cluster that the options describe.
 
         ``--nodes`` together with ``--slurm-conf`` takes the scheduler from the file and replaces its nodes.
@@ -73,19 +73,19 @@ class MachineOptions:
 
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
-        return Machine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
+        return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
 
-    def _of_cluster_file(self, path: str) -> Machine:
+    def _of_cluster_file(self, path: str) -> SimulatedMachine:
         """Returns the cluster of a cluster file, which defines all but ``--max-job-test``."""
         from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 
-        for name in _SAID_BY_A_CLUSTER_FILE:
+        for name in _FROM_A_CLUSTER_FILE:
             if getattr(self, name) is not None:
                 raise click.UsageError(
                     f"--cluster and --{name.replace('_', '-')} exclude each other; the file defines it"
                 )
         read = read_cluster_file(path)
-        return Machine(read.cluster, self._tested(read.settings), path, read.users.think_time_s)
+        return SimulatedMachine(read.cluster, self._tested(read.settings), path, read.users.think_time_s)
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""

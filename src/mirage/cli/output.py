@@ -51,11 +51,11 @@ def checkpoint_of(out: str) -> Path | None:
 
 
 @contextmanager
-def resumable(kept: Path | None) -> Iterator[None]:
+def resumable(journal: Path | None) -> Iterator[None]:
     """Context of work with a checkpoint file: an interruption prints where that file is."""
     try:
         yield
     except KeyboardInterrupt:
-        if kept is not None and kept.exists():
-            click.echo(f"mirage: finished results are in {kept}; the same command resumes from there", err=True)
+        if journal is not None and journal.exists():
+            click.echo(f"mirage: finished results are in {journal}; the same command resumes from there", err=True)
         raise

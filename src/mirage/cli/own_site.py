@@ -30,14 +30,14 @@ class OwnSite:
     Attributes:
         name: A readable name.
         jobs: The jobs of all users.
-        told: The configuration of its scheduler.
+        declared: The configuration of its scheduler.
         facts: The facts for the cluster file.
         file: Location of the cluster file.
     """
 
     name: str
     jobs: JobTable
-    told: Told
+    declared: Told
     facts: Mapping[str, Any]
     file: Path
 

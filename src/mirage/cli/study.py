@@ -224,7 +224,7 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     for key, sign, _ in pairs:
         if not key.lstrip("-") or not sign:
             raise click.BadParameter(f"{key!r} is not KEY=VALUE, such as partition=cpu", ctx, parameter)
-    return {key.lstrip("-"): told for key, _, told in pairs}
+    return {key.lstrip("-"): text for key, _, text in pairs}
 
 
 executor_options = option_group(
@@ -257,11 +257,11 @@ executor_options = option_group(
 
 _WINDOWS = _window_options("2/3 into the trace", f"{DEFAULT_WINDOWS}, or as many as fit")
 
-window_options = option_group("asked", WindowOptions, *_LINKS, *_WINDOWS, seed_option)
+window_options = option_group("windows", WindowOptions, *_LINKS, *_WINDOWS, seed_option)
 """``--link-nodes``, ``--windows`` and related options: the links and windows to evaluate."""
 
 learnt_window_options = option_group(
-    "asked",
+    "windows",
     WindowOptions,
     *_LINKS,
     *_window_options("a week into the trace", "all up to the end of tuning, or of the last month"),

@@ -86,7 +86,7 @@ class Words(click.ParamType):  # type: ignore[type-arg]  # generic in newer clic
         return text
 
 
-class Counts(Words):
+class CountList(Words):
     """A list of positive whole numbers."""
 
     def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -109,4 +109,4 @@ class Numbers(Words):
 
 DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
 LIMITED_DURATION = Duration(least_s=1, limited=True)
-DATE, WORDS, COUNTS, NUMBERS = Date(), Words(), Counts(), Numbers()
+DATE, WORDS, COUNTS, NUMBERS = Date(), Words(), CountList(), Numbers()

@@ -40,7 +40,7 @@ LINKS = (Link(8),)
 FUTURES = 48
 """Fewer than the policy's own default, so that the whole demonstration takes a minute or two."""
 
-Told = Callable[[str], None]
+StageReport = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Demonstration:
 
     Attributes:
         nodes: Of the cluster.
-        cost: What the policy was told.
+        cost: What the policy was progress.
         runs: (nodes of a link, policy) → what became of the chain.
     """
 
@@ -81,22 +81,22 @@ class Demonstration:
     runs: dict[tuple[int, str], ChainRun]
 
 
-def demonstrate(seed: int, cost: Cost, workers: int, told: Told) -> Demonstration:
+def demonstrate(seed: int, cost: Cost, workers: int, progress: StageReport) -> Demonstration:
     """Play the demonstration.
 
     Args:
         seed: Of the workload and of the policies.
         cost: What hours of interruption and overlap cost.
         workers: Processes at once.
-        told: Called with what is being done.
+        progress: Called with what is being done.
     """
-    told("loading the simulator (the first time, it is compiled: about a minute)")
+    progress("loading the simulator (the first time, it is compiled: about a minute)")
     scenario, begin_s = _setting(seed)
     sim = _at_begin(seed)
     until_s = begin_s + SHOWN_DAYS * DAY_S
-    told("replaying two weeks of the cluster")
+    progress("replaying two weeks of the cluster")
     load = _load(sim.fork(), begin_s, until_s)
-    told("keeping chains alive for two weeks, reactively and with foresight")
+    progress("keeping chains alive for two weeks, reactively and with foresight")
     tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in LINKS]
     runs = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
     return Demonstration(seed, scenario.cluster.nodes, scenario.discipline, begin_s, until_s, cost, load, runs)

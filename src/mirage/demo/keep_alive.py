@@ -34,7 +34,7 @@ SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
 
 def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> ChainRun:
-    """The record of a chain that the agent looked after from now until a time.
+    """The record of a chain that the agent manages from now until a time.
 
     Args:
         sim: Used up.

@@ -43,13 +43,13 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
 
     cost = costs.cost()
     check_page(out)
-    with stages() as told:
-        told("loading")
+    with stages() as progress:
+        progress("loading")
         from mirage.demo.demonstration import demonstrate
         from mirage.executors.processes import available_cores
 
-        shown = demonstrate(seed, cost, workers or available_cores(), told)
-        told("writing the report")
+        shown = demonstrate(seed, cost, workers or available_cores(), progress)
+        progress("writing the report")
         from mirage.report.pages.demo import demo_page
 
         write_output(out, demo_page(shown, _command(shown, out), __version__))

@@ -42,15 +42,15 @@ def show(request: Request, spec: ChainSpec, name: str, *, as_json: bool) -> None
             link = link_submission(chain, STORE, number, previous, hold=number > 1)
             text = shlex.join(["sbatch", *to_argv(link.options), request.script_name, *link.arguments])
             lines.append(text.replace("afterany:0", "afterany:JOB"))
-        said = cluster.client().test(link_submission(chain, STORE, 1, MISSING, hold=False))
+        answer = cluster.client().test(link_submission(chain, STORE, 1, MISSING, hold=False))
     left_out = [f"--{option}" for option in FIRST_LINK_ONLY if option in request.given] if copied.later_script else []
     if as_json:
-        told = {"chain": name, "first": lines[0], "next": lines[1], "left_out": left_out, "sbatch": said}
-        click.echo(json.dumps(told))
+        record = {"chain": name, "first": lines[0], "next": lines[1], "left_out": left_out, "sbatch": answer}
+        click.echo(json.dumps(record))
         return
     click.echo(f"chain {name}, policy {spec.policy}")
     click.echo(f"now:   {lines[0]}")
     click.echo(f"then, as soon as that one runs: {lines[1]}")
     if left_out:
         click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, which are for the first job")
-    click.echo(said, err=True)
+    click.echo(answer, err=True)

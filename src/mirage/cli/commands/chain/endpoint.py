@@ -132,8 +132,8 @@ def _install(store: SqlStore, wanted: Endpoint) -> None:
 
     install_endpoint(cluster.home(), wanted)
     found = running_agent(store, cluster.clock())
-    who = f"the agent on {found.host} (process {found.pid})" if found else "the agent"
-    click.echo(f"{who} writes {wanted.file} from its next cycle on", err=True)
+    writer = f"the agent on {found.host} (process {found.pid})" if found else "the agent"
+    click.echo(f"{writer} writes {wanted.file} from its next cycle on", err=True)
     if found is None:
         click.echo("mirage: warning: no agent runs; start it with `mirage agent start`", err=True)
 

@@ -73,14 +73,14 @@ def _own() -> tuple[QueuedJob | None, Tag]:
     """Returns this job as the queue shows it, and its tag."""
     from mirage.agent.chain.tag import parse_tag
 
-    told, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
-    if told is None or not job.isdecimal():
+    from_environment, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
+    if from_environment is None or not job.isdecimal():
         raise ConfigurationError(
             "this is not a job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with `mirage submit`"
         )
     own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
     present = parse_tag(own.comment) if own is not None else None
-    return own, present or told
+    return own, present or from_environment
 
 
 def _write(tag: Tag) -> None:

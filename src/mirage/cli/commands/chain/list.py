@@ -63,19 +63,19 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     with cluster.store(to_read=True) as store:
         _warn_of_another_cluster(store)
         found = [c for c in store.chains() if everything or c.state.value != "done" or as_json]
-        seen = seen_by_agent(store, now_s)
-        rows = [row(chain, store.links(chain.id), now_s) | seen for chain in found]
+        observed = agent_facts(store, now_s)
+        rows = [row(chain, store.links(chain.id), now_s) | observed for chain in found]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    lines = [[str(_said(name, one)) for name in chosen] for one in rows]
+    lines = [[str(_cell(name, one)) for name in chosen] for one in rows]
     lines = lines if noheader else [[name.upper() for name in chosen], *lines]
     widths = [max((len(line[k]) for line in lines), default=0) for k in range(len(chosen))]
     for line in lines:
         plain = "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
         click.echo("|".join(line) if parsable2 else plain)
     if rows and not (parsable2 or noheader):
-        click.echo(seen_in_words(seen), err=True)
+        click.echo(agent_in_words(observed), err=True)
 
 
 def _warn_of_another_cluster(store: SqlStore) -> None:
@@ -86,7 +86,7 @@ def _warn_of_another_cluster(store: SqlStore) -> None:
         click.echo(f"mirage: warning: {error}", err=True)
 
 
-def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
+def agent_facts(store: Store, now_s: int) -> dict[str, Any]:
     """Returns when an agent last polled the queue, whether one runs, and its outage."""
     from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.service import running_agent
@@ -102,15 +102,15 @@ def seen_by_agent(store: Store, now_s: int) -> dict[str, Any]:
     }
 
 
-def seen_in_words(seen: Mapping[str, Any]) -> str:
+def agent_in_words(observed: Mapping[str, Any]) -> str:
     """Returns the time of the last poll and the agent's state as a readable line."""
-    if seen["as_of"] is None:
+    if observed["as_of"] is None:
         as_of = "not polled yet"
     else:
-        as_of = "as of " + time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seen["as_of"]))
-    if seen["outage"] is not None:
-        return f"{as_of}; {seen['outage']}"
-    return as_of if seen["agent"] else f"{as_of}; no agent runs: mirage agent start"
+        as_of = "as of " + time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(observed["as_of"]))
+    if observed["outage"] is not None:
+        return f"{as_of}; {observed['outage']}"
+    return as_of if observed["agent"] else f"{as_of}; no agent runs: mirage agent start"
 
 
 def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     }
 
 
-def _said(name: str, one: dict[str, Any]) -> Any:
+def _cell(name: str, one: dict[str, Any]) -> Any:
     from mirage.duration import format_duration
 
     value = one[name]

@@ -45,8 +45,8 @@ def _remove(store: Store, chain: Chain) -> None:
 
     home = cluster.home()
     folder = home.chain_folder(chain.name)
-    kept = kept_chain(folder)
-    ours = kept is None or kept.key == chain.key  # two stores may share a home
+    stored = kept_chain(folder)
+    ours = stored is None or stored.key == chain.key  # two stores may share a home
     if ours:
         (folder / NAME).unlink(missing_ok=True)  # first: a chain with this file can be recovered
     store.remove_chain(chain.id)

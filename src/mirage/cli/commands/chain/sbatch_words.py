@@ -115,8 +115,8 @@ def about_sbatch(options: Chosen) -> int | None:
     """Runs ``sbatch --version`` or ``--usage`` if given and returns its status; else None."""
     for name in ABOUT_SBATCH:
         if name in options:
-            said = cluster.client().runner.run(["sbatch", f"--{name}"], environment=os.environ)
-            click.echo(said.stdout, nl=False)
-            click.echo(said.stderr, nl=False, err=True)
-            return said.status
+            done = cluster.client().runner.run(["sbatch", f"--{name}"], environment=os.environ)
+            click.echo(done.stdout, nl=False)
+            click.echo(done.stderr, nl=False, err=True)
+            return done.status
     return None

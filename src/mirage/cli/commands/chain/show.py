@@ -13,7 +13,7 @@ import click
 
 from mirage import __version__
 from mirage.cli import context as cluster
-from mirage.cli.commands.chain.list import find, row, seen_by_agent, seen_in_words
+from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, row
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.whole_file import write_output
@@ -33,24 +33,24 @@ def show(name: str, as_json: bool) -> None:
     with cluster.store(to_read=True) as store:
         chain = find(store, name)
         links, decisions = store.links(chain.id), store.decisions(chain.id)
-        seen = seen_by_agent(store, now_s)
-    facts = row(chain, links, now_s) | seen
-    thoughts = [one for one in decisions if one.thought and one.link == facts["link"]]
+        observed = agent_facts(store, now_s)
+    facts = row(chain, links, now_s) | observed
+    revisions = [one for one in decisions if one.thought and one.link == facts["link"]]
     if as_json:
         facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
         facts["decisions"] = len(decisions)
-        facts["second_thought"] = asdict(thoughts[-1]) if thoughts else None
+        facts["second_thought"] = asdict(revisions[-1]) if revisions else None
         click.echo(json.dumps(facts, indent=2))
         return
     from mirage.agent.chain.history import chain_run
     from mirage.report.terminal.chain import print_chain
 
     print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
-    if thoughts:
-        last = thoughts[-1]
-        click.echo(f"next job {thought_in_words(last.thought)} {_instant(last.time_s)}: {last.reason}")
+    if revisions:
+        last = revisions[-1]
+        click.echo(f"next job {revision_in_words(last.thought)} {_instant(last.time_s)}: {last.reason}")
     if chain.state.value != "done":
-        click.echo(seen_in_words(seen), err=True)
+        click.echo(agent_in_words(observed), err=True)
 
 
 @click.command(
@@ -118,22 +118,22 @@ def report(name: str, out: Path | None) -> None:
     click.echo(str(path))
 
 
-_THOUGHTS = {
+_REVISIONS = {
     "hold": "held again", "release": "released again", "postpone": "postponed", "shorten": "shortened",
     "withdraw": "withdrawn",
 }  # fmt: skip
 
 
-def thought_in_words(thought: str) -> str:
+def revision_in_words(revision: str) -> str:
     """Returns a decision's revision of the queued job in words; empty without one."""
-    return ", ".join(_THOUGHTS.get(word, word) for word in thought.split(",") if word)
+    return ", ".join(_REVISIONS.get(word, word) for word in revision.split(",") if word)
 
 
 def explained(decision: DecisionRecord) -> list[str]:
     """Returns the lines that explain a decision."""
     chose = "let the next job compete" if decision.submits else "waited"
-    if thought := thought_in_words(decision.thought):
-        chose = f"revised the next job: {thought}"
+    if revision := revision_in_words(decision.thought):
+        chose = f"revised the next job: {revision}"
     lines = [f"{_instant(decision.time_s)}  link {decision.link}: {decision.policy} {chose} ({decision.reason})"]
     lines += [f"    observed  {name:<18} {value:g}" for name, value in decision.saw.items()]
     lines += [f"    expected  {name:<18} {_estimate(name, value)}" for name, value in decision.estimate.items()]
@@ -142,10 +142,10 @@ def explained(decision: DecisionRecord) -> list[str]:
 
 def _as_json(decision: DecisionRecord) -> dict[str, Any]:
     """Returns a decision as JSON values: null for an infinite number or NaN."""
-    told = asdict(decision)
+    record = asdict(decision)
     for name in ("estimate", "saw"):
-        told[name] = {key: value if isfinite(value) else None for key, value in told[name].items()}
-    return told
+        record[name] = {key: value if isfinite(value) else None for key, value in record[name].items()}
+    return record
 
 
 def _estimate(name: str, value: float) -> str:

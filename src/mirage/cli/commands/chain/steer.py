@@ -22,7 +22,7 @@ WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class AfterCancel:
     """The jobs of a chain after the jobs of some links were cancelled.
 
     Attributes:
@@ -93,14 +93,14 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
             _wait_until_done(store, chain)
 
 
-def _run_out(jobs: Jobs) -> str:
+def _run_out(jobs: AfterCancel) -> str:
     """Returns what happens to running jobs when only waiting jobs are cancelled."""
     if not jobs.running:
         return "no job of it runs"
     return f"{_named(jobs.running)} {'runs to its end' if len(jobs.running) == 1 else 'run to their ends'}"
 
 
-def _stopped(jobs: Jobs) -> str:
+def _stopped(jobs: AfterCancel) -> str:
     """Returns what happens to the jobs when all are cancelled."""
     if jobs.running:
         return f"{_named(jobs.running)} {'is' if len(jobs.running) == 1 else 'are'} cancelled by the agent"
@@ -145,11 +145,11 @@ def _check_cluster(store: Store) -> None:
         click.echo(f"mirage: {error}", err=True)
 
 
-def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> Jobs:
+def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> AfterCancel:
     """Cancels the jobs of links in some states, each only if the queue shows that it is ours.
 
-    A link may have started after the agent's last poll: with ``only_pending`` such a job runs on. Jobs that the queue
-    does not show yet are cancelled by the agent; all of them, if Slurm gives no answer.
+    A link may have started after the agent's last poll: with ``only_pending`` such a job runs on. Jobs that
+    the queue does not show yet are cancelled by the agent; all of them, if Slurm gives no answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
     from mirage.agent.model import EventRecord, LinkState
@@ -177,7 +177,7 @@ def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) 
         click.echo(f"mirage: {error}; the agent cancels the jobs when Slurm answers again", err=True)
         left = [link for link in links if link.state is LinkState.RUNNING or not only_pending]
         running = [link.job for link in left if link.job not in cancelled]
-    return Jobs(tuple(sorted(cancelled)), tuple(sorted(running)))
+    return AfterCancel(tuple(sorted(cancelled)), tuple(sorted(running)))
 
 
 def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:

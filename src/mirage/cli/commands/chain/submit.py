@@ -143,7 +143,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     with cluster.store() as store:
         name, job = _submitted(words, store, request, spec, now_s)
         try:
-            _tell(words, name, job)
+            _report(words, name, job)
         finally:  # the job is submitted even if printing fails
             if not words["no_agent"]:
                 _ensure_agent(words, store, now_s)
@@ -292,7 +292,7 @@ def _note(words: Mapping[str, Any], *lines: str) -> None:
         click.echo(line, err=True)
 
 
-def _tell(words: Mapping[str, Any], name: str, job: int) -> None:
+def _report(words: Mapping[str, Any], name: str, job: int) -> None:
     """Prints the job ID as sbatch does, at once."""
     if words["as_json"]:
         click.echo(json.dumps({"chain": name, "job": job if job != MISSING else None}))

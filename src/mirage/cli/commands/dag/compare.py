@@ -178,21 +178,21 @@ def compare(
         drawn = write_plots(Path(plots), comparison, scene, sizes, numbers, jobs)
         click.echo(f"mirage: wrote {', '.join(str(path) for path in drawn)}", err=True)
     if as_json:
-        told = {"profiles": profiles, "seeds": seeds, "case": case, "environment": environment, "batch": batch}
-        click.echo(json.dumps(_report(comparison, played, told), indent=2))
+        facts = {"profiles": profiles, "seeds": seeds, "case": case, "environment": environment, "batch": batch}
+        click.echo(json.dumps(_report(comparison, played, facts), indent=2))
         return
     if case is not None:
         click.echo(f"{case}: {edge_case_of(case).about}")
     print_comparison(comparison)
 
 
-def _report(comparison: Comparison, played: Chosen, told: dict[str, Any]) -> dict[str, Any]:
+def _report(comparison: Comparison, played: Chosen, facts: dict[str, Any]) -> dict[str, Any]:
     """Returns the comparison and its options as JSON."""
     return {
         "rows": [row.to_json() for row in comparison.rows],
         "differences": [difference.to_json() for difference in comparison.differences],
-        **told,
-        "gap_s": None if told["batch"] else played.gap_s,
+        **facts,
+        "gap_s": None if facts["batch"] else played.gap_s,
         "moving_s": played.moving_s,
         "noise": played.noise,
         "episodes_reused": comparison.reused,

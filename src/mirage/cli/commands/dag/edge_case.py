@@ -80,14 +80,14 @@ def chosen(
     if settings and (twice := [text for text, times in Counter(settings).items() if times > 1]):
         raise ConfigurationError(f"the setting {shown(twice[0])} is named twice; name each once")
     edge, cluster = EdgeCase("as usual") if case is None else edge_case_of(case), DagCluster()
-    for option, given, told in (
+    for option, given, declared in (
         ("--setting", settings, edge.executors),
         ("--gap", gap_s, edge.gap_s),
         ("--batch", batch or None, edge.gap_s),
         ("--moving-delay", moving_s, edge.moving_s),
         ("--noise", noise, edge.noise),
     ):
-        if given is not None and told is not None:
+        if given is not None and declared is not None:
             raise click.UsageError(f"--case {case} defines {option} already ({edge.about}); give one of them")
     return Chosen(
         settings=settings or (usual if case is None else (edge.setting,)),
@@ -98,5 +98,5 @@ def chosen(
     )
 
 
-def _first(given: float | None, told: float | None, usual: float) -> float:
-    return next(value for value in (given, told, usual) if value is not None)
+def _first(given: float | None, declared: float | None, usual: float) -> float:
+    return next(value for value in (given, declared, usual) if value is not None)

@@ -202,7 +202,7 @@ def compare(
     trace: str,
     options: CompareOptions,
     machine: MachineOptions,
-    asked: WindowOptions,
+    windows: WindowOptions,
     where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
@@ -229,12 +229,12 @@ def compare(
     from mirage.report.judgement.terminal import print_comparison
     from mirage.report.terminal.evaluation import progress_bar
 
-    plan = options.plan(asked.seed)
+    plan = options.plan(windows.seed)
     check_installed(plan.methods)
     compared_with(plan.names, options.against)
     folder = Path(options.out)
     check_results_folder(folder)
-    begun = LearntFrom(trace, machine, asked, where, options.learning(plan.months), reading)
+    begun = LearntFrom(trace, machine, windows, where, options.learning(plan.months), reading)
     begun.simulated()
     planned = begun.planned()
     for month in plan.months:
@@ -252,9 +252,9 @@ def compare(
         options.play_every(begun.protocol()),
     )
     settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs.get(EVERY))
-    said = Said(Path(trace).name, int(manifest["futures"] or 0))
+    origin = Said(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:
-        work = Work(data, digest_of(manifest), said, settings, options.epochs)
+        work = Work(data, digest_of(manifest), origin, settings, options.epochs)
         models = train_models(work, plan, folder / "models", begun.executor, training)
     with progress_bar("windows") as playing:
         comparison = judged(plan, play(world, plan, models, playing), options.against)
@@ -277,10 +277,10 @@ def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
     from mirage.learn.dataset.recipe import Recipe
     from mirage.provision.evaluation.study import Study
 
-    said = begun.manifest()
+    recorded = begun.manifest()
     played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
-    differs = [name for name in ("trace", "cluster", "nodes", "discipline") if said.get(name) != played[name]]
-    if not _words(said.get("settings")) <= _words(played["settings"]):  # a newer version may have additional settings
+    differs = [name for name in ("trace", "cluster", "nodes", "discipline") if recorded.get(name) != played[name]]
+    if not _words(recorded.get("settings")) <= _words(played["settings"]):  # newer: more of them
         differs.append("settings")
     if differs:
         raise ConfigurationError(
@@ -296,7 +296,7 @@ def _words(settings: Any) -> set[str]:
 def _provenance(begun: LearntFrom, plan: Plan, world: World) -> dict[str, Any]:
     return begun.provenance() | {
         "trace": Path(begun.trace).name,
-        "settings": begun.simulated().said_by,
+        "settings": begun.simulated().source,
         "windows": sum(world.within(month).windows for month in plan.months),
         "every_s": world.protocol.every_s * world.every,
         "months": list(plan.months),

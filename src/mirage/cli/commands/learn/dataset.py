@@ -45,7 +45,7 @@ def dataset(
     trace: str,
     out: str,
     machine: MachineOptions,
-    asked: WindowOptions,
+    windows: WindowOptions,
     where: ExecutorOptions,
     forecast: bool,
     futures: int,
@@ -74,8 +74,8 @@ def dataset(
     from mirage.sim.jobs import workload
 
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
-    scenario = Scenario(simulated.cluster, jobs, asked.queue, simulated.settings)
-    study = Study(scenario, asked.plan(table), tuple(asked.links()), (), asked.seed)
+    scenario = Scenario(simulated.cluster, jobs, windows.queue, simulated.settings)
+    study = Study(scenario, windows.plan(table), tuple(windows.links()), (), windows.seed)
     check_windows(scenario, study.protocol, study.links)
     recipe = Recipe(study, futures if forecast and not labels_only else None, views=not labels_only)
     with progress_bar("windows") as progress:

@@ -46,13 +46,13 @@ class ExplainOptions:
 
     def learning(self, policy: str) -> LearningOptions:
         """Returns the location of the hand-overs: ``--data``, or the training's ``POLICY.data``."""
-        beside = Path(f"{policy}.data")
-        folder = str(beside) if self.data is None and beside.is_dir() else self.data
+        data_folder = Path(f"{policy}.data")
+        folder = str(data_folder) if self.data is None and data_folder.is_dir() else self.data
         return LearningOptions(self.out, folder, self.until, None, None, 1, 1, None, self.futures)
 
 
 explain_options = option_group(
-    "asked_for",
+    "options",
     ExplainOptions,
     click.option("-o", "--out", required=True, metavar="TREE", help="File to write; its path is then a policy."),
     data_option("POLICY.data of the training; if it is absent, made in TREE.data"),
@@ -96,10 +96,10 @@ explain_options = option_group(
 def explain(
     policy: str,
     trace: str | None,
-    asked_for: ExplainOptions,
+    options: ExplainOptions,
     costs: CostOptions,
     machine: MachineOptions,
-    asked: WindowOptions,
+    windows: WindowOptions,
     where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
@@ -121,20 +121,20 @@ def explain(
     from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
     from mirage.report.training.terminal import plain_console
 
-    check_output(asked_for.out)
-    learning = asked_for.learning(policy)
+    check_output(options.out)
+    learning = options.learning(policy)
     _check_made(policy, costs.cost())
     check_packages("a tree", ["pyarrow", "sklearn"])
     if trace is None and learning.data is None:
         raise click.UsageError("give TRACE, or hand-overs of it with --data")
-    begun = LearntFrom(trace or "", machine, asked, where, learning, reading)
+    begun = LearntFrom(trace or "", machine, windows, where, learning, reading)
     data = begun.data()
     weighed = tuple(dict.fromkeys([costs.cost(), Cost(), Cost(3, 1)]))
     trained = _model(policy)
-    until_s = default_until_s(data) if asked_for.until is None else asked_for.until
+    until_s = default_until_s(data) if options.until is None else options.until
     behaviour = _behaviour(policy, trained, begun, data, weighed, until_s)
-    explained = explain_policy(data, behaviour, weighed, until_s, max_leaves=asked_for.leaves, seed=asked.seed)
-    write_output(asked_for.out, tree_file(explained).encode())
+    explained = explain_policy(data, behaviour, weighed, until_s, max_leaves=options.leaves, seed=windows.seed)
+    write_output(options.out, tree_file(explained).encode())
     if as_json:
         again = {"held_out": _held_out(begun, data, until_s)}
         click.echo(json.dumps(explanation_json(explained, again | begun.provenance()), indent=2))
@@ -143,7 +143,7 @@ def explain(
     words = "to judge the same windows: mirage evaluate … --start {start} --windows {windows} --every {every_s}s"
     notes.append(words.format(**_held_out(begun, data, until_s)))
     print_explanation(explained, notes, plain_console())
-    click.echo(f"mirage: tree written, a policy too; its name is {as_policy(asked_for.out)}", err=True)
+    click.echo(f"mirage: tree written, a policy too; its name is {as_policy(options.out)}", err=True)
 
 
 def _check_made(policy: str, cost: Cost) -> None:
@@ -229,8 +229,8 @@ def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None
     """Returns remarks for the reader of the explanation."""
     found = []
     if trained is not None and trained.trained_on.until_s > explained.until_s:
-        seen = len({int(s) for s in data.window_s if explained.until_s <= s < trained.trained_on.until_s})
-        found.append(f"the model was trained on {seen} of the moments it is judged at: it will do worse on others")
+        shared = len({int(s) for s in data.window_s if explained.until_s <= s < trained.trained_on.until_s})
+        found.append(f"the model was trained on {shared} of the moments it is judged at: it will do worse on others")
     if behaviour.outside_share:
         found.append(
             f"{behaviour.outside_share:.1%} of the decisions are unlike any in the model's training; the policy leaves "
@@ -250,7 +250,7 @@ def _held_out(begun: LearntFrom, data: HandOvers, until_s: int) -> dict[str, Any
     """Returns the windows that the tree is judged on, as options of ``mirage evaluate``."""
     from mirage.trace.statistics.summary import iso_utc
 
-    said = begun.manifest()
+    manifest = begun.manifest()
     windows_s = {int(window_s) for window_s in data.window_s if window_s >= until_s}
-    start_s = min(windows_s) - int(said["lead_in_s"])
-    return {"start": iso_utc(start_s), "windows": len(windows_s), "every_s": said["every_s"]}
+    start_s = min(windows_s) - int(manifest["lead_in_s"])
+    return {"start": iso_utc(start_s), "windows": len(windows_s), "every_s": manifest["every_s"]}

@@ -18,7 +18,7 @@ from mirage.job_state import MISSING
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.by_accounts import WaitsByAccounts
     from mirage.cli.commands.predict.cluster_now import ClusterNow
-    from mirage.cli.commands.predict.told import Told
+    from mirage.cli.commands.predict.reported_prediction import ReportedPrediction
     from mirage.predict.start.promises import Promises
 
 MOST_JOBS = 20
@@ -119,89 +119,98 @@ def _predict_request(
     from concurrent.futures import ThreadPoolExecutor
 
     from mirage.cli.commands.predict import by_accounts, comparison
-    from mirage.cli.commands.predict.asked import read_asked, slurms_estimate
-    from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import learnt, promise, tell_request
+    from mirage.cli.commands.predict.cluster_now import observe_cluster
+    from mirage.cli.commands.predict.reported_prediction import learnt, promise, report_request
+    from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate
     from mirage.slurm.text.requested_size import requested_size
 
     model = by_accounts.AccountsModel.of(waits_model) if waits_model is not None else None
-    asked = read_asked(words, comparing=comparing)
+    requested = read_request(words, comparing=comparing)
     client = cluster.client()
     with ThreadPoolExecutor(1) as pool:  # both at the same moment
-        estimated = pool.submit(slurms_estimate, client, asked)
-        now = look(client, history_s, seed=seed)
-    size = requested_size(asked.given, now.machine, now.shared)
+        estimated = pool.submit(slurms_estimate, client, requested)
+        now = observe_cluster(client, history_s, seed=seed)
+    size = requested_size(requested.given, now.machine, now.shared)
     estimate = estimated.result()
     correction = learnt(promises, now)
-    told = tell_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
-    promise(promises, now, [told])
+    reported = report_request(now, requested, size, estimate.start_s if estimate else MISSING, correction)
+    promise(promises, now, [reported])
     if comparing:
-        first, offers = comparison.offers_for(now, asked, size)
-        comparison.show(now, offers, first, correction, told.remarks, as_json=as_json)
+        first, offers = comparison.offers_for(now, requested, size)
+        comparison.show(now, offers, first, correction, reported.remarks, as_json=as_json)
         return
-    waits = model.waits(now, asked, size) if model is not None else None
-    _show(now, [told], waits, as_json=as_json, single=True)
+    waits = model.waits(now, requested, size) if model is not None else None
+    _show(now, [reported], waits, as_json=as_json, single=True)
 
 
 def _predict_pending(promises: Promises, job: int | None, history_s: int, seed: int, *, as_json: bool) -> None:
-    from mirage.cli.commands.predict.cluster_now import look
-    from mirage.cli.commands.predict.told import learnt, pending_job, promise, tell_pending
+    from mirage.cli.commands.predict.cluster_now import observe_cluster
+    from mirage.cli.commands.predict.reported_prediction import learnt, pending_job, promise, report_pending
 
-    now = look(cluster.client(), history_s, seed=seed)
+    now = observe_cluster(cluster.client(), history_s, seed=seed)
     jobs = [pending_job(now, job)] if job is not None else sorted(now.mine(), key=lambda one: -one.priority)
     if len(jobs) > MOST_JOBS:
         click.echo(f"mirage: of {len(jobs)} pending jobs the first {MOST_JOBS} are predicted", err=True)
     correction = learnt(promises, now)
-    told = [tell_pending(now, one, correction) for one in jobs[:MOST_JOBS]]
-    promise(promises, now, told)
-    if not told and not as_json:
+    reported = [report_pending(now, one, correction) for one in jobs[:MOST_JOBS]]
+    promise(promises, now, reported)
+    if not reported and not as_json:
         click.echo("mirage: you have no pending jobs", err=True)
-    _show(now, told, as_json=as_json, single=job is not None)
+    _show(now, reported, as_json=as_json, single=job is not None)
 
 
 def _show(
-    now: ClusterNow, told: Sequence[Told], waits: WaitsByAccounts | None = None, *, as_json: bool, single: bool
+    now: ClusterNow,
+    reported: Sequence[ReportedPrediction],
+    waits: WaitsByAccounts | None = None,
+    *,
+    as_json: bool,
+    single: bool,
 ) -> None:
     from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
-    from mirage.cli.commands.predict.told import as_record
+    from mirage.cli.commands.predict.reported_prediction import as_record
 
     if as_json:
         simulator = faithfulness_record(now)
         by_accounts = {} if waits is None else {"by_accounts": waits.record()}
-        records = [{**as_record(one, now.queue.time_s), **by_accounts, "simulator": simulator} for one in told]
+        records = [{**as_record(one, now.queue.time_s), **by_accounts, "simulator": simulator} for one in reported]
         click.echo(json.dumps(records[0] if single else records, indent=2))
         return
-    for one in told:
+    for one in reported:
         _print(now, one)
     if waits is not None:
         click.echo(waits.line())
-    if told:
+    if reported:
         from mirage.report.terminal.prediction import calibration_note
 
-        for remark in dict.fromkeys(remark for one in told for remark in one.remarks):
+        for remark in dict.fromkeys(remark for one in reported for remark in one.remarks):
             click.echo(f"note: {remark}", err=True)
-        click.echo(f"note: {calibration_note(told[0].kept, max(one.corrected for one in told))}", err=True)
+        click.echo(f"note: {calibration_note(reported[0].outcomes, max(one.corrected for one in reported))}", err=True)
         click.echo(f"note: {faithfulness_note(now)}", err=True)
 
 
-def _print(now: ClusterNow, told: Told) -> None:
+def _print(now: ClusterNow, reported: ReportedPrediction) -> None:
     from mirage.report.terminal.prediction import local, prediction_lines
 
-    what = f"job {told.job} ({told.name})" if told.job != MISSING else told.name or "a job"
-    limit = format_duration(told.limit_s) if told.limit_s != MISSING else "no limit"
-    nodes = f"{told.nodes} {'node' if told.nodes == 1 else 'nodes'}"
-    click.echo(f"{what}: {nodes} for {limit} in {told.partition}")
+    what = f"job {reported.job} ({reported.name})" if reported.job != MISSING else reported.name or "a job"
+    limit = format_duration(reported.limit_s) if reported.limit_s != MISSING else "no limit"
+    nodes = f"{reported.nodes} {'node' if reported.nodes == 1 else 'nodes'}"
+    click.echo(f"{what}: {nodes} for {limit} in {reported.partition}")
     click.echo(f"  {'queue':<8} {len(now.view.pending)} waiting, {len(now.view.running)} running")
-    if told.prediction is None:
-        said = f"Slurm expects {local(told.slurm_s)}" if told.slurm_s != MISSING else "Slurm has no estimate either"
-        click.echo(f"  {'start':<8} cannot be predicted: {told.why}; {said}")
+    if reported.prediction is None:
+        by_slurm = (
+            f"Slurm expects {local(reported.slurm_s)}"
+            if reported.slurm_s != MISSING
+            else "Slurm has no estimate either"
+        )
+        click.echo(f"  {'start':<8} cannot be predicted: {reported.why}; {by_slurm}")
         return
-    if told.why:
-        click.echo(f"  {'waits':<8} {told.why}")
-    slurm_s = told.slurm_s if told.slurm_s != MISSING else None
-    prediction = told.prediction
+    if reported.why:
+        click.echo(f"  {'waits':<8} {reported.why}")
+    slurm_s = reported.slurm_s if reported.slurm_s != MISSING else None
+    prediction = reported.prediction
     for line in prediction_lines(
-        told.told_s, now.queue.time_s, prediction.look_ahead_s, slurm_s, len(prediction.waits_s)
+        reported.quantiles_s, now.queue.time_s, prediction.look_ahead_s, slurm_s, len(prediction.waits_s)
     ):
         click.echo(line)
 
@@ -210,14 +219,14 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     """Fills in the actual starts, and shows how past promises held."""
     from dataclasses import asdict
 
-    from mirage.cli.commands.predict.cluster_now import accounts, told_what_to_do
+    from mirage.cli.commands.predict.cluster_now import accounts, with_advice
     from mirage.predict.start.calibration import calibration
     from mirage.predict.start.promise import OPEN
     from mirage.report.terminal.prediction import print_calibration
     from mirage.slurm.backend import cluster_of
 
     client = cluster.client()
-    with told_what_to_do():
+    with with_advice():
         here, queue = cluster_of(client.configuration()), client.observe()
     waiting = promises.of(here, OPEN)
     since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
@@ -231,7 +240,7 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
         print_calibration(groups)
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    kept = groups[0].kept if groups else 0
+    known = groups[0].kept if groups else 0
     click.echo(
-        f"{kept} {'promise' if kept == 1 else 'promises'} with a known start on this cluster, {still} open", err=True
+        f"{known} {'promise' if known == 1 else 'promises'} with a known start on this cluster, {still} open", err=True
     )

@@ -11,8 +11,8 @@ from mirage.duration import DAY_S
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
-    from mirage.cli.commands.predict.asked import Asked
     from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.cli.commands.predict.requested_job import RequestedJob
     from mirage.predict.waits.wait_model import WaitModel
     from mirage.slurm.text.requested_size import RequestedSize
     from mirage.trace.table import JobTable
@@ -35,7 +35,7 @@ class WaitsByAccounts:
 
     def record(self) -> dict[str, Any]:
         """Returns a JSON object, with waits in seconds."""
-        from mirage.cli.commands.predict.told import ranges_record
+        from mirage.cli.commands.predict.reported_prediction import ranges_record
 
         return {"model": self.model, **ranges_record(self.waits_s)}
 
@@ -67,7 +67,7 @@ class AccountsModel:
 
         return cls(path, load_wait_model(path))
 
-    def waits(self, now: ClusterNow, asked: Asked, size: RequestedSize) -> WaitsByAccounts:
+    def waits(self, now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> WaitsByAccounts:
         """Returns the wait of a job submitted now.
 
         Raises:
@@ -81,11 +81,11 @@ class AccountsModel:
         now_s = now.queue.time_s
         text = now.client.history(now_s - READ_BACK_S, now_s)
         accounts = read_sacct(text.encode(), ReadTally("sacct", "skip"), LocalClock("UTC"), None)
-        waits_s = self.model.waits_of_next_s(accounts, _as_row(accounts, now, asked, size), LEVELS)
+        waits_s = self.model.waits_of_next_s(accounts, _as_row(accounts, now, requested, size), LEVELS)
         return WaitsByAccounts(self.path, tuple(waits_s.round().tolist()))
 
 
-def _as_row(accounts: JobTable, now: ClusterNow, asked: Asked, size: RequestedSize) -> JobTable:
+def _as_row(accounts: JobTable, now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> JobTable:
     """Returns the job as an accounting row; missing fields are those of the user's last job."""
     from mirage.trace.table import JobTable
 
@@ -98,5 +98,5 @@ def _as_row(accounts: JobTable, now: ClusterNow, asked: Asked, size: RequestedSi
     return JobTable.build(
         ["next"], submit_s=[now.queue.time_s], limit_s=[size.limit_s], nodes=[size.nodes],
         cpus=[cpus * size.nodes], gpus=[gpus * size.nodes], user=[user], partition=[size.partitions[0]],
-        account=[asked.given.get("account") or last["account"]], qos=[asked.given.get("qos") or last["qos"]],
+        account=[requested.given.get("account") or last["account"]], qos=[requested.given.get("qos") or last["qos"]],
     )  # fmt: skip

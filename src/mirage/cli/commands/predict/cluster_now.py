@@ -79,7 +79,7 @@ class ClusterNow:
         return [job for job in self.queue.jobs if job.user == self.client.user and job.state is JobState.PENDING]
 
 
-def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
+def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
     """Takes a snapshot of the cluster.
 
     Args:
@@ -91,12 +91,12 @@ def look(client: SlurmClient, history_s: int, *, seed: int) -> ClusterNow:
         SlurmError: scontrol, sinfo or squeue failed.
     """
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(_ask, client, history_s)
+        observed = pool.submit(_query, client, history_s)
         from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
         from mirage.sim.slurm_conf.settings import SlurmSettings
         from mirage.slurm.view import Names, view_of
 
-        options, machine, queue, accounted, remarks = asked.result()
+        options, machine, queue, accounted, remarks = observed.result()
     names = Names()
     view = view_of(queue, machine, accounted, names, options)
     settings, default_qos = SlurmSettings.from_options(options, "scontrol show config"), NORMAL
@@ -129,17 +129,17 @@ def qos_factors(client: SlurmClient, names: Names) -> tuple[float, ...]:
     return tuple(by_code.get(code, 0.0) for code in range(len(names.codes["qos"])))
 
 
-def _ask(
+def _query(
     client: SlurmClient, history_s: int
 ) -> tuple[Mapping[str, str], Machine, Queue, tuple[AccountedJob, ...], tuple[str, ...]]:
     """Runs the four commands one after another."""
-    with told_what_to_do():
+    with with_advice():
         options, machine, queue = client.configuration(), client.machine(), client.observe()
     return options, machine, queue, *accounts(client, queue.time_s - history_s)
 
 
 @contextlib.contextmanager
-def told_what_to_do() -> Iterator[None]:
+def with_advice() -> Iterator[None]:
     """Adds advice in front of Slurm's message if the controller does not answer.
 
     Raises:

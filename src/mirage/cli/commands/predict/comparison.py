@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.commands.predict.asked import Asked, slurms_estimate
 from mirage.cli.commands.predict.faithfulness import faithfulness_note, faithfulness_record
-from mirage.cli.commands.predict.told import corrected, limit_record, moments, utc, waits_record
+from mirage.cli.commands.predict.reported_prediction import corrected, limit_record, moments, utc, waits_record
+from mirage.cli.commands.predict.requested_job import RequestedJob, slurms_estimate
 from mirage.duration import UNLIMITED_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused, UnknownName
 
@@ -29,7 +29,7 @@ MOST_PARTITIONS = 8
 """Maximum number of further partitions to try where none are listed: each costs the controller a request."""
 
 
-def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobRequest, list[Offer]]:
+def offers_for(now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> tuple[JobRequest, list[Offer]]:
     """Returns the request itself, and the offers, which include it, by start.
 
     Raises:
@@ -38,9 +38,9 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
     """
     from mirage.predict.start.offers import compare, limits_to_try
 
-    places = asked.lists.get("partition") or _usable_partitions(now, asked, size)
-    limits = [parse_limit_s(text) for text in asked.lists.get("time", ())] or limits_to_try(size.limit_s)
-    nodes = [_count(text) for text in asked.lists.get("nodes", ())] or [size.nodes]
+    places = requested.lists.get("partition") or _usable_partitions(now, requested, size)
+    limits = [parse_limit_s(text) for text in requested.lists.get("time", ())] or limits_to_try(size.limit_s)
+    nodes = [_count(text) for text in requested.lists.get("nodes", ())] or [size.nodes]
     longest = {partition.name: partition.max_time_s for partition in now.machine.partitions}
     for place in places:
         if place not in longest:
@@ -53,11 +53,11 @@ def offers_for(now: ClusterNow, asked: Asked, size: RequestedSize) -> tuple[JobR
         for request in now.requests(replace(size, nodes=count, limit_s=limit_s, partitions=(place,)))
     ]
     offers = compare(now.predictor, first, others)
-    _tell_left_out(now, asked, [offer.request for offer in offers])
+    _report_left_out(now, requested, [offer.request for offer in offers])
     return first, offers
 
 
-def _tell_left_out(now: ClusterNow, asked: Asked, offered: list[JobRequest]) -> None:
+def _report_left_out(now: ClusterNow, requested: RequestedJob, offered: list[JobRequest]) -> None:
     """Prints the values of the lists that are in no offer."""
     places = now.names.codes["partition"]
     found: dict[str, tuple[Callable[[str], int], set[int]]] = {
@@ -66,17 +66,17 @@ def _tell_left_out(now: ClusterNow, asked: Asked, offered: list[JobRequest]) -> 
         "partition": (places.__getitem__, {request.partition for request in offered}),
     }
     for name, (read, values) in found.items():
-        for text in asked.lists.get(name, ()):
+        for text in requested.lists.get(name, ()):
             if read(text) not in values:
                 click.echo(f"mirage: --{name}={text} is left out: the cluster accepts no such job", err=True)
 
 
-def _usable_partitions(now: ClusterNow, asked: Asked, size: RequestedSize) -> list[str]:
+def _usable_partitions(now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> list[str]:
     """Returns the requested partitions and others in which sbatch would accept the job."""
     usable, others = list(size.partitions), [p for p in now.machine.partitions if p.name not in size.partitions]
     for partition in [one for one in others if size.limit_s <= one.max_time_s][:MOST_PARTITIONS]:
         with contextlib.suppress(SlurmRefused):
-            slurms_estimate(now.client, asked, partition=partition.name)
+            slurms_estimate(now.client, requested, partition=partition.name)
             usable.append(partition.name)
     return usable
 
@@ -90,7 +90,7 @@ def _count(text: str) -> int:
 def show(
     now: ClusterNow,
     offers: list[Offer],
-    asked: JobRequest,
+    requested: JobRequest,
     correction: StartCorrection,
     remarks: tuple[str, ...],
     *,
@@ -100,26 +100,26 @@ def show(
     from mirage.report.terminal.prediction import advice, calibration_note, print_offers
 
     names = {code: name for name, code in now.names.codes["partition"].items()}
-    told = [
+    forecasts = [
         corrected(offer.prediction, correction, names[offer.request.partition], offer.request.nodes) for offer in offers
     ]
     if as_json:
-        rows = [_record(offer, *one, names, now.queue.time_s) for offer, one in zip(offers, told)]
-        said = {"now": utc(now.queue.time_s), "offers": rows, "advice": advice(offers, asked, names)}
-        click.echo(json.dumps({**said, "remarks": list(remarks), "simulator": faithfulness_record(now)}, indent=2))
+        rows = [_record(offer, *one, names, now.queue.time_s) for offer, one in zip(offers, forecasts)]
+        record = {"now": utc(now.queue.time_s), "offers": rows, "advice": advice(offers, requested, names)}
+        click.echo(json.dumps({**record, "remarks": list(remarks), "simulator": faithfulness_record(now)}, indent=2))
         return
-    print_offers(offers, [told_s for told_s, _ in told], asked, names)
-    click.echo(advice(offers, asked, names))
-    notes = calibration_note(correction.outcomes(), max(used for _, used in told))
+    print_offers(offers, [quantiles_s for quantiles_s, _ in forecasts], requested, names)
+    click.echo(advice(offers, requested, names))
+    notes = calibration_note(correction.outcomes(), max(used for _, used in forecasts))
     for remark in (*remarks, notes, faithfulness_note(now)):
         click.echo(f"note: {remark}", err=True)
 
 
 def _record(
-    offer: Offer, told_s: tuple[float, ...], corrected_by: int, names: dict[int, str], now_s: int
+    offer: Offer, quantiles_s: tuple[float, ...], corrected_by: int, names: dict[int, str], now_s: int
 ) -> dict[str, Any]:
     request, prediction = offer.request, offer.prediction
-    waits, has_end = waits_record(prediction, told_s), request.limit_s < UNLIMITED_S
+    waits, has_end = waits_record(prediction, quantiles_s), request.limit_s < UNLIMITED_S
     return {
         "nodes": request.nodes,
         "limit": limit_record(request.limit_s),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
 
 
-def kept_here(now: ClusterNow) -> KeptCalibration | None:
+def calibration_here(now: ClusterNow) -> KeptCalibration | None:
     """Returns the stored calibration of this cluster; None without one; warns if unreadable."""
     from mirage.calibration.site.kept import read_kept
     from mirage.cli.own_site import own_place
@@ -27,15 +27,15 @@ def kept_here(now: ClusterNow) -> KeptCalibration | None:
 
 def faithfulness_note(now: ClusterNow) -> str:
     """Returns how faithful the simulator is here, as a sentence."""
-    kept = kept_here(now)
-    if kept is None:
+    stored = calibration_here(now)
+    if stored is None:
         return "the simulator's faithfulness here is not known yet; `mirage calibrate --site` measures it"
     now_s = now.queue.time_s
-    stale = ", which is stale" if kept.is_stale(now_s) else ""
-    return f"the simulator, fitted to this cluster {kept.age(now_s)} ago{stale}: {kept.figures}"
+    stale = ", which is stale" if stored.is_stale(now_s) else ""
+    return f"the simulator, fitted to this cluster {stored.age(now_s)} ago{stale}: {stored.figures}"
 
 
 def faithfulness_record(now: ClusterNow) -> dict[str, Any] | None:
     """Returns how faithful the simulator is here, as a JSON object; None if unknown."""
-    kept = kept_here(now)
-    return None if kept is None else kept.to_json(now.queue.time_s)
+    stored = calibration_here(now)
+    return None if stored is None else stored.to_json(now.queue.time_s)

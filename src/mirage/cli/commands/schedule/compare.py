@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
@@ -79,13 +79,13 @@ def compare(
             resume_folder=None if resume is None else Path(resume),
         )
     for workload, left_out in dict.fromkeys((one.row.workload, one.left_out) for one in comparison.outcomes):
-        tell_left_out(left_out, workload)
+        report_left_out(left_out, workload)
     failed = [asdict(trial) for trial in comparison.failed]
-    told = provenance(played, setting) | {"trials_reused": comparison.reused, "failed": failed}
+    origin = provenance(played, setting) | {"trials_reused": comparison.reused, "failed": failed}
     if report is not None and comparison.outcomes:
-        write_output(report, comparison_page(comparison, told))
+        write_output(report, comparison_page(comparison, origin))
     if as_json:
-        click.echo(json.dumps({"rows": [row.to_json() for row in comparison.rows], **told}, indent=2))
+        click.echo(json.dumps({"rows": [row.to_json() for row in comparison.rows], **origin}, indent=2))
     elif comparison.rows:
         print_rows(comparison.rows)
     for trial in comparison.failed:

@@ -59,7 +59,7 @@ class PlayOptions:
             skip_impossible=self.skip_impossible,
             own_costs=OwnCosts(self.restart_s, self.save_s, self.checkpoint_s),
         )
-        _tell_unmeasured(setting)
+        _report_unmeasured(setting)
         return setting
 
 
@@ -137,7 +137,7 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _tell_unmeasured(setting: Setting) -> None:
+def _report_unmeasured(setting: Setting) -> None:
     from mirage.schedule.workload.read import unmeasured_types
 
     unmeasured = unmeasured_types(setting.profiles, setting.cluster) if setting.profiles is not None else ()
@@ -149,7 +149,7 @@ def _tell_unmeasured(setting: Setting) -> None:
         )
 
 
-def tell_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
+def report_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
     """Prints on standard error which jobs of a workload were not played."""
     for reason, count in left_out:
         jobs = "job" if count == 1 else "jobs"

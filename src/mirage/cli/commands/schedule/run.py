@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, tell_left_out
+from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.whole_file import write_output
@@ -57,17 +57,17 @@ def run(
     named = SchedulerText.of(scheduler)
     setting = setting.under([named])
     jobs = read(setting, workload, read_any_profiles(setting.profiles, setting.cluster))
-    tell_left_out(jobs.left_out.items(), jobs.name)
+    report_left_out(jobs.left_out.items(), jobs.name)
     job = None if explain is None else job_number(jobs, explain)
     outcome, log = play(setting, jobs, named)
     story = None if job is None else story_of(log, job)
-    told = provenance(played, setting)
+    origin = provenance(played, setting)
     if report is not None:
-        write_output(report, run_page(outcome.row, log, told))
+        write_output(report, run_page(outcome.row, log, origin))
     if as_json:
         explained = {} if story is None else {"job": asdict(story)}
         found = {"row": outcome.row.to_json(), "measures": measures_json(measures(log))}
-        click.echo(json.dumps({**found, **explained, **told}, indent=2))
+        click.echo(json.dumps({**found, **explained, **origin}, indent=2))
         return
     print_rows([outcome.row])
     if story is not None:

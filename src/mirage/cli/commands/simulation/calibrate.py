@@ -109,26 +109,26 @@ def calibrate(
     if out is not None:
         check_output(out)
 
-    asked = _Asked(fit_from, judge_from, until, out, report, as_json)
+    options = _CalibrateOptions(fit_from, judge_from, until, out, report, as_json)
     if trace is not None:
         from mirage.calibration.told import read_told
 
-        told = read_told(slurm_conf, settings, qos, sprio, associations)
-        _calibrate(trace, read_named_trace(trace, reading).table, told, asked)
+        declared = read_told(slurm_conf, settings, qos, sprio, associations)
+        _calibrate(trace, read_named_trace(trace, reading).table, declared, options)
         return
     from mirage.cli.own_site import own_site
 
     with own_site(weeks) as own:
-        _calibrate(own.name, own.jobs, own.told, replace(asked, facts=own.facts, kept=own.file))
+        _calibrate(own.name, own.jobs, own.declared, replace(options, facts=own.facts, second_file=own.file))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CalibrateOptions:
     """The options of the command.
 
     Attributes:
         facts: Additional facts for the cluster file.
-        kept: A second location of the cluster file, readable by its owner only.
+        second_file: A second location of the cluster file, readable by its owner only.
     """
 
     fit_from: int | None
@@ -138,10 +138,10 @@ class _Asked:
     report: str | None
     as_json: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
-    kept: Path | None = None
+    second_file: Path | None = None
 
 
-def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
+def _calibrate(trace: str, table: JobTable, declared: Told, options: _CalibrateOptions) -> None:
     """Fits, judges, writes and prints."""
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
@@ -151,25 +151,25 @@ def _calibrate(trace: str, table: JobTable, told: Told, asked: _Asked) -> None:
     from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
     jobs = queued(table)
-    check_qos(told, jobs)
-    check_associations(told, jobs)
-    slices = _slices(jobs, asked.fit_from, asked.judge_from, asked.until)
+    check_qos(declared, jobs)
+    check_associations(declared, jobs)
+    slices = _slices(jobs, options.fit_from, options.judge_from, options.until)
     for stretch in slices:
         _check_slice(stretch, jobs)
-    site = Site.of(jobs, told.settings, slices[0].from_s, slices[0].until_s)
-    site = replace(site, qos=told.qos, age_limits=told.age_limits(jobs))
+    site = Site.of(jobs, declared.settings, slices[0].from_s, slices[0].until_s)
+    site = replace(site, qos=declared.qos, age_limits=declared.age_limits(jobs))
     with progress_bar("replays") as progress:
-        found = Calibration.of(trace, told, site, slices, lambda done, most, _: progress(done, most))
+        found = Calibration.of(trace, declared, site, slices, lambda done, most, _: progress(done, most))
     command = shlex.join(["mirage", *sys.argv[1:]])
-    facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(asked.facts)
-    for path, mode in ((asked.out, 0o666), (asked.kept, 0o600)):
+    facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(options.facts)
+    for path, mode in ((options.out, 0o666), (options.second_file, 0o600)):
         if path is not None:
             write_cluster_file(path, found.cluster_file(facts), mode)
-    if asked.report is not None:
+    if options.report is not None:
         from mirage.report.pages.calibration import write_calibration_page
 
-        write_calibration_page(found, asked.report, command, __version__)
-    if asked.as_json:
+        write_calibration_page(found, options.report, command, __version__)
+    if options.as_json:
         click.echo(json.dumps(facts, indent=2, default=str))
         return
     from mirage.report.terminal.calibration import print_calibration

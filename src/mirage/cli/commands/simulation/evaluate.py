@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
-from mirage.cli.machine import Machine, MachineOptions, machine_options
+from mirage.cli.machine import MachineOptions, SimulatedMachine, machine_options
 from mirage.cli.options import (
     CONTEXT,
     CostOptions,
@@ -156,7 +156,7 @@ def _check_outputs(parquet: str | None, plot: str | None) -> None:
 
 
 def _provenance(
-    trace: str, discipline: str, machine: Machine, plan: Protocol, seed: int, evaluation: Evaluation
+    trace: str, discipline: str, machine: SimulatedMachine, plan: Protocol, seed: int, evaluation: Evaluation
 ) -> dict[str, Any]:
     from mirage.trace.statistics.summary import iso_utc
 
@@ -164,7 +164,7 @@ def _provenance(
         "trace": trace,
         "nodes": machine.cluster.nodes,
         "discipline": discipline,
-        "settings": machine.said_by,
+        "settings": machine.source,
         "protocol": plan.name,
         "start": iso_utc(plan.begin_s),
         "windows": plan.windows,
@@ -188,8 +188,8 @@ def _write_parquet(report: dict[str, Any], path: str) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    told = json.dumps({key: value for key, value in report.items() if key not in ("rows", "months", "differences")})
+    metadata = json.dumps({key: value for key, value in report.items() if key not in ("rows", "months", "differences")})
     flat = [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in report["rows"]]
     content = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat).replace_schema_metadata({"mirage": told}), content)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat).replace_schema_metadata({"mirage": metadata}), content)
     write_output(path, content.getvalue())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
-from mirage.cli.machine import Machine, MachineOptions, discipline_help, machine_options
+from mirage.cli.machine import MachineOptions, SimulatedMachine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -120,13 +120,13 @@ def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) 
     found = ThinkTimes.of(jobs.table, longest_s)
     if found.answer:
         return closed_loop(jobs, longest_s), {"answers": asdict(found)}
-    nobody = f"no job of {trace} follows another job of its user by {longest_s} s or less"
+    no_follower = f"no job of {trace} follows another job of its user by {longest_s} s or less"
     if think_s is not None:
         raise ConfigurationError(
-            f"{nobody}, so there is no loop to close; the trace must have users, submissions, starts and ends; leave "
-            "--think-time out, or give 0"
+            f"{no_follower}, so there is no loop to close; the trace must have users, submissions, starts and ends; "
+            "leave --think-time out, or give 0"
         )
-    click.echo(f"mirage: {nobody}: jobs are submitted at the recorded times", err=True)
+    click.echo(f"mirage: {no_follower}: jobs are submitted at the recorded times", err=True)
     return jobs, {}
 
 
@@ -134,12 +134,12 @@ def _speed(jobs: int, cpu_s: float) -> dict[str, float]:
     return {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": jobs / cpu_s if cpu_s > 0 else 0.0}
 
 
-def _provenance(trace: str, discipline: str, machine: Machine) -> dict[str, Any]:
+def _provenance(trace: str, discipline: str, machine: SimulatedMachine) -> dict[str, Any]:
     return {
         "trace": trace,
         "discipline": discipline,
         "nodes": machine.cluster.nodes,
-        "settings": machine.said_by,
+        "settings": machine.source,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
@@ -173,7 +173,7 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     return text.getvalue()
 
 
-def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Machine) -> None:
+def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: SimulatedMachine) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -194,7 +194,7 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Mac
     table.add_row("bounded slowdown", f"{report.get('mean_bounded_slowdown', 0):,.1f}")
     table.add_row("jobs per CPU second", f"{report['jobs_per_cpu_s']:,.0f}")
     console = Console(highlight=False)
-    console.print(f"[bold]{discipline}[/] on {machine.cluster.nodes:,} nodes, settings {machine.said_by}")
+    console.print(f"[bold]{discipline}[/] on {machine.cluster.nodes:,} nodes, settings {machine.source}")
     console.print(table)
     if answers := report.get("answers"):
         console.print(

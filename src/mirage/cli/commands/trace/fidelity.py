@@ -79,8 +79,8 @@ def fidelity(
 
         draw_fidelity(found, chart, recorded, simulated, command)
     if as_json:
-        told = {"recorded": recorded, "simulated": simulated, "version": __version__, "command": command}
-        click.echo(json.dumps(told | found.to_json(), indent=2))
+        record = {"recorded": recorded, "simulated": simulated, "version": __version__, "command": command}
+        click.echo(json.dumps(record | found.to_json(), indent=2))
         return
     from mirage.report.terminal.fidelity import print_fidelity
 

@@ -94,11 +94,15 @@ def decima(
 
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
     plan = Plan(seed=seed, imitations=imitations, iterations=iterations)
-    kept = Path(checkpoint or f"{out}.checkpoint")
-    check_output(kept)
-    with resumable(kept):
+    checkpoint_file = Path(checkpoint or f"{out}.checkpoint")
+    check_output(checkpoint_file)
+    with resumable(checkpoint_file):
         net, progress = train(
-            templates, plan, kept, budget_s=60 * minutes, say=lambda figures: click.echo(json.dumps(figures), err=True)
+            templates,
+            plan,
+            checkpoint_file,
+            budget_s=60 * minutes,
+            say=lambda figures: click.echo(json.dumps(figures), err=True),
         )
         figures = _judged(templates, net, judged)
     learnt = {"steps": progress.step, "seed": seed, "profiles": templates_digest(templates)}

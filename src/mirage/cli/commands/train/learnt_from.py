@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from mirage.cli.commands.train.options import LearningOptions
-from mirage.cli.machine import Machine, MachineOptions
+from mirage.cli.machine import MachineOptions, SimulatedMachine
 from mirage.cli.options import TraceOptions
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
@@ -32,7 +32,7 @@ class LearntFrom:
     Attributes:
         trace: File of the trace; empty without one.
         machine: Options of the cluster.
-        asked: Options of the windows, if no data set is given.
+        windows: Options of the windows, if no data set is given.
         where: Options of the executor.
         learning: Options of learning.
         reading: Options for reading the trace.
@@ -40,12 +40,12 @@ class LearntFrom:
 
     trace: str
     machine: MachineOptions
-    asked: WindowOptions
+    windows: WindowOptions
     where: ExecutorOptions
     learning: LearningOptions
     reading: TraceOptions
     _scenario: Scenario | None = None
-    _machine: Machine | None = None
+    _machine: SimulatedMachine | None = None
 
     @property
     def folder(self) -> Path:
@@ -69,7 +69,7 @@ class LearntFrom:
             self._make()
             return read_hand_overs(self.folder)
         source = click.get_current_context().get_parameter_source("link_nodes")
-        sizes = None if source is ParameterSource.DEFAULT else self.asked.link_nodes
+        sizes = None if source is ParameterSource.DEFAULT else self.windows.link_nodes
         return read_hand_overs(self.folder, link_nodes=sizes)
 
     def manifest(self) -> dict[str, Any]:
@@ -82,9 +82,9 @@ class LearntFrom:
         """Returns the protocol of the data set's windows."""
         from mirage.provision.evaluation.protocol import Protocol
 
-        said = self.manifest()
-        changes = {name: int(said[name]) for name in ("windows", "every_s", "step_s", "lead_in_s")}
-        return Protocol.named(str(said["protocol"]), int(said["start_s"]), **changes)
+        manifest = self.manifest()
+        changes = {name: int(manifest[name]) for name in ("windows", "every_s", "step_s", "lead_in_s")}
+        return Protocol.named(str(manifest["protocol"]), int(manifest["start_s"]), **changes)
 
     def links(self, data: HandOvers) -> list[Link]:
         """Returns a link of each size in the data."""
@@ -98,22 +98,22 @@ class LearntFrom:
         from mirage import __version__
         from mirage.trace.statistics.summary import iso_utc
 
-        said = self.manifest()
+        manifest = self.manifest()
         return {
             "trace": self.trace or None,
-            "nodes": said["nodes"],
-            "discipline": said["discipline"],
-            "protocol": said["protocol"],
-            "start": iso_utc(int(said["start_s"])),
-            "windows": said["windows"],
-            "every_s": said["every_s"],
-            "step_s": said["step_s"],
-            "seed": self.asked.seed,
+            "nodes": manifest["nodes"],
+            "discipline": manifest["discipline"],
+            "protocol": manifest["protocol"],
+            "start": iso_utc(int(manifest["start_s"])),
+            "windows": manifest["windows"],
+            "every_s": manifest["every_s"],
+            "step_s": manifest["step_s"],
+            "seed": self.windows.seed,
             "version": __version__,
             "command": shlex.join(["mirage", *sys.argv[1:]]),
         }
 
-    def simulated(self) -> Machine:
+    def simulated(self) -> SimulatedMachine:
         """Returns the cluster that the options describe."""
         if self._machine is None:
             self._machine = self.machine.machine()
@@ -128,7 +128,7 @@ class LearntFrom:
             simulated = self.simulated()
             table = read_named_trace(self.trace, self.reading).table
             jobs = workload(table, simulated.cluster, refuse=not self.machine.skip_impossible)
-            discipline = self.asked.queue if self.learning.data is None else str(self.manifest()["discipline"])
+            discipline = self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
             self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
         return self._scenario
 
@@ -137,7 +137,7 @@ class LearntFrom:
         if self.learning.data is not None:
             return self.protocol()
         table = self.scenario().jobs.table
-        return self.learning.windows(self.asked, table).plan(table)
+        return self.learning.windows(self.windows, table).plan(table)
 
     def _make(self) -> None:
         """Makes the data set, or its missing part."""
@@ -147,8 +147,8 @@ class LearntFrom:
         from mirage.provision.evaluation.study import Study
         from mirage.report.terminal.evaluation import progress_bar
 
-        scenario, asked = self.scenario(), self.asked
-        study = Study(scenario, self.planned(), tuple(asked.links()), (), asked.seed)
+        scenario, windows = self.scenario(), self.windows
+        study = Study(scenario, self.planned(), tuple(windows.links()), (), windows.seed)
         check_windows(scenario, study.protocol, study.links)
         with progress_bar("windows of the data set") as progress:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)

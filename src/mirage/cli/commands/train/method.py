@@ -75,12 +75,12 @@ def _command(method: str, what: str) -> click.Command:
         trace: str,
         learning: LearningOptions,
         machine: MachineOptions,
-        asked: WindowOptions,
+        windows: WindowOptions,
         where: ExecutorOptions,
         as_json: bool,
         reading: TraceOptions,
     ) -> None:
-        begun = _begin(trace, machine, asked, where, learning, reading, (method,))
+        begun = _begin(trace, machine, windows, where, learning, reading, (method,))
         data = begun.data()
         _write(begun, data, {nodes: method for nodes in _sizes(data)}, as_json)
 
@@ -130,7 +130,7 @@ def best(
     cost_ratios: tuple[float, ...],
     resume: str | None,
     machine: MachineOptions,
-    asked: WindowOptions,
+    windows: WindowOptions,
     where: ExecutorOptions,
     as_json: bool,
     reading: TraceOptions,
@@ -144,14 +144,14 @@ def best(
     from mirage.report.terminal.evaluation import progress_bar
     from mirage.report.training.terminal import step_line
 
-    begun = _begin(trace, machine, asked, where, learning, reading, methods)
+    begun = _begin(trace, machine, windows, where, learning, reading, methods)
     begun.simulated()
     data = begun.data()
     slices = learning.slices(data)
     costs = tuple(Cost(ratio, 1.0) for ratio in cost_ratios)
-    plan = Plan(methods, months or last_months(slices.tune_until_s + 1), costs, (asked.seed,))
+    plan = Plan(methods, months or last_months(slices.tune_until_s + 1), costs, (windows.seed,))
     check_months(plan.months)
-    steps = _steps(learning, data, asked.seed, plan)
+    steps = _steps(learning, data, windows.seed, plan)
     with progress_bar("windows of what-if") as progress:
         played = play_what_if(
             begun.scenario(),
@@ -162,15 +162,15 @@ def best(
             seed=int(begun.manifest()["seed"]),
             executor=begun.executor,
             progress=progress,
-            resume_dir=Path(resume) if resume else _kept(learning) / "what-if",
+            resume_dir=Path(resume) if resume else _steps_folder(learning) / "what-if",
         )
     with step_line() as steps.progress:
-        tried = try_and_choose(data, plan, played, _settings(learning, asked.seed), steps, begun.executor)
+        tried = try_and_choose(data, plan, played, _settings(learning, windows.seed), steps, begun.executor)
     chosen = {choice.link_nodes: choice.method for choice in tried.choices}
     _write(begun, data, chosen, as_json, tried, steps)
 
 
-_CANNOT_TELL = (
+_UNKNOWN_SOURCE = (
     "does not contain how much users repeat themselves, because an older version made it or the trace has no users: "
     "the model will not notice when it is used on another cluster"
 )
@@ -179,7 +179,7 @@ _CANNOT_TELL = (
 def _begin(
     trace: str,
     machine: MachineOptions,
-    asked: WindowOptions,
+    windows: WindowOptions,
     where: ExecutorOptions,
     learning: LearningOptions,
     reading: TraceOptions,
@@ -194,7 +194,7 @@ def _begin(
         from mirage.report.training.report_folder import check_report_folder
 
         check_report_folder(learning.report)
-    return LearntFrom(trace, machine, asked, where, learning, reading)
+    return LearntFrom(trace, machine, windows, where, learning, reading)
 
 
 def _write(
@@ -209,20 +209,20 @@ def _write(
     from mirage.learn.training.train import Said, train_policy
     from mirage.report.training.terminal import step_line
 
-    learning, seed = begun.learning, begun.asked.seed
+    learning, seed = begun.learning, begun.windows.seed
     if not data.tells_repeats:
-        click.echo(f"mirage: {begun.folder} {_CANNOT_TELL}", err=True)
+        click.echo(f"mirage: {begun.folder} {_UNKNOWN_SOURCE}", err=True)
     steps = _steps(learning, data, seed, None)
     if before is not None:
         steps.curves.update(before.curves)
     chosen = {"by": "rolling origin", "sizes": [c.to_json() for c in tried.choices]} if tried else {"by": "name"}
-    said = Said(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
+    origin = Said(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
     with step_line() as steps.progress:
         trained = train_policy(
             methods,
             data,
             learning.slices(data),
-            said,
+            origin,
             _settings(learning, seed),
             steps,
             json.loads(json.dumps(chosen)),
@@ -232,11 +232,11 @@ def _write(
         trained.save(learning.out)
     except OSError as error:
         raise ConfigurationError(f"cannot write {learning.out}: {error.strerror}") from error
-    _tell(begun, trained, tried, steps, as_json)
-    shutil.rmtree(_kept(learning), ignore_errors=True)
+    _report(begun, trained, tried, steps, as_json)
+    shutil.rmtree(_steps_folder(learning), ignore_errors=True)
 
 
-def _tell(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptSteps, as_json: bool) -> None:
+def _report(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptSteps, as_json: bool) -> None:
     """Prints the tried methods and the model's card; writes the report."""
     from mirage.report.training.report_folder import report_of, write_report
     from mirage.report.training.terminal import plain_console, print_choices, print_trained
@@ -260,10 +260,10 @@ def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> 
     from mirage.learn.training.steps import KeptSteps, training_key
 
     key = training_key(data, learning.slices(data), _settings(learning, seed), plan)
-    return KeptSteps(_kept(learning) / key)
+    return KeptSteps(_steps_folder(learning) / key)
 
 
-def _kept(learning: LearningOptions) -> Path:
+def _steps_folder(learning: LearningOptions) -> Path:
     """Returns the folder of steps and windows that are stored until a training ends."""
     return Path(f"{learning.out}.steps")
 

@@ -35,13 +35,13 @@ class LearningOptions:
     epochs: int | None
     futures: int
 
-    def windows(self, asked: WindowOptions, table: JobTable) -> WindowOptions:
+    def windows(self, windows: WindowOptions, table: JobTable) -> WindowOptions:
         """Returns the windows of the data: by default from a week into the trace to --tune-until."""
         submit_s = table.submit_s[table.submit_s >= 0]
         first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
-        start_s = -(-(first_s + WARM_UP_S) // DAY_S) * DAY_S if asked.start is None else asked.start
-        made = replace(asked, start=start_s)
-        if asked.windows is not None:
+        start_s = -(-(first_s + WARM_UP_S) // DAY_S) * DAY_S if windows.start is None else windows.start
+        made = replace(windows, start=start_s)
+        if windows.windows is not None:
             return made
         plan = replace(made, windows=1).plan(table)
         end_s = last_s if self.tune_until is None else min(self.tune_until, last_s)

@@ -50,6 +50,6 @@ def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_j
         parts = [{"tree": file, "from": load} for file, load in zip(tree_files, (0.0, *loads), strict=True)]
         click.echo(json.dumps({"tree": out, "leaves": len(tree.leaves), "parts": parts}, indent=2))
         return
-    told = [f"below {starts[0]} {tree_files[0]}"]
-    told += [f"from {start} on {file}" for start, file in zip(starts, tree_files[1:], strict=True)]
-    click.echo(f"{out}: {len(tree.leaves)} leaves; {', '.join(told)}")
+    ranges = [f"below {starts[0]} {tree_files[0]}"]
+    ranges += [f"from {start} on {file}" for start, file in zip(starts, tree_files[1:], strict=True)]
+    click.echo(f"{out}: {len(tree.leaves)} leaves; {', '.join(ranges)}")

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--keep",
+    "chosen_tree",
     default="soonest",
     show_default=True,
     metavar="NAME",
@@ -87,7 +88,7 @@ def fit(
     rule: str | None,
     plot: str | None,
     rounds: int,
-    keep: str,
+    chosen_tree: str,
     played: EpisodeOptions,
     seed: int,
     as_json: bool,
@@ -121,34 +122,34 @@ def fit(
     unproven: list[tuple[int, Node]] = []
     learners = _learners(methods, weight, seed, unproven)
     scheduler = with_weights(teacher, None, played.profiles)
-    beside = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
-    kept = Kept(checkpoint_of(out), _plan(scheduler, played, beside, weight, seed))
+    executor_rule = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
+    journal = Kept(checkpoint_of(out), _plan(scheduler, played, executor_rule, weight, seed))
     settings = played.episodes()
     rows: list[dict[str, Any]] = []
-    with resumable(kept.path):
+    with resumable(journal.path):
         for name, learner in learners.items():
-            trees = KeptTrees(kept, name)
+            trees = KeptTrees(journal, name)
             taken_over = {most for most, _ in trees}
             if trees:
-                _tell(name, f"resumes after {len(trees)} trees")
+                _note(name, f"resumes after {len(trees)} trees")
             found = students(
                 teacher_of(scheduler),
                 settings,
                 np.random.default_rng(seed),
                 leaves=sizes,
                 rounds=rounds,
-                keep=keep,
-                rule=beside,
+                keep=chosen_tree,
+                rule=executor_rule,
                 fitted=trees,
                 learn=learner,
-                tell=partial(_tell, name),
+                tell=partial(_note, name),
             )
             for most, one in zip(sizes, found, strict=True):
                 is_new = most not in taken_over
                 is_proven = (most, one.tree.root) not in unproven if name == OPTIMAL and is_new else None
                 rows.append(_row(name, one, played.settings, is_proven, learner.seconds[most] if is_new else None))
     write_output(out, text_of(found[-1].tree))
-    kept.remove()
+    journal.remove()
     _report(rows, teacher, out, plot, as_json=as_json)
 
 
@@ -159,7 +160,7 @@ def _learners(methods: tuple[str, ...], weight: str, seed: int, unproven: list[t
 
     def stopped(most: int, tree: Tree) -> None:
         unproven.append((most, tree.root))
-        _tell(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
+        _note(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
 
     return {name: Timed(learner_of(name, weight, seed, stopped)) for name in methods}
 
@@ -194,15 +195,15 @@ def _report(rows: list[dict[str, Any]], teacher: str, out: str, plot: str | None
 
 
 def _print(row: dict[str, Any]) -> None:
-    told = f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}"
-    told += ", not proven to be optimal" if row["proven"] is False else ""
-    told += "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
-    click.echo(f"{told}: {times_line(row)}")
+    line = f"{row['method']}, {row['leaves']} leaves, depth {row['depth']}"
+    line += ", not proven to be optimal" if row["proven"] is False else ""
+    line += "" if row["fit_s"] is None else f", fitted in {row['fit_s']:.1f} s"
+    click.echo(f"{line}: {times_line(row)}")
     for where, one in (("the teacher's states", row["states_of_teacher"]), ("its own states", row["own_states"])):
         click.echo(f"  {fidelity_line(where, one)}")
 
 
-def _tell(method: str, what: str) -> None:
+def _note(method: str, what: str) -> None:
     click.echo(f"mirage: {method}: {what}", err=True)
 
 

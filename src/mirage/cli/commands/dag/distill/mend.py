@@ -82,7 +82,7 @@ def mend(
     from mirage.dag.resumption import Kept
     from mirage.dag.setting import seeds_of
 
-    asked = _Asked(tree_file, cases, profiles, setting, seeds, report_seeds)
+    options = _MendOptions(tree_file, cases, profiles, setting, seeds, report_seeds)
     if both := set(seeds_of(seeds)) & set(seeds_of(report_seeds)):
         raise ConfigurationError(
             f"the seed {min(both)} is in --seeds and in --report-seeds; an edit is judged on seeds that it was not "
@@ -90,32 +90,32 @@ def mend(
         )
     text, _ = read(tree_file)
     names = _names(cases)
-    played = [asked.episodes(name) for name in names]
+    played = [options.episodes(name) for name in names]
     if page_file is not None:
         check_output(page_file)
     if out is not None:
         _make_folder(out)
-    kept = Kept(None if page_file is None else checkpoint_of(page_file), _plan(text, asked, played[0]))
+    journal = Kept(None if page_file is None else checkpoint_of(page_file), _plan(text, options, played[0]))
     found: list[Case] = []
-    with resumable(kept.path):
+    with resumable(journal.path):
         for name, one in zip(names, played, strict=True):
-            if name not in kept.finished:
-                kept.keep(**{name: _mended(text, one, report_seeds).to_json()})
-            case, after = _case(text, asked, one, kept.finished[name])
+            if name not in journal.finished:
+                journal.keep(**{name: _mended(text, one, report_seeds).to_json()})
+            case, after = _case(text, options, one, journal.finished[name])
             found.append(case)
             if out is not None and case.mended.helps:
                 write_output(Path(out) / f"{name}.txt", after)
             if not as_json:
                 _print(case)
     if page_file is not None:
-        write_output(page_file, _page(asked, found, page_file))
-    kept.remove()
+        write_output(page_file, _page(options, found, page_file))
+    journal.remove()
     if as_json:
-        click.echo(json.dumps(_report(asked, found), indent=2))
+        click.echo(json.dumps(_report(options, found), indent=2))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _MendOptions:
     """The options of the command."""
 
     tree_file: str
@@ -160,21 +160,21 @@ def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
         return mended(text, choose_on, report_on, progress)
 
 
-def _case(text: str, asked: _Asked, played: EpisodeOptions, told: dict[str, Any]) -> tuple[Case, str]:
+def _case(text: str, options: _MendOptions, played: EpisodeOptions, record: dict[str, Any]) -> tuple[Case, str]:
     """Returns a case with its edit, and the text of the edited tree."""
     from mirage.dag.mending.mend import mended_of
     from mirage.dag.mending.page import Case
     from mirage.distill.editing import difference, edited
 
-    best, name = mended_of(told), str(played.case)
-    after = text if best.change is None else edited(text, [best.change], asked.tree_file)[0]
-    return Case(name, played.settings[0], best, difference(text, after, asked.tree_file)), after
+    best, name = mended_of(record), str(played.case)
+    after = text if best.change is None else edited(text, [best.change], options.tree_file)[0]
+    return Case(name, played.settings[0], best, difference(text, after, options.tree_file)), after
 
 
 _CODE = ("mirage.dag.mending.mend", "mirage.dag.workload.edge_cases", "mirage.dag.setting")
 
 
-def _plan(text: str, asked: _Asked, played: EpisodeOptions) -> dict[str, object]:
+def _plan(text: str, options: _MendOptions, played: EpisodeOptions) -> dict[str, object]:
     """Returns all that determines the edits, except the cases."""
     from mirage.dag.workload.digest import templates_digest
     from mirage.source_digest import source_digest
@@ -182,9 +182,9 @@ def _plan(text: str, asked: _Asked, played: EpisodeOptions) -> dict[str, object]
     return {
         "tree": sha256(text.encode()).hexdigest()[:16],
         "profiles": templates_digest(played.templates()),
-        "setting": asked.setting,
-        "seeds": asked.seeds,
-        "report seeds": asked.report_seeds,
+        "setting": options.setting,
+        "seeds": options.seeds,
+        "report seeds": options.report_seeds,
         "version of the code": source_digest(_CODE)[:16],
     }
 
@@ -207,32 +207,32 @@ def _print(case: Case) -> None:
     click.echo(f"  {verdict(case.mended)}\n{case.diff}")
 
 
-def _page(asked: _Asked, found: list[Case], page_file: str) -> str:
+def _page(options: _MendOptions, found: list[Case], page_file: str) -> str:
     """Returns the page, with the command that wrote it; its files are named without folders."""
     from mirage.dag.mending.page import page
 
-    tree = [] if asked.tree_file == SHIPPED else [asked.tree_file]
-    words = ["mirage", "distill", "mend", *tree, "--case", ",".join(asked.cases)]
-    words += [] if asked.profiles is None else ["--profiles", Path(asked.profiles).name]
-    words += [] if asked.setting is None else ["--setting", asked.setting]
-    words += ["--seeds", asked.seeds, "--report-seeds", asked.report_seeds, "--page", Path(page_file).name]
+    tree = [] if options.tree_file == SHIPPED else [options.tree_file]
+    words = ["mirage", "distill", "mend", *tree, "--case", ",".join(options.cases)]
+    words += [] if options.profiles is None else ["--profiles", Path(options.profiles).name]
+    words += [] if options.setting is None else ["--setting", options.setting]
+    words += ["--seeds", options.seeds, "--report-seeds", options.report_seeds, "--page", Path(page_file).name]
     return page(
-        "the tree that ships with Mirage" if asked.tree_file == SHIPPED else asked.tree_file,
+        "the tree that ships with Mirage" if options.tree_file == SHIPPED else options.tree_file,
         found,
         command=shlex.join(words),
-        seeds=asked.seeds,
-        report_seeds=asked.report_seeds,
-        jobs="built-in jobs" if asked.profiles is None else f"the profiles {Path(asked.profiles).name}",
+        seeds=options.seeds,
+        report_seeds=options.report_seeds,
+        jobs="built-in jobs" if options.profiles is None else f"the profiles {Path(options.profiles).name}",
     )
 
 
-def _report(asked: _Asked, found: list[Case]) -> dict[str, Any]:
+def _report(options: _MendOptions, found: list[Case]) -> dict[str, Any]:
     """Returns the cases as JSON."""
     return {
-        "tree": asked.tree_file,
-        "profiles": asked.profiles,
-        "seeds": asked.seeds,
-        "report_seeds": asked.report_seeds,
+        "tree": options.tree_file,
+        "profiles": options.profiles,
+        "seeds": options.seeds,
+        "report_seeds": options.report_seeds,
         "cases": [
             {"case": one.name, "setting": one.setting, **one.mended.to_json(), "diff": one.diff} for one in found
         ],

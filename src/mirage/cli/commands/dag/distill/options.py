@@ -61,23 +61,23 @@ class EpisodeOptions:
         from mirage.dag.setting import seeds_of
         from mirage.dag.simulator.world import DagCluster
 
-        said, templates, seeds = self.chosen, self.templates(), seeds_of(self.seeds)
-        cluster = DagCluster(moving_s=said.moving_s, noise=said.noise)
-        return [Episodes.drawn(templates, said.of(text), cluster, seeds) for text in said.settings]
+        chosen, templates, seeds = self.chosen, self.templates(), seeds_of(self.seeds)
+        cluster = DagCluster(moving_s=chosen.moving_s, noise=chosen.noise)
+        return [Episodes.drawn(templates, chosen.of(text), cluster, seeds) for text in chosen.settings]
 
     def plan(self) -> dict[str, object]:
         """Returns all that determines the episodes; a resumed command must match it."""
         from mirage.dag.workload.digest import templates_digest
 
-        said = self.chosen
+        chosen = self.chosen
         return {
             "profiles": templates_digest(self.templates()),
-            "setting": ",".join(said.settings),
+            "setting": ",".join(chosen.settings),
             "seeds": self.seeds,
-            "gap": said.gap_s,
-            "moving delay": said.moving_s,
-            "noise": said.noise,
-            "jobs that come": said.mix.value,
+            "gap": chosen.gap_s,
+            "moving delay": chosen.moving_s,
+            "noise": chosen.noise,
+            "jobs that come": chosen.mix.value,
         }
 
 

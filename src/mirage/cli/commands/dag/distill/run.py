@@ -20,6 +20,7 @@ from mirage.cli.values import WORDS
 @tree_argument
 @click.option(
     "--beside",
+    "others",
     type=WORDS,
     default="fair,capped:0.25:1.5",
     show_default=True,
@@ -29,7 +30,7 @@ from mirage.cli.values import WORDS
 @episode_options
 @json_output
 @click.pass_context
-def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: EpisodeOptions, as_json: bool) -> None:
+def run(ctx: click.Context, tree_file: str, others: tuple[str, ...], played: EpisodeOptions, as_json: bool) -> None:
     """Compare a tree with other schedulers: ``mirage dag compare`` with this tree first."""
     read(tree_file)
     ctx.invoke(
@@ -37,7 +38,7 @@ def run(ctx: click.Context, tree_file: str, beside: tuple[str, ...], played: Epi
         profiles=played.profiles,
         settings=played.setting,
         seeds=played.seeds,
-        policies=(policy_of(tree_file), *beside),
+        policies=(policy_of(tree_file), *others),
         against=None,
         gap_s=played.gap_s,
         moving_s=played.moving_s,

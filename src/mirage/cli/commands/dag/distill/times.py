@@ -35,8 +35,8 @@ def times_under(tree: Tree, played: EpisodeOptions, episodes: Sequence[Episodes]
     )
 
 
-def times_line(told: Mapping[str, Mapping[str, float]]) -> str:
+def times_line(row: Mapping[str, Mapping[str, float]]) -> str:
     """Returns times in words, from their JSON."""
-    times = ", ".join(f"{name} {mean_s:,.1f} s" for name, mean_s in told["mean_jct_s"].items())
-    ends = ", ".join(f"{name} {mean_s:,.0f} s" for name, mean_s in told["makespan_s"].items())
+    times = ", ".join(f"{name} {mean_s:,.1f} s" for name, mean_s in row["mean_jct_s"].items())
+    ends = ", ".join(f"{name} {mean_s:,.0f} s" for name, mean_s in row["makespan_s"].items())
     return f"mean time from arrival to end: {times}; makespan: {ends}"

@@ -87,26 +87,26 @@ def tune(
             f"{len(given.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
         )
     decides = {**played.plan(), "leaves": leaves, "prune": prune, "numbers": numbers, "seed": seed}
-    kept = Kept(checkpoint_of(out), _plan(text, decides))
+    journal = Kept(checkpoint_of(out), _plan(text, decides))
     rng, settings = np.random.default_rng(seed), played.episodes()
     tree = shortened(given, settings, _shorter) if prune else given
     values = _candidates(tree, settings)
     begun = None
-    if kept.finished:
-        begun = _begun(kept.finished)
-        rng.bit_generator.state = kept.finished["drawn"]
+    if journal.finished:
+        begun = _begun(journal.finished)
+        rng.bit_generator.state = journal.finished["drawn"]
         click.echo(f"mirage: resumes after {begun.tried} changes, at {begun.cost - 1:+.2%}", err=True)
 
     def better(one: Tuned) -> None:
         write_output(out, text_of(one.tree))
         click.echo(f"mirage: {one.cost - 1:+.2%} after {one.tried} changes", err=True)
 
-    def keep(one: Tuned) -> None:
-        told = {"cost": one.cost, "tried": one.tried, "kept": one.kept}
-        kept.keep(best=text_of(one.tree), drawn=rng.bit_generator.state, **told)
+    def store(one: Tuned) -> None:
+        record = {"cost": one.cost, "tried": one.tried, "kept": one.kept}
+        journal.keep(best=text_of(one.tree), drawn=rng.bit_generator.state, **record)
         progress(one.tried, changes)
 
-    with progress_bar("changes") as progress, resumable(kept.path):
+    with progress_bar("changes") as progress, resumable(journal.path):
         found = tuned(
             tree,
             settings,
@@ -117,15 +117,15 @@ def tune(
             may_grow=not numbers,
             begun=begun,
             tell=better,
-            keep=keep,
+            keep=store,
         )
     is_as_given = tree == given and found.kept == 0
     write_output(out, text if is_as_given else text_of(found.tree))
-    kept.remove()
+    journal.remove()
     before_it, after_it = (times_under(one, played, settings) for one in (given, found.tree))
     if as_json:
-        told = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
-        click.echo(json.dumps({**told, "before": before_it, **after_it}, indent=2))
+        record = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
+        click.echo(json.dumps({**record, "before": before_it, **after_it}, indent=2))
         return
     click.echo(difference(text_of(given), text_of(found.tree), tree_file), nl=False)
     click.echo(f"before: {times_line(before_it)}\nafter: {times_line(after_it)}")
@@ -166,8 +166,8 @@ def _candidates(tree: Tree, settings: Sequence[Episodes]) -> Floats:
     from mirage.dag.distilled.tree_policy import scheduler_of
 
     itself = scheduler_of(tree, "tree")
-    told = [decisions_of(Teacher(itself), each.worlds[:1], states_of=itself, tree=itself) for each in settings]
-    return np.concatenate([one.contests.rows for one in told])
+    record = [decisions_of(Teacher(itself), each.worlds[:1], states_of=itself, tree=itself) for each in settings]
+    return np.concatenate([one.contests.rows for one in record])
 
 
 def _begun(finished: dict[str, Any]) -> Tuned:

@@ -13,8 +13,8 @@ from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
 
 if TYPE_CHECKING:
-    from mirage.cli.commands.predict.asked import Asked
     from mirage.cli.commands.predict.cluster_now import ClusterNow
+    from mirage.cli.commands.predict.requested_job import RequestedJob
     from mirage.predict.start.correction import StartCorrection
     from mirage.predict.start.predictor import StartPrediction
     from mirage.predict.start.promises import Promises
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedPrediction:
     """A prediction as it is printed.
 
     Attributes:
         job: The job ID; ``MISSING`` for a job that is not submitted yet.
         prediction: None where nothing can be predicted; ``why`` holds the reason.
-        told_s: Shape (levels,), quantiles of the wait, corrected by the outcomes of earlier promises.
+        quantiles_s: Shape (levels,), quantiles of the wait, corrected by the outcomes of earlier promises.
         slurm_s: Slurm's estimate of the start; ``MISSING`` without one.
         why: Why the job waits, in words; empty for a job that waits its turn.
-        kept: Number of promises on this cluster with an outcome.
+        outcomes: Number of promises on this cluster with an outcome.
         corrected: Number of promises that corrected the ranges; 0 for uncorrected ranges.
     """
 
@@ -42,15 +42,17 @@ class Told:
     limit_s: int
     partition: str
     prediction: StartPrediction | None
-    told_s: tuple[float, ...]
+    quantiles_s: tuple[float, ...]
     slurm_s: int
     why: str
     remarks: tuple[str, ...]
-    kept: int
+    outcomes: int
     corrected: int
 
 
-def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: int, correction: StartCorrection) -> Told:
+def report_request(
+    now: ClusterNow, requested: RequestedJob, size: RequestedSize, slurm_s: int, correction: StartCorrection
+) -> ReportedPrediction:
     """Returns the prediction for a job submitted now.
 
     Raises:
@@ -58,15 +60,15 @@ def tell_request(now: ClusterNow, asked: Asked, size: RequestedSize, slurm_s: in
     """
     prediction = now.predictor.of_any(now.requests(size))
     partition = ",".join(size.partitions)
-    told_s, used = corrected(prediction, correction, partition, size.nodes)
+    quantiles_s, used = corrected(prediction, correction, partition, size.nodes)
     remarks = (*size.remarks, *now.remarks)
-    return Told(
-        MISSING, asked.name, size.nodes, size.limit_s, partition, prediction, told_s, slurm_s, "", remarks,
+    return ReportedPrediction(
+        MISSING, requested.name, size.nodes, size.limit_s, partition, prediction, quantiles_s, slurm_s, "", remarks,
         correction.outcomes(), used,
     )  # fmt: skip
 
 
-def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> Told:
+def report_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> ReportedPrediction:
     """Returns the prediction for a pending job; without ranges if it does not compete now."""
     from mirage.slurm.view import is_blocked
     from mirage.slurm_words.reasons import in_words
@@ -85,9 +87,9 @@ def tell_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -
             remarks.append("an array: this is its first task")
         if "," in job.partition:
             remarks.append("of its partitions only the first is considered")
-    told_s, used = corrected(prediction, correction, job.partition, job.nodes) if prediction else ((), 0)
-    return Told(
-        job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, told_s, job.start_s, why,
+    quantiles_s, used = corrected(prediction, correction, job.partition, job.nodes) if prediction else ((), 0)
+    return ReportedPrediction(
+        job.id, job.name, job.nodes, job.limit_s, job.partition, prediction, quantiles_s, job.start_s, why,
         tuple(remarks), correction.outcomes(), used,
     )  # fmt: skip
 
@@ -107,7 +109,7 @@ def corrected(
     return tuple(quantiles_s.round().tolist()), used
 
 
-def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
+def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPrediction]) -> None:
     """Stores the printed predictions; if that fails, only warns."""
     from mirage.predict.start.correction import thinned
     from mirage.predict.start.promise import Promise
@@ -115,7 +117,7 @@ def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
     submitted = {job.id: job.submit_s for job in now.queue.jobs}
     made_s = now.queue.time_s
     try:
-        for one in told:
+        for one in reported:
             if one.prediction is None or (one.job == MISSING and not one.name):
                 continue
             slurm_s = float(max(one.slurm_s - made_s, 0)) if one.slurm_s != MISSING else None
@@ -123,7 +125,7 @@ def promise(promises: Promises, now: ClusterNow, told: Sequence[Told]) -> None:
                 Promise(
                     now.name, made_s, one.job, submitted.get(one.job, MISSING), now.client.user, one.name,
                     one.partition, one.nodes, one.limit_s, tuple(thinned(one.prediction.waits_s)),
-                    one.told_s, slurm_s,
+                    one.quantiles_s, slurm_s,
                 )
             )  # fmt: skip
     except StoreError as error:
@@ -142,26 +144,26 @@ def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
         return StartCorrection()
 
 
-def as_record(told: Told, now_s: int) -> Mapping[str, Any]:
+def as_record(reported: ReportedPrediction, now_s: int) -> Mapping[str, Any]:
     """Returns a prediction as a JSON object: times in ISO-8601 UTC, durations in seconds."""
-    prediction = told.prediction
+    prediction = reported.prediction
     return {
-        "job": told.job if told.job != MISSING else None,
-        "name": told.name,
-        "nodes": told.nodes,
-        "limit": limit_record(told.limit_s),
-        "partition": told.partition,
+        "job": reported.job if reported.job != MISSING else None,
+        "name": reported.name,
+        "nodes": reported.nodes,
+        "limit": limit_record(reported.limit_s),
+        "partition": reported.partition,
         "now": utc(now_s),
-        "wait": waits_record(prediction, told.told_s) if prediction else None,
-        "start": moments(waits_record(prediction, told.told_s), now_s) if prediction else None,
+        "wait": waits_record(prediction, reported.quantiles_s) if prediction else None,
+        "start": moments(waits_record(prediction, reported.quantiles_s), now_s) if prediction else None,
         "open_share": prediction.open_share if prediction else None,
         "look_ahead": prediction.look_ahead_s if prediction else None,
-        "slurm": {"start": utc(told.slurm_s), "wait": max(told.slurm_s - now_s, 0)}
-        if told.slurm_s != MISSING
+        "slurm": {"start": utc(reported.slurm_s), "wait": max(reported.slurm_s - now_s, 0)}
+        if reported.slurm_s != MISSING
         else None,
-        "why": told.why,
-        "remarks": list(told.remarks),
-        "calibration": {"kept": told.kept, "corrected_by": told.corrected},
+        "why": reported.why,
+        "remarks": list(reported.remarks),
+        "calibration": {"kept": reported.outcomes, "corrected_by": reported.corrected},
     }
 
 
@@ -172,9 +174,9 @@ def limit_record(limit_s: int) -> int | str | None:
     return limit_s if limit_s != MISSING else None
 
 
-def waits_record(prediction: StartPrediction, told_s: Sequence[float]) -> dict[str, Any]:
+def waits_record(prediction: StartPrediction, quantiles_s: Sequence[float]) -> dict[str, Any]:
     """Returns waits in seconds: the mean, and the members of ``ranges_record``."""
-    return {"mean": round(prediction.mean_s, 1), **ranges_record(told_s)}
+    return {"mean": round(prediction.mean_s, 1), **ranges_record(quantiles_s)}
 
 
 def ranges_record(waits_s: Sequence[float]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _EMPTY_SCRIPT = "#!/bin/sh\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedJob:
     """A requested job.
 
     Attributes:
@@ -49,7 +49,7 @@ class Asked:
         return self.given.get("job-name") or default
 
 
-def read_asked(words: list[str], *, comparing: bool) -> Asked:
+def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
     """Reads options and script.
 
     Args:
@@ -67,15 +67,15 @@ def read_asked(words: list[str], *, comparing: bool) -> Asked:
     text = _read_script(script)
     if re.search(rb"^#SBATCH\s+(hetjob|packjob)\b", text, re.MULTILINE) or ":" in arguments:
         raise ConfigurationError("a heterogeneous job starts when all its components can, which is not predicted")
-    said = {**directives(text), **from_environment(os.environ)}
+    declared = {**directives(text), **from_environment(os.environ)}
     lists = {}
     if comparing:
         for name in _LISTS:
             values = [value for value in (chosen.get(name) or "").split(",") if value]
             if len(values) > 1:
                 lists[name] = values
-                chosen[name] = said[name] if said.get(name) in values else values[0]
-    return Asked(script or "", arguments, chosen, {**said, **chosen}, lists)
+                chosen[name] = declared[name] if declared.get(name) in values else values[0]
+    return RequestedJob(script or "", arguments, chosen, {**declared, **chosen}, lists)
 
 
 def _read_script(script: str | None) -> bytes:
@@ -87,12 +87,12 @@ def _read_script(script: str | None) -> bytes:
         raise ConfigurationError(f"cannot read the script {script}: {error.strerror}; name one that exists") from error
 
 
-def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmEstimate | None:
+def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str) -> SlurmEstimate | None:
     """Returns the estimate of ``sbatch --test-only``; None without an estimate or an answer.
 
     Args:
         client: The cluster.
-        asked: The job.
+        requested: The job.
         instead: Options that replace those of the job.
 
     Raises:
@@ -102,17 +102,17 @@ def slurms_estimate(client: SlurmClient, asked: Asked, **instead: str) -> SlurmE
     from mirage.slurm.text.start_estimate import read_estimate
     from mirage.slurm.values import Submission
 
-    options = {**asked.chosen, **instead}
+    options = {**requested.chosen, **instead}
     wrapped = options.pop("wrap", None) is not None
     if options.get("time"):  # also Mirage's own form, 4h
         options["time"] = format_duration(parse_limit_s(options["time"] or ""))
     with tempfile.TemporaryDirectory(prefix="mirage-") as folder:
-        script = Path(asked.script).absolute()
-        if wrapped or not asked.script:
+        script = Path(requested.script).absolute()
+        if wrapped or not requested.script:
             script = Path(folder, "job.sh")
             script.write_text(_EMPTY_SCRIPT, encoding="utf-8")
         environment = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
-        submission = Submission(str(script), options, asked.arguments, environment, str(Path.cwd()))
+        submission = Submission(str(script), options, requested.arguments, environment, str(Path.cwd()))
         try:
             return read_estimate(client.test(submission))
         except SlurmUnreachable:
