@@ -1,4 +1,4 @@
-"""Processor time of the rounds of goodput schedulers, of a fit and of a choice, against scipy's.
+"""Processor time of the rounds of goodput schedulers, and of a fit and a choice.
 
     python benchmarks/schedule/goodput_rounds.py [--quick] [-o FILE.json]
 
@@ -24,16 +24,16 @@ from scipy.optimize import Bounds, minimize
 from scipy.sparse import csr_array, vstack
 from threadpoolctl import threadpool_limits
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.goodput.fit import Measured, fit, loss
-from mirage.schedule.goodput.throughput import pass_s, step_s
-from mirage.schedule.schedulers.registry import make_scheduler
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.goodput.throughput_fit import StepMeasurements, fit, loss
+from mirage.schedule.goodput.throughput_model import pass_s, step_s
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.solver.highs import minimise
 from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.speeds.profiles import read_profiles
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.read import read_workload
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.gpu_workload import read_workload
 
 LARGE = GpuCluster(
     (ServerGroup("aws", "aws", 192, 4), ServerGroup("dgx-ext", "dgx-ext", 64, 8), ServerGroup("rtx", "rtx", 96, 8))
@@ -118,7 +118,7 @@ def fit_line() -> dict[str, float]:
     noise = np.exp(0.1 * rng.normal(size=(2, 15)))
     passes = np.array([pass_s(true, m) for m in local]) * noise[0]
     steps = np.array([step_s(true, s, g, m, 0) for s, g, m in zip(servers, gpus, local)]) * noise[1]
-    measured = Measured(servers, gpus, local, passes, np.maximum(steps, passes))
+    measured = StepMeasurements(servers, gpus, local, passes, np.maximum(steps, passes))
     low, high = np.array([1e-8] * 6 + [1.0]), np.array([np.inf] * 6 + [10.0])
 
     def both(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

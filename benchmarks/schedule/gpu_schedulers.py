@@ -1,4 +1,4 @@
-"""Processor time of schedulers on 50,000 jobs of Philly and 7,704 GPUs, of views and of actions.
+"""Processor time of schedulers on 50,000 jobs and 7,704 GPUs, of views and of actions.
 
     python benchmarks/schedule/gpu_schedulers.py [--quick] [-o FILE.json]
 
@@ -22,14 +22,14 @@ from pathlib import Path
 import numpy as np
 
 from mirage.duration import DAY_S
-from mirage.schedule.cluster import GpuCluster, gpu_cluster
-from mirage.schedule.contract import Action, Plan, Preempt, Resize, Start, View
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.plan_rows import plan_rows
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.schedulers.registry import make_scheduler
+from mirage.schedule.gpu_cluster import GpuCluster, gpu_cluster
+from mirage.schedule.scheduler_contract import GpuAction, GpuPlan, GpuPreempt, GpuResize, GpuStart, GpuView
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.speeds.profiles import no_profiles
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.read import read_workload
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.gpu_workload import read_workload
 
 SCHEDULERS = ("fifo", "sjf", "srtf", "easy", "tiresias")
 RUNNING = 4_000
@@ -87,11 +87,11 @@ def scheduler_lines(jobs: GpuJobs, cluster: GpuCluster, name: str, times: int) -
 
 
 class Fill:
-    """Everybody who fits starts."""
+    """Starts every waiting job that fits."""
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         """Start all."""
-        return Plan(tuple(Start(int(job)) for job in view.jobs.id[view.jobs.pending]))
+        return GpuPlan(tuple(GpuStart(int(job)) for job in view.jobs.id[view.jobs.pending]))
 
 
 def contract_lines(cluster: GpuCluster) -> dict[str, float]:
@@ -101,21 +101,21 @@ def contract_lines(cluster: GpuCluster) -> dict[str, float]:
     simulation = GpuSimulation(cluster, jobs, Fill())
     simulation.run(10.0)
     view_s = fastest_s(lambda: [simulation.view() for _ in range(100)], 7) / 100
-    seats_s = fastest_s(lambda: [simulation.view().held for _ in range(100)], 7) / 100
+    placement_s = fastest_s(lambda: [simulation.view().held for _ in range(100)], 7) / 100
     view = simulation.view()
     ids, held = view.jobs.id.tolist(), view.held
     half = RUNNING // 2
-    actions: list[Action] = [Preempt(job) for job in ids[:half]]
-    actions += [Resize(ids[k], held.of(k), batch=2) for k in range(half, RUNNING)]
-    plan = Plan(tuple(actions))
+    actions: list[GpuAction] = [GpuPreempt(job) for job in ids[:half]]
+    actions += [GpuResize(ids[k], held.of(k), batch=2) for k in range(half, RUNNING)]
+    plan = GpuPlan(tuple(actions))
     written_s = fastest_s(lambda: plan_rows(plan, 0), 7) / RUNNING
 
     class Once:
-        def decide(self, view: View) -> Plan:
+        def decide(self, view: GpuView) -> GpuPlan:
             return plan if view.now_s == 20.0 else Fill().decide(view)
 
     def applied_s() -> float:
-        simulation = GpuSimulation(cluster, jobs, type("Later", (Once,), {"round_s": 20.0, "asked_on": 1})())
+        simulation = GpuSimulation(cluster, jobs, type("Later", (Once,), {"round_s": 20.0, "called_on": 1})())
         simulation.run(10.0)
         began_s = time.process_time()
         simulation.advance(20.0)
@@ -123,7 +123,7 @@ def contract_lines(cluster: GpuCluster) -> dict[str, float]:
 
     found = {
         "view": view_s,
-        "view and who sits where": seats_s,
+        "view and who sits where": placement_s,
         "action written": written_s,
         "action written and applied": min(applied_s() for _ in range(5)),
     }

@@ -1,4 +1,4 @@
-"""What each difference between ``sia`` and ``sia-plus`` brings: mean completion time, one change after another.
+"""Mean completion time after each difference between ``sia`` and ``sia-plus``.
 
     python benchmarks/schedule/sia_plus_steps.py WORKLOAD.csv ... --profiles DIR [-o FILE.json]
 
@@ -13,26 +13,26 @@ from pathlib import Path
 
 import numpy as np
 
-from mirage.schedule.cluster import gpu_cluster
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.measures import measures
-from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import gpu_cluster
 from mirage.schedule.schedulers.sia import Sia
 from mirage.schedule.schedulers.sia_plus import SiaPlus
 from mirage.schedule.speeds.profiles import read_profiles
-from mirage.schedule.workload.read import read_workload
+from mirage.schedule.workload.gpu_workload import read_workload
 
 HOUR_S = 3600
 
 
 class FineSia(Sia):
-    """Goodput is looked for among all batches of the model, and its powers are not rounded."""
+    """Sia with goodput over all batches of the model, and powers that are not rounded."""
 
     decimals = None
     bounded_by_user = False
 
 
 class PooledSia(SiaPlus):
-    """The same, and jobs of a model share what they have learnt; restarts cost what Sia's table says."""
+    """FineSia with measurements shared by all jobs of a model; restarts cost as in Sia."""
 
     restart_s = Sia.restart_s
 
@@ -42,7 +42,7 @@ STEPS = {"sia": Sia, "all batches, no rounding": FineSia, "shared step times": P
 
 
 def main() -> None:
-    """Play, print and keep."""
+    """Play, print and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="+", type=Path)
     parser.add_argument("--profiles", required=True, type=Path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ClusterError, ConfigurationError, UnknownName
-from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster, read_gpu_cluster
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster, read_gpu_cluster
 
 TOML = """
 [[servers]]
@@ -49,7 +49,7 @@ def test_built_in_clusters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", r"describe every server group in a table \[\[servers\]\]"),
         ("[servers]\nname = 'a'\n", r"\[\[servers\]\]"),
@@ -63,9 +63,9 @@ def test_built_in_clusters() -> None:
         ("[[", "describe the cluster in TOML"),
     ],
 )
-def test_a_bad_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bad_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.toml").write_text(text)
-    with pytest.raises(ClusterError, match=rf"c\.toml: .*{told}"):
+    with pytest.raises(ClusterError, match=rf"c\.toml: .*{message}"):
         read_gpu_cluster(tmp_path / "c.toml")
 
 

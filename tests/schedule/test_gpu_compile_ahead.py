@@ -22,14 +22,14 @@ def loads(self, signature, target):
     kernels.append(self._kernel)
     return load(self, signature, target)
 cache._KernelCache._load_overload = loads
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.compare.comparison import compare
-from mirage.schedule.compare.trial import Setting
-from mirage.schedule.schedulers.registry import SCHEDULERS
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.compare.gpu_comparison import compare
+from mirage.schedule.compare.gpu_trial import GpuSetting
+from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS
 folder, *names = sys.argv[1:]
 small, large = ServerGroup("small", "slow", 2, 2), ServerGroup("large", "fast", 1, 4)
 for groups in ((small,), (small, large)):
-    setting = Setting(GpuCluster(groups), folder + "/profiles")
+    setting = GpuSetting(GpuCluster(groups), folder + "/profiles")
     compare([folder + "/jobs.csv"], names, setting)
 print("further kernels:", *sorted(set(kernels)))
 """

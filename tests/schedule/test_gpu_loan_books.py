@@ -1,4 +1,7 @@
-"""Loans of servers in plans of several parts: each server once, one step in any order, and books that add up."""
+"""Loans of servers in plans of several actions.
+
+A plan names each server once, is one step in any order, and the amounts add up.
+"""
 
 from itertools import permutations
 from math import inf
@@ -7,12 +10,12 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.contract import Action, Lend, Plan, Resize, Return, Start, View
-from mirage.schedule.engine.log import GpuLog
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.engine.world import Demand
-from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.gpu_world import Demand
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuAction, GpuLend, GpuPlan, GpuResize, GpuReturn, GpuStart, GpuView
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 
 CLUSTER = GpuCluster((ServerGroup("t", "v100", 1, 4, "training"), ServerGroup("i", "v100", 4, 4, "inference")))
 TRAINING, INFERENCE = 0, 1
@@ -22,26 +25,26 @@ TWICE = "the plan names the job or the server twice"
 
 
 class Script:
-    """Plans for given times; what was refused, and whose the servers were, at the next time asked."""
+    """Gives plans at given times; records refusals and the pools of servers at each call."""
 
-    def __init__(self, plans: dict[float, list[Action]]) -> None:
+    def __init__(self, plans: dict[float, list[GpuAction]]) -> None:
         self.plans, self.times, self.refused, self.pools = plans, sorted(plans), {}, {}
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         self.refused[view.now_s] = [(one.action, one.why) for one in view.refused]
         self.pools[view.now_s] = view.servers.pool.tolist()
         wake_s = min((time_s for time_s in self.times if time_s > view.now_s), default=None)
-        return Plan(tuple(self.plans.pop(view.now_s, ())), wake_s)
+        return GpuPlan(tuple(self.plans.pop(view.now_s, ())), wake_s)
 
 
-def play(plans: dict[float, list[Action]], demand: list[Demand]) -> tuple[GpuLog, Script]:
+def play(plans: dict[float, list[GpuAction]], demand: list[Demand]) -> tuple[GpuLog, Script]:
     jobs = GpuJobs.linear([0, 60], [4, 4], [100, 1], max_gpus=8, pool=TRAINING)
     script = Script({0: [], 20: [], **plans})
     return GpuSimulation(CLUSTER, jobs, script, demand=demand).run(until_s=END_S), script
 
 
 def check_books(log: GpuLog, demand: list[Demand], pools: list[int]) -> None:
-    """Loans follow one another on each server, say whose it is, and add up to the demand that was not met."""
+    """Loans on a server do not overlap, give its pool, and add up to the unmet demand."""
     lent = {}
     for loan in log.loans:
         assert loan.start_s >= lent.get(loan.server, (0, -inf))[1]
@@ -58,14 +61,14 @@ def check_books(log: GpuLog, demand: list[Demand], pools: list[int]) -> None:
 @pytest.mark.parametrize(
     ("before", "twice"),
     [
-        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Return(1), Return(1)]),
-        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Return(1), Lend(1, TRAINING, until_s=40)]),
-        ([Lend(1, TRAINING), Lend(2, TRAINING)], [Lend(1, TRAINING, until_s=40), Return(1)]),
-        ([Lend(2, TRAINING)], [Lend(1, TRAINING), Lend(1, TRAINING, until_s=40)]),
-        ([Lend(2, TRAINING)], [Lend(1, TRAINING), Return(1)]),
+        ([GpuLend(1, TRAINING), GpuLend(2, TRAINING)], [GpuReturn(1), GpuReturn(1)]),
+        ([GpuLend(1, TRAINING), GpuLend(2, TRAINING)], [GpuReturn(1), GpuLend(1, TRAINING, until_s=40)]),
+        ([GpuLend(1, TRAINING), GpuLend(2, TRAINING)], [GpuLend(1, TRAINING, until_s=40), GpuReturn(1)]),
+        ([GpuLend(2, TRAINING)], [GpuLend(1, TRAINING), GpuLend(1, TRAINING, until_s=40)]),
+        ([GpuLend(2, TRAINING)], [GpuLend(1, TRAINING), GpuReturn(1)]),
     ],
 )
-def test_server_is_lent_or_given_back_once_in_a_plan(before: list[Action], twice: list[Action]) -> None:
+def test_server_is_lent_or_given_back_once_in_a_plan(before: list[GpuAction], twice: list[GpuAction]) -> None:
     demand = [Demand(30, INFERENCE, 4)]
     log, script = play({0: before, 10: twice}, demand)
     assert script.refused[20][-1] == (twice[1], TWICE)
@@ -74,11 +77,11 @@ def test_server_is_lent_or_given_back_once_in_a_plan(before: list[Action], twice
 
 @pytest.mark.parametrize("there_is_room", [True, False])
 def test_loans_are_one_step_in_any_order_and_a_change_of_size_without_room_undoes_none(there_is_room: bool) -> None:
-    """Inference takes two of four servers: two can be lent only as the two lent so far come home."""
+    """Inference takes two of four servers: two can be lent only if the two lent return."""
     demand = [Demand(0, INFERENCE, 2)]
-    before = [Lend(1, TRAINING), Lend(2, TRAINING), Start(0, {0: 4})]
-    wider = Resize(0, {0: 4, 3: 4} if there_is_room else {0: 5})
-    moves = [Return(1), Return(2), Lend(3, TRAINING), Lend(4, TRAINING), wider]
+    before = [GpuLend(1, TRAINING), GpuLend(2, TRAINING), GpuStart(0, {0: 4})]
+    wider = GpuResize(0, {0: 4, 3: 4} if there_is_room else {0: 5})
+    moves = [GpuReturn(1), GpuReturn(2), GpuLend(3, TRAINING), GpuLend(4, TRAINING), wider]
     for plan in list(permutations(moves))[::5]:
         log, script = play({0: before, 10: list(plan)}, demand)
         assert script.refused[20] == ([] if there_is_room else [(wider, "the GPUs are not free")])
@@ -86,18 +89,18 @@ def test_loans_are_one_step_in_any_order_and_a_change_of_size_without_room_undoe
         check_books(log, demand, script.pools[20])
 
 
-def random_plan(rng: np.random.Generator) -> list[Action]:
-    def one() -> Action:
+def random_plan(rng: np.random.Generator) -> list[GpuAction]:
+    def one() -> GpuAction:
         server = int(rng.integers(-1, 6))
         match int(rng.integers(4)):
             case 0:
-                return Lend(server, int(rng.integers(2)), until_s=float(rng.choice([inf, rng.integers(0, 60)])))
+                return GpuLend(server, int(rng.integers(2)), until_s=float(rng.choice([inf, rng.integers(0, 60)])))
             case 1:
-                return Return(server)
+                return GpuReturn(server)
             case 2:
-                return Resize(0, {server: 4})
+                return GpuResize(0, {server: 4})
             case _:
-                return Start(0, {server: int(rng.integers(1, 6))})
+                return GpuStart(0, {server: int(rng.integers(1, 6))})
 
     return [one() for _ in range(rng.integers(1, 8))]
 
@@ -114,18 +117,18 @@ def test_books_of_random_plans_add_up() -> None:
     assert loans > 60
 
 
-def test_thousands_of_servers_come_home_at_once() -> None:
+def test_thousands_of_servers_return_at_once() -> None:
     n = 3000
     cluster = GpuCluster((ServerGroup("t", "v100", 1, 1, "training"), ServerGroup("i", "v100", n, 1, "inference")))
-    lent = [Lend(server, TRAINING, until_s=50) for server in range(1, n + 1)]
-    script = Script({0: [Start(0), *lent], 60: []})
+    lent = [GpuLend(server, TRAINING, until_s=50) for server in range(1, n + 1)]
+    script = Script({0: [GpuStart(0), *lent], 60: []})
     log = GpuSimulation(cluster, GpuJobs.linear([0], [1], [100], pool=TRAINING), script).run()
     assert log.loans.end_s.tolist() == [50] * n
     assert log.rows.due_s[0] == 100
 
 
 @pytest.mark.parametrize("pool", [ANY_POOL, INFERENCE])
-def test_jobs_that_could_take_the_servers_of_inference_unseen_are_refused(pool: int) -> None:
+def test_jobs_that_could_take_the_servers_of_inference_are_refused(pool: int) -> None:
     jobs = GpuJobs.linear([0], [4], [100], pool=pool)
     GpuSimulation(CLUSTER, jobs, Script({}), demand=[Demand(0, INFERENCE, 0)])
     with pytest.raises(ConfigurationError, match="may run in pool 'inference', from which inference takes 2 servers"):

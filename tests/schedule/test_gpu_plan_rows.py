@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from mirage.errors import ContractBroken
-from mirage.schedule.contract import Cancel, Lend, Plan, Preempt, Resize, Return, Start
 from mirage.schedule.engine.plan_rows import plan_rows
+from mirage.schedule.scheduler_contract import GpuCancel, GpuLend, GpuPlan, GpuPreempt, GpuResize, GpuReturn, GpuStart
 
 
 def test_every_action_has_its_row_and_its_places() -> None:
-    plan = Plan(
+    plan = GpuPlan(
         (
-            Start(3, {1: 2, 5: 1}, batch=4, reason="first", estimate_s=5.0),
-            Start(np.int64(4), gpus=3),
-            Resize(6, {7: 1}),
-            Preempt(8, "kill", needed_gpus=2),
-            Cancel(9),
-            Lend(1, 2, until_s=40, reason="lent"),
-            Return(0),
+            GpuStart(3, {1: 2, 5: 1}, batch=4, reason="first", estimate_s=5.0),
+            GpuStart(np.int64(4), gpus=3),
+            GpuResize(6, {7: 1}),
+            GpuPreempt(8, "kill", needed_gpus=2),
+            GpuCancel(9),
+            GpuLend(1, 2, until_s=40, reason="lent"),
+            GpuReturn(0),
         )
     )
     rows, places, reasons = plan_rows(plan, first_reason=10)
@@ -40,7 +40,7 @@ def test_every_action_has_its_row_and_its_places() -> None:
 
 
 def test_what_is_no_action_or_no_whole_number_is_named() -> None:
-    with pytest.raises(ContractBroken, match=r"Start\(job=1\.5, .* has a value of the wrong kind"):
-        plan_rows(Plan((Return(0), Start(1.5))), 0)
+    with pytest.raises(ContractBroken, match=r"GpuStart\(job=1\.5, .* has a value of the wrong kind"):
+        plan_rows(GpuPlan((GpuReturn(0), GpuStart(1.5))), 0)
     with pytest.raises(TypeError, match="'start 3' is not an action"):
-        plan_rows(Plan(("start 3",)), 0)
+        plan_rows(GpuPlan(("start 3",)), 0)

@@ -1,4 +1,4 @@
-"""Random plans: the engine and an integrator that shares nothing with it but the rules agree on every job."""
+"""Random plans: the engine agrees on every job with an independent integrator."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -7,11 +7,11 @@ from math import ceil, floor, inf
 import numpy as np
 import pytest
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.contract import Cancel, Plan, Preempt, Resize, Start, View
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.engine.world import LifeCosts
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.gpu_world import LifeCosts
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuPreempt, GpuResize, GpuStart, GpuView
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 TICK = Fraction(1, 1024)
 CLUSTER = GpuCluster(
@@ -36,7 +36,7 @@ class Life:
     cost: dict[str, Fraction]
     low: int
     high: int
-    asked: int
+    requested: int
     state: str = "future"
     now: Fraction = Fraction(0)
     places: dict[int, int] = field(default_factory=dict)
@@ -92,11 +92,11 @@ class Life:
         if self.state == "starting":
             self.state, self.until = "running", None
         elif self.state == "saving":
-            self.leave(keeps=True)
+            self.leave(saves=True)
         elif self.progress >= self.work:
             self.state, self.end, self.places = "over", self.now, {}
         else:
-            self.leave(keeps=True)
+            self.leave(saves=True)
 
     def safe(self) -> Fraction:
         if self.every == 0:
@@ -116,8 +116,8 @@ class Life:
             amount += held * max(end - max(begin, crossed), 0)
         return amount
 
-    def leave(self, keeps: bool) -> None:
-        if not keeps:
+    def leave(self, saves: bool) -> None:
+        if not saves:
             lost = self.unsafe()
             self.amounts["lost"] += lost
             self.amounts["useful"] -= lost
@@ -137,9 +137,9 @@ class Life:
 
     def preempt(self, how: str) -> None:
         if self.state != "running":
-            self.leave(keeps=how != "kill" or self.state == "starting")
+            self.leave(saves=how != "kill" or self.state == "starting")
         elif how == "kill" or self.unsafe() == 0:
-            self.leave(keeps=how != "kill")
+            self.leave(saves=how != "kill")
         elif how == "boundary":
             self.state = "stopping"
             self.goal = self.work
@@ -148,10 +148,10 @@ class Life:
         elif self.cost["save"]:
             self.state, self.until = "saving", self.now + self.cost["save"]
         else:
-            self.leave(keeps=True)
+            self.leave(saves=True)
 
 
-def apply_plan(lives: list[Life], plan: Plan) -> set[int]:
+def apply_plan(lives: list[Life], plan: GpuPlan) -> set[int]:
     """Apply a plan; the places of the refused actions in it."""
     refused, named, acquiring = set(), set(), []
     for k, action in enumerate(plan.actions):
@@ -161,22 +161,22 @@ def apply_plan(lives: list[Life], plan: Plan) -> set[int]:
             continue
         named.add(action.job)
         leaving = life.state in ("stopping", "saving")
-        if isinstance(action, Start | Resize):
-            wrong = life.state != "pending" if isinstance(action, Start) else life.state == "pending" or leaving
-            stays = isinstance(action, Resize) and action.places == life.places
-            gpus = sum((action.places or {0: life.asked}).values())
+        if isinstance(action, GpuStart | GpuResize):
+            wrong = life.state != "pending" if isinstance(action, GpuStart) else life.state == "pending" or leaving
+            stays = isinstance(action, GpuResize) and action.places == life.places
+            gpus = sum((action.places or {0: life.requested}).values())
             if wrong or not (stays or life.low <= gpus <= life.high):
                 refused.add(k)
             elif not stays:
                 acquiring.append(k)
-        elif isinstance(action, Preempt) and (life.state == "pending" or (leaving and action.how != "kill")):
+        elif isinstance(action, GpuPreempt) and (life.state == "pending" or (leaving and action.how != "kill")):
             refused.add(k)
     for k, action in enumerate(plan.actions):
         if k in refused:
             continue
-        if isinstance(action, Preempt):
+        if isinstance(action, GpuPreempt):
             lives[action.job].preempt(action.how)
-        elif isinstance(action, Cancel):
+        elif isinstance(action, GpuCancel):
             lives[action.job].state, lives[action.job].places = "over", {}
     while True:
         no, again = _no_room(lives, plan, [k for k in acquiring if k not in refused])
@@ -185,7 +185,7 @@ def apply_plan(lives: list[Life], plan: Plan) -> set[int]:
         refused.add(again[0])
     refused |= set(no)
     for k in acquiring:
-        if k not in refused and isinstance(action := plan.actions[k], Resize):
+        if k not in refused and isinstance(action := plan.actions[k], GpuResize):
             lives[action.job].settle_down()
     for k in acquiring:
         if k not in refused:
@@ -195,7 +195,7 @@ def apply_plan(lives: list[Life], plan: Plan) -> set[int]:
     return refused
 
 
-def _no_room(lives: list[Life], plan: Plan, acquiring: list[int]) -> tuple[list[int], list[int]]:
+def _no_room(lives: list[Life], plan: GpuPlan, acquiring: list[int]) -> tuple[list[int], list[int]]:
     """Which starts have no room, and the first change of size that has none."""
     moving = {plan.actions[k].job for k in acquiring}
     free = list(SIZE)
@@ -215,30 +215,30 @@ def _no_room(lives: list[Life], plan: Plan, acquiring: list[int]) -> tuple[list[
         if fits:
             for server, gpus in action.places.items():
                 free[server] -= gpus
-        elif isinstance(action, Resize):
+        elif isinstance(action, GpuResize):
             return [], [k]
         else:
             no.append(k)
     return no, []
 
 
-class Dice:
-    """A scheduler that plans at random, and keeps its plans."""
+class RandomPlans:
+    """A scheduler that plans at random, and records its plans."""
 
     def __init__(self, seed: int, round_s: float | None) -> None:
-        self.rng, self.round_s, self.plans, self.told = np.random.default_rng(seed), round_s, [], {}
+        self.rng, self.round_s, self.plans, self.refused = np.random.default_rng(seed), round_s, [], {}
 
-    def decide(self, view: View) -> Plan:
-        self.told[len(self.plans)] = {id(r.action) for r in view.refused}
+    def decide(self, view: GpuView) -> GpuPlan:
+        self.refused[len(self.plans)] = {id(r.action) for r in view.refused}
         actions = []
         for k in range(len(view.jobs)):
             job, pending = int(view.jobs.id[k]), bool(view.jobs.pending[k])
             if pending or self.rng.random() < 0.3:
                 actions.append(self._action(job, pending, view, k))
         if self.rng.random() < 0.05:
-            actions.append(Start(99))
+            actions.append(GpuStart(99))
         self.rng.shuffle(actions)
-        self.plans.append((view.now_s, Plan(tuple(actions), wake_s=view.now_s + 9.25)))
+        self.plans.append((view.now_s, GpuPlan(tuple(actions), wake_s=view.now_s + 9.25)))
         return self.plans[-1][1]
 
     def _action(self, job, pending, view, k):
@@ -247,10 +247,10 @@ class Dice:
             places = self._places(view) if self.rng.random() < 0.9 else {int(self.rng.integers(-1, 6)): 1}
             if not pending and chance > 0.97:
                 places = view.held.of(k)
-            return (Start if pending != (chance < 0.05) else Resize)(job, places)
+            return (GpuStart if pending != (chance < 0.05) else GpuResize)(job, places)
         if chance < 0.08:
-            return Cancel(job)
-        return Preempt(job, how=("boundary", "save", "kill")[self.rng.integers(3)])
+            return GpuCancel(job)
+        return GpuPreempt(job, how=("boundary", "save", "kill")[self.rng.integers(3)])
 
     def _places(self, view):
         kind, wanted, places = int(self.rng.integers(2)), int(self.rng.integers(1, 6)), {}
@@ -271,7 +271,7 @@ def one_case(seed: int) -> None:
     )
     costs = {name: rng.integers(0, 5, n) * rng.integers(0, 2) / 2 for name in ("first", "restart", "rescale", "save")}
     every = rng.choice([0.0, 5.0, 7.5, 40.0, inf], n)
-    dice = Dice(seed, [None, 2.5, 10.0][seed % 3])
+    dice = RandomPlans(seed, [None, 2.5, 10.0][seed % 3])
     simulation = GpuSimulation(
         CLUSTER, jobs, dice, costs=LifeCosts(*(costs[name] for name in ("first", "restart", "rescale", "save")), every)
     )
@@ -290,7 +290,7 @@ def one_case(seed: int) -> None:
             life.live(Fraction(now_s))
         refused = apply_plan(lives, plan)
         if number + 1 < len(dice.plans):
-            assert {id(plan.actions[k]) for k in refused} == dice.told[number + 1], (seed, now_s)
+            assert {id(plan.actions[k]) for k in refused} == dice.refused[number + 1], (seed, now_s)
     for life in lives:
         life.live(Fraction(log.now_s))
     log.gpu_intervals()  # raises where a GPU is held twice

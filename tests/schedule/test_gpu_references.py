@@ -1,15 +1,15 @@
-"""Compiled schedulers against forty lines of plain Python, and against the same schedulers asked from Python."""
+"""Compiled schedulers against forty lines of plain Python, called by the engine."""
 
 import numpy as np
 import pytest
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.contract import Plan, Preempt, Start, View
-from mirage.schedule.engine.log import GpuLog
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.engine.world import LifeCosts
-from mirage.schedule.schedulers.registry import make_scheduler
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.gpu_world import LifeCosts
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuPlan, GpuPreempt, GpuStart, GpuView
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 SIZES = [4, 4, 8]
 CLUSTER = GpuCluster((ServerGroup("a", "v100", 2, 4), ServerGroup("b", "v100", 1, 8)))
@@ -17,7 +17,10 @@ THRESHOLD = 150.0
 
 
 def pack(free, gpus):
-    """Server → GPUs: the tightest server that holds all; else the emptiest first and the rest where it is tight."""
+    """Server → GPUs: the tightest server that holds all, else the emptiest first.
+
+    The remaining GPUs come from the tightest server.
+    """
     places = {}
     while gpus:
         rooms = [(room, server) for server, room in enumerate(free) if room and server not in places]
@@ -125,7 +128,7 @@ def test_schedule_is_that_of_plain_python_segment_for_segment(name: str, restart
 class PlainFifo:
     """Heads of the queue while they fit; the engine packs them."""
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         room, starts = int(view.servers.free.sum()), []
         for job, gpus in sorted(
             zip(view.jobs.id[view.jobs.pending].tolist(), view.jobs.gpus[view.jobs.pending].tolist())
@@ -133,14 +136,14 @@ class PlainFifo:
             if gpus > room:
                 break
             room -= gpus
-            starts.append(Start(job, reason="head"))
-        return Plan(tuple(starts))
+            starts.append(GpuStart(job, reason="head"))
+        return GpuPlan(tuple(starts))
 
 
 class PlainLas:
-    """Two-queue least attained service, asked at events and at crossings."""
+    """Two-queue least attained service, called at events and at crossings."""
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         jobs = view.jobs
         order = {int(j): (a >= THRESHOLD - 1e-3, int(j)) for j, a in zip(jobs.id, jobs.attained_gpu_s)}
         width, held = dict(zip(jobs.id.tolist(), jobs.gpus.tolist())), dict(zip(jobs.id.tolist(), jobs.held.tolist()))
@@ -154,13 +157,13 @@ class PlainLas:
             for r in reversed(list(back)):
                 if room + sum(held[o] for o in back if o != r) >= width[j]:
                     back.remove(r)
-            actions += [Preempt(r) for r in back] + [Start(j)]
+            actions += [GpuPreempt(r) for r in back] + [GpuStart(j)]
             room += sum(held[r] for r in back) - width[j]
             runs -= set(back)
-        started = {a.job for a in actions if isinstance(a, Start)}
+        started = {a.job for a in actions if isinstance(a, GpuStart)}
         going = [(int(j), float(a)) for j, a in zip(jobs.id, jobs.attained_gpu_s) if int(j) in runs | started]
         crossings = [view.now_s + (THRESHOLD - a) / width[j] for j, a in going if a < THRESHOLD - 1e-3]
-        return Plan(tuple(actions), wake_s=min(crossings, default=None))
+        return GpuPlan(tuple(actions), wake_s=min(crossings, default=None))
 
 
 @pytest.mark.parametrize("restart_s", [0.0, 3.0])
@@ -186,7 +189,7 @@ def test_shortest_remaining_time_waits_least_and_easy_never_delays_the_head() ->
 
 
 def test_gittins_index_of_two_kinds_of_jobs() -> None:
-    """Half of the jobs need 10, half 110: fresh ones go first, those past 10 are known to be long."""
+    """Half of the jobs need 10, half 110: new ones go first, those past 10 must be long."""
     from mirage.schedule.schedulers.tiresias import gittins_index
 
     service = np.array([10.0, 10.0, 110.0, 110.0])

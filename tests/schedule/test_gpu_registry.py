@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.schedulers.registry import known_schedulers, make_scheduler, scheduler_spec
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.gpu_scheduler_registry import known_schedulers, make_scheduler, scheduler_spec
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 COMPILED = ("fifo", "sjf", "srtf", "easy", "tiresias")
 
@@ -22,7 +22,7 @@ def test_compiled_scheduler_is_made_by_name_and_finishes_every_job(name: str) ->
     assert log.segments[0].gpu_type == 1  # of the types that are free, the faster one
 
 
-def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
+def test_unknown_names_and_parameters_get_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"Known: .*fifo, .*sjf, srtf, tiresias"):
         make_scheduler("fofo")
     with pytest.raises(ConfigurationError, match="has no parameter levels; it has thresholds_gpu_s"):
@@ -36,7 +36,7 @@ def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "words"),
+    ("name", "parameters", "words"),
     [
         ("tiresias", {"thresholds_gpu_s": ("abc",)}, "thresholds_gpu_s is .*give a number, such as 3600"),
         ("tiresias", {"thresholds_gpu_s": (float("nan"),)}, "thresholds_gpu_s is .*give a number"),
@@ -47,12 +47,12 @@ def test_unknown_names_and_parameters_are_told_the_known_ones() -> None:
         ("sia", {"round_s": 60.1}, "round_s is 60.1 .*give whole seconds"),
     ],
 )
-def test_values_of_another_kind_are_refused(name: str, told: dict[str, object], words: str) -> None:
+def test_values_of_another_kind_are_refused(name: str, parameters: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        make_scheduler(name, **told)
+        make_scheduler(name, **parameters)
 
 
-def test_scheduler_that_goes_by_run_times_says_where_one_is_missing() -> None:
+def test_scheduler_by_run_times_names_a_job_without_one() -> None:
     jobs = GpuJobs.linear([0], [1], [10])
     jobs.run_s[0] = float("nan")
     with pytest.raises(ConfigurationError, match="run time of job '0' on the 1 GPUs it requests is not known"):

@@ -1,4 +1,4 @@
-"""Answers that are no plans, and times to be asked again: later than now, or the simulation would never end."""
+"""Results that are no plans, and times of the next call, which must be later than now."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mirage.errors import ContractBroken
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.contract import Plan, Start, View
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import SCHEDULER
-from mirage.schedule.engine.kernel.reference import dereference
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER
+from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.sim.kernel.compile import kernel
 
 CLUSTER = GpuCluster((ServerGroup("a", "v100", 1, 1),))
@@ -22,26 +22,26 @@ JOBS = GpuJobs.linear([40, 41], [1, 1], [9, 1])
 
 
 class Wakes:
-    """Starts whoever waits, and wants to be asked again at one time."""
+    """Starts all waiting jobs, and requests its next call at one time."""
 
     def __init__(self, wake_s: float) -> None:
-        self.wake_s, self.asked_s = wake_s, []
+        self.wake_s, self.called_s = wake_s, []
 
-    def decide(self, view: View) -> Plan:
-        self.asked_s.append(view.now_s)
-        starts = tuple(Start(int(job)) for job in view.jobs.id[view.jobs.pending])
-        return Plan(starts, None if len(self.asked_s) > 1 else self.wake_s)
+    def decide(self, view: GpuView) -> GpuPlan:
+        self.called_s.append(view.now_s)
+        starts = tuple(GpuStart(int(job)) for job in view.jobs.id[view.jobs.pending])
+        return GpuPlan(starts, None if len(self.called_s) > 1 else self.wake_s)
 
 
 class Silent:
-    """Answers nothing."""
+    """Returns no plan."""
 
-    def decide(self, view: View) -> None:
+    def decide(self, view: GpuView) -> None:
         return None
 
 
 def test_what_is_no_plan_is_refused_with_the_schedulers_name() -> None:
-    with pytest.raises(ContractBroken, match=r"^Silent returns None; let decide return a Plan"):
+    with pytest.raises(ContractBroken, match=r"^Silent returns None; let decide return a GpuPlan"):
         GpuSimulation(CLUSTER, JOBS, Silent()).run()  # type: ignore[arg-type]
 
 
@@ -51,11 +51,11 @@ def test_wake_time_that_is_not_later_than_now_is_refused_with_the_schedulers_nam
         GpuSimulation(CLUSTER, JOBS, Wakes(wake_s)).run()
 
 
-@pytest.mark.parametrize(("wake_s", "asked_s"), [(40.0001, 40 + 2**-10), (inf, None)])
-def test_wake_time_is_the_next_tick_at_the_earliest_and_may_never_come(wake_s: float, asked_s: float | None) -> None:
+@pytest.mark.parametrize(("wake_s", "called_s"), [(40.0001, 40 + 2**-10), (inf, None)])
+def test_wake_time_is_the_next_tick_at_the_earliest_and_may_never_come(wake_s: float, called_s: float | None) -> None:
     scheduler = Wakes(wake_s)
     GpuSimulation(CLUSTER, JOBS, scheduler).run()
-    assert scheduler.asked_s == [40, *([asked_s] if asked_s else []), 41, 49]
+    assert scheduler.called_s == [40, *([called_s] if called_s else []), 41, 49]
 
 
 @kernel(SCHEDULER)
@@ -65,6 +65,6 @@ def _wakes_at_once(situation: Any) -> int:
     return 0
 
 
-def test_compiled_scheduler_that_wants_to_be_asked_again_at_once_is_refused() -> None:
+def test_compiled_scheduler_that_requests_its_next_call_at_once_is_refused() -> None:
     with pytest.raises(ContractBroken, match=r"^at 40\.0 s hasty requests its next call at 40\.0 s"):
         GpuSimulation(CLUSTER, JOBS, CompiledScheduler("hasty", _wakes_at_once)).run()

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, make_scheduler
 from mirage.schedule.solver.knapsack import choose
-from mirage.schedule.speeds.arrays import Speeds, linear_speeds
-from mirage.schedule.speeds.law import work
 from mirage.schedule.speeds.profiles import Profiles
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
+from mirage.schedule.speeds.speed_law import work
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.usual_run import run_alone_s
 
 SOLVING = ("sia", "sia-plus", "gavel")
@@ -42,7 +42,7 @@ def use() -> None:
 
 
 def _play(scheduler: str, types: int) -> None:
-    from mirage.schedule.engine.simulation import GpuSimulation  # imported here, as the import compiles it
+    from mirage.schedule.engine.gpu_simulation import GpuSimulation  # imported here, as the import compiles it
 
     cluster = GpuCluster(tuple(ServerGroup(f"g{k}", f"t{k}", 2, 2) for k in range(types)))
     GpuSimulation(cluster, _jobs(), make_scheduler(scheduler), speeds=_speeds(types)).run(until_s=400.0)

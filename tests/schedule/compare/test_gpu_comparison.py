@@ -17,16 +17,16 @@ import pytest
 from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.compare.comparison import compare
-from mirage.schedule.compare.journal import FILE
-from mirage.schedule.compare.row import MEAN, Row, mean_rows, policy_times_ms
+from mirage.schedule.compare.gpu_comparison import compare
+from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow, mean_rows, policy_times_ms
+from mirage.schedule.compare.gpu_journal import FILE
+from mirage.schedule.compare.gpu_trial import GpuSetting, GpuTrial, begin
 from mirage.schedule.compare.scheduler_text import SchedulerText
-from mirage.schedule.compare.trial import Setting, Trial, begin
-from mirage.schedule.contract import Plan, Start, Surroundings, View
-from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView, Surroundings
+from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, GpuSchedulerSpec
 
-ONE_GPU = Setting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
+ONE_GPU = GpuSetting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
 
 
 def _philly(folder: Path, name: str, jobs: list[tuple[int, int, int]]) -> str:
@@ -60,9 +60,9 @@ def test_rows_by_hand(workloads: list[str]) -> None:
     assert found.outcomes[1].jct_s == pytest.approx((100, 160, 100))
 
 
-def test_measured_jobs_take_what_their_model_says(tmp_path: Path) -> None:
+def test_measured_jobs_take_the_time_of_their_model(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,30,toy,1,10\n")
-    setting = Setting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
+    setting = GpuSetting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
     (row,) = compare([str(tmp_path / "w.csv")], ["fifo"], setting).rows
     # 300 units at one a second on a fast GPU, and 12 s to start
     assert row.mean_jct_s == pytest.approx(312.0)
@@ -72,26 +72,26 @@ def test_measured_jobs_take_what_their_model_says(tmp_path: Path) -> None:
 
 
 def test_results_are_found_again_until_something_changes(workloads: list[str], tmp_path: Path) -> None:
-    kept = tmp_path / "results"
-    told: list[tuple[int, int]] = []
-    first = compare(workloads, ["fifo"], ONE_GPU, resume_folder=kept, progress=lambda *at: told.append(at))
-    assert (first.reused, told) == (0, [(0, 2), (1, 2), (2, 2)])
-    again = compare(workloads, ["fifo", "sjf"], ONE_GPU, resume_folder=kept)
+    results = tmp_path / "results"
+    completed: list[tuple[int, int]] = []
+    first = compare(workloads, ["fifo"], ONE_GPU, resume_folder=results, progress=lambda *at: completed.append(at))
+    assert (first.reused, completed) == (0, [(0, 2), (1, 2), (2, 2)])
+    again = compare(workloads, ["fifo", "sjf"], ONE_GPU, resume_folder=results)
     assert again.reused == 2
     assert again.rows[0] == first.rows[0]
-    assert compare(workloads, ["fifo"], replace(ONE_GPU, seed=1), resume_folder=kept).reused == 0
+    assert compare(workloads, ["fifo"], replace(ONE_GPU, seed=1), resume_folder=results).reused == 0
     _philly(tmp_path, "second", [(0, 61, 1)])
-    assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=kept).reused == 1
+    assert compare(workloads, ["fifo"], ONE_GPU, resume_folder=results).reused == 1
 
 
 def test_results_are_played_again_where_folders_of_models_change_names(tmp_path: Path) -> None:
-    """Also where all files keep their order: ``b`` becomes ``c``, and ``a`` the new ``b``."""
+    """Also if the order of all files stays: ``b`` becomes ``c``, and ``a`` the new ``b``."""
     (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\nx,0,b,1,10\n")
     profiles = tmp_path / "profiles"
     (write_profiles(profiles) / "toy").rename(profiles / "b")
     shutil.copytree(profiles / "b", profiles / "a")
     (profiles / "a" / "validation-10.csv").write_text("progress,grad_sqr,grad_var\n50,1,3\n150,1,9\n")
-    setting = Setting(CLUSTER, str(profiles))
+    setting = GpuSetting(CLUSTER, str(profiles))
     first = compare([str(tmp_path / "w.csv")], ["fifo"], setting, resume_folder=tmp_path)
     (profiles / "b").rename(profiles / "c")
     (profiles / "a").rename(profiles / "b")
@@ -128,7 +128,7 @@ def test_jobs_fit_on_types_that_their_model_was_measured_on(scheduler: str, tmp_
     workload = tmp_path / "w.csv"
     workload.write_text("\n".join([*rows, ""]))
     cluster = GpuCluster((ServerGroup("new", "unmeasured", 2, 8), *CLUSTER.groups))
-    setting = Setting(cluster, str(write_profiles(tmp_path / "profiles")))
+    setting = GpuSetting(cluster, str(write_profiles(tmp_path / "profiles")))
     with pytest.raises(ConfigurationError, match=r"'a' needs 9 GPUs, but there are 4 of one type.* on which toy runs"):
         compare([str(workload)], [scheduler], setting)
     (outcome,) = compare([str(workload)], [scheduler], replace(setting, skip_impossible=True)).outcomes
@@ -140,7 +140,7 @@ def test_jobs_fit_on_types_that_their_model_was_measured_on(scheduler: str, tmp_
 def test_jobs_fit_on_servers_of_one_kind_where_a_scheduler_wants_it(tmp_path: Path) -> None:
     pytest.importorskip("scipy", reason="pip install mirage-hpc[schedule]")
     wide = _philly(tmp_path, "wide", [(0, 100, 3), (10, 50, 2)])
-    setting = Setting(GpuCluster((ServerGroup("a", "gpu", 1, 2), ServerGroup("b", "gpu", 1, 1))))
+    setting = GpuSetting(GpuCluster((ServerGroup("a", "gpu", 1, 2), ServerGroup("b", "gpu", 1, 1))))
     assert compare([wide], ["fifo"], setting).rows[0].jobs == 2
     with pytest.raises(ConfigurationError, match="'0' needs 3 GPUs, but there are 2 of one type, one size and one"):
         compare([wide], ["fifo", "sia"], setting)
@@ -154,10 +154,10 @@ class StartsNone:
     def begin(self, surroundings: Surroundings) -> None:
         self.jobs = surroundings.jobs
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         if self.jobs == 1:
             raise ValueError("one job\nis too few")
-        return Plan()
+        return GpuPlan()
 
 
 class Unmade:
@@ -167,10 +167,10 @@ class Unmade:
         raise OSError("no such\nlicence")
 
 
-def test_a_scheduler_that_cannot_be_made_is_told_of_in_one_line(
+def test_a_scheduler_that_cannot_be_made_is_reported_in_one_line(
     workloads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SCHEDULERS, "unmade", SchedulerSpec(f"{__name__}:Unmade", "fails"))
+    monkeypatch.setitem(SCHEDULERS, "unmade", GpuSchedulerSpec(f"{__name__}:Unmade", "fails"))
     with pytest.raises(ContractBroken, match=r"^OSError: no such licence \(.*\); fix the scheduler, or leave it out$"):
         compare(workloads, ["unmade", "fifo"], ONE_GPU)
 
@@ -178,15 +178,15 @@ def test_a_scheduler_that_cannot_be_made_is_told_of_in_one_line(
 def test_a_trial_that_fails_leaves_the_others_their_rows(
     workloads: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SCHEDULERS, "starts-none", SchedulerSpec(f"{__name__}:StartsNone", "fails"))
-    told: list[tuple[int, int]] = []
+    monkeypatch.setitem(SCHEDULERS, "starts-none", GpuSchedulerSpec(f"{__name__}:StartsNone", "fails"))
+    completed: list[tuple[int, int]] = []
     found = compare(
-        workloads, ["starts-none", "fifo"], ONE_GPU, resume_folder=tmp_path, progress=lambda *at: told.append(at)
+        workloads, ["starts-none", "fifo"], ONE_GPU, resume_folder=tmp_path, progress=lambda *at: completed.append(at)
     )
     assert [(Path(row.workload).name, row.scheduler) for row in found.rows] == [
         ("first", "fifo"), ("second", "fifo"), (MEAN, "fifo"),
     ]  # fmt: skip
-    assert told[-1] == (4, 4)
+    assert completed[-1] == (4, 4)
     assert [(Path(one.workload).name, one.scheduler) for one in found.failed] == [
         ("first", "starts-none"), ("second", "starts-none"),
     ]  # fmt: skip
@@ -209,7 +209,7 @@ def test_an_executor_that_breaks_down_leaves_what_was_played(workloads: list[str
     assert len(found.rows) == 1
 
 
-def test_an_executor_that_breaks_down_at_once_is_told_in_one_line(workloads: list[str]) -> None:
+def test_an_executor_that_breaks_down_at_once_is_reported_in_one_line(workloads: list[str]) -> None:
     def breaks_down(begin: Any, made_of: Any, pieces: Sequence[Any]) -> Iterator[Any]:
         yield from ()
         raise BrokenProcessPool("a process was terminated abruptly")
@@ -218,7 +218,7 @@ def test_an_executor_that_breaks_down_at_once_is_told_in_one_line(workloads: lis
         compare(workloads, ["fifo"], ONE_GPU, executor=breaks_down)
 
 
-def test_workloads_of_one_name_are_told_apart_and_have_a_mean(workloads: list[str], tmp_path: Path) -> None:
+def test_workloads_of_one_name_are_distinguished_and_have_a_mean(workloads: list[str], tmp_path: Path) -> None:
     for folder in ("x/a", "y/a"):
         (tmp_path / folder).mkdir(parents=True)
     same = [_philly(tmp_path / folder, "w", [(0, run_s, 1)]) for folder, run_s in (("x/a", 100), ("y/a", 50))]
@@ -227,9 +227,9 @@ def test_workloads_of_one_name_are_told_apart_and_have_a_mean(workloads: list[st
         assert [(row.workload, row.mean_jct_s) for row in rows] == [("x/a/w", 100), ("y/a/w", 50), (MEAN, 75)]
 
 
-def test_a_job_that_can_do_with_fewer_asks_for_what_there_is(tmp_path: Path) -> None:
+def test_a_job_that_can_run_on_fewer_gpus_requests_those_that_exist(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,0,toy,9,40\n")
-    setting = Setting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
+    setting = GpuSetting(CLUSTER, str(write_profiles(tmp_path / "profiles")))
     (row,) = compare([str(tmp_path / "w.csv")], ["fifo"], setting).rows
     assert row.gpu_h * 3600 / row.mean_jct_s == pytest.approx(4)
 
@@ -249,8 +249,8 @@ def test_what_cannot_be_compared_is_refused(workloads: list[str], tmp_path: Path
         compare(workloads, ["fifo"], ONE_GPU, resume_folder=Path(workloads[0]))
 
 
-def test_another_process_is_told_all(workloads: list[str]) -> None:
-    trial = Trial(workloads[0], SchedulerText.of("fifo"))
+def test_a_trial_can_be_sent_to_another_process(workloads: list[str]) -> None:
+    trial = GpuTrial(workloads[0], SchedulerText.of("fifo"))
     work, setting, piece = pickle.loads(pickle.dumps((begin, ONE_GPU, trial)))
     done, outcome = work(setting)(piece)
     assert pickle.loads(pickle.dumps((done, outcome))) == (trial, outcome)
@@ -269,14 +269,14 @@ def test_schedulers_with_parameters() -> None:
 
 def test_the_time_of_a_policy_is_that_of_its_busy_rounds() -> None:
     assert policy_times_ms([]) == (None, None)
-    asked = [(60.0, 1, 9.0), (61.5, 7, 5.0), (120.0, 5, 1.0), (180.0, 6, 3.0)]
-    assert policy_times_ms(asked, 60.0) == (pytest.approx(2000.0), pytest.approx(2900.0))
-    assert policy_times_ms(asked)[0] == pytest.approx(3000.0)
-    assert policy_times_ms(asked[:1], 60.0)[0] == pytest.approx(9000.0)  # no round was busy
+    decisions = [(60.0, 1, 9.0), (61.5, 7, 5.0), (120.0, 5, 1.0), (180.0, 6, 3.0)]
+    assert policy_times_ms(decisions, 60.0) == (pytest.approx(2000.0), pytest.approx(2900.0))
+    assert policy_times_ms(decisions)[0] == pytest.approx(3000.0)
+    assert policy_times_ms(decisions[:1], 60.0)[0] == pytest.approx(9000.0)  # no round was busy
 
 
 class LoadsFirst:
-    """FIFO that takes 100 s of processor time for its first decision in a process, and 2 ms for others."""
+    """FIFO that takes 100 s of processor time for its first decision, and 2 ms for others."""
 
     spent_s = 0.0
     decided: ClassVar[list[int]] = []
@@ -285,11 +285,13 @@ class LoadsFirst:
         self.least = least
         self.decided.append(0)
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         LoadsFirst.spent_s += 0.002 if any(self.decided) else 100.0
         self.decided[-1] += 1
         waiting = sorted(view.jobs.id[view.jobs.pending].tolist())
-        return Plan(tuple(Start(job) for job in waiting) if self.decided[-1] > 1 or len(waiting) >= self.least else ())
+        return GpuPlan(
+            tuple(GpuStart(job) for job in waiting) if self.decided[-1] > 1 or len(waiting) >= self.least else ()
+        )
 
 
 @pytest.mark.parametrize(("least", "warm"), [(1, 10), (11, 1)])
@@ -299,7 +301,7 @@ def test_what_a_policy_loads_first_is_not_part_of_its_time(
     """Also where it waits for more jobs than the warm-up has, and so starts none there."""
     monkeypatch.setattr(time, "process_time", lambda: LoadsFirst.spent_s)
     monkeypatch.setattr(LoadsFirst, "decided", [])
-    spec = SchedulerSpec(f"{__name__}:LoadsFirst", "", {"least": least})
+    spec = GpuSchedulerSpec(f"{__name__}:LoadsFirst", "", {"least": least})
     monkeypatch.setitem(SCHEDULERS, "loads-first", spec)
     path = _philly(tmp_path, "twelve", [(0, 100 - k, 1) for k in range(12)])
     loads, fifo = compare([path], ["loads-first", "fifo"], ONE_GPU).rows
@@ -309,7 +311,7 @@ def test_what_a_policy_loads_first_is_not_part_of_its_time(
 
 
 def test_means_leave_out_what_is_not_known() -> None:
-    row = Row("a", "x", 1, 1, 1, 1, 1, 1, 1, None, None)
+    row = GpuComparisonRow("a", "x", 1, 1, 1, 1, 1, 1, 1, None, None)
     (mean,) = mean_rows([row, replace(row, workload="b", mean_jct_s=3, policy_ms=4.0)], 2)
     assert (mean.workload, mean.mean_jct_s, mean.policy_ms, mean.policy_p95_ms) == (MEAN, 2.0, 4.0, None)
     assert mean_rows([row], 1) == []

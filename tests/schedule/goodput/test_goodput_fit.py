@@ -1,4 +1,4 @@
-"""The fit of the throughput model: its gradient, its minimum, and what it says where little was measured."""
+"""The fit of the throughput model: gradient, minimum, and results of few measurements."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, approx_fprime, minimize
 from threadpoolctl import threadpool_limits
 
-from mirage.schedule.goodput import fit as fitting
-from mirage.schedule.goodput.fit import Measured, fit, loss
-from mirage.schedule.goodput.throughput import network_s, pass_s, step_s
+from mirage.schedule.goodput import throughput_fit as fitting
+from mirage.schedule.goodput.throughput_fit import StepMeasurements, fit, loss
+from mirage.schedule.goodput.throughput_model import network_s, pass_s, step_s
 
 TRUE = np.array([0.05, 0.002, 0.3, 0.02, 0.08, 0.01, 1.7])
 
 
 def _measured(
     places: list[tuple[int, int, int]], noise: float = 0.0, parameters: NDArray[np.float64] = TRUE
-) -> Measured:
+) -> StepMeasurements:
     rng = np.random.default_rng(3)
     servers, gpus, local = (np.array(column, dtype=np.int64) for column in zip(*places))
     passes = np.array([pass_s(parameters, m) for m in local]) * np.exp(noise * rng.normal(size=len(local)))
     steps = np.array([step_s(parameters, *place, 0) for place in places]) * np.exp(noise * rng.normal(size=len(local)))
-    return Measured(servers, gpus, local, passes, np.maximum(steps, passes))
+    return StepMeasurements(servers, gpus, local, passes, np.maximum(steps, passes))
 
 
 EVERYWHERE = [(1, 1, 32), (1, 1, 64), (1, 2, 32), (1, 4, 64), (1, 8, 128), (2, 8, 32), (2, 16, 64), (3, 24, 128)]
 
 
-def _bounds(measured: Measured) -> tuple[NDArray[np.float64], Bounds]:
-    """Start and bounds of the published fit, as it is told which terms are known."""
+def _bounds(measured: StepMeasurements) -> tuple[NDArray[np.float64], Bounds]:
+    """Start and bounds of the published fit, from the terms that are known."""
     low, high = np.full(7, 1e-8), np.full(7, np.inf)
     start = np.array([0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001])
     low[6], high[6] = 1.0, 10.0
@@ -47,7 +47,7 @@ def _bounds(measured: Measured) -> tuple[NDArray[np.float64], Bounds]:
     return start, Bounds(low, high)
 
 
-def _loss(parameters: NDArray[np.float64], measured: Measured) -> tuple[float, NDArray[np.float64]]:
+def _loss(parameters: NDArray[np.float64], measured: StepMeasurements) -> tuple[float, NDArray[np.float64]]:
     slope = np.zeros(7)
     return loss(parameters, measured, 0, len(measured.gpus), slope), slope
 
@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_the_loss() -> None:
 
 def test_the_loss_by_hand() -> None:
     # one GPU, twice too slow a pass and step; no overlap, no growth but the two that stand at 1
-    measured = Measured(*(np.array([k]) for k in (1, 1, 10)), *(np.array([0.5]) for _ in range(2)))
+    measured = StepMeasurements(*(np.array([k]) for k in (1, 1, 10)), *(np.array([0.5]) for _ in range(2)))
     found, _ = _loss(np.array([0.5, 0.05, 1.0, 1.0, 1.0, 1.0, 1.0]), measured)
     assert found == pytest.approx(2 * np.log(2) + 2e-2, rel=1e-6)
 

@@ -1,4 +1,4 @@
-"""Places as Gavel gives them: who stays, who loses its places, and who is spread."""
+"""Gavel's placement: jobs that stay, jobs that lose their GPUs, and jobs that are spread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_larger_job_takes_the_first_free_gpus_also_those_of_smaller_ones() -> 
     assert places == {2: {0: 4}, 1: {1: 2}}
 
 
-def test_nobody_makes_room_and_a_job_is_spread() -> None:
+def test_no_job_makes_room_and_a_job_is_spread() -> None:
     # both threes stay, so that the two finds one GPU on either server
     places = first_fit([(1, 0, 3), (2, 0, 3), (3, 0, 2)], {1: {0: 3}, 2: {1: 3}}, [4, 4], [[0, 1]])
     assert places == {1: {0: 3}, 2: {1: 3}, 3: {0: 1, 1: 1}}
@@ -38,7 +38,7 @@ def test_kinds_of_servers_are_filled_each_for_itself() -> None:
 
 
 @given(st.lists(st.integers(1, 6), max_size=12), st.integers(0, 2**16))
-def test_whoever_fits_by_number_gets_all_its_gpus(sizes: list[int], bits: int) -> None:
+def test_every_job_that_fits_by_number_gets_all_its_gpus(sizes: list[int], bits: int) -> None:
     size = [4, 4, 4, 4]
     wanted: list[tuple[int, int, int]] = []
     for job, gpus in enumerate(sizes):

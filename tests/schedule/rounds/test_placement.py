@@ -15,7 +15,7 @@ def _cluster(*sizes: int) -> Placement:
 
 def test_small_jobs_fill_servers_that_are_in_use_before_empty_ones() -> None:
     placement = _cluster(4, 4)
-    placement.keep(0, {1: 2}, 0, movable=True)
+    placement.leave_in_place(0, {1: 2}, 0, movable=True)
     placement.place([(1, 0, 1)])
     placement.place([(2, 0, 4)])
     assert placement.places == {0: {1: 2}, 2: {0: 4}, 1: {1: 1}}
@@ -24,8 +24,8 @@ def test_small_jobs_fill_servers_that_are_in_use_before_empty_ones() -> None:
 
 def test_a_job_in_the_way_of_a_whole_server_moves_and_one_that_may_not_move_stays() -> None:
     placement = _cluster(4, 4)
-    placement.keep(0, {0: 2}, 0, movable=True)
-    placement.keep(1, {1: 1}, 0, movable=False)
+    placement.leave_in_place(0, {0: 2}, 0, movable=True)
+    placement.leave_in_place(1, {1: 1}, 0, movable=False)
     placement.place([(2, 0, 4)])
     assert placement.places == {1: {1: 1}, 2: {0: 4}, 0: {1: 2}}
     assert placement.moved == {0}
@@ -34,7 +34,7 @@ def test_a_job_in_the_way_of_a_whole_server_moves_and_one_that_may_not_move_stay
 def test_the_smallest_jobs_move_and_no_more_than_needed() -> None:
     placement = _cluster(8, 8)
     for job, (server, gpus) in enumerate([(0, 4), (0, 1), (0, 1), (1, 2), (1, 4)]):
-        placement.keep(job, {server: gpus}, 0, movable=True)
+        placement.leave_in_place(job, {server: gpus}, 0, movable=True)
     placement.place([(9, 0, 4)])  # 2 free on either server: the two single ones leave the first, or the pair the second
     assert placement.places[9] in ({0: 4}, {1: 4})
     assert sum(len(p) for p in placement.places.values()) == 6
@@ -43,8 +43,8 @@ def test_the_smallest_jobs_move_and_no_more_than_needed() -> None:
 
 def test_where_nothing_can_move_a_job_is_spread_and_where_nothing_is_free_it_is_left_out() -> None:
     placement = _cluster(4, 4)
-    placement.keep(0, {0: 3}, 0, movable=False)
-    placement.keep(1, {1: 3}, 0, movable=False)
+    placement.leave_in_place(0, {0: 3}, 0, movable=False)
+    placement.leave_in_place(1, {1: 3}, 0, movable=False)
     placement.place([(2, 0, 2)])
     assert placement.places[2] == {0: 1, 1: 1}
     placement.place([(3, 0, 1)])

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.gavel import Gavel, by_priority, shares
-from mirage.schedule.speeds.arrays import Speeds, linear_speeds
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 CLUSTER = GpuCluster((ServerGroup("slow", "slow", 2, 4), ServerGroup("fast", "fast", 1, 4, speed=3.0)))
 
 
-def test_the_fast_type_goes_to_who_gains_most() -> None:
+def test_the_fast_type_goes_to_the_job_that_gains_most() -> None:
     # one GPU of each type; the second job is 10 times as fast on the second type, the first only twice
     share = shares(np.array([[1.0, 2.0], [1.0, 10.0]]), np.array([1, 1]), np.array([1, 1]), "max-sum")
     np.testing.assert_allclose(share, [[1, 0], [0, 1]])
@@ -34,7 +34,7 @@ def test_a_wide_job_weighs_what_it_takes_in_the_sum_of_steps() -> None:
     np.testing.assert_allclose(share[:, 0], [0, 1, 1])
 
 
-def test_max_min_serves_who_would_get_nothing() -> None:
+def test_max_min_serves_the_job_that_would_get_nothing() -> None:
     rate, gpus, capacity = np.array([[1.0], [10.0]]), np.array([1, 1]), np.array([1])
     np.testing.assert_allclose(shares(rate, gpus, capacity, "max-sum")[:, 0], [0, 1])
     np.testing.assert_allclose(shares(rate, gpus, capacity, "max-min")[:, 0], [0.5, 0.5], atol=1e-4)
@@ -45,7 +45,7 @@ def test_no_share_where_a_job_cannot_run() -> None:
     np.testing.assert_allclose(share, [[0, 1], [1, 0]], atol=1e-4)
 
 
-def test_a_round_goes_by_priority_and_fills_up_with_who_fits() -> None:
+def test_a_round_goes_by_priority_and_fills_up_with_jobs_that_fit() -> None:
     priority = np.array([[1.0, 0.0], [3.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
     gpus, left, kind = np.array([4, 3, 2, 1]), np.array([4, 2]), np.array([-1, -1, -1, 1])
     starting = np.array([False, False, False, True])
@@ -56,7 +56,7 @@ def test_a_round_goes_by_priority_and_fills_up_with_who_fits() -> None:
 
 
 @pytest.mark.parametrize("objective", ["max-sum", "max-min"])
-def test_all_jobs_end_on_the_size_they_ask_for(objective: str) -> None:
+def test_all_jobs_end_on_the_size_they_request(objective: str) -> None:
     rng = np.random.default_rng(4)
     jobs = GpuJobs.linear(rng.uniform(0, 4000, 30), rng.choice([1, 2, 3, 4, 6, 8], 30), rng.uniform(60, 4000, 30))
     scheduler = Gavel(objective)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_all_jobs_end_on_the_size_they_ask_for(objective: str) -> None:
 
 
 def two_models(slowdown: tuple[float, float]) -> Speeds:
-    """Two models that run on one GPU, a step of 0.1 s for 8 samples, each slowed down by its own factor."""
+    """Two models on one GPU, a step of 0.1 s for 8 samples, each with its own slowdown."""
     return linear_speeds(np.ones(1))._replace(
         rows=np.zeros((2, 1, 1, 1), np.int64),
         knots=np.array([2]),
@@ -96,13 +96,14 @@ def two_models(slowdown: tuple[float, float]) -> Speeds:
 
 @pytest.mark.parametrize("slow", [0, 1])
 def test_the_rate_of_a_model_that_is_slowed_down_is_the_true_one(slow: int) -> None:
-    """On one GPU the sum of steps is largest with the other model first, though both were measured alike.
+    """On one GPU the sum of steps is largest with the other model first.
 
-    Were they taken for alike they would share, and the slow one with a third of the work would end first.
+    Both were measured alike. If they counted as alike they would share, and the slow one with a third of the work
+    would end first.
     """
-    told = GpuJobs.linear([1.0, 1.0], [1, 1], [1.0, 1.0])
+    linear = GpuJobs.linear([1.0, 1.0], [1, 1], [1.0, 1.0])
     jobs = replace(
-        told,
+        linear,
         model=np.array([0, 1]),
         models=("a", "b"),
         batch=np.array([8, 8]),

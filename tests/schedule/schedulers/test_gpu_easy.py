@@ -1,16 +1,19 @@
-"""EASY backfill on several GPU types: by hand, against the text-book on one type, and the promise to every head."""
+"""EASY backfill on several GPU types: by hand, and the reservation of every head.
+
+On one type it is compared with the text-book.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.engine.log import GpuLog
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.schedulers.registry import make_scheduler
-from mirage.schedule.speeds.arrays import linear_speeds
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from mirage.schedule.speeds.speed_arrays import linear_speeds
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 FAST, SLOW = 0, 1
 TWO_TYPES = GpuCluster((ServerGroup("fast", "fast", 1, 4), ServerGroup("slow", "slow", 1, 4, speed=0.5)))
@@ -20,36 +23,36 @@ def _played(jobs: GpuJobs, cluster: GpuCluster = TWO_TYPES) -> GpuLog:
     return GpuSimulation(cluster, jobs, make_scheduler("easy"), strict=True).run()
 
 
-def _told(log: GpuLog) -> list[tuple[int, float, float]]:
+def _runs(log: GpuLog) -> list[tuple[int, float, float]]:
     """GPU type, start and end of every job."""
     found = {int(s.id): (int(s.gpu_type), float(s.start_s), float(s.end_s)) for s in log.segments}
     return [found[job] for job in range(len(found))]
 
 
 def test_two_types_by_hand() -> None:
-    """Job 2 heads the queue: its 4 GPUs are free on the fast type at 100, on the slow one at 400.
+    """Job 2 heads the queue: its GPUs are free at 100 on the fast type, at 400 on the slow.
 
     Job 3 would take the fast GPU beyond 100, so it goes to the slow one. Job 4 may stay on the fast one until 100.
     """
     jobs = GpuJobs.linear([0, 1, 2, 3, 4], [3, 3, 4, 1, 1], [100, 199.5, 10, 1000, 96])
-    assert _told(_played(jobs)) == [
+    assert _runs(_played(jobs)) == [
         (FAST, 0, 100), (SLOW, 1, 400), (FAST, 100, 110), (SLOW, 3, 2003), (FAST, 4, 100),
     ]  # fmt: skip
 
 
 def test_run_times_are_those_of_the_type_by_hand() -> None:
-    """Job 1 waits for the slow type, on which alone it fits; two short jobs are twice as long there."""
+    """Job 1 fits only on the slow type; two short jobs take twice as long there."""
     cluster = GpuCluster((ServerGroup("fast", "fast", 1, 1), ServerGroup("slow", "slow", 1, 8, speed=0.5)))
     jobs = GpuJobs.linear([0, 1, 2, 3, 4], [6, 8, 1, 2, 2], [50, 10, 500, 60, 48])
     log = _played(jobs, cluster)
-    # job 0 holds 6 slow GPUs until 100; of the two beside it job 3 would need 120 s, job 4 needs 96
-    assert _told(log) == [(SLOW, 0, 100), (SLOW, 100, 120), (FAST, 2, 502), (SLOW, 120, 240), (SLOW, 4, 100)]
+    # job 0 holds 6 slow GPUs until 100; of the two others job 3 would need 120 s, job 4 needs 96
+    assert _runs(log) == [(SLOW, 0, 100), (SLOW, 100, 120), (FAST, 2, 502), (SLOW, 120, 240), (SLOW, 4, 100)]
 
 
 def test_a_measured_model_is_expected_to_run_by_its_speed_on_the_type() -> None:
-    """The model of jobs 3 and 4 takes a step a second on the usual type, and four on the rarer one.
+    """The model of jobs 3 and 4 takes 1 step a second on the usual type, 4 on the rarer one.
 
-    Job 2 heads the queue until 40. Job 3 needs 50 s on the rare type and is put beside job 1; job 4 needs 35 s there.
+    Job 2 heads the queue until 40. Job 3 needs 50 s on the rare type and is put next to job 1; job 4 needs 35 s there.
     """
     cluster = GpuCluster((ServerGroup("rare", "rare", 1, 4), ServerGroup("usual", "usual", 1, 8)))
     one = np.ones((1, 1), np.int64)
@@ -65,7 +68,7 @@ def test_a_measured_model_is_expected_to_run_by_its_speed_on_the_type() -> None:
     columns = {name: getattr(linear, name) for name in linear.__slots__}
     jobs = GpuJobs(**columns | {"model": np.array([-1, -1, -1, 0, 0]), "batch": np.array([0, 0, 0, 1, 1])})
     log = GpuSimulation(cluster, jobs, make_scheduler("easy"), speeds=speeds, strict=True).run()
-    assert _told(log) == [(0, 0, 40), (1, 1, 101), (0, 40, 50), (1, 3, 203), (0, 4, 39)]
+    assert _runs(log) == [(0, 0, 40), (1, 1, 101), (0, 40, 50), (1, 3, 203), (0, 4, 39)]
 
 
 def _random_jobs(seed: int, widths: list[int]) -> GpuJobs:
@@ -75,7 +78,7 @@ def _random_jobs(seed: int, widths: list[int]) -> GpuJobs:
 
 
 def _earliest_s(log: GpuLog, job: int, now_s: float) -> float:
-    """When a job could start on its best type, if of the others only those ran on that do so now."""
+    """When a job could start on its best type, if only the jobs that run now ran on."""
     cluster, ends = log.cluster, []
     for gpu_type in range(len(cluster.gpu_types)):
         segments = log.segments[log.segments.gpu_type == gpu_type]
@@ -104,7 +107,7 @@ def test_no_head_starts_later_than_it_was_promised(seed: int) -> None:
 
 
 def _textbook(jobs: GpuJobs, size: int) -> list[float]:
-    """Starts under EASY backfill on one pool of GPUs, looking at everybody at every event."""
+    """Starts under EASY backfill on one pool of GPUs, with all jobs tried at every event."""
     gpus, run_s, starts = jobs.gpus, jobs.run_s, np.full(len(jobs), np.inf)
     times = set(jobs.submit_s.tolist())
     while times:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirage.report.schedule.story import story_of
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.engine.log import GpuLog
-from mirage.schedule.engine.simulation import GpuSimulation
-from mirage.schedule.schedulers.registry import make_scheduler
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 CLUSTER = GpuCluster((ServerGroup("only", "slow", 1, 4, speed=0.5),))
 
@@ -22,7 +22,7 @@ def _gets(log: GpuLog, job: int) -> list[tuple[float, str, float | None]]:
     return [(m.time_s, m.why, m.estimate_s) for m in story_of(log, job).moments if m.what == "gets"]
 
 
-def test_easy_tells_heads_from_backfilled_jobs() -> None:
+def test_easy_distinguishes_heads_from_backfilled_jobs() -> None:
     jobs = GpuJobs.linear([0, 1, 2, 3], [2, 3, 1, 1], [50, 10, 49, 200])
     log = _played("easy", jobs)
     assert _gets(log, 0) == [(0, "head-of-queue", 100)]

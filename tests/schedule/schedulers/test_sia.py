@@ -1,4 +1,4 @@
-"""Sia's rounds: what it knows, what it offers, what it values, and whole workloads on the engine."""
+"""Sia's rounds: measurements, configurations, values, and whole workloads."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.contract import JobStatus, Plan, Preempt, Resize, Start, View
-from mirage.schedule.engine.simulation import GpuSimulation
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
 from mirage.schedule.rounds.job_columns import JobColumns
-from mirage.schedule.schedulers.registry import make_scheduler
+from mirage.schedule.scheduler_contract import GpuPlan, GpuPreempt, GpuResize, GpuStart, GpuView, JobStatus
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.schedulers.sia import Sia
 from mirage.schedule.schedulers.sia_plus import SiaPlus
-from mirage.schedule.speeds.arrays import NO_TABLE, Speeds, linear_speeds
 from mirage.schedule.speeds.profiles import read_profiles
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.read import read_workload
+from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds, linear_speeds
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.gpu_workload import read_workload
 
 CLUSTER = GpuCluster((ServerGroup("slow", "slow", 2, 4), ServerGroup("fast", "fast", 1, 4)))
 EPOCHS, EPOCH_WORK, RESTART_S = 20, 400.0, 10.0
@@ -27,7 +27,7 @@ FIRST_BATCH, LARGEST_BATCH = 16, 512
 
 
 def _speeds() -> Speeds:
-    """One model: a pass takes 0.1 s and 10 ms a sample, half of that on the fast type; little is lost in scaling."""
+    """One model: a pass takes 0.1 s and 10 ms a sample, half of that on the fast type."""
     rows, step_s, sync_s = np.full((1, 2, 3, 12), -1), [], []
     knots = np.array([8.0, 64.0])
     for gpu_type, pace in ((0, 1.0), (1, 0.5)):
@@ -77,31 +77,33 @@ def _jobs(submit_s: list[float], restart_s: float = RESTART_S) -> GpuJobs:
     return GpuJobs(**{**columns, **changed})
 
 
-class Watched:
-    """Another scheduler, whose rounds are kept."""
+class RecordedScheduler:
+    """Another scheduler, with a record of its rounds."""
 
     def __init__(self, scheduler: Sia) -> None:
         self.scheduler, self.round_s = scheduler, scheduler.round_s
         self.begin = scheduler.begin
-        self.rounds: list[tuple[View, Plan]] = []
+        self.rounds: list[tuple[GpuView, GpuPlan]] = []
 
-    def decide(self, view: View) -> Plan:
-        seen, plan = view.copy(), self.scheduler.decide(view)
-        self.rounds.append((seen, plan))
+    def decide(self, view: GpuView) -> GpuPlan:
+        observed, plan = view.copy(), self.scheduler.decide(view)
+        self.rounds.append((observed, plan))
         return plan
 
 
-def _run(scheduler: Sia, submit_s: list[float], restart_s: float = RESTART_S) -> Watched:
-    watched = Watched(scheduler)
-    log = GpuSimulation(CLUSTER, _jobs(submit_s, restart_s), watched, speeds=_speeds(), strict=True).run()
+def _run(scheduler: Sia, submit_s: list[float], restart_s: float = RESTART_S) -> RecordedScheduler:
+    recorded = RecordedScheduler(scheduler)
+    log = GpuSimulation(CLUSTER, _jobs(submit_s, restart_s), recorded, speeds=_speeds(), strict=True).run()
     assert np.isfinite(log.rows.due_s).all()
-    return watched
+    return recorded
 
 
-def _sizes(watched: Watched, job: int) -> list[int]:
+def _sizes(recorded: RecordedScheduler, job: int) -> list[int]:
     """GPUs that a job was given, one after the other."""
-    actions = [action for _, plan in watched.rounds for action in plan.actions]
-    places = [a.places for a in actions if isinstance(a, Start | Resize) and a.job == job and a.places is not None]
+    actions = [action for _, plan in recorded.rounds for action in plan.actions]
+    places = [
+        a.places for a in actions if isinstance(a, GpuStart | GpuResize) and a.job == job and a.places is not None
+    ]
     return [sum(of.values()) for of in places]
 
 
@@ -118,20 +120,20 @@ def test_a_second_job_of_a_known_model_starts_wide_in_sia_plus_only() -> None:
 
 
 def test_alone_it_comes_to_the_fast_type_though_it_has_started_elsewhere() -> None:
-    watched = _run(Sia(), [0.0])
-    last = [a for _, plan in watched.rounds for a in plan.actions if isinstance(a, Resize) and a.places][-1]
+    recorded = _run(Sia(), [0.0])
+    last = [a for _, plan in recorded.rounds for a in plan.actions if isinstance(a, GpuResize) and a.places][-1]
     assert last.places == {2: 4}
 
 
-def test_between_rounds_nobody_moves_and_a_job_that_starts_is_let_be() -> None:
-    watched = _run(Sia(), [0.0, 70.0, 130.0, 190.0, 250.0], restart_s=130.0)
-    assert any((view.jobs.status == JobStatus.STARTING).any() for view, _ in watched.rounds)
-    for view, plan in watched.rounds:
+def test_between_rounds_no_job_moves_and_a_starting_job_is_left_unchanged() -> None:
+    recorded = _run(Sia(), [0.0, 70.0, 130.0, 190.0, 250.0], restart_s=130.0)
+    assert any((view.jobs.status == JobStatus.STARTING).any() for view, _ in recorded.rounds)
+    for view, plan in recorded.rounds:
         if view.now_s % 60 > 1e-6:
-            assert all(isinstance(action, Resize) and action.places is None for action in plan.actions)
+            assert all(isinstance(action, GpuResize) and action.places is None for action in plan.actions)
         starting = set(view.jobs.id[view.jobs.status == JobStatus.STARTING].tolist())
         assert not starting & {getattr(action, "job", None) for action in plan.actions}
-    assert any(view.now_s % 60 > 1e-6 for view, _ in watched.rounds)
+    assert any(view.now_s % 60 > 1e-6 for view, _ in recorded.rounds)
 
 
 @pytest.mark.parametrize("scheduler", [Sia(), SiaPlus()])
@@ -146,7 +148,7 @@ def test_jobs_run_on_the_types_that_their_model_was_measured_on(scheduler: Sia) 
 def test_every_place_and_batch_is_learnt_once() -> None:
     scheduler = Sia()
     _run(scheduler, [0.0])
-    known = scheduler.experience.known
+    known = scheduler.history.known
     room = len(known.points.gpus) // known.measured.size
     (row,) = np.flatnonzero(known.measured.sum(axis=1))
     for gpu_type in range(2):
@@ -163,15 +165,15 @@ def test_more_jobs_than_gpus_take_turns_and_all_end() -> None:
     speeds = speeds._replace(rows=speeds.rows[:, :1], **{  # the first type only
         name: getattr(speeds, name)[:, :1] for name in ("memory_max_local", "min_local", "max_local", "one_gpu_rate")
     }, type_speed=speeds.type_speed[:1])  # fmt: skip
-    watched = Watched(Sia())
-    GpuSimulation(small, _jobs([0.0, 0.0, 1.0, 2.0]), watched, speeds=speeds, strict=True).run()
-    for view, _ in watched.rounds:
+    recorded = RecordedScheduler(Sia())
+    GpuSimulation(small, _jobs([0.0, 0.0, 1.0, 2.0]), recorded, speeds=speeds, strict=True).run()
+    for view, _ in recorded.rounds:
         assert view.jobs.held.sum() <= 2
-    assert any(isinstance(action, Preempt) for _, plan in watched.rounds for action in plan.actions)
+    assert any(isinstance(action, GpuPreempt) for _, plan in recorded.rounds for action in plan.actions)
 
 
 def test_values_by_hand() -> None:
-    """Two GPUs of twice the goodput: 2^-0.5 rounds to 0.71; a restart at half an age of 100 s keeps 50/110."""
+    """Two GPUs of twice the goodput: 2^-0.5 rounds to 0.71; after a restart 50/110 remain."""
     sia = Sia()
     simulation = GpuSimulation(CLUSTER, _jobs([0.0]), sia, speeds=_speeds())
     sia.relative_goodput = lambda jobs, rows, shapes: np.where(shapes.gpus <= 2, 1.0 * shapes.gpus, 1e-4)[None, :]  # type: ignore[method-assign]
@@ -184,12 +186,12 @@ def test_values_by_hand() -> None:
     assert value[:3].tolist() == pytest.approx([1.1 - 1.0, 1.1 - 0.71, 1.1 - 100.0])
     jobs.submit_s, jobs.restarts = np.array([view.now_s - 100.0]), np.array([5])
     value = sia.value(view, jobs, rows, np.array([1]), shapes)[0]  # it is on two GPUs of the first type
-    keeps = (100 - 5 * 10) / (100 + 10)
+    remaining_share = (100 - 5 * 10) / (100 + 10)
     assert value[1] == pytest.approx(1.1 - 0.71)
-    assert value[0] == pytest.approx(1.1 - round(keeps**-0.5, 2))
+    assert value[0] == pytest.approx(1.1 - round(remaining_share**-0.5, 2))
 
 
-def test_rigid_jobs_of_the_linear_law_get_the_size_they_ask_for() -> None:
+def test_rigid_jobs_of_the_linear_law_get_the_size_they_request() -> None:
     rng = np.random.default_rng(2)
     jobs = GpuJobs.linear(rng.uniform(0, 900, 25), rng.choice([1, 2, 3, 4, 6], 25), rng.uniform(30, 900, 25))
     log = GpuSimulation(CLUSTER, jobs, make_scheduler("sia"), strict=True).run()
@@ -200,15 +202,15 @@ def test_rigid_jobs_of_the_linear_law_get_the_size_they_ask_for() -> None:
     assert all(sizes == {int(jobs.gpus[job])} for job, sizes in widths.items())
 
 
-def test_between_rounds_it_is_asked_only_where_a_job_has_a_model() -> None:
-    watched = Watched(Sia())
-    GpuSimulation(CLUSTER, GpuJobs.linear([0, 70], [1, 2], [300, 500]), watched, strict=True).run()
-    assert {view.now_s % 60 for view, _ in watched.rounds} == {0.0}
+def test_between_rounds_it_is_called_only_if_a_job_has_a_model() -> None:
+    recorded = RecordedScheduler(Sia())
+    GpuSimulation(CLUSTER, GpuJobs.linear([0, 70], [1, 2], [300, 500]), recorded, strict=True).run()
+    assert {view.now_s % 60 for view, _ in recorded.rounds} == {0.0}
     assert {view.now_s % 60 for view, _ in _run(Sia(), [0.0]).rounds} == {0.0, 15.0, 30.0, 45.0}
 
 
 @pytest.mark.parametrize("scheduler", [Sia(), SiaPlus()])
-def test_measured_jobs_keep_within_their_least_and_most_gpus(scheduler: Sia) -> None:
+def test_measured_jobs_stay_within_their_least_and_most_gpus(scheduler: Sia) -> None:
     jobs = _jobs([0.0, 10.0, 400.0, 500.0])
     jobs = replace(jobs, min_gpus=np.array([3, 1, 3, 2]), max_gpus=np.array([3, 2, 3, 4]))
     log = GpuSimulation(CLUSTER, jobs, scheduler, speeds=_speeds(), strict=True).run()
@@ -247,7 +249,7 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 @pytest.mark.slow
 def test_the_published_workload_takes_as_long_as_published(shared_data: Path) -> None:
-    """The published simulator says 0.5416 h for Sia and 1.671 h for Gavel; a second's delay changes these by 1 %."""
+    """Published are 0.5416 h for Sia and 1.671 h for Gavel; 1 s of delay changes them by 1 %."""
     folder, cluster = shared_data / "sia-pollux", gpu_cluster("sia64")
     profiles = read_profiles(folder / "profiles", cluster)
     jobs = read_workload(folder / "sia_philly" / "workload-1.csv", cluster, profiles).jobs

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, vstack
 
 from mirage.schedule.solver.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Solution, minimise
 from mirage.schedule.solver.knapsack import ROUNDED, choose
-from mirage.schedule.solver.relaxation import NONE
+from mirage.schedule.solver.knapsack_kernels import NONE
 
 GPUS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 1, 2, 4, 8, 16, 1, 2, 4, 8, 16, 24])
 KIND = np.repeat([0, 1, 2], [8, 5, 6])
@@ -82,7 +82,7 @@ def test_a_large_round_is_rounded_and_knows_how_far_it_may_be_off() -> None:
     assert found.bound * 0.99 <= found.value <= found.bound + 1e-9
 
 
-def test_highs_is_silent_and_keeps_its_status(capfd: pytest.CaptureFixture[str]) -> None:
+def test_highs_is_silent_and_returns_its_status(capfd: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(105)
     talkative = _round(rng, int(rng.integers(15, 60)), GPUS, KIND)  # HiGHS 1.12 writes two lines
     assert _by_highs(talkative, GPUS, KIND, CAPACITY).status == OPTIMAL

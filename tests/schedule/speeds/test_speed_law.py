@@ -1,4 +1,4 @@
-"""The law of speed on tables that were made by hand: every figure here was calculated on paper."""
+"""The law of speed on tables made by hand; every figure was calculated on paper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from toy_profiles import CLUSTER, write_profiles
 
-from mirage.schedule.speeds import law
-from mirage.schedule.speeds.arrays import LINEAR, Speeds, linear_speeds
+from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import read_profiles
+from mirage.schedule.speeds.speed_arrays import LINEAR, Speeds, linear_speeds
 
 SLOW, FAST, TOY = 0, 1, 0
 
@@ -22,93 +22,93 @@ def speeds(tmp_path_factory: pytest.TempPathFactory) -> Speeds:
 
 def test_linear_work_goes_by_gpus_and_their_type() -> None:
     speeds = linear_speeds(np.array([1.0, 0.25]))
-    assert law.speed(speeds, LINEAR, 0, 1, 3, 0, 0.0) == 3.0
-    assert law.speed(speeds, LINEAR, 1, 2, 8, 0, 5.0) == 2.0
-    assert law.next_phase(speeds, LINEAR, 7.0) == np.inf
-    assert np.isnan(law.work(speeds, LINEAR))
+    assert speed_law.speed(speeds, LINEAR, 0, 1, 3, 0, 0.0) == 3.0
+    assert speed_law.speed(speeds, LINEAR, 1, 2, 8, 0, 5.0) == 2.0
+    assert speed_law.next_phase(speeds, LINEAR, 7.0) == np.inf
+    assert np.isnan(speed_law.work(speeds, LINEAR))
 
 
 def test_one_gpu_at_the_first_batch(speeds: Speeds) -> None:
     # a step of 1 s, as much learnt from it as any: 1 unit in 2 s, as real runs are twice as slow
-    assert law.speed(speeds, TOY, SLOW, 1, 1, 10, 0.0) == pytest.approx(0.5)
-    assert law.speed(speeds, TOY, FAST, 1, 1, 10, 0.0) == pytest.approx(1.0)
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 1, 10, 0.0) == pytest.approx(0.5)
+    assert speed_law.speed(speeds, TOY, FAST, 1, 1, 10, 0.0) == pytest.approx(1.0)
 
 
 def test_a_batch_of_zero_is_the_first(speeds: Speeds) -> None:
-    assert law.speed(speeds, TOY, SLOW, 1, 1, 0, 0.0) == law.speed(speeds, TOY, SLOW, 1, 1, 10, 0.0)
-    assert law.local_batch(speeds, TOY, SLOW, 1, 2, 0) == (10, 1)  # two GPUs need the least of each
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 1, 0, 0.0) == speed_law.speed(speeds, TOY, SLOW, 1, 1, 10, 0.0)
+    assert speed_law.local_batch(speeds, TOY, SLOW, 1, 2, 0) == (10, 1)  # two GPUs need the least of each
 
 
 def test_two_gpus_gain_what_the_noise_allows(speeds: Speeds) -> None:
     # batch 20 lies a third of the way from 10 to 40: sqr 4/3, var 4; gain (4 + 4/3) / (4/2 + 4/3) = 1.6
-    assert law.gradient(speeds, TOY, 20, 0.0) == pytest.approx((4 / 3, 4.0))
-    assert law.speed(speeds, TOY, SLOW, 1, 2, 20, 0.0) == pytest.approx(1.6 / 1.2 / 2)
-    assert law.speed(speeds, TOY, SLOW, 2, 2, 20, 0.0) == pytest.approx(1.6 / 1.5 / 2)
+    assert speed_law.gradient(speeds, TOY, 20, 0.0) == pytest.approx((4 / 3, 4.0))
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 2, 20, 0.0) == pytest.approx(1.6 / 1.2 / 2)
+    assert speed_law.speed(speeds, TOY, SLOW, 2, 2, 20, 0.0) == pytest.approx(1.6 / 1.5 / 2)
 
 
 def test_a_step_between_two_measured_batches(speeds: Speeds) -> None:
     # 30 samples on two GPUs: 15 each, a step of 1.5 + 0.2
-    step_s, sync_s, sqr, var = law.measure(speeds, TOY, SLOW, 1, 2, 30, 0.0)
+    step_s, sync_s, sqr, var = speed_law.measure(speeds, TOY, SLOW, 1, 2, 30, 0.0)
     assert (step_s, sync_s) == pytest.approx((1.7, 0.2))
     assert (sqr, var) == pytest.approx((1 + 2 / 3, 5.0))
 
 
 def test_one_gpu_adds_up_steps_beyond_the_first_batch(speeds: Speeds) -> None:
     # 20 samples on one GPU would fit at once, but noise needs two steps: 2 steps of 10 samples, 1 s each
-    assert law.local_batch(speeds, TOY, SLOW, 1, 1, 20) == (10, 2)
-    assert law.speed(speeds, TOY, SLOW, 1, 1, 20, 0.0) == pytest.approx(1.6 / 2 / 2)
+    assert speed_law.local_batch(speeds, TOY, SLOW, 1, 1, 20) == (10, 2)
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 1, 20, 0.0) == pytest.approx(1.6 / 2 / 2)
     # 40 samples: 20 each time, 2 s each; sqr 2, var 6: gain 8 / (6/4 + 2)
-    assert law.local_batch(speeds, TOY, SLOW, 1, 1, 40) == (20, 2)
-    assert law.speed(speeds, TOY, SLOW, 1, 1, 40, 0.0) == pytest.approx(8 / 3.5 / 4 / 2)
+    assert speed_law.local_batch(speeds, TOY, SLOW, 1, 1, 40) == (20, 2)
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 1, 40, 0.0) == pytest.approx(8 / 3.5 / 4 / 2)
 
 
 def test_gradients_are_exchanged_once_for_all_steps(speeds: Speeds) -> None:
     # 70 samples a GPU do not fit at 30 at once: 3 steps of 24; the largest batch allows 40 // (2 * 3) = 6 each
-    assert law.local_batch(speeds, TOY, SLOW, 1, 2, 140) == (6, 3)
+    assert speed_law.local_batch(speeds, TOY, SLOW, 1, 2, 140) == (6, 3)
     # a step of fewer samples than were ever measured takes as long as the smallest: 1.2 + 2 * (1.2 - 0.2)
-    gain = (law.gradient(speeds, TOY, 36, 0.0)[1] + law.gradient(speeds, TOY, 36, 0.0)[0]) / (
-        law.gradient(speeds, TOY, 36, 0.0)[1] / 3.6 + law.gradient(speeds, TOY, 36, 0.0)[0]
+    gain = (speed_law.gradient(speeds, TOY, 36, 0.0)[1] + speed_law.gradient(speeds, TOY, 36, 0.0)[0]) / (
+        speed_law.gradient(speeds, TOY, 36, 0.0)[1] / 3.6 + speed_law.gradient(speeds, TOY, 36, 0.0)[0]
     )
-    assert law.speed(speeds, TOY, SLOW, 1, 2, 140, 0.0) == pytest.approx(gain / 3.2 / 2)
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 2, 140, 0.0) == pytest.approx(gain / 3.2 / 2)
 
 
 def test_speed_changes_with_the_epoch(speeds: Speeds) -> None:
     # the second epoch at batch 20: sqr 1, var 9 + (3 - 9) / 3 = 7; gain 8 / (3.5 + 1)
-    assert law.next_phase(speeds, TOY, 0.0) == 100.0  # the batch that was quickest through the epoch ends it
-    assert law.speed(speeds, TOY, SLOW, 1, 2, 20, 99.9) == pytest.approx(1.6 / 1.2 / 2)
-    assert law.speed(speeds, TOY, SLOW, 1, 2, 20, 100.0) == pytest.approx(8 / 4.5 / 1.2 / 2)
-    assert law.next_phase(speeds, TOY, 100.0) == np.inf
-    assert law.work(speeds, TOY) == 300.0
+    assert speed_law.next_phase(speeds, TOY, 0.0) == 100.0  # the batch that was quickest through the epoch ends it
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 2, 20, 99.9) == pytest.approx(1.6 / 1.2 / 2)
+    assert speed_law.speed(speeds, TOY, SLOW, 1, 2, 20, 100.0) == pytest.approx(8 / 4.5 / 1.2 / 2)
+    assert speed_law.next_phase(speeds, TOY, 100.0) == np.inf
+    assert speed_law.work(speeds, TOY) == 300.0
 
 
 def test_rounding_does_not_stop_before_the_end_of_an_epoch(speeds: Speeds) -> None:
-    assert law.epoch_of(speeds, TOY, 100.0 * (1 - 1e-12)) == 1
-    assert law.next_phase(speeds, TOY, 100.0 * (1 - 1e-12)) == np.inf
+    assert speed_law.epoch_of(speeds, TOY, 100.0 * (1 - 1e-12)) == 1
+    assert speed_law.next_phase(speeds, TOY, 100.0 * (1 - 1e-12)) == np.inf
 
 
 def test_of_placements_of_one_size_full_servers_count_or_their_mean(speeds: Speeds) -> None:
     # two servers of two are full with 2 + 2; four GPUs on two servers of four are 1 + 3 or 2 + 2
-    assert law.measure(speeds, TOY, SLOW, 2, 4, 40, 0.0)[:2] == pytest.approx((1.7, 0.7))
-    assert law.measure(speeds, TOY, FAST, 2, 4, 40, 0.0)[:2] == pytest.approx((1.3, 0.8))
+    assert speed_law.measure(speeds, TOY, SLOW, 2, 4, 40, 0.0)[:2] == pytest.approx((1.7, 0.7))
+    assert speed_law.measure(speeds, TOY, FAST, 2, 4, 40, 0.0)[:2] == pytest.approx((1.3, 0.8))
 
 
 def test_placements_that_were_not_measured_count_by_what_lies_between(speeds: Speeds) -> None:
-    assert law.measure(speeds, TOY, SLOW, 2, 3, 30, 0.0)[:2] == pytest.approx((1.6, 0.6))
+    assert speed_law.measure(speeds, TOY, SLOW, 2, 3, 30, 0.0)[:2] == pytest.approx((1.6, 0.6))
     # four GPUs on one server are known by size only, and hold 20 samples at once
-    assert law.measure(speeds, TOY, FAST, 1, 4, 40, 0.0)[:2] == pytest.approx((0.9, 0.4))
-    assert law.max_local(speeds, TOY, FAST, 1, 4) == 20
+    assert speed_law.measure(speeds, TOY, FAST, 1, 4, 40, 0.0)[:2] == pytest.approx((0.9, 0.4))
+    assert speed_law.max_local(speeds, TOY, FAST, 1, 4) == 20
     # three on one server lie between two and four
-    assert law.measure(speeds, TOY, FAST, 1, 3, 30, 0.0)[:2] == pytest.approx((0.8, 0.3))
+    assert speed_law.measure(speeds, TOY, FAST, 1, 3, 30, 0.0)[:2] == pytest.approx((0.8, 0.3))
 
 
 def test_impossible_placements_have_no_speed(speeds: Speeds) -> None:
-    assert law.speed(speeds, TOY, SLOW, 3, 2, 20, 0.0) == 0.0  # fewer GPUs than servers
-    assert law.speed(speeds, TOY, SLOW, 0, 0, 20, 0.0) == 0.0
-    assert law.max_local(speeds, TOY, SLOW, 3, 2) == 0
+    assert speed_law.speed(speeds, TOY, SLOW, 3, 2, 20, 0.0) == 0.0  # fewer GPUs than servers
+    assert speed_law.speed(speeds, TOY, SLOW, 0, 0, 20, 0.0) == 0.0
+    assert speed_law.max_local(speeds, TOY, SLOW, 3, 2) == 0
 
 
 def test_placements_beyond_all_measured_count_as_the_nearest(speeds: Speeds) -> None:
-    assert law.speed(speeds, TOY, SLOW, 9, 90, 40, 0.0) > 0
+    assert speed_law.speed(speeds, TOY, SLOW, 9, 90, 40, 0.0) > 0
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def folder(tmp_path: Path) -> Path:
     return write_profiles(tmp_path)
 
 
-def test_facts_beside_the_tables(folder: Path) -> None:
+def test_facts_in_addition_to_the_tables(folder: Path) -> None:
     speeds = read_profiles(folder, CLUSTER).speeds
     assert (speeds.restart_s[TOY], speeds.slowdown[TOY]) == (12.0, 2.0)
     assert (speeds.init_batch[TOY], speeds.max_batch[TOY]) == (10, 40)

@@ -11,13 +11,13 @@ import pytest
 from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.speeds import law
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import Profiles, read_profiles
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "told"),
+    ("file", "text", "message"),
     [
         ("toy/placements-slow.csv", "placement,local_bsz\n1,2\n", "no column step_time, sync_time"),
         ("toy/placements-slow.csv", "placement,local_bsz,step_time,sync_time\n1,2,x,0\n", "csv:2: could not convert"),
@@ -28,10 +28,10 @@ from mirage.schedule.speeds.profiles import Profiles, read_profiles
         ("models.toml", "[toy\n", "models.toml"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, file: str, text: str, told: str) -> None:
+def test_a_bad_file_is_named(tmp_path: Path, file: str, text: str, message: str) -> None:
     folder = write_profiles(tmp_path)
     (folder / file).write_text(text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         read_profiles(folder, CLUSTER)
 
 
@@ -46,8 +46,8 @@ def test_profiles_of_other_gpu_types_are_refused(tmp_path: Path) -> None:
 def test_a_model_cannot_run_on_a_type_it_was_not_measured_on(tmp_path: Path) -> None:
     mixed = GpuCluster((*CLUSTER.groups, ServerGroup("x", "h100", 1, 8)))
     speeds = read_profiles(write_profiles(tmp_path), mixed).speeds
-    assert law.speed(speeds, 0, 2, 1, 1, 10, 0.0) == 0.0
-    assert law.speed(speeds, 0, 0, 1, 1, 10, 0.0) > 0.0
+    assert speed_law.speed(speeds, 0, 2, 1, 1, 10, 0.0) == 0.0
+    assert speed_law.speed(speeds, 0, 0, 1, 1, 10, 0.0) > 0.0
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +84,14 @@ def test_a_measured_placement_takes_its_measured_time(
     batch = local * gpus
     if gpus == 1 and batch > measured.speeds.init_batch[m]:
         batch = 0
-    found = law.measure(measured.speeds, m, t, servers, gpus, batch, 0.0)
-    local_found, steps = law.local_batch(measured.speeds, m, t, servers, gpus, batch)
+    found = speed_law.measure(measured.speeds, m, t, servers, gpus, batch, 0.0)
+    local_found, steps = speed_law.local_batch(measured.speeds, m, t, servers, gpus, batch)
     assert (local_found, steps) == (local, 1) or batch == 0
     assert found[:2] == pytest.approx((step_s, sync_s))
 
 
 def test_the_work_of_a_model_is_its_last_epoch(measured: Profiles) -> None:
-    work = {name: law.work(measured.speeds, m) for m, name in enumerate(measured.models)}
+    work = {name: speed_law.work(measured.speeds, m) for m, name in enumerate(measured.models)}
     assert work["bert"] == pytest.approx(14774.0)
     assert work["deepspeech2"] == pytest.approx(28536.0)
     assert measured.speeds.epochs.tolist() == [2, 100, 80, 90, 10, 50]
@@ -104,7 +104,7 @@ def test_every_placement_of_sia64_has_a_finite_speed(measured: Profiles) -> None
             per_server = int(cluster.gpus_of[cluster.gpu_type_of == t].max())
             for servers in range(1, int((cluster.gpu_type_of == t).sum()) + 1):
                 for gpus in range(servers, servers * per_server + 1):
-                    rate = law.speed(measured.speeds, m, t, servers, gpus, 0, 0.0)
+                    rate = speed_law.speed(measured.speeds, m, t, servers, gpus, 0, 0.0)
                     assert 0 < rate < math.inf, (measured.models[m], cluster.gpu_types[t], servers, gpus)
 
 

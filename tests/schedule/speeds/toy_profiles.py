@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirage.schedule.cluster import GpuCluster, ServerGroup
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 
 CLUSTER = GpuCluster((ServerGroup("small", "slow", 2, 2), ServerGroup("large", "fast", 1, 4)))
 

@@ -1,4 +1,4 @@
-"""Readers of GPU workloads: one small file of every kind, what they refuse, and the published ones."""
+"""Readers of GPU workloads: a small file of every kind, refusals, and published files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError, MirageError, TraceError, UnknownName
-from mirage.schedule.cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.speeds import law
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import no_profiles
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.read import Workload, read_any_profiles, read_workload
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
 
 SIA = "name,time,application,num_replicas,batch_size\nb,20.5,toy,4,40\na,10,toy,1,10\n"
 RIGID = "name,time,application,num_replicas,batch_size,category\na,1,toy,4,40,rigid\nb,2,toy,4,40,adaptive\n"
@@ -35,7 +35,7 @@ THROUGHPUTS = {
 }
 
 
-def _read(path: Path, text: str, profiles: Path | None = None) -> Workload:
+def _read(path: Path, text: str, profiles: Path | None = None) -> GpuWorkload:
     path.write_text(text)
     return read_workload(path, CLUSTER, read_any_profiles(profiles, CLUSTER))
 
@@ -56,11 +56,11 @@ def test_a_sia_workload_takes_its_work_from_the_model(tmp_path: Path) -> None:
 def test_run_time_alone_adds_up_epochs(tmp_path: Path) -> None:
     workload = _read(tmp_path / "w.csv", SIA, write_profiles(tmp_path / "profiles"))
     speeds = workload.profiles.speeds
-    first, second = (law.speed(speeds, 0, 0, 2, 4, 40, progress) for progress in (0.0, 100.0))
+    first, second = (speed_law.speed(speeds, 0, 0, 2, 4, 40, progress) for progress in (0.0, 100.0))
     assert workload.jobs.run_s[1] == pytest.approx(100 / first + 200 / second)
 
 
-def test_a_rigid_job_runs_on_what_it_asks_for(tmp_path: Path) -> None:
+def test_a_rigid_job_runs_on_the_gpus_it_requests(tmp_path: Path) -> None:
     jobs = _read(tmp_path / "w.csv", RIGID, write_profiles(tmp_path / "profiles")).jobs
     assert (jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([4, 1], [4, 4])
 
@@ -81,13 +81,13 @@ def test_a_gavel_trace_goes_by_its_throughputs(tmp_path: Path) -> None:
     assert jobs.submit_s.tolist() == [0.0, 30.0]
     assert jobs.work.tolist() == [100.0, 500.0]
     one, two = jobs.model.tolist()
-    assert law.speed(speeds, one, 0, 1, 1, 1, 0.0) == pytest.approx(2.0)
-    assert law.speed(speeds, one, 1, 1, 1, 1, 50.0) == pytest.approx(10.0)
-    assert law.speed(speeds, two, 0, 1, 2, 2, 0.0) == pytest.approx(4.0)
-    assert law.speed(speeds, two, 0, 2, 2, 2, 0.0) == pytest.approx(2.5)
-    assert law.speed(speeds, two, 1, 1, 2, 2, 0.0) == 0.0  # does not fit into memory there
-    assert law.speed(speeds, two, 0, 1, 1, 2, 0.0) == 0.0  # not measured on one GPU
-    assert law.next_phase(speeds, two, 3.0) == np.inf
+    assert speed_law.speed(speeds, one, 0, 1, 1, 1, 0.0) == pytest.approx(2.0)
+    assert speed_law.speed(speeds, one, 1, 1, 1, 1, 50.0) == pytest.approx(10.0)
+    assert speed_law.speed(speeds, two, 0, 1, 2, 2, 0.0) == pytest.approx(4.0)
+    assert speed_law.speed(speeds, two, 0, 2, 2, 2, 0.0) == pytest.approx(2.5)
+    assert speed_law.speed(speeds, two, 1, 1, 2, 2, 0.0) == 0.0  # does not fit into memory there
+    assert speed_law.speed(speeds, two, 0, 1, 1, 2, 0.0) == 0.0  # not measured on one GPU
+    assert speed_law.next_phase(speeds, two, 3.0) == np.inf
 
 
 def test_a_job_table_will_do(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "told"),
+    ("text", "error", "message"),
     [
         (SIA.replace("toy,4", "tony,4"), UnknownName, r"w.csv:2, which has no profile: 'tony'. Did you mean 'toy'"),
         (SIA.replace(",4,40", ",0,40"), TraceError, r"w.csv:2: num_replicas is '0'; give a whole number of 1 or more"),
@@ -120,25 +120,25 @@ def test_a_job_table_will_do(tmp_path: Path) -> None:
         ("a,b\n1,2\n", TraceError, r"w.csv:1: this is not a workload: a CSV begins with name,time,application"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_a_bad_line_is_named(tmp_path: Path, text: str, error: type[MirageError], message: str) -> None:
+    with pytest.raises(error, match=message):
         _read(tmp_path / "w.csv", text, write_profiles(tmp_path / "profiles"))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (GAVEL.replace("500", "0"), r"g.trace:1: steps is '0'; give a number above 0"),
         (GAVEL.replace("\t30", "\t-30"), r"g.trace:1: time is '-30'; give 0 or more"),
     ],
 )
-def test_a_bad_line_of_gavels_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bad_line_of_gavels_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "rates.json").write_text(json.dumps(THROUGHPUTS))
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(TraceError, match=message):
         _read(tmp_path / "g.trace", text, tmp_path / "rates.json")
 
 
-def test_files_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:
+def test_errors_of_unreadable_files_name_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"gone: no profiles: .*give the folder"):
         read_any_profiles(tmp_path / "gone", CLUSTER)
     with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read: No such file or directory; check"):
@@ -159,13 +159,13 @@ def test_linear_jobs_are_put_in_order_and_checked() -> None:
     jobs = GpuJobs.linear([5, 1], [2, 3], [10, 20], name=("late", "early"))
     assert (jobs.name, jobs.work.tolist()) == (("early", "late"), [60.0, 20.0])
     assert jobs[1:].name == ("late",)
-    for columns, told in (
+    for columns, message in (
         (([1], [0], [10]), "no GPU"),
         (([1], [1], [0]), "no work"),
         (([0], [1], [np.inf]), "its work is infinite"),
         (([np.nan], [1], [1]), "submission"),
     ):
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=message):
             GpuJobs.linear(*columns)
     with pytest.raises(ConfigurationError, match="max_gpus is less than"):
         GpuJobs.linear([1], [4], [10], max_gpus=[2])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.workload.names import workload_name, workload_names
+from mirage.schedule.workload.workload_names import workload_name, workload_names
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from mirage.schedule.workload.names import workload_name, workload_names
         (["/w.csv", "/d/w.csv"], ["w", "d/w"]),
     ],
 )
-def test_as_many_folders_as_tell_them_apart(paths: list[str], names: list[str]) -> None:
+def test_names_get_as_many_folders_as_make_them_unique(paths: list[str], names: list[str]) -> None:
     assert list(workload_names(paths)) == names
     assert workload_name(paths[0]) == workload_names(paths[:1])[0]
 
@@ -39,7 +39,7 @@ def test_the_same_file_twice_is_refused_by_any_path(tmp_path: Path, monkeypatch:
             workload_names(["w.csv", other])
 
 
-def test_links_to_different_files_keep_their_own_names(tmp_path: Path) -> None:
+def test_links_to_different_files_have_their_own_names(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "w.csv").touch()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.errors import ConfigurationError
-from mirage.schedule.contract import Scheduler
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.schedulers.registry import SchedulerSpec, scheduler_spec
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.scheduler_contract import GpuScheduler
+from mirage.schedule.schedulers.gpu_scheduler_registry import GpuSchedulerSpec, scheduler_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class SchedulerText:
         )
 
     @property
-    def spec(self) -> SchedulerSpec:
+    def spec(self) -> GpuSchedulerSpec:
         """The specification, known before the scheduler is loaded."""
         return scheduler_spec(self.name)
 
-    def make(self, defaults: Mapping[str, Any] | None = None) -> Scheduler | CompiledScheduler:
+    def make(self, defaults: Mapping[str, Any] | None = None) -> GpuScheduler | CompiledScheduler:
         """A new scheduler without any memory.
 
         Args:

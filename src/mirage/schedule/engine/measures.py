@@ -17,8 +17,8 @@ import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.job_state import Floats, Ints
-from mirage.schedule.engine.kernel.arrays import ENDED
-from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.kernel.gpu_arrays import ENDED
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 """Classes of jobs by requested GPUs: each value is the lower bound of its class."""
@@ -111,12 +111,12 @@ def measures(log: GpuLog) -> Measures:
         sor=held.gpu_s / (log.cluster.gpus * window_s) if window_s > 0 else np.nan,
         gfr=_partly_held_server_s(log, last_s) / (len(log.cluster.gpus_of) * window_s) if window_s > 0 else np.nan,
         jwtd_s=_waits_by_size(rows),
-        jtted=_apartness(log, last_s),
+        jtted=_worker_spread(log, last_s),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepFunction:
     """GPUs held as a step function: ``level`` for ``length_s`` each."""
 
     length_s: Floats
@@ -137,11 +137,11 @@ class Steps:
         return float(self.level[order][min(half, len(order) - 1)] / gpus)
 
 
-def _steps(log: GpuLog, first_s: float, last_s: float) -> Steps:
+def _steps(log: GpuLog, first_s: float, last_s: float) -> StepFunction:
     times, change = _changes(log.segments.start_s, log.segments.end_s, log.segments.gpus, last_s)
     times = np.concatenate([[first_s], times, [max(last_s, first_s)]])
     level = np.cumsum(np.concatenate([[0], change]))
-    return Steps(np.diff(times), level)
+    return StepFunction(np.diff(times), level)
 
 
 def _changes(start_s: Floats, end_s: Floats, amount: Ints, last_s: float) -> tuple[Floats, Ints]:
@@ -154,12 +154,12 @@ def _changes(start_s: Floats, end_s: Floats, amount: Ints, last_s: float) -> tup
 
 def _partly_held_server_s(log: GpuLog, last_s: float) -> float:
     """Server-seconds of servers with both held and free GPUs."""
-    if len(log.seats) == 0:
+    if len(log.placement_rows) == 0:
         return 0.0
-    segment = log.seat_segments()
+    segment = log.placement_segments()
     times = np.concatenate([log.segments.start_s[segment], np.minimum(log.segments.end_s[segment], last_s)])
-    server = np.concatenate([log.seats.server, log.seats.server])
-    change = np.concatenate([log.seats.gpus, -log.seats.gpus])
+    server = np.concatenate([log.placement_rows.server, log.placement_rows.server])
+    change = np.concatenate([log.placement_rows.gpus, -log.placement_rows.gpus])
     order = np.lexsort((times, server))
     times, server = times[order], server[order]
     level = np.cumsum(change[order])  # 0 again at the end of every server
@@ -177,7 +177,7 @@ def _waits_by_size(rows: Any) -> dict[int, tuple[float, float]]:
     return found
 
 
-def _apartness(log: GpuLog, last_s: float) -> tuple[float, float, float]:
+def _worker_spread(log: GpuLog, last_s: float) -> tuple[float, float, float]:
     segments = log.segments
     if len(segments) == 0:
         return (np.nan, np.nan, np.nan)
@@ -201,10 +201,10 @@ def _unfairness(log: GpuLog, done: Any) -> Floats:
     rows = log.rows
     left_s = np.where(rows.status == ENDED, rows.due_s, log.now_s)
     times, change = _changes(rows.submit_s, left_s, rows.gpus, np.inf)
-    asked = np.cumsum(change)
-    area = np.append(0.0, np.cumsum(asked[:-1] * np.diff(times)))
+    requested = np.cumsum(change)
+    area = np.append(0.0, np.cumsum(requested[:-1] * np.diff(times)))
 
-    def asked_gpu_s(at_s: Floats) -> Floats:
+    def requested_gpu_s(at_s: Floats) -> Floats:
         found: Floats = np.interp(at_s, times, area)
         return found
 
@@ -212,7 +212,7 @@ def _unfairness(log: GpuLog, done: Any) -> Floats:
     if len(chosen) == 0:
         return np.zeros(0)
     active_s = chosen.due_s - chosen.submit_s
-    crowd = (asked_gpu_s(chosen.due_s) - asked_gpu_s(chosen.submit_s)) / active_s / log.cluster.gpus
+    crowd = (requested_gpu_s(chosen.due_s) - requested_gpu_s(chosen.submit_s)) / active_s / log.cluster.gpus
     ratio: Floats = active_s / (alone_s[known] * np.maximum(crowd, 1.0))
     return ratio
 

@@ -8,26 +8,37 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mirage.errors import ContractBroken
-from mirage.schedule.contract import Action, Cancel, Lend, Plan, Preempt, Resize, Return, Start
-from mirage.schedule.engine.kernel.arrays import (
+from mirage.schedule.engine.kernel.gpu_arrays import (
     ACTION,
+    ALL_GPUS,
     BOUNDARY,
     CANCEL,
     KILL,
     LEND,
     NEVER_S,
+    NO_POOL,
     PREEMPT,
     RESIZE,
     RETURN,
     SAVE,
     START,
 )
-from mirage.schedule.engine.kernel.arrays import PLACE as PLACE_DTYPE
+from mirage.schedule.engine.kernel.gpu_arrays import PLACE as PLACE_DTYPE
+from mirage.schedule.scheduler_contract import (
+    GpuAction,
+    GpuCancel,
+    GpuLend,
+    GpuPlan,
+    GpuPreempt,
+    GpuResize,
+    GpuReturn,
+    GpuStart,
+)
 
 _HOW = {"boundary": BOUNDARY, "save": SAVE, "kill": KILL}
 _NAN = float("nan")
 
-WHY = (
+REFUSAL_REASONS = (
     "",
     "the job is not active",
     "the job is not pending",
@@ -60,7 +71,7 @@ class PlanRows(NamedTuple):
 _pack = struct.Struct("=" + "".join("d" if ACTION[name].kind == "f" else "q" for name in ACTION.names or ())).pack
 
 
-def plan_rows(plan: Plan, first_reason: int) -> PlanRows:
+def plan_rows(plan: GpuPlan, first_reason: int) -> PlanRows:
     """Write a plan as records.
 
     Args:
@@ -76,28 +87,32 @@ def plan_rows(plan: Plan, first_reason: int) -> PlanRows:
             rows.append(_row(action, places, number))
         except struct.error as error:
             raise ContractBroken(f"{action!r} has a value of the wrong kind: {error}") from error
-    seats = np.array(places, np.int64).view(PLACE_DTYPE)
-    return PlanRows(np.frombuffer(b"".join(rows), ACTION), seats, [action.reason for action in plan.actions])
+    place_records = np.array(places, np.int64).view(PLACE_DTYPE)
+    return PlanRows(np.frombuffer(b"".join(rows), ACTION), place_records, [action.reason for action in plan.actions])
 
 
-def _row(action: Action, places: list[int], reason: int) -> bytes:
+def _row(action: GpuAction, places: list[int], reason: int) -> bytes:
     # kind, id, how, gpus, batch, first, places, pool, until_s, reason, needed, estimate_s, refused
-    if isinstance(action, (Start, Resize)):
-        kind = START if isinstance(action, Start) else RESIZE
+    if isinstance(action, (GpuStart, GpuResize)):
+        kind = START if isinstance(action, GpuStart) else RESIZE
         first = len(places) // 2
         if action.places:
             for place in action.places.items():
                 places += place
         given = len(places) // 2 - first
         gpus, batch = action.gpus or 0, action.batch or 0
-        return _pack(kind, action.job, 0, gpus, batch, first, given, -1, NEVER_S, reason, -1, action.estimate_s, 0)
-    if isinstance(action, Preempt):
-        how, needed = _HOW[action.how], -1 if action.needed_gpus is None else action.needed_gpus
-        return _pack(PREEMPT, action.job, how, 0, 0, 0, 0, -1, NEVER_S, reason, needed, action.estimate_s, 0)
-    if isinstance(action, Cancel):
-        return _pack(CANCEL, action.job, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, action.estimate_s, 0)
-    if isinstance(action, Lend):
-        return _pack(LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, -1, _NAN, 0)
-    if isinstance(action, Return):
-        return _pack(RETURN, action.server, 0, 0, 0, 0, 0, -1, NEVER_S, reason, -1, _NAN, 0)
-    raise TypeError(f"{action!r} is not an action; a plan takes Start, Resize, Preempt, Cancel, Lend and Return")
+        return _pack(
+            kind, action.job, 0, gpus, batch, first, given, NO_POOL, NEVER_S, reason, ALL_GPUS, action.estimate_s, 0
+        )
+    if isinstance(action, GpuPreempt):
+        how, needed = _HOW[action.how], ALL_GPUS if action.needed_gpus is None else action.needed_gpus
+        return _pack(PREEMPT, action.job, how, 0, 0, 0, 0, NO_POOL, NEVER_S, reason, needed, action.estimate_s, 0)
+    if isinstance(action, GpuCancel):
+        return _pack(CANCEL, action.job, 0, 0, 0, 0, 0, NO_POOL, NEVER_S, reason, ALL_GPUS, action.estimate_s, 0)
+    if isinstance(action, GpuLend):
+        return _pack(LEND, action.server, 0, 0, 0, 0, 0, action.pool, action.until_s, reason, ALL_GPUS, _NAN, 0)
+    if isinstance(action, GpuReturn):
+        return _pack(RETURN, action.server, 0, 0, 0, 0, 0, NO_POOL, NEVER_S, reason, ALL_GPUS, _NAN, 0)
+    raise TypeError(
+        f"{action!r} is not an action; a plan takes GpuStart, GpuResize, GpuPreempt, GpuCancel, GpuLend and GpuReturn"
+    )

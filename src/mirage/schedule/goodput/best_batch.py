@@ -1,8 +1,10 @@
 """The best batch: maximises goodput over 50 total batches in geometric steps.
 
-Goodput is throughput times efficiency. If the batch of a GPU does not fit into its memory, it is split into passes that
-accumulate gradients. A single GPU with more than the first batch takes at least two passes: the noise of the gradients
-cannot be estimated from one pass.
+Goodput is throughput times statistical efficiency, the progress per sample of a larger batch: a step with ``scale``
+times the first batch advances training by ``gain`` steps of the first batch, at most ``scale`` (Pollux, OSDI'21,
+section 3.1, after McCandlish et al., arXiv:1812.06162). If the batch of a GPU does not fit into its memory, it is split
+into passes that accumulate gradients. A single GPU with more than the first batch takes at least two passes: the noise
+of the gradients cannot be estimated from one pass.
 """
 
 from __future__ import annotations
@@ -10,8 +12,7 @@ from __future__ import annotations
 from math import ceil, exp, log
 from typing import Any
 
-from mirage.schedule.goodput.efficiency import efficiency
-from mirage.schedule.goodput.throughput import step_s
+from mirage.schedule.goodput.throughput_model import step_s
 from mirage.sim.kernel.compile import kernel
 
 CANDIDATES = 50
@@ -26,6 +27,19 @@ def accumulation_of(local_batch: float, most_local: int, gpus: int, first_batch:
     if gpus == 1 and local_batch > first_batch + ROUNDING:
         passes = max(passes, 1)
     return max(passes, 0)
+
+
+@kernel()
+def gain(gradient_square: float, gradient_variance: float, scale: float) -> float:
+    """Number of steps of the first batch equal to one step at ``scale`` times that batch."""
+    noise = gradient_variance / scale + gradient_square
+    return (gradient_variance + gradient_square) / noise if noise > 0 else 1.0
+
+
+@kernel()
+def efficiency(gradient_square: float, gradient_variance: float, scale: float) -> float:
+    """Progress per sample, relative to the first batch: 1 at scale 1, less above."""
+    return gain(gradient_square, gradient_variance, scale) / scale
 
 
 @kernel()

@@ -68,8 +68,8 @@ def configurations(
     rows = []
     for k, (size, count) in enumerate(zip(kinds[1].tolist(), servers.tolist())):
         shapes = {1 << n for n in range(size.bit_length())} | {size * n for n in range(1, count + 1)}
-        asked = {int(gpus) for gpus in sizes if gpus <= size * count}
-        shapes = {shape for shape in shapes if shape <= max(most_gpus, size)} | asked
+        requested = {int(gpus) for gpus in sizes if gpus <= size * count}
+        shapes = {shape for shape in shapes if shape <= max(most_gpus, size)} | requested
         rows += [(k, -(-shape // size), shape) for shape in sorted(shapes)]
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return Configurations(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.job_state import Floats, Ints
-from mirage.schedule.contract import View
+from mirage.schedule.scheduler_contract import GpuView
 
 
 class JobColumns:
     """Columns of the active jobs as in ``ActiveJobs``, by id, and the first server of each."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: GpuView) -> None:
         jobs, held = view.jobs, view.held
         order = np.argsort(jobs.id, kind="stable")
         self._order, self._held = order, held

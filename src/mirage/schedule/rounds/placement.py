@@ -50,7 +50,7 @@ class Placement:
             servers[k].append(server)
         return cls(size.tolist(), size.tolist(), servers)
 
-    def keep(self, job: int, places: Mapping[int, int], kind: int, movable: bool) -> None:
+    def leave_in_place(self, job: int, places: Mapping[int, int], kind: int, movable: bool) -> None:
         """Leave a job on its GPUs, unless it blocks another job and may be moved."""
         self.places[job] = dict(places)
         gpus = 0

@@ -6,8 +6,8 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
-from mirage.schedule.contract import Servers
 from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.scheduler_contract import Servers
 
 
 def refuse_too_large(

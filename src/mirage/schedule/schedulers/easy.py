@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import NOBODY, PENDING, SCHEDULER, START, Desk, State, World
-from mirage.schedule.engine.kernel.reference import dereference
-from mirage.schedule.engine.kernel.writing import write_placed_start
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.gpu_arrays import NO_TYPE, PENDING, SCHEDULER, START, GpuState, GpuWorld, PlanBuffer
+from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.engine.kernel.plan_writers import write_placed_start
 from mirage.schedule.schedulers.fifo import start_heads
-from mirage.schedule.schedulers.order.line import (
+from mirage.schedule.schedulers.order.head_reservation import PLANNED, estimate_ends, left_on_s, offers, reserve
+from mirage.schedule.schedulers.order.job_queue import (
     GONE,
     NEWCOMER,
     RETURNED,
@@ -27,10 +28,9 @@ from mirage.schedule.schedulers.order.line import (
     remove,
     take_out,
 )
-from mirage.schedule.schedulers.order.reservation import PLANNED, estimate_ends, left_on_s, offers, reserve
 from mirage.sim.kernel.compile import kernel
 
-ENDS_BEFORE, BESIDE = 2, 3
+ENDS_BEFORE, OUTSIDE = 2, 3
 """Reasons by number; the number of heads is lower."""
 
 _REASONS = (
@@ -42,9 +42,9 @@ _REASONS = (
 
 
 @kernel(forceinline=False)
-def take_in(state: State, desk: Desk) -> None:
+def update_queues(state: GpuState, buffer: PlanBuffer) -> None:
     """Update the queues from the news: waiting jobs by submission, running jobs by end."""
-    keys, ranks = desk.memory[0], desk.ranks
+    keys, ranks = buffer.memory[0], buffer.ranks
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
         if event in (RETURNED, GONE):
@@ -55,92 +55,94 @@ def take_in(state: State, desk: Desk) -> None:
 
 
 @kernel()
-def set_apart(world: World, state: State, desk: Desk, gpu_type: int, pool: int) -> int:
+def exclude_reserved(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type: int, pool: int) -> int:
     """Copy the free GPUs outside the reserved servers; returns the number on reserved ones.
 
-    The copy is ``desk.spare``; it is 0 on the reserved servers.
+    The copy is ``buffer.spare``; it is 0 on the reserved servers.
     """
-    kept = 0
-    for server in range(len(desk.free)):
-        desk.spare[server] = desk.free[server]
+    on_reserved = 0
+    for server in range(len(buffer.free)):
+        buffer.spare[server] = buffer.free[server]
         if offers(world, state, server, gpu_type, pool):
-            kept += desk.free[server]
-            desk.spare[server] = 0
-    return int(kept)
+            on_reserved += buffer.free[server]
+            buffer.spare[server] = 0
+    return int(on_reserved)
 
 
 @kernel()
-def agree(world: World, state: State, desk: Desk, used: int, places: int, gpu_type: int, pool: int) -> int:
+def reconcile(
+    world: GpuWorld, state: GpuState, buffer: PlanBuffer, used: int, places: int, gpu_type: int, pool: int
+) -> int:
     """Make ``free`` and ``spare`` consistent after a start was subtracted from one of them.
 
-    Both belong to ``desk``. Returns the number of the start's GPUs on reserved servers.
+    Both belong to ``buffer``. Returns the number of the start's GPUs on reserved servers.
     """
-    kept = 0
+    on_reserved = 0
     for k in range(used, used + places):
-        place = desk.places[k]
+        place = buffer.places[k]
         if offers(world, state, place.server, gpu_type, pool):
-            kept += place.gpus
+            on_reserved += place.gpus
         else:
-            least = min(desk.free[place.server], desk.spare[place.server])
-            desk.free[place.server] = least
-            desk.spare[place.server] = least
-    return int(kept)
+            least = min(buffer.free[place.server], buffer.spare[place.server])
+            buffer.free[place.server] = least
+            buffer.spare[place.server] = least
+    return int(on_reserved)
 
 
 @kernel(forceinline=False)
-def backfill(world: World, state: State, desk: Desk, actions: int, used: int) -> int:
+def backfill(world: GpuWorld, state: GpuState, buffer: PlanBuffer, actions: int, used: int) -> int:
     """Start jobs that do not delay the blocked head; returns the new number of actions."""
-    now_s, keys = state.clock[0].now_s, desk.memory[0]
-    ids, ends = desk.ranks[WAITING], desk.ranks[WAITING + 1]
+    now_s, keys = state.clock[0].now_s, buffer.memory[0]
+    ids, ends = buffer.ranks[WAITING], buffer.ranks[WAITING + 1]
     head = state.live[state.slot_of[ids[ends[0]]]]
-    gpu_type, shadow_s, extra = reserve(world, state, desk, head)
-    kept_free, other_free = set_apart(world, state, desk, gpu_type, head.pool), 0
-    for server in range(len(desk.spare)):
-        other_free += desk.spare[server]
+    gpu_type, shadow_s, extra = reserve(world, state, buffer, head)
+    reserved_free, other_free = exclude_reserved(world, state, buffer, gpu_type, head.pool), 0
+    for server in range(len(buffer.spare)):
+        other_free += buffer.spare[server]
     k = ends[0] + 1
-    while k < ends[1] and kept_free + other_free > 0:
+    while k < ends[1] and reserved_free + other_free > 0:
         job = state.live[state.slot_of[ids[k]]]
         places = 0
-        if job.gpus <= kept_free + other_free:
-            why = BESIDE if gpu_type == NOBODY or job.gpus <= extra else ENDS_BEFORE
-            if why == BESIDE or now_s + left_on_s(world, job, gpu_type) <= shadow_s:
-                places = write_placed_start(world, state, desk, desk.free, actions, job.id, used, why)
+        if job.gpus <= reserved_free + other_free:
+            why = OUTSIDE if gpu_type == NO_TYPE or job.gpus <= extra else ENDS_BEFORE
+            if why == OUTSIDE or now_s + left_on_s(world, job, gpu_type) <= shadow_s:
+                places = write_placed_start(world, state, buffer, buffer.free, actions, job.id, used, why)
             elif job.gpus <= other_free:
-                places = write_placed_start(world, state, desk, desk.spare, actions, job.id, used, BESIDE)
+                places = write_placed_start(world, state, buffer, buffer.spare, actions, job.id, used, OUTSIDE)
         if places == 0:
             k += 1
             continue
-        kept = agree(world, state, desk, used, places, gpu_type, head.pool)
-        end_s = now_s + left_on_s(world, job, world.type_of[desk.places[used].server])
-        desk.plan[actions].estimate_s = end_s
+        on_reserved = reconcile(world, state, buffer, used, places, gpu_type, head.pool)
+        end_s = now_s + left_on_s(world, job, world.type_of[buffer.places[used].server])
+        buffer.plan[actions].estimate_s = end_s
         if end_s > shadow_s:
-            extra -= kept
-        kept_free -= kept
-        other_free -= job.gpus - kept
+            extra -= on_reserved
+        reserved_free -= on_reserved
+        other_free -= job.gpus - on_reserved
         used += places
         actions += 1
         take_out(ids, ends, k)
-        enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, job.id, end_s)
+        enter(buffer.ranks[RUNS], buffer.ranks[RUNS + 1], keys, job.id, end_s)
     return actions
 
 
 @kernel(SCHEDULER)
 def easy(situation: Any) -> int:
     """Start heads while they fit, then backfill around the blocked head."""
-    world, state, desk = dereference(situation)
-    take_in(state, desk)
-    actions = start_heads(world, state, desk)
-    estimate_ends(world, state, desk, actions)
+    world, state, buffer = dereference(situation)
+    update_queues(state, buffer)
+    actions = start_heads(world, state, buffer)
+    estimate_ends(world, state, buffer, actions)
     used = 0
     for k in range(actions):
-        action = desk.plan[k]
+        action = buffer.plan[k]
         if action.kind == START:
             used += action.places
-            desk.ranks[PLANNED, action.id] = k
-            enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], action.id, action.estimate_s)
-    ends = desk.ranks[WAITING + 1]
+            buffer.ranks[PLANNED, action.id] = k
+            enter(buffer.ranks[RUNS], buffer.ranks[RUNS + 1], buffer.memory[0], action.id, action.estimate_s)
+    ends = buffer.ranks[WAITING + 1]
     if ends[0] < ends[1]:
-        actions = backfill(world, state, desk, actions, used)
+        actions = backfill(world, state, buffer, actions, used)
     return actions
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import SCHEDULER, Desk, State, World
-from mirage.schedule.engine.kernel.reference import dereference
-from mirage.schedule.engine.kernel.writing import copy_free, write_placed_start
-from mirage.schedule.schedulers.order.line import WAITING, queue_by_submission
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, GpuState, GpuWorld, PlanBuffer
+from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.engine.kernel.plan_writers import copy_free, write_placed_start
+from mirage.schedule.schedulers.order.job_queue import WAITING, queue_by_submission
 from mirage.sim.kernel.compile import kernel
 
 HEAD = 1
@@ -16,15 +16,15 @@ HEAD = 1
 
 
 @kernel(forceinline=False)
-def start_heads(world: World, state: State, desk: Desk) -> int:
+def start_heads(world: GpuWorld, state: GpuState, buffer: PlanBuffer) -> int:
     """Start heads of the queue of waiting jobs while they fit; returns their number."""
-    ids, ends = desk.ranks[WAITING], desk.ranks[WAITING + 1]
+    ids, ends = buffer.ranks[WAITING], buffer.ranks[WAITING + 1]
     if ends[0] == ends[1]:
         return 0
-    copy_free(state, desk)
+    copy_free(state, buffer)
     actions, used = 0, 0
     while ends[0] < ends[1]:
-        places = write_placed_start(world, state, desk, desk.free, actions, ids[ends[0]], used, HEAD)
+        places = write_placed_start(world, state, buffer, buffer.free, actions, ids[ends[0]], used, HEAD)
         if places == 0:
             break
         used += places
@@ -36,9 +36,9 @@ def start_heads(world: World, state: State, desk: Desk) -> int:
 @kernel(SCHEDULER)
 def fifo(situation: Any) -> int:
     """Start heads of the queue while they fit."""
-    world, state, desk = dereference(situation)
-    queue_by_submission(state, desk)
-    return start_heads(world, state, desk)
+    world, state, buffer = dereference(situation)
+    queue_by_submission(state, buffer)
+    return start_heads(world, state, buffer)
 
 
 def scheduler() -> CompiledScheduler:

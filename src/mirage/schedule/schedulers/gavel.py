@@ -16,14 +16,23 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
-from mirage.schedule.contract import Action, JobStatus, Plan, Preempt, Resize, Start, Surroundings, View
 from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.rounds.first_fit import first_fit
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.too_large import refuse_too_large
-from mirage.schedule.schedulers.preempting import checked
+from mirage.schedule.scheduler_contract import (
+    GpuAction,
+    GpuPlan,
+    GpuPreempt,
+    GpuResize,
+    GpuStart,
+    GpuView,
+    JobStatus,
+    Surroundings,
+)
+from mirage.schedule.schedulers.preemption import checked_way
 from mirage.schedule.solver.highs import minimise
-from mirage.schedule.speeds.law import local_batch, measure
+from mirage.schedule.speeds.speed_law import local_batch, measure
 from mirage.sim.kernel.compile import kernel
 
 Objective: TypeAlias = Literal["max-sum", "max-min"]
@@ -52,7 +61,7 @@ class Gavel:
             raise ConfigurationError(f"Gavel has no objective {objective!r}; it has max-sum and max-min")
         if not (round_s > 0 and round_s % 1 == 0):
             raise ConfigurationError(f"round_s is {round_s}; give whole seconds above 0")
-        self.objective, self.round_s, self.preempt = objective, round_s, checked(preempt)
+        self.objective, self.round_s, self.preempt = objective, round_s, checked_way(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
         """Reset the state for a new simulation."""
@@ -62,7 +71,7 @@ class Gavel:
         self._known = np.zeros(surroundings.jobs, np.bool_)
         self._began_at: Floats = np.full(surroundings.jobs, -1.0)
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         """The plan of a round: shares, then priorities, then placement.
 
         Raises:
@@ -109,8 +118,8 @@ class Gavel:
         return rate
 
     def _plan(
-        self, view: View, jobs: JobColumns, kind: Ints, taken: Ints, first: Ints, kind_of: Ints, stays: Any
-    ) -> Plan:
+        self, view: GpuView, jobs: JobColumns, kind: Ints, taken: Ints, first: Ints, kind_of: Ints, stays: Any
+    ) -> GpuPlan:
         free = view.servers.gpus.tolist()
         for k in np.flatnonzero(stays).tolist():
             for server, gpus in jobs.places(k).items():
@@ -119,19 +128,19 @@ class Gavel:
         held = {k: jobs.places(k) for k, at, _ in wanted if kind[k] == at}
         servers = [np.flatnonzero(kind_of == at).tolist() for at in range(kind_of.max() + 1)]
         found = first_fit(wanted, held, free, servers)
-        actions: list[Action] = []
+        actions: list[GpuAction] = []
         for k in np.flatnonzero(~stays).tolist():
             job, places = int(jobs.id[k]), found.get(k)
             if places is None:
                 if jobs.held[k]:
-                    actions.append(Preempt(job, self.preempt, reason="share-received"))
+                    actions.append(GpuPreempt(job, self.preempt, reason="share-received"))
             elif not jobs.held[k]:
                 self._began_at[job] = jobs.progress[k]
-                actions.append(Start(job, places, reason="share"))
+                actions.append(GpuStart(job, places, reason="share"))
             elif places != jobs.places(k):
                 self._began_at[job] = jobs.progress[k]
-                actions.append(Resize(job, places, reason="share" if taken[k] != kind[k] else "moved"))
-        return Plan(tuple(actions))
+                actions.append(GpuResize(job, places, reason="share" if taken[k] != kind[k] else "moved"))
+        return GpuPlan(tuple(actions))
 
 
 def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Floats:

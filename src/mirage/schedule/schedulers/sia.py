@@ -18,26 +18,26 @@ from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
-from mirage.schedule.contract import (
-    Action,
-    ActiveJobs,
-    JobStatus,
-    Plan,
-    Preempt,
-    Resize,
-    Start,
-    Surroundings,
-    View,
-)
 from mirage.schedule.goodput.configurations import Configurations, configurations
-from mirage.schedule.goodput.experience import Experience
-from mirage.schedule.goodput.outlook import Outlook
+from mirage.schedule.goodput.goodput_table import GoodputTable
+from mirage.schedule.goodput.throughput_history import ThroughputHistory
 from mirage.schedule.rounds.job_columns import JobColumns
 from mirage.schedule.rounds.placement import Placement
 from mirage.schedule.rounds.too_large import refuse_too_large
-from mirage.schedule.schedulers.preempting import checked
+from mirage.schedule.scheduler_contract import (
+    ActiveJobs,
+    GpuAction,
+    GpuPlan,
+    GpuPreempt,
+    GpuResize,
+    GpuStart,
+    GpuView,
+    JobStatus,
+    Surroundings,
+)
+from mirage.schedule.schedulers.preemption import checked_way
 from mirage.schedule.solver.knapsack import choose
-from mirage.schedule.solver.relaxation import NONE
+from mirage.schedule.solver.knapsack_kernels import NONE
 
 RESTART_S = {"deepspeech2": 25.0, "imagenet": 250.0, "cifar10": 30.0, "bert": 120.0, "yolov3": 45.0}
 """Restart costs of the published scheduler, in seconds; two of them differ from those of its simulator."""
@@ -90,13 +90,13 @@ class Sia:
         if most_gpus < 1:
             raise ConfigurationError(f"most_gpus is {most_gpus}; give 1 or more")
         self.fairness, self.waiting, self.most_gpus = fairness, waiting, most_gpus
-        self.round_s, self.tune_s, self.preempt = round_s, tune_s, checked(preempt)
+        self.round_s, self.tune_s, self.preempt = round_s, tune_s, checked_way(preempt)
 
     def begin(self, surroundings: Surroundings) -> None:
         """Reset the state for a new simulation."""
         types = len(surroundings.gpu_types)
         self.surroundings = surroundings
-        self.experience = Experience(surroundings.speeds, types, surroundings.jobs)
+        self.history = ThroughputHistory(surroundings.speeds, types, surroundings.jobs)
         self.user_batch: Ints = np.full(surroundings.jobs, -1, np.int64)
         self.believed_restart_s: Floats = np.array(
             [RESTART_S.get(model, OTHER_RESTART_S) for model in surroundings.models]
@@ -105,7 +105,7 @@ class Sia:
         self._pool: Ints = np.zeros(0, np.int64)
         self._sizes: set[int] = set()
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         """The plan of a round; between rounds, better batches for jobs in a new epoch.
 
         Raises:
@@ -114,27 +114,29 @@ class Sia:
         actions = self._round(view) if self._is_round(view.now_s) else self._between(view)
         again_s = view.now_s + self.tune_s
         tunes = bool((view.jobs.model >= 0).any()) and not self._is_round(again_s)
-        return Plan(actions, wake_s=again_s if tunes else None)
+        return GpuPlan(actions, wake_s=again_s if tunes else None)
 
     def _is_round(self, time_s: float) -> bool:
         return abs(time_s - round(time_s / self.round_s) * self.round_s) < _AT_ONCE_S
 
-    def _between(self, view: View) -> tuple[Action, ...]:
+    def _between(self, view: GpuView) -> tuple[GpuAction, ...]:
         """Running jobs choose the best batch for now; nothing else changes."""
         jobs = view.jobs
         runs = np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0))
         if self._shapes is None or not len(runs):
             return ()
-        rows = self.experience.rows(jobs.id)
+        rows = self.history.rows(jobs.id)
         self.learn(jobs, rows, runs)
         model, rows = jobs.model[runs], rows[runs]
-        tuned = self._outlook.batches(
+        tuned = self._goodput_table.batches(
             rows, self.learnt(rows, model), model, jobs.gpu_type[runs], jobs.servers[runs], jobs.held[runs]
         )
         changed = np.flatnonzero(tuned != jobs.batch[runs])
-        return tuple(Resize(int(jobs.id[runs[k]]), batch=int(tuned[k]), reason="batch:epoch") for k in changed.tolist())
+        return tuple(
+            GpuResize(int(jobs.id[runs[k]]), batch=int(tuned[k]), reason="batch:epoch") for k in changed.tolist()
+        )
 
-    def _round(self, view: View) -> tuple[Action, ...]:
+    def _round(self, view: GpuView) -> tuple[GpuAction, ...]:
         """Update measurements, compute values, choose configurations, place jobs."""
         jobs = JobColumns(view)
         new = self.user_batch[jobs.id] < 0
@@ -142,7 +144,7 @@ class Sia:
         shapes = self._shapes_of(view, jobs)
         if new.any():
             refuse_too_large(jobs, jobs.min_gpus, view.servers, shapes.capacity, shapes.pool, "Sia")
-        rows = self.experience.rows(jobs.id)
+        rows = self.history.rows(jobs.id)
         self.learn(jobs, rows, np.flatnonzero((jobs.status == JobStatus.RUNNING) & (jobs.model >= 0)))
         kind = np.where(jobs.held > 0, shapes.kind_of[jobs.first_server], -1)
         present = shapes.find(kind, jobs.held)
@@ -159,7 +161,7 @@ class Sia:
             rows: Row of each job in the throughput history.
             runs: Indices of the running jobs.
         """
-        self.experience.observe(
+        self.history.observe(
             rows[runs],
             jobs.model[runs],
             jobs.gpu_type[runs],
@@ -174,13 +176,13 @@ class Sia:
         """Rows of the throughput history that store step times: here each job's own."""
         return rows
 
-    def value(self, view: View, jobs: JobColumns, rows: Ints, present: Ints, shapes: Configurations) -> Floats:
+    def value(self, view: GpuView, jobs: JobColumns, rows: Ints, present: Ints, shapes: Configurations) -> Floats:
         """Value of each configuration for each job, relative to none; (jobs, configurations)."""
         relative = self.relative_goodput(jobs, rows, shapes)
-        keeps = self.keeps(view, jobs)
+        remaining_share = self.remaining_share(view, jobs)
         held = np.flatnonzero(present >= 0)
         stays = relative[held, present[held]].copy()
-        relative[held] *= keeps[held, None]
+        relative[held] *= remaining_share[held, None]
         relative[held, present[held]] = stays
         np.maximum(relative, 1e-12, out=relative)
         cost = relative**self.fairness
@@ -196,7 +198,7 @@ class Sia:
         """
         measured = jobs.model >= 0
         goodput = np.zeros((len(jobs.id), len(shapes)))
-        goodput[measured] = self._outlook.goodput(
+        goodput[measured] = self._goodput_table.goodput(
             rows[measured],
             jobs.model[measured],
             self.user_batch[jobs.id[measured]],
@@ -216,11 +218,11 @@ class Sia:
         least = np.where(np.isinf(least), 1.0, least)
         # the smallest goodput of a job that needs n GPUs counts as n
         least /= jobs.min_gpus
-        unseen = np.where(goodput < 0, jobs.min_gpus[:, None], NOTHING)
-        relative: Floats = np.where(blind[:, None], unseen, goodput / least[:, None])
+        unmeasured = np.where(goodput < 0, jobs.min_gpus[:, None], NOTHING)
+        relative: Floats = np.where(blind[:, None], unmeasured, goodput / least[:, None])
         return np.maximum(relative, NOTHING)
 
-    def keeps(self, view: View, jobs: JobColumns) -> Floats:
+    def remaining_share(self, view: GpuView, jobs: JobColumns) -> Floats:
         """The assumed share of goodput that remains to a job if it restarts now."""
         age_s, restart_s = view.now_s - jobs.submit_s, self.restart_s(jobs)
         share = np.maximum(age_s - jobs.restarts * restart_s, 0.0) / np.maximum(age_s + restart_s, _AT_ONCE_S)
@@ -233,7 +235,7 @@ class Sia:
         restart_s[measured] = self.believed_restart_s[jobs.model[measured]]
         return restart_s
 
-    def _shapes_of(self, view: View, jobs: JobColumns) -> Configurations:
+    def _shapes_of(self, view: GpuView, jobs: JobColumns) -> Configurations:
         """The configurations of the present servers.
 
         They are made again when servers change pools or jobs have new sizes.
@@ -247,7 +249,7 @@ class Sia:
                 servers.gpu_type, servers.gpus, servers.pool, self.most_gpus, tuple(sorted(self._sizes))
             )
             self._shapes = shapes
-            self._outlook = Outlook(self.experience, shapes, self.most_gpus, self.bounded_by_user)
+            self._goodput_table = GoodputTable(self.history, shapes, self.most_gpus, self.bounded_by_user)
         return self._shapes
 
     def _choose(self, value: Floats, jobs: JobColumns, kind: Ints, paused: Any, shapes: Configurations) -> Ints:
@@ -262,7 +264,7 @@ class Sia:
 
     def _plan(
         self,
-        view: View,
+        view: GpuView,
         jobs: JobColumns,
         rows: Ints,
         present: Ints,
@@ -270,18 +272,18 @@ class Sia:
         chosen: Ints,
         paused: Any,
         shapes: Configurations,
-    ) -> tuple[Action, ...]:
+    ) -> tuple[GpuAction, ...]:
         """The actions that implement the choice."""
         placement = Placement.of(view.servers.gpus, shapes.kind_of, len(shapes.capacity))
         wanted = []
         for k in range(len(jobs.id)):
             if paused[k] or (chosen[k] == present[k] >= 0):
-                placement.keep(k, jobs.places(k), int(kind[k]), movable=not paused[k])
+                placement.leave_in_place(k, jobs.places(k), int(kind[k]), movable=not paused[k])
             elif chosen[k] >= 0:
                 wanted.append((k, int(shapes.kind[chosen[k]]), int(shapes.gpus[chosen[k]])))
         placement.place(wanted)
         tuned = self._tuned(jobs, rows, chosen, shapes)
-        actions: list[Action] = []
+        actions: list[GpuAction] = []
         for k in range(len(jobs.id)):
             if paused[k]:
                 continue
@@ -297,7 +299,7 @@ class Sia:
         at = chosen[some]
         gpu_type = shapes.gpu_type[shapes.kind[at]]
         learnt = self.learnt(rows[some], jobs.model[some])
-        tuned[some] = self._outlook.batches(
+        tuned[some] = self._goodput_table.batches(
             rows[some], learnt, jobs.model[some], gpu_type, shapes.servers[at], shapes.gpus[at]
         )
         return tuned
@@ -311,17 +313,17 @@ class Sia:
         placement: Placement,
         tuned: Ints,
         shapes: Configurations,
-    ) -> Action | None:
+    ) -> GpuAction | None:
         job, batch = int(jobs.id[k]), int(tuned[k])
         places = placement.places.get(k)
         if places is None:
-            return Preempt(job, self.preempt, reason="others-gain-more") if jobs.held[k] else None
+            return GpuPreempt(job, self.preempt, reason="others-gain-more") if jobs.held[k] else None
         if chosen[k] == present[k] and k not in placement.moved:
-            return Resize(job, batch=batch, reason="batch") if batch != jobs.batch[k] else None
+            return GpuResize(job, batch=batch, reason="batch") if batch != jobs.batch[k] else None
         gpu_type = self.surroundings.gpu_types[shapes.gpu_type[shapes.kind[chosen[k]]]]
         if not jobs.held[k]:
-            return Start(job, places, batch=batch, reason=f"goodput:gpu_type={gpu_type},gpus={sum(places.values())}")
+            return GpuStart(job, places, batch=batch, reason=f"goodput:gpu_type={gpu_type},gpus={sum(places.values())}")
         if places == jobs.places(k):
             return None
         why = "moved" if chosen[k] == present[k] else "goodput"
-        return Resize(job, places, batch=batch, reason=f"{why}:gpu_type={gpu_type},gpus={sum(places.values())}")
+        return GpuResize(job, places, batch=batch, reason=f"{why}:gpu_type={gpu_type},gpus={sum(places.values())}")

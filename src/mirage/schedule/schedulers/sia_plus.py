@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.job_state import Floats, Ints
-from mirage.schedule.contract import ActiveJobs, Surroundings
 from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.scheduler_contract import ActiveJobs, Surroundings
 from mirage.schedule.schedulers.sia import Sia
 
 
@@ -32,7 +32,7 @@ class SiaPlus(Sia):
         """Reset the state for a new simulation."""
         super().begin(surroundings)
         models = len(surroundings.models)
-        self._of_model = self.experience.reserve(models)
+        self._of_model = self.history.reserve(models)
         self._earliest: Floats = np.full(models, np.inf)
 
     def learnt(self, rows: Ints, model: Ints) -> Ints:
@@ -50,7 +50,7 @@ class SiaPlus(Sia):
         This is the noise at the start of a job of their model.
         """
         super().learn(jobs, rows, runs)
-        known = self.experience.known
+        known = self.history.known
         model, progress = jobs.model[runs], jobs.progress[runs]
         for k in np.flatnonzero(progress < self._earliest[model]).tolist():
             m, row = int(model[k]), int(rows[runs[k]])
@@ -58,7 +58,7 @@ class SiaPlus(Sia):
                 self._earliest[m] = progress[k]
                 first = self._of_model[m]
                 known.square[first], known.variance[first] = known.square[row], known.variance[row]
-        unseen = np.flatnonzero((jobs.model >= 0) & np.isnan(known.square[rows]))
-        first = self._of_model[jobs.model[unseen]]
-        known.square[rows[unseen]], known.variance[rows[unseen]] = known.square[first], known.variance[first]
-        known.noted[rows[unseen]] += 1
+        unmeasured = np.flatnonzero((jobs.model >= 0) & np.isnan(known.square[rows]))
+        first = self._of_model[jobs.model[unmeasured]]
+        known.square[rows[unmeasured]], known.variance[rows[unmeasured]] = known.square[first], known.variance[first]
+        known.noted[rows[unmeasured]] += 1

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import PENDING, SCHEDULER, Desk, State
-from mirage.schedule.engine.kernel.reference import dereference
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, PlanBuffer
+from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
-from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
-from mirage.schedule.schedulers.order.remaining import all_alike, bring_runs_up, common_speed, left_s
-from mirage.schedule.schedulers.order.reservation import estimate_ends
-from mirage.schedule.schedulers.preempting import numbered
+from mirage.schedule.schedulers.order.head_reservation import estimate_ends
+from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.schedule.schedulers.order.remaining_time import all_alike, common_speed, left_s, refresh_running
+from mirage.schedule.schedulers.preemption import way_number
 from mirage.sim.kernel.compile import kernel
 
 _REASONS = (
@@ -28,28 +28,28 @@ _REASONS = (
 
 
 @kernel()
-def take_in(state: State, desk: Desk, common: float) -> None:
+def update_queues(state: GpuState, buffer: PlanBuffer, common: float) -> None:
     """Update the queues from the news."""
-    keys = desk.memory[0]
+    keys = buffer.memory[0]
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
-        if event in (RETURNED, GONE) and not remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], keys, job_id):
-            remove(desk.ranks[LEAVES], desk.ranks[LEAVES + 1], keys, job_id)
+        if event in (RETURNED, GONE) and not remove(buffer.ranks[RUNS], buffer.ranks[RUNS + 1], keys, job_id):
+            remove(buffer.ranks[LEAVES], buffer.ranks[LEAVES + 1], keys, job_id)
         slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
         if slot >= 0 and state.live[slot].status == PENDING:
-            enter(desk.ranks[WAITING], desk.ranks[WAITING + 1], keys, job_id, left_s(state.live[slot], common))
+            enter(buffer.ranks[WAITING], buffer.ranks[WAITING + 1], keys, job_id, left_s(state.live[slot], common))
 
 
 @kernel(SCHEDULER)
 def srtf(situation: Any) -> int:
     """Preempt jobs with much remaining time for waiting jobs with less."""
-    world, state, desk = dereference(situation)
+    world, state, buffer = dereference(situation)
     common = common_speed(world)
-    take_in(state, desk, common)
+    update_queues(state, buffer, common)
     if not all_alike(world):
-        bring_runs_up(world, state, desk, common)
-    actions = exchange(world, state, desk, state.clock[0].now_s, int(desk.parameters[0]))
-    estimate_ends(world, state, desk, actions)
+        refresh_running(world, state, buffer, common)
+    actions = exchange(world, state, buffer, state.clock[0].now_s, int(buffer.parameters[0]))
+    estimate_ends(world, state, buffer, actions)
     return actions
 
 
@@ -62,5 +62,5 @@ def scheduler(preempt: str = "save") -> CompiledScheduler:
     Raises:
         UnknownName: There is no such way to preempt.
     """
-    way = float(numbered(preempt))
+    way = float(way_number(preempt))
     return CompiledScheduler("srtf", srtf, _REASONS, knows_run_s=True, ranks=RANKS, parameters=(way,))

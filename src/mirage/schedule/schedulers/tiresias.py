@@ -16,23 +16,23 @@ from numpy.typing import ArrayLike
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
-from mirage.schedule.engine.compiled import CompiledScheduler
-from mirage.schedule.engine.kernel.arrays import (
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.current_amounts import attained_now
+from mirage.schedule.engine.kernel.gpu_arrays import (
     NEVER_S,
     PENDING,
     PREEMPT,
     SCHEDULER,
     START,
     TICK_S,
-    Desk,
-    State,
+    GpuState,
+    PlanBuffer,
 )
-from mirage.schedule.engine.kernel.reference import dereference
-from mirage.schedule.engine.kernel.seen import attained_now
-from mirage.schedule.schedulers.order.crossings import expect, forget
+from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
-from mirage.schedule.schedulers.order.line import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
-from mirage.schedule.schedulers.preempting import numbered
+from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.schedule.schedulers.order.threshold_heap import expect, forget
+from mirage.schedule.schedulers.preemption import way_number
 from mirage.sim.kernel.compile import kernel
 
 _HEAP, _PLACES = RANKS, RANKS + 1
@@ -68,63 +68,63 @@ def key_of(parameters: Any, attained: float) -> float:
 
 
 @kernel()
-def expect_crossing(desk: Desk, job_id: int, attained: float, gpus: int, now_s: float) -> None:
+def expect_crossing(buffer: PlanBuffer, job_id: int, attained: float, gpus: int, now_s: float) -> None:
     """Set the time at which a job that holds ``gpus`` GPUs passes its next threshold."""
-    parameters = desk.parameters
+    parameters = buffer.parameters
     level = level_of(parameters, attained)
     if level >= parameters[1]:
-        forget(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], job_id)
+        forget(buffer.ranks[_HEAP], buffer.ranks[_PLACES], buffer.memory[_TIMES], job_id)
         return
     ticks = math.ceil((parameters[2 + level] - attained) / gpus / TICK_S)
-    expect(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], job_id, now_s + ticks * TICK_S)
+    expect(buffer.ranks[_HEAP], buffer.ranks[_PLACES], buffer.memory[_TIMES], job_id, now_s + ticks * TICK_S)
 
 
 @kernel(forceinline=False)
-def take_in(state: State, desk: Desk) -> None:
+def update_queues(state: GpuState, buffer: PlanBuffer) -> None:
     """Update the queues from the news."""
-    keys, ranks = desk.memory[0], desk.ranks
+    keys, ranks = buffer.memory[0], buffer.ranks
     for k in range(state.clock[0].n_news):
         event, job_id = state.news[k, 0], state.news[k, 1]
         if event in (RETURNED, GONE):
             if not remove(ranks[RUNS], ranks[RUNS + 1], keys, job_id):
                 remove(ranks[LEAVES], ranks[LEAVES + 1], keys, job_id)
-            forget(ranks[_HEAP], ranks[_PLACES], desk.memory[_TIMES], job_id)
+            forget(ranks[_HEAP], ranks[_PLACES], buffer.memory[_TIMES], job_id)
         slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
         if slot >= 0 and state.live[slot].status == PENDING:
-            key = key_of(desk.parameters, state.live[slot].executed)
+            key = key_of(buffer.parameters, state.live[slot].executed)
             enter(ranks[WAITING], ranks[WAITING + 1], keys, job_id, key)
 
 
 @kernel(forceinline=False)
-def cross(state: State, desk: Desk) -> None:
+def move_crossed_jobs(state: GpuState, buffer: PlanBuffer) -> None:
     """Move jobs that have passed a threshold to their new position in the running queue."""
-    now_s, heap, times = state.clock[0].now_s, desk.ranks[_HEAP], desk.memory[_TIMES]
+    now_s, heap, times = state.clock[0].now_s, buffer.ranks[_HEAP], buffer.memory[_TIMES]
     while heap[len(heap) - 1] > 0 and times[heap[0]] <= now_s:
         job_id = heap[0]
         job = state.live[state.slot_of[job_id]]
         attained = attained_now(job, now_s)
-        remove(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], job_id)
-        enter(desk.ranks[RUNS], desk.ranks[RUNS + 1], desk.memory[0], job_id, key_of(desk.parameters, attained))
-        expect_crossing(desk, job_id, attained, job.held, now_s)
+        remove(buffer.ranks[RUNS], buffer.ranks[RUNS + 1], buffer.memory[0], job_id)
+        enter(buffer.ranks[RUNS], buffer.ranks[RUNS + 1], buffer.memory[0], job_id, key_of(buffer.parameters, attained))
+        expect_crossing(buffer, job_id, attained, job.held, now_s)
 
 
 @kernel(SCHEDULER)
 def tiresias(situation: Any) -> int:
     """Preempt jobs with much attained service for waiting jobs with less."""
-    world, state, desk = dereference(situation)
+    world, state, buffer = dereference(situation)
     clock = state.clock[0]
-    take_in(state, desk)
-    cross(state, desk)
-    actions = exchange(world, state, desk, 0.0, int(desk.parameters[0]))
+    update_queues(state, buffer)
+    move_crossed_jobs(state, buffer)
+    actions = exchange(world, state, buffer, 0.0, int(buffer.parameters[0]))
     for k in range(actions):
-        action = desk.plan[k]
+        action = buffer.plan[k]
         job = state.live[state.slot_of[action.id]]
         if action.kind == START:
-            expect_crossing(desk, action.id, job.executed, job.gpus, clock.now_s)
+            expect_crossing(buffer, action.id, job.executed, job.gpus, clock.now_s)
         elif action.kind == PREEMPT:
-            forget(desk.ranks[_HEAP], desk.ranks[_PLACES], desk.memory[_TIMES], action.id)
-    heap = desk.ranks[_HEAP]
-    clock.wake_s = desk.memory[_TIMES, heap[0]] if heap[len(heap) - 1] > 0 else NEVER_S
+            forget(buffer.ranks[_HEAP], buffer.ranks[_PLACES], buffer.memory[_TIMES], action.id)
+    heap = buffer.ranks[_HEAP]
+    clock.wake_s = buffer.memory[_TIMES, heap[0]] if heap[len(heap) - 1] > 0 else NEVER_S
     return actions
 
 
@@ -194,5 +194,5 @@ def gittins_index(service: Floats, attained: Floats, quanta: Floats) -> Floats:
 def _with_levels(name: str, thresholds: Floats, keys: Floats, preempt: str) -> CompiledScheduler:
     if len(thresholds) == 0 or thresholds[0] <= 0 or np.any(np.diff(thresholds) <= 0):
         raise ConfigurationError(f"thresholds {thresholds.tolist()} GPU-s do not ascend from above 0; give e.g. 3600")
-    parameters = (float(numbered(preempt)), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
+    parameters = (float(way_number(preempt)), float(len(thresholds)), *thresholds.tolist(), *keys.tolist())
     return CompiledScheduler(name, tiresias, _REASONS, memory=2, ranks=RANKS + 2, parameters=parameters)

@@ -96,11 +96,11 @@ def _silence() -> Iterator[None]:
     with _ONE_AT_A_TIME, open(os.devnull, "wb") as nowhere:
         sys.stdout.flush()
         flush(None)
-        kept = os.dup(1)
+        saved_stdout = os.dup(1)
         try:
             os.dup2(nowhere.fileno(), 1)
             yield
         finally:
             flush(None)
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(saved_stdout, 1)
+            os.close(saved_stdout)

@@ -3,7 +3,8 @@
 Prices of GPU types (Lagrangian relaxation) bound the value from above; a greedy choice at these prices is often within
 the tolerance of the bound. If it is not, a small cluster is searched exactly, over the numbers of GPUs used, among the
 options with losses at the prices that fit into the gap. For a large cluster HiGHS solves the linear program, in which
-all but a few jobs have whole options; ``Choice.bound`` limits the distance of the rounded choice from the optimum.
+all but a few jobs have whole options; ``ConfigurationChoice.bound`` limits the distance of the rounded choice from the
+optimum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.schedule.solver.highs import OPTIMAL, minimise
-from mirage.schedule.solver.relaxation import NONE, Options, Scratch, allocate, grow, relax, search
+from mirage.schedule.solver.knapsack_kernels import (
+    NONE,
+    KnapsackOptions,
+    KnapsackScratch,
+    allocate,
+    grow,
+    relax,
+    search,
+)
 
 ROUNDED = "rounded"
 """The status of a choice rounded from a linear program; if HiGHS found no solution, the status is that of HiGHS."""
@@ -24,7 +33,7 @@ _WHOLE = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ConfigurationChoice:
     """A choice of configurations.
 
     Attributes:
@@ -47,7 +56,7 @@ def choose(
     capacity: NDArray[np.int64],
     tolerance: float = 1e-4,
     limit_s: float = 1.0,
-) -> Choice:
+) -> ConfigurationChoice:
     """The configurations with the largest total value.
 
     Args:
@@ -61,31 +70,31 @@ def choose(
     """
     jobs, configurations = value.shape
     if not jobs:
-        return Choice(np.zeros(0, np.int64), 0.0, 0.0, OPTIMAL)
+        return ConfigurationChoice(np.zeros(0, np.int64), 0.0, 0.0, OPTIMAL)
     options, scratch = allocate(jobs, configurations, len(capacity))
     gpus, kind, capacity = gpus.astype(np.int64), kind.astype(np.int64), capacity.astype(np.int64)
     found, bound = relax(np.ascontiguousarray(value, dtype=np.float64), gpus, kind, capacity, options, scratch)
     if found + tolerance >= bound:
-        return Choice(scratch.best, float(found), float(bound), OPTIMAL)
+        return ConfigurationChoice(scratch.best, float(found), float(bound), OPTIMAL)
     states = int(np.prod(capacity + 1))
     if states <= _MOST_STATES:
         found = _by_numbers(options, gpus, kind, capacity, bound - found - tolerance, bound, found, scratch)
-        return Choice(scratch.best, float(found), float(bound), OPTIMAL)
+        return ConfigurationChoice(scratch.best, float(found), float(bound), OPTIMAL)
     status = _by_rounding(options, gpus, kind, capacity, found, scratch, limit_s)
     chosen = scratch.best
     held = chosen >= 0
-    return Choice(chosen, float(value[held, chosen[held]].sum()), float(bound), status)
+    return ConfigurationChoice(chosen, float(value[held, chosen[held]].sum()), float(bound), status)
 
 
 def _by_numbers(
-    options: Options,
+    options: KnapsackOptions,
     gpus: NDArray[np.int64],
     kind: NDArray[np.int64],
     capacity: NDArray[np.int64],
     gap: float,
     bound: float,
     found: float,
-    scratch: Scratch,
+    scratch: KnapsackScratch,
 ) -> float:
     """Find the best choice by exact search over the numbers of GPUs used; returns its value."""
     jobs, states = len(scratch.best), int(np.prod(capacity + 1))
@@ -101,12 +110,12 @@ def _by_numbers(
 
 
 def _by_rounding(
-    options: Options,
+    options: KnapsackOptions,
     gpus: NDArray[np.int64],
     kind: NDArray[np.int64],
     capacity: NDArray[np.int64],
     found: float,
-    scratch: Scratch,
+    scratch: KnapsackScratch,
     limit_s: float,
 ) -> str:
     """Improve ``scratch.best`` by the rounded linear program and ``grow``; returns the status."""

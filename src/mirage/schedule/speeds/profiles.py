@@ -11,11 +11,10 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
-from mirage.schedule.cluster import GpuCluster
-from mirage.schedule.speeds.arrays import NO_TABLE, Speeds, linear_speeds
-from mirage.schedule.speeds.facts import ModelFacts, read_facts
-from mirage.schedule.speeds.measured import (
-    Noise,
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.speeds.model_facts import ModelFacts, read_facts
+from mirage.schedule.speeds.profile_files import (
+    GradientNoise,
     StepTimes,
     gpu_types_of,
     models_in,
@@ -23,6 +22,7 @@ from mirage.schedule.speeds.measured import (
     read_placements,
     read_scalability,
 )
+from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds, linear_speeds
 from mirage.schedule.speeds.step_table import StepRow, step_table
 
 MOST_SERVERS, MOST_GPUS = 16, 64
@@ -109,7 +109,7 @@ class _Model:
     """One model on the GPU types of a cluster; None for types without measurements."""
 
     facts: ModelFacts
-    noise: Noise
+    noise: GradientNoise
     on_types: tuple[_OnType | None, ...]
     servers: int
     gpus: int
@@ -171,7 +171,7 @@ def _packed(models: list[_Model], type_speed: Floats) -> Speeds:
     )
 
 
-def _noise_arrays(noise: list[Noise]) -> dict[str, Any]:
+def _noise_arrays(noise: list[GradientNoise]) -> dict[str, Any]:
     """Epochs and gradient noise of all models.
 
     An epoch ends at the smallest progress at which any of the measured batches ended it.

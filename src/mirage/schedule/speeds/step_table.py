@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
-from mirage.schedule.speeds.measured import StepTimes
+from mirage.schedule.speeds.profile_files import StepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +109,20 @@ def _between(
     if not wanted or (np.ptp(points_of_all, axis=0) == 0).any():
         return {}
     all_local = np.unique(points_of_all[:, 2])
-    asked = np.array([(s, g, k) for s, g in wanted for k in all_local if k <= _max_local(scalability, s, g)])
-    if not len(asked):
+    requested = np.array([(s, g, k) for s, g in wanted for k in all_local if k <= _max_local(scalability, s, g)])
+    if not len(requested):
         return {}
-    values = _interpolated(points_of_all, times_of_all, asked)
+    values = _interpolated(points_of_all, times_of_all, requested)
     known = np.isfinite(values).all(axis=1)
     found: dict[Placement, StepRow] = {}
     for s, g in wanted:
-        here = known & (asked[:, 0] == s) & (asked[:, 1] == g)
+        here = known & (requested[:, 0] == s) & (requested[:, 1] == g)
         if here.any():
-            found[s, g] = StepRow(asked[here, 2], values[here], int(asked[here, 2].max()))
+            found[s, g] = StepRow(requested[here, 2], values[here], int(requested[here, 2].max()))
     return found
 
 
-def _interpolated(points: Floats, values: Floats, asked: Floats) -> Floats:
+def _interpolated(points: Floats, values: Floats, requested: Floats) -> Floats:
     """Values at the requested points; NaN outside of the known ones.
 
     This solves thousands of tiny systems: the threads of a linear algebra library would only wait for each other, on a
@@ -136,7 +136,7 @@ def _interpolated(points: Floats, values: Floats, asked: Floats) -> Floats:
             f'measured profiles need {error.name}, which is not installed; run: pip install "mirage-hpc[schedule]"'
         ) from error
     with threadpool_limits(limits=1):
-        found: Floats = LinearNDInterpolator(points, values)(asked)
+        found: Floats = LinearNDInterpolator(points, values)(requested)
     return found
 
 

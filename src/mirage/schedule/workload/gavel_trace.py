@@ -12,12 +12,12 @@ import numpy as np
 
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import Floats
-from mirage.schedule.cluster import GpuCluster
-from mirage.schedule.speeds.arrays import NO_TABLE, Speeds
+from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles
-from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
-from mirage.schedule.workload.rows import Row, read_text
+from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.usual_run import usual_run_s
+from mirage.schedule.workload.workload_rows import WorkloadRow, read_text
 
 COLUMNS = ("kind", "command", "folder", "steps_flag", "needs_data", "steps", "scale", "weight", "slo", "time")
 """The ten columns of a trace, which has no header; ``scale`` is the number of workers."""
@@ -67,7 +67,7 @@ def types_in_throughputs(path: str | os.PathLike[str]) -> set[str]:
     return set(_types(_read_table(path)))
 
 
-def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
+def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
     """Jobs of a Gavel trace; their work is in steps, ``run_s`` its duration on the usual type."""
     if not profiles.models:
         raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; give --profiles FILE.json")
@@ -100,8 +100,8 @@ def read_gavel_trace(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -
 
 def _read_table(path: str | os.PathLike[str]) -> _Kinds:
     try:
-        told: Any = json.loads(read_text(path))
-        return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in told.items()}
+        table: Any = json.loads(read_text(path))
+        return {gpu_type: dict(_alone(kinds)) for gpu_type, kinds in table.items()}
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ConfigurationError(f"{path}: not a table of throughputs ({error}); give Gavel's JSON") from error
 
@@ -113,10 +113,10 @@ def _types(table: _Kinds) -> list[str]:
 def _alone(kinds: dict[str, dict[str, Any]]) -> list[tuple[tuple[str, int], float]]:
     """Throughput of every kind without another job on its GPUs."""
     found = []
-    for told, rates in kinds.items():
-        match = re.fullmatch(r"\('(.+)', (\d+)\)", told)
+    for label, rates in kinds.items():
+        match = re.fullmatch(r"\('(.+)', (\d+)\)", label)
         if match is None:
-            raise ValueError(f"{told!r} is not ('KIND', WORKERS)")
+            raise ValueError(f"{label!r} is not ('KIND', WORKERS)")
         found.append(((match[1], int(match[2])), float(rates["null"])))
     return found
 
@@ -125,7 +125,7 @@ def _model_name(kind: str, gpus: int) -> str:
     return f"{kind} x{gpus}"
 
 
-def _model(row: Row, models: tuple[str, ...]) -> int:
+def _model(row: WorkloadRow, models: tuple[str, ...]) -> int:
     name = _model_name(row["kind"], row.integer("scale", least=1))
     if name not in models:
         raise UnknownName(f"kind of job in {row.path}:{row.line}, which has no throughput:", name, models)

@@ -9,7 +9,7 @@ import numpy as np
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.schedule.workload import philly_csv, sia_csv
-from mirage.schedule.workload.jobs import GpuJobs
+from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.trace.read import read_trace
 from mirage.trace.table import JobTable
 
@@ -35,8 +35,8 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
         raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
     bad = np.logical_or.reduce(list(reasons.values()))
     if bad.all():
-        told = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
-        raise TraceError(f"{path}: none of its {len(table)} jobs can be run: {told}; give a trace with run times")
+        counts = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
+        raise TraceError(f"{path}: none of its {len(table)} jobs can be run: {counts}; give a trace with run times")
     ran = table[~bad]
     limited = (ran.limit_s > 0) & (ran.limit_s < UNLIMITED_S)
     jobs = GpuJobs.linear(

@@ -7,13 +7,13 @@ from datetime import datetime
 import numpy as np
 
 from mirage.errors import TraceError, shown
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.rows import Row
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.workload_rows import WorkloadRow
 
 HEADER = ("timestamp", "duration", "num_gpus")
 
 
-def read_philly_csv(rows: list[Row]) -> tuple[GpuJobs, dict[str, int]]:
+def read_philly_csv(rows: list[WorkloadRow]) -> tuple[GpuJobs, dict[str, int]]:
     """Jobs of a Philly trace, and the number left out by reason; time starts at the first."""
     ran = [row for row in rows if row.number("duration") > 0 and row.number("num_gpus") >= 1]
     if not ran:
@@ -28,7 +28,7 @@ def read_philly_csv(rows: list[Row]) -> tuple[GpuJobs, dict[str, int]]:
     return jobs, {"no run time or no GPU": left_out} if left_out else {}
 
 
-def _time_s(row: Row) -> float:
+def _time_s(row: WorkloadRow) -> float:
     """Seconds; Philly's clock has no time zone, and only differences matter."""
     text = row["timestamp"]
     try:

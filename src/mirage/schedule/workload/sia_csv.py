@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.schedule.cluster import GpuCluster
-from mirage.schedule.speeds import law
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import Profiles
-from mirage.schedule.workload.jobs import ANY_POOL, GpuJobs
-from mirage.schedule.workload.rows import Row
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.usual_run import usual_run_s
+from mirage.schedule.workload.workload_rows import WorkloadRow
 
 HEADER = ("name", "time", "application", "num_replicas", "batch_size")
 
@@ -27,7 +27,7 @@ refused.
 """
 
 
-def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
+def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluster) -> GpuJobs:
     """Jobs of a Sia workload; their work follows from their model, not from their request.
 
     ``run_s`` is the run time of a job alone, with the GPUs and the batch that it requests, packed on its usual type.
@@ -49,7 +49,7 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
 
     @cache
     def alone_s(model: int, gpus: int, batch: int) -> float:
-        return usual_run_s(profiles, cluster, model, gpus, batch, law.work(speeds, model))
+        return usual_run_s(profiles, cluster, model, gpus, batch, speed_law.work(speeds, model))
 
     return GpuJobs(
         id=np.arange(len(rows), dtype=np.int64),
@@ -60,7 +60,7 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
         min_gpus=np.where(rigid, gpus, 1),
         max_gpus=np.where(rigid, gpus, np.maximum(most, gpus)),
         batch=batch,
-        work=np.array([law.work(speeds, int(m)) for m in models]),
+        work=np.array([speed_law.work(speeds, int(m)) for m in models]),
         run_s=np.array([alone_s(int(m), int(g), int(b)) for m, g, b in zip(models, gpus, batch, strict=True)]),
         estimate_s=np.full(len(rows), np.nan),
         restart_s=speeds.restart_s[models],
@@ -69,7 +69,7 @@ def read_sia_csv(rows: list[Row], profiles: Profiles, cluster: GpuCluster) -> Gp
     )
 
 
-def _category(row: Row) -> str:
+def _category(row: WorkloadRow) -> str:
     category = row.get("category") or ADAPTIVE
     if category not in (RIGID, SCALE_GPUS, ADAPTIVE):
         raise UnknownName(f"category in {row.path}:{row.line}:", category, (RIGID, ADAPTIVE))
@@ -81,7 +81,7 @@ def _category(row: Row) -> str:
     return category
 
 
-def _model(row: Row, models: tuple[str, ...]) -> int:
+def _model(row: WorkloadRow, models: tuple[str, ...]) -> int:
     name = row["application"]
     if name not in models:
         raise UnknownName(f"model in {row.path}:{row.line}, which has no profile:", name, models)

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from mirage.schedule.cluster import GpuCluster
-from mirage.schedule.speeds import law
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import Profiles
 
 
@@ -32,10 +32,10 @@ def run_alone_s(
     """Duration of the work on one placement, in seconds; infinite if the model cannot run."""
     speeds, progress, seconds = profiles.speeds, 0.0, 0.0
     while progress < work:
-        rate = law.speed(speeds, model, gpu_type, servers, gpus, batch, progress)
+        rate = speed_law.speed(speeds, model, gpu_type, servers, gpus, batch, progress)
         if rate <= 0:
             return math.inf
-        until = min(law.next_phase(speeds, model, progress), work)
+        until = min(speed_law.next_phase(speeds, model, progress), work)
         seconds += (until - progress) / rate
         progress = until
     return seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.schedule.engine.kernel.arrays import NOBODY, State
+from mirage.schedule.engine.kernel.gpu_arrays import NO_SLOT, GpuState
 from mirage.sim.kernel.compile import kernel
 
 
@@ -66,19 +66,19 @@ def _sink(heap: Any, at: int, moved: int, n: int) -> None:
 
 
 @kernel()
-def alive(state: State, k: int) -> bool:
+def is_current(state: GpuState, k: int) -> bool:
     """Whether the entry at index k of the heap is still valid."""
     slot = state.slot_of[state.heap[k].id]
-    return bool(slot != NOBODY and state.live[slot].stamp == state.heap[k].stamp)
+    return bool(slot != NO_SLOT and state.live[slot].stamp == state.heap[k].stamp)
 
 
 @kernel(forceinline=False)
-def drop_dead(state: State) -> None:
+def remove_outdated(state: GpuState) -> None:
     """Rebuild the heap from its live entries when it is nearly full."""
     clock, heap = state.clock[0], state.heap
     n = 0
     for k in range(clock.n_heap):
-        if alive(state, k):
+        if is_current(state, k):
             _copy(heap, n, k)
             n += 1
     clock.n_heap = n

@@ -1,0 +1,300 @@
+"""A trial: plays one workload under one scheduler to its end."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
+from mirage.job_state import Ints
+from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
+from mirage.schedule.compare.preemption_costs import PreemptionCosts
+from mirage.schedule.compare.scheduler_text import SchedulerText
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.gpu_world import KnownRunTimes, most_gpus
+from mirage.schedule.engine.measures import measures
+from mirage.schedule.goodput.configurations import server_kinds
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuView, Surroundings
+from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.speeds.speed_arrays import LINEAR, runs_on
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
+from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
+
+LATEST_S = 1e10
+"""Seconds, about 300 years: doubles cannot resolve the engine's ticks at much later times."""
+
+WARM_UP_DECISIONS = 20
+"""Enough for a scheduler in rounds to give jobs several GPUs and to observe the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSetting:
+    """The cluster and options of trials.
+
+    Attributes:
+        cluster: The servers.
+        profiles: Folder or file of measured speeds; None for none.
+        seed: Seed of the random costs.
+        cost_spread: Coefficient of variation of the costs of starts, restarts and saving.
+        later_s: Seconds by which every submission is postponed.
+        first_jobs: Number of jobs to play of each workload, from the first; None for all.
+        skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
+        preemption_costs: Costs of preemption for jobs without measurements.
+        one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
+
+    Raises:
+        ConfigurationError: A number is below 0, too large, or NaN.
+    """
+
+    cluster: GpuCluster
+    profiles: str | None = None
+    seed: int = 0
+    cost_spread: float = 0.0
+    later_s: float = 0.0
+    first_jobs: int | None = None
+    skip_impossible: bool = False
+    preemption_costs: PreemptionCosts = field(default_factory=PreemptionCosts)
+    one_kind: bool = False
+
+    def __post_init__(self) -> None:
+        for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S)):
+            if not 0 <= getattr(self, name) < most:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more, below {most:g}")
+
+    def under(self, schedulers: Iterable[SchedulerText]) -> GpuSetting:
+        """The setting in which all these schedulers play the same jobs.
+
+        These are the jobs that fit under each of the schedulers.
+        """
+        cluster = self.cluster
+        kinds = len(server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)[2])
+        strict = kinds > len(cluster.gpu_types) and any(scheduler.spec.one_kind for scheduler in schedulers)
+        return replace(self, one_kind=strict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTrial:
+    """One workload, by its file, under one scheduler."""
+
+    workload: str
+    scheduler: SchedulerText
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOutcome:
+    """The result of a trial.
+
+    Attributes:
+        row: Its measures.
+        jct_s: Time from submission to completion of every job, in order of submission.
+        left_out: Jobs of the workload that were not played: reason and count.
+    """
+
+    row: GpuComparisonRow
+    jct_s: tuple[float, ...]
+    left_out: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFailure:
+    """The reason why a trial did not complete."""
+
+    error: str
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Report an unexpected error in one line with its file and line.
+
+    A scheduler may come from another package.
+    """
+    try:
+        yield
+    except MirageError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        message = " ".join(str(error).split())
+        raise ContractBroken(
+            f"{type(error).__name__}: {message} ({where.filename}:{where.lineno}); fix the scheduler, or leave it out"
+        ) from error
+
+
+@errors_in_one_line()
+def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -> tuple[GpuOutcome, GpuLog]:
+    """Play a workload to its end; returns its measures and its log.
+
+    Raises:
+        MirageError: The run does not complete; or the scheduler fails, and the message names the file and line.
+    """
+    known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
+    preempt = {"preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
+
+    def simulated(jobs: GpuJobs, made: GpuScheduler | CompiledScheduler) -> GpuSimulation:
+        return GpuSimulation(
+            setting.cluster,
+            jobs,
+            made,
+            speeds=workload.profiles.speeds,
+            costs=setting.preemption_costs.life_costs(jobs),
+            known=known,
+            seed=setting.seed,
+            cost_spread=setting.cost_spread,
+        )
+
+    made = scheduler.make(preempt)
+    if not isinstance(made, CompiledScheduler):
+        _warm_up(made, workload.jobs, simulated)
+        made = scheduler.make(preempt)  # without memory of the warm-up
+    simulation = simulated(workload.jobs, made)
+    log = simulation.run()
+    found = measures(log)
+    policy_ms, policy_p95_ms = policy_times_ms(simulation.policy_s, getattr(made, "round_s", None))
+    row = GpuComparisonRow(
+        workload=workload.name,
+        scheduler=scheduler.text,
+        mean_jct_s=found.mean_jct_s,
+        p99_jct_s=found.p99_jct_s,
+        mean_wait_s=found.mean_wait_s,
+        makespan_s=found.makespan_s,
+        gpu_h=found.gpu_h,
+        preemptions=found.preemptions,
+        lost_gpu_h=found.lost_gpu_h,
+        policy_ms=policy_ms,
+        policy_p95_ms=policy_p95_ms,
+        restarts=found.restarts,
+        overhead_gpu_h=found.overhead_gpu_h,
+        jobs=len(workload.jobs),
+    )
+    jct_s = tuple((log.rows.due_s - log.rows.submit_s).tolist())
+    return GpuOutcome(row, jct_s, tuple(workload.left_out.items())), log
+
+
+def _warm_up(
+    scheduler: GpuScheduler, jobs: GpuJobs, simulated: Callable[[GpuJobs, GpuScheduler], GpuSimulation]
+) -> None:
+    """Let a scheduler decide a few times on the first jobs of a workload.
+
+    Imports and compilation are then not part of its timings. All these jobs are submitted at once.
+
+    Args:
+        scheduler: A scheduler that is not used afterwards, as it has a memory.
+        jobs: The workload.
+        simulated: Makes a simulation of jobs under a scheduler.
+    """
+    few = jobs[: 2 * BUSY_JOBS]
+    simulation = simulated(replace(few, submit_s=np.zeros(len(few))), _WarmUpScheduler(scheduler))
+    with suppress(PlanInfeasible):  # it may wait for jobs that are not part of the warm-up; the real run reports this
+        simulation.run()
+
+
+class _WarmUpScheduler:
+    """A scheduler that cancels all jobs after ``WARM_UP_DECISIONS`` decisions."""
+
+    def __init__(self, scheduler: GpuScheduler) -> None:
+        self.scheduler, self.left = scheduler, WARM_UP_DECISIONS
+        self.name = getattr(scheduler, "name", type(scheduler).__name__)
+        self.round_s = getattr(scheduler, "round_s", None)
+        self.called_on = getattr(scheduler, "called_on", None)
+
+    def begin(self, surroundings: Surroundings) -> None:
+        begin = getattr(self.scheduler, "begin", None)
+        if begin is not None:
+            begin(surroundings)
+
+    def decide(self, view: GpuView) -> GpuPlan:
+        self.left -= 1
+        if self.left < 0:
+            return GpuPlan(tuple(GpuCancel(job_id) for job_id in view.jobs.id.tolist()))
+        return self.scheduler.decide(view)
+
+
+def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
+    """A workload, prepared for a setting.
+
+    Raises:
+        MirageError: The workload cannot be read, or cannot be played under this setting.
+    """
+    workload = read_workload(path, setting.cluster, profiles)
+    if setting.first_jobs is not None:
+        left_out = {f"{reason} (of the whole file)": count for reason, count in workload.left_out.items()}
+        workload = replace(workload, jobs=workload.jobs[: setting.first_jobs], left_out=left_out)
+    workload = fitting(workload, setting)
+    setting.preemption_costs.check(workload.name, workload.jobs)
+    jobs = workload.jobs
+    return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
+
+
+def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
+    """A workload in which every job fits on the GPUs of one type, or on one kind of server.
+
+    No job runs on two GPU types. Types on which a job's model does not run do not count. A job that can run on fewer
+    GPUs requests at most those that exist.
+
+    Raises:
+        ConfigurationError: A job fits nowhere, and such jobs are not to be left out.
+    """
+    jobs = workload.jobs
+    most = _most_gpus(setting, workload)
+    alike = "one type, one size and one pool" if setting.one_kind else "one type"
+    impossible = jobs.min_gpus > most
+    if impossible.any() and not setting.skip_impossible:
+        k = int(np.flatnonzero(impossible)[0])
+        raise ConfigurationError(
+            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but there are {most[k]} of {alike}"
+            f"{_for_its_model(jobs, k)}; give --skip-impossible to leave such jobs out, or a larger cluster"
+        )
+    if impossible.all():
+        raise ConfigurationError(
+            f"{workload.name}: no job fits on the {most.max()} GPUs of {alike}; give a larger cluster"
+        )
+    jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
+    retained = jobs[~impossible]
+    shortfalls = np.unique(most[impossible], return_counts=True)
+    reasons = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls, strict=True)}
+    return replace(workload, jobs=retained, left_out={**workload.left_out, **reasons})
+
+
+def _for_its_model(jobs: GpuJobs, k: int) -> str:
+    return "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
+
+
+def _most_gpus(setting: GpuSetting, workload: GpuWorkload) -> Ints:
+    """The largest number of GPUs that each job can have."""
+    cluster, jobs, speeds = setting.cluster, workload.jobs, workload.profiles.speeds
+    if not setting.one_kind:
+        return most_gpus(cluster, jobs, speeds)
+    kinds, _, servers = server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)
+    in_pool = (jobs.pool[:, None] == ANY_POOL) | (jobs.pool[:, None] == kinds[2])
+    may_use = in_pool & runs_on(speeds, jobs.model)[:, kinds[0]]
+    most: Ints = np.where(may_use, kinds[1] * servers, 0).max(axis=1)
+    return most
+
+
+def begin(setting: GpuSetting) -> Callable[[GpuTrial], tuple[GpuTrial, GpuOutcome | TrialFailure]]:
+    """A function that plays one trial; a trial that fails returns a ``TrialFailure``.
+
+    Profiles are read once, and a workload once while it is in use.
+    """
+    profiles = read_any_profiles(setting.profiles, setting.cluster)
+
+    @lru_cache(maxsize=2)
+    def workload(path: str) -> GpuWorkload:
+        return read(setting, path, profiles)
+
+    def one(trial: GpuTrial) -> tuple[GpuTrial, GpuOutcome | TrialFailure]:
+        try:
+            return trial, play(setting, workload(trial.workload), trial.scheduler)[0]
+        except MirageError as error:
+            return trial, TrialFailure(str(error))
+
+    return one

@@ -1,0 +1,247 @@
+"""Builds a world from a cluster, its jobs, the costs of their lives, and inference demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.schedule.engine.kernel.gpu_arrays import (
+    CHUNK,
+    CLOCK,
+    DECISION,
+    DEMAND_CHANGE,
+    HEAP,
+    JOB,
+    LOAN,
+    NEVER_S,
+    NIL,
+    NO_LOAN,
+    NO_SEGMENT,
+    NO_SLOT,
+    NO_TYPE,
+    PHASE,
+    PLACE,
+    SEGMENT,
+    SETTINGS,
+    TICK_S,
+    GpuState,
+    GpuWorld,
+    Records,
+    records,
+)
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds, runs_on
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
+
+KnownRunTimes: TypeAlias = Literal["nothing", "estimate", "run-time"]
+"""Run times that schedulers know: none, the users' estimates, or also true run times of jobs without an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeCosts:
+    """Expected costs in the life of each job; all shapes (jobs,).
+
+    Attributes:
+        first_start_s: Seconds without work at the first start.
+        restart_s: The same at a start after a preemption.
+        rescale_s: The same at a change of size or location.
+        save_s: Seconds to write a checkpoint on demand.
+        checkpoint_work: Work between two checkpoints that are written in any case; 0: all work is safe at once;
+            infinite: checkpoints are written only on demand.
+    """
+
+    first_start_s: Floats
+    restart_s: Floats
+    rescale_s: Floats
+    save_s: Floats
+    checkpoint_work: Floats
+
+    @classmethod
+    def of(
+        cls,
+        jobs: GpuJobs,
+        *,
+        first_start_s: float | Floats | None = None,
+        restart_s: float | Floats | None = None,
+        rescale_s: float | Floats | None = None,
+        save_s: float | Floats = 0.0,
+        checkpoint_work: float | Floats = np.inf,
+    ) -> LifeCosts:
+        """Costs by name, one for all jobs or one per job.
+
+        By default, starts and changes of size cost ``restart_s`` of the jobs.
+        """
+
+        def column(given: float | Floats | None) -> Floats:
+            cost = jobs.restart_s if given is None else given
+            return np.array(np.broadcast_to(np.asarray(cost, dtype=np.float64), (len(jobs),)))
+
+        return cls(column(first_start_s), column(restart_s), column(rescale_s), column(save_s), column(checkpoint_work))
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Inference demand: from ``time_s`` on, inference takes ``servers`` servers of a pool."""
+
+    time_s: float
+    pool: int
+    servers: int
+
+
+def in_whole_ticks(seconds: Floats) -> Floats:
+    """Times rounded to the nearest multiples of a tick."""
+    rounded: Floats = np.floor(np.asarray(seconds, dtype=np.float64) / TICK_S + 0.5) * TICK_S
+    return rounded
+
+
+def make_world(
+    cluster: GpuCluster,
+    jobs: GpuJobs,
+    speeds: Speeds | None,
+    costs: LifeCosts,
+    demand: Sequence[Demand],
+    known: KnownRunTimes,
+    seed: int,
+    cost_spread: float,
+) -> GpuWorld:
+    """The arrays of a world.
+
+    Raises:
+        ConfigurationError: A job needs more GPUs than exist of any type on which it runs, or has no speed or run time;
+            a demand cannot be met, or jobs could run in the pool from which it takes servers.
+    """
+    if speeds is None:
+        speed_of = cluster.type_speeds()
+        speeds = linear_speeds(np.array([speed_of[gpu_type] for gpu_type in cluster.gpu_types]))
+    settings = np.zeros(1, SETTINGS)
+    settings["seed"], settings["cost_spread"] = seed, cost_spread
+    settings["round_s"] = NEVER_S
+    rows = _job_records(cluster, jobs, speeds, costs)
+    rows.known_run_s = _known_run_s(jobs, known)
+    return GpuWorld(
+        jobs=rows,
+        gpus_of=cluster.gpus_of.copy(),
+        type_of=cluster.gpu_type_of.copy(),
+        home_of=cluster.pool_of.copy(),
+        demand=_demand_records(cluster, jobs, demand),
+        settings=settings,
+        speeds=speeds,
+    )
+
+
+def most_gpus(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds) -> Ints:
+    """The largest number of GPUs that each job can have.
+
+    These are all GPUs of one type, among the types on which its model runs.
+    """
+    of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64)
+    most: Ints = np.where(runs_on(speeds, jobs.model), of_type, 0).max(axis=1)
+    return most
+
+
+def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: LifeCosts) -> Records:
+    unmeasured = np.flatnonzero(jobs.model >= len(speeds.epochs))
+    if len(unmeasured):
+        raise ConfigurationError(
+            f"job {jobs.name[int(unmeasured[0])]!r} has a model without speeds; give the profiles of its workload"
+        )
+    most = most_gpus(cluster, jobs, speeds)
+    for k in np.flatnonzero(jobs.min_gpus > most)[:1].tolist():
+        raise ConfigurationError(
+            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but the cluster has {most[k]} of one type on which "
+            "it runs; leave it out, or give a larger cluster"
+        )
+    rows = records(JOB, len(jobs))
+    rows.id = np.arange(len(jobs))
+    rows.submit_s = in_whole_ticks(jobs.submit_s)
+    for name in ("model", "gpus", "min_gpus", "max_gpus", "pool", "batch", "work"):
+        rows[name] = getattr(jobs, name)
+    for name in ("first_start_s", "restart_s", "rescale_s", "save_s", "checkpoint_work"):
+        rows[name] = getattr(costs, name)
+    rows.chunk, rows.segment, rows.gpu_type = NIL, NO_SEGMENT, NO_TYPE
+    rows.due_s = NEVER_S
+    rows.start_s = rows.queued_since_s = rows.paused_until_s = rows.expected_until_s = np.nan
+    rows.target = rows.work
+    return rows
+
+
+def _known_run_s(jobs: GpuJobs, known: KnownRunTimes) -> Floats:
+    if known == "nothing":
+        return np.full(len(jobs), np.nan)
+    known_s = np.array(jobs.estimate_s, dtype=np.float64)
+    if known == "run-time":
+        missing = np.isnan(known_s)
+        known_s[missing] = jobs.run_s[missing]
+        for k in np.flatnonzero(np.isnan(known_s))[:1]:
+            raise ConfigurationError(
+                f"the run time of job {jobs.name[k]!r} on the {jobs.gpus[k]} GPUs it requests is not known, but the "
+                "scheduler needs run times; leave the job out, or choose another scheduler"
+            )
+    return known_s
+
+
+def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]) -> Records:
+    rows = records(DEMAND_CHANGE, len(demand))
+    for row, change in zip(rows, sorted(demand, key=lambda change: (change.time_s, change.pool))):
+        servers = int(np.count_nonzero(cluster.pool_of == change.pool))
+        if not 0 <= change.servers <= servers:
+            raise ConfigurationError(
+                f"inference takes {change.servers} servers of pool {change.pool} at {change.time_s} s, "
+                f"but the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
+            )
+        row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
+        _refuse_shared_pool(cluster, jobs, change)
+    return rows
+
+
+def _refuse_shared_pool(cluster: GpuCluster, jobs: GpuJobs, change: Demand) -> None:
+    """Refuse jobs that could run in a pool from which inference takes servers.
+
+    Only loans are checked against demand.
+    """
+    in_pool = np.flatnonzero((jobs.pool == ANY_POOL) | (jobs.pool == change.pool))
+    if change.servers and len(in_pool):
+        raise ConfigurationError(
+            f"job {jobs.name[int(in_pool[0])]!r} may run in pool {cluster.pools[change.pool]!r}, from which inference "
+            f"takes {change.servers} servers at {change.time_s} s; name another pool for the job (pool=), to which "
+            "the scheduler may lend servers"
+        )
+
+
+def make_state(world: GpuWorld, pools: int) -> GpuState:
+    """The state of a cluster before anything has happened."""
+    n, servers = len(world.jobs), len(world.gpus_of)
+    gpus = int(world.gpus_of.sum())
+    clock = np.zeros(1, CLOCK)
+    for name in ("wake_s", "next_return_s"):
+        clock[name] = NEVER_S
+    clock["free_chunk"] = NIL
+    clock["called_at_s"] = -1.0
+    ended = records(JOB, n)
+    ended[:] = world.jobs
+    return GpuState(
+        clock=clock,
+        live=records(JOB, n + 1),
+        slot_of=np.full(n, NO_SLOT, np.int64),
+        ended=ended,
+        heap=records(HEAP, 3 * n + 64),
+        chunks=records(CHUNK, gpus + 1),
+        free=world.gpus_of.copy(),
+        pool_of=world.home_of.copy(),
+        lent_until_s=np.full(servers, NEVER_S),
+        loan_of=np.full(servers, NO_LOAN, np.int64),
+        moved_at=np.zeros(servers, np.int64),
+        wanted=np.zeros(pools, np.int64),
+        present=np.bincount(world.home_of, minlength=pools).astype(np.int64),
+        segments=records(SEGMENT, 2 * n + 64),
+        placement_rows=records(PLACE, 3 * n + 2 * gpus + 64),
+        phases=records(PHASE, 3 * n + 64),
+        decisions=records(DECISION, 3 * n + 64),
+        loans=records(LOAN, 3 * n + 64),
+        news=np.zeros((8 * n + 64, 2), np.int64),
+    )

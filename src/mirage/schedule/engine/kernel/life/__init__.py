@@ -1,1 +1,0 @@
-"""The life of jobs on a GPU cluster: their placement, costs, starts and ends."""

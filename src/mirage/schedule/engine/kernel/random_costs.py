@@ -1,0 +1,55 @@
+"""Costs of a start, restart, change of size or save: drawn by job and number of its draws.
+
+A draw depends on the seed, the job and the number of its earlier draws, and on nothing else in the cluster: two
+schedulers get the same costs as long as they treat a job in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mirage.schedule.engine.kernel.gpu_arrays import TICK_S, GpuWorld
+from mirage.sim.kernel.compile import kernel
+
+_MASK = (1 << 32) - 1
+_TWO_PI = 2.0 * math.pi
+
+
+@kernel()
+def _mixed(number: int) -> int:
+    """A pseudo-random 32-bit number; the finisher of MurmurHash3."""
+    number &= _MASK
+    number ^= number >> 16
+    number = (number * 0x85EBCA6B) & _MASK
+    number ^= number >> 13
+    number = (number * 0xC2B2AE35) & _MASK
+    return number ^ (number >> 16)
+
+
+@kernel(forceinline=False)
+def normal(seed: int, job_id: int, draw: int) -> float:
+    """A standard normal random number (Box and Muller 1958)."""
+    start = _mixed(_mixed(_mixed(int(seed) + 0x9E3779B9) ^ int(job_id)) ^ int(draw))
+    first = (_mixed(start ^ 0x51ED270B) + 0.5) / (_MASK + 1.0)
+    second = (_mixed(start ^ 0x2545F491) + 0.5) / (_MASK + 1.0)
+    return float(math.sqrt(-2.0 * math.log(first)) * math.cos(_TWO_PI * second))
+
+
+@kernel()
+def in_ticks(seconds: float) -> float:
+    """The nearest multiple of a tick; infinite times stay infinite."""
+    if math.isinf(seconds):
+        return seconds
+    return float(math.floor(seconds / TICK_S + 0.5) * TICK_S)
+
+
+@kernel(forceinline=False)
+def drawn_s(world: GpuWorld, job: Any, expected_s: float) -> float:
+    """Draw a cost from a log-normal distribution around the expected cost, in ticks."""
+    spread = world.settings[0].cost_spread
+    if spread <= 0.0 or expected_s <= 0.0:
+        return in_ticks(expected_s)
+    variance = math.log(1.0 + spread * spread)
+    factor = math.exp(math.sqrt(variance) * normal(world.settings[0].seed, job.id, job.draws) - 0.5 * variance)
+    return in_ticks(expected_s * factor)

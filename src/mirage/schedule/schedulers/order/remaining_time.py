@@ -1,0 +1,77 @@
+"""Remaining run times in one unit: seconds at the usual speed of a job.
+
+The usual speed is that on the GPU type with the most GPUs in the cluster, whatever GPUs the job holds. The remaining
+time of a job that runs faster or slower than this decreases faster or slower than the clock advances.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirage.schedule.engine.kernel.current_amounts import progress_now
+from mirage.schedule.engine.kernel.gpu_arrays import GpuState, GpuWorld, PlanBuffer
+from mirage.schedule.schedulers.order.head_reservation import start_cost_s, usual_speed
+from mirage.schedule.schedulers.order.job_queue import RUNS, precedes
+from mirage.sim.kernel.compile import kernel
+
+
+@kernel(forceinline=False)
+def common_speed(world: GpuWorld) -> float:
+    """Speed of one GPU, under the linear law, of the type with the most GPUs in the cluster."""
+    speeds = world.speeds.type_speed
+    if len(speeds) == 1:
+        return float(speeds[0])
+    most, found = 0, 1.0
+    for gpu_type in range(len(speeds)):
+        gpus = 0
+        for server in range(len(world.gpus_of)):
+            if world.type_of[server] == gpu_type:
+                gpus += world.gpus_of[server]
+        if gpus > most:
+            most, found = gpus, speeds[gpu_type]
+    return float(found)
+
+
+@kernel()
+def all_alike(world: GpuWorld) -> bool:
+    """Whether remaining times of all running jobs decrease by one second per second."""
+    speeds = world.speeds.type_speed
+    for gpu_type in range(len(speeds)):
+        if speeds[gpu_type] != speeds[0]:
+            return False
+    return len(world.speeds.rows) == 0
+
+
+@kernel(forceinline=False)
+def left_s(job: Any, common: float) -> float:
+    """Remaining run time of a waiting job at its usual speed, with the cost of its start.
+
+    Args:
+        common: From ``common_speed``. The expected run time of a measured model is at its usual speed already.
+    """
+    stretch = 1.0 / common if job.model < 0 else 1.0
+    return float(job.known_run_s * (1.0 - job.progress / job.work) * stretch + start_cost_s(job))
+
+
+@kernel(forceinline=False)
+def refresh_running(world: GpuWorld, state: GpuState, buffer: PlanBuffer, common: float) -> None:
+    """Sort jobs that hold GPUs by their present remaining time.
+
+    Keys are updated for jobs with other speeds than the usual one.
+    """
+    now_s, keys = state.clock[0].now_s, buffer.memory[0]
+    ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
+    for k in range(ends[0], ends[1]):
+        job = state.live[state.slot_of[ids[k]]]
+        usual = usual_speed(world, job) if job.model >= 0 else job.held * common
+        if job.speed != usual and job.known_run_s == job.known_run_s:
+            left = job.known_run_s * (1.0 - progress_now(job, now_s) / job.work)
+            left = left / common if job.model < 0 else left
+            pause_s = job.expected_until_s - now_s if job.expected_until_s > now_s else 0.0
+            keys[job.id] = now_s + left + pause_s
+    for k in range(ends[0] + 1, ends[1]):
+        job_id, at = ids[k], k
+        while at > ends[0] and precedes(keys, job_id, keys[ids[at - 1]], ids[at - 1]):
+            ids[at] = ids[at - 1]
+            at -= 1
+        ids[at] = job_id

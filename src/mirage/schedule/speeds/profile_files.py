@@ -1,0 +1,142 @@
+"""Readers of profiles: step times by placement and by size, gradient noise by epoch.
+
+The files are those of Pollux and Sia: ``placements-TYPE.csv`` (a placement ``24`` is two workers on one server and four
+on another), ``scalability-TYPE.csv`` and ``validation-BATCH.csv``, each of them plain or compressed by gzip.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Measured step times of one model on one GPU type, one row per measurement.
+
+    Attributes:
+        placement: The number of workers on each server as digits, in the smallest rotation; "" if only the size is
+            known.
+        servers: Number of servers.
+        gpus: Number of GPUs.
+        local_batch: Samples that each GPU processes at once.
+        step_s: Seconds of a step.
+        sync_s: Seconds of its exchange of gradients.
+    """
+
+    placement: tuple[str, ...]
+    servers: Ints
+    gpus: Ints
+    local_batch: Floats
+    step_s: Floats
+    sync_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class GradientNoise:
+    """Gradient noise of one model.
+
+    Attributes:
+        batch: Batches measured, ascending, shape (n,).
+        progress: Progress at the end of every epoch, shape (n, epochs).
+        grad_sqr: Squared norm of the gradient, shape (n, epochs).
+        grad_var: Its variance, shape (n, epochs).
+    """
+
+    batch: Ints
+    progress: Floats
+    grad_sqr: Floats
+    grad_var: Floats
+
+
+def models_in(folder: Path) -> tuple[str, ...]:
+    """Names of the models in a folder: its sub-folders with ``validation-BATCH.csv``."""
+    return tuple(sorted({path.parent.name for path in folder.glob("*/validation-*.csv*")}))
+
+
+def gpu_types_of(folder: Path) -> tuple[str, ...]:
+    """GPU types on which the model of this folder was measured."""
+    names = (re.fullmatch(r"placements-(.+?)\.csv(\.gz)?", path.name) for path in folder.glob("placements-*"))
+    return tuple(sorted({name[1] for name in names if name}))
+
+
+def read_placements(folder: Path, gpu_type: str) -> StepTimes:
+    """Step times by placement."""
+    names = ("placement", "local_bsz", "step_time", "sync_time")
+    placement, *numbers = _columns(_file(folder, f"placements-{gpu_type}.csv"), names, (str, float, float, float))
+    patterns = tuple(str(p) for p in placement)
+    local, step_s, sync_s = (np.array(column, dtype=np.float64) for column in numbers)
+    gpus = np.array([sum(map(int, p)) for p in patterns], dtype=np.int64)
+    return StepTimes(patterns, np.array([len(p) for p in patterns], dtype=np.int64), gpus, local, step_s, sync_s)
+
+
+def read_scalability(folder: Path, gpu_type: str) -> StepTimes:
+    """Step times by the number of servers and GPUs."""
+    names = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
+    columns = _columns(_file(folder, f"scalability-{gpu_type}.csv"), names, (float,) * 5)
+    servers, gpus, local, step_s, sync_s = (np.array(column, dtype=np.float64) for column in columns)
+    return StepTimes(("",) * len(servers), servers.astype(np.int64), gpus.astype(np.int64), local, step_s, sync_s)
+
+
+def read_noise(folder: Path, epochs: int | None) -> GradientNoise:
+    """Gradient noise of all measured batches over ``epochs`` epochs.
+
+    By default these are all epochs that every batch has.
+
+    Raises:
+        ConfigurationError: A batch was measured over fewer epochs.
+    """
+    files = {int(re.findall(r"\d+", path.name)[0]): path for path in folder.glob("validation-*.csv*")}
+    names = ("progress", "grad_sqr", "grad_var")
+    tables = {batch: _columns(files[batch], names, (float,) * 3) for batch in sorted(files)}
+    measured = min(len(columns[0]) for columns in tables.values())
+    n = measured if epochs is None else epochs
+    if not 1 <= n <= measured:
+        raise ConfigurationError(f"{folder}: {n} epochs requested, {measured} measured for all batches; give fewer")
+    progress, sqr, var = (np.array([table[k][:n] for table in tables.values()], dtype=np.float64) for k in range(3))
+    return GradientNoise(np.array(list(tables), dtype=np.int64), progress, sqr, var)
+
+
+def _file(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.exists():
+            return path
+    raise ConfigurationError(f"{folder}: it has no {name}; profiles need one for every measured GPU type")
+
+
+def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], Value]]) -> list[list[Value]]:
+    """The named columns of a CSV."""
+    columns: list[list[Value]] = [[] for _ in names]
+    rows = csv.DictReader(_text(path).splitlines())
+    missing = sorted(set(names) - set(rows.fieldnames or ()))
+    if missing:
+        raise ConfigurationError(f"{path}:1: no column {', '.join(missing)}; it needs {', '.join(names)}")
+    for row in rows:
+        try:
+            for column, name, kind in zip(columns, names, kinds, strict=True):
+                column.append(kind(row[name]))
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"{path}:{rows.line_num}: {error}; fix or remove this line") from error
+    if not columns[0]:
+        raise ConfigurationError(f"{path}: it has no rows; add measurements or remove the file")
+    return columns
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}; check the file") from error

@@ -1,0 +1,144 @@
+"""The jobs of a GPU workload, as a struct of arrays in order of submission."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mirage.errors import ConfigurationError
+from mirage.job_state import Floats, Ints
+from mirage.schedule.speeds.speed_arrays import LINEAR
+
+ANY_POOL = -1
+"""The pool of a job that may run in any pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuJobs:
+    """Jobs in order of submission, one row each; all arrays have the same length.
+
+    Attributes:
+        id: Number of the job in its workload.
+        name: Name of the job in its workload.
+        submit_s: Seconds since the start of the workload.
+        model: Its model in the world's speeds, ``LINEAR`` without measurements.
+        gpus: Requested GPUs.
+        min_gpus: Smallest number of GPUs that it can run on.
+        max_gpus: Largest number of GPUs that it can use.
+        batch: Samples between two updates, as requested by its user; 0 for jobs without a batch.
+        work: All its work: progress of its model, GPU-seconds under the linear law.
+        run_s: True run time on the requested GPUs, under the linear law; NaN if it follows from the model.
+        estimate_s: Run time that its user expects; NaN if unknown.
+        restart_s: Expected seconds lost at a start, a restart or a resize.
+        pool: The only pool that it may run in, or ``ANY_POOL``.
+        models: Names of the models.
+    """
+
+    id: Ints
+    name: tuple[str, ...]
+    submit_s: Floats
+    model: Ints
+    gpus: Ints
+    min_gpus: Ints
+    max_gpus: Ints
+    batch: Ints
+    work: Floats
+    run_s: Floats
+    estimate_s: Floats
+    restart_s: Floats
+    pool: Ints
+    models: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self) if f.name != "models"}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns of different length: {lengths}")
+        if np.any(np.diff(self.submit_s) < 0):
+            raise ValueError("jobs are not in order of submission")
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def __getitem__(self, rows: Any) -> GpuJobs:
+        """The jobs given by a slice, a mask or an index array in order of submission."""
+        names = np.array(self.name, dtype=object)[rows]
+        columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in ("name", "models")}
+        return GpuJobs(name=tuple(names), models=self.models, **columns)
+
+    @classmethod
+    def linear(
+        cls,
+        submit_s: ArrayLike,
+        gpus: ArrayLike,
+        run_s: ArrayLike,
+        *,
+        min_gpus: ArrayLike | None = None,
+        max_gpus: ArrayLike | None = None,
+        estimate_s: ArrayLike | None = None,
+        restart_s: ArrayLike = 0.0,
+        pool: ArrayLike = ANY_POOL,
+        name: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Jobs without measurements; they are sorted and numbered by submission.
+
+        Args:
+            submit_s: Time of submission of each job.
+            gpus: GPUs that each job requests.
+            run_s: True run time on these GPUs.
+            min_gpus: Smallest numbers of GPUs; by default those requested.
+            max_gpus: Largest numbers of GPUs; by default those requested.
+            estimate_s: Expected run times; by default unknown.
+            restart_s: Expected seconds lost at a start or restart, one for all or one per job.
+            pool: The pool, one for all or one per job.
+            name: Names of the jobs; by default their numbers.
+
+        Raises:
+            ConfigurationError: A job has no GPU, no work or no time of submission, an infinite amount, or numbers of
+                GPUs that contradict each other.
+        """
+        submitted = np.asarray(submit_s, dtype=np.float64)
+        n = len(submitted)
+        order = np.argsort(submitted, kind="stable")
+
+        def column(values: ArrayLike | None, default: ArrayLike, kind: type) -> Any:
+            given = default if values is None else values
+            return np.ascontiguousarray(np.broadcast_to(np.asarray(given, dtype=kind), (n,))[order])
+
+        jobs = cls(
+            id=np.arange(n, dtype=np.int64),
+            name=tuple(name[k] for k in order) if name is not None else tuple(str(k) for k in range(n)),
+            submit_s=submitted[order],
+            model=np.full(n, LINEAR, dtype=np.int64),
+            gpus=column(gpus, 1, np.int64),
+            min_gpus=column(min_gpus, gpus, np.int64),
+            max_gpus=column(max_gpus, gpus, np.int64),
+            batch=np.zeros(n, dtype=np.int64),
+            work=column(run_s, 0.0, np.float64) * column(gpus, 1, np.int64),
+            run_s=column(run_s, 0.0, np.float64),
+            estimate_s=column(estimate_s, np.nan, np.float64),
+            restart_s=column(restart_s, 0.0, np.float64),
+            pool=column(pool, ANY_POOL, np.int64),
+        )
+        _check(jobs)
+        return jobs
+
+
+def _check(jobs: GpuJobs) -> None:
+    """Raise for the first job that cannot run at all."""
+    wrong = {
+        "its time of submission is not a number": ~np.isfinite(jobs.submit_s),
+        "it requests no GPU": jobs.gpus < 1,
+        "it has no work": ~(jobs.work > 0),
+        "its work is infinite": np.isinf(jobs.work),
+        "its restart cost is not a finite number": ~np.isfinite(jobs.restart_s),
+        "min_gpus is less than one or more than the GPUs it requests": (jobs.min_gpus < 1)
+        | (jobs.min_gpus > jobs.gpus),
+        "max_gpus is less than the GPUs it requests": jobs.max_gpus < jobs.gpus,
+    }
+    for reason, where in wrong.items():
+        if where.any():
+            k = int(np.flatnonzero(where)[0])
+            raise ConfigurationError(f"job {jobs.name[k]!r}: {reason}; fix or remove its row")

@@ -1,0 +1,78 @@
+"""Names of workloads: the file name without ending, with enough folders to be unique."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mirage.errors import ConfigurationError
+
+FOLDERS = 1
+"""Minimum number of folders in a name, as files are often called ``workload-1.csv``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name that can still get more folders."""
+
+    place: Path
+    folders: int = FOLDERS
+    ending: bool = False
+
+    def __str__(self) -> str:
+        stem = self.place.name if self.ending else self.place.name.removesuffix(".gz").rsplit(".", 1)[0]
+        return "/".join([*self.place.parent.parts[1:][-self.folders :], stem])
+
+
+def workload_name(path: str) -> str:
+    """The name of a single workload.
+
+    It is ``sia_philly/workload-1`` for ``…/sia_philly/workload-1.csv``.
+    """
+    return str(_Name(_absolute(path)))
+
+
+def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """Unique names of workloads.
+
+    Files with the same name get more folders; those in one folder get their ending.
+
+    Raises:
+        ConfigurationError: A file is given twice, possibly by a link.
+    """
+    _refuse_twice(paths)
+    names = [_Name(_absolute(path)) for path in paths]
+    while alike := _alike(names):
+        for group in alike:
+            in_one_folder = len({names[k].place.parent for k in group}) == 1
+            for k in group:
+                folders = names[k].folders + (not in_one_folder)
+                names[k] = replace(names[k], folders=folders, ending=names[k].ending or in_one_folder)
+    return tuple(map(str, names))
+
+
+def _absolute(path: str) -> Path:
+    """An absolute path; a link to a file has its own name."""
+    place = Path(path)
+    return place.parent.resolve() / place.name
+
+
+def _alike(names: Sequence[_Name]) -> list[list[int]]:
+    """Groups of indices of workloads with the same name."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for k, name in enumerate(names):
+        places[str(name)].append(k)
+    return [group for group in places.values() if len(group) > 1]
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    found: dict[Path, str] = {}
+    for path in paths:
+        place = Path(path).resolve()
+        if found.get(place) == path:
+            raise ConfigurationError(f"workloads: {path} is given twice; name each once")
+        if place in found:
+            raise ConfigurationError(f"workloads: {found[place]} and {path} are the same file; name it once")
+        found[place] = path

@@ -1,0 +1,93 @@
+"""Rows of a workload's table; errors about a value name its file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.errors import ConfigurationError, TraceError, shown
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """One row of a table.
+
+    Attributes:
+        path: The file.
+        line: Its line, from 1.
+        cells: Its cells by column.
+    """
+
+    path: str
+    line: int
+    cells: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        """A cell that must be there."""
+        value = self.cells.get(column)
+        if value is None or not value.strip():
+            raise TraceError(f"{self.path}:{self.line}: no {column}; fix or remove the line")
+        return value.strip()
+
+    def get(self, column: str) -> str:
+        """A cell; empty if it is missing."""
+        return (self.cells.get(column) or "").strip()
+
+    def number(self, column: str, least: float = -math.inf) -> float:
+        """A cell that is a finite number, ``least`` or more."""
+        try:
+            value = float(self[column])
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a number")
+        if value < least:
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give {least:g} or more")
+        return value
+
+    def positive(self, column: str) -> float:
+        """A cell that is a finite number above 0."""
+        value = self.number(column)
+        if value <= 0:
+            raise TraceError(f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a number above 0")
+        return value
+
+    def integer(self, column: str, least: int) -> int:
+        """A cell that is a whole number, ``least`` or more."""
+        value = self.number(column)
+        if value != int(value) or value < least:
+            raise TraceError(
+                f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a whole number of {least} or more"
+            )
+        return int(value)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file, decompressed if its name ends in ``.gz``."""
+    try:
+        data = Path(path).read_bytes()
+        return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: it is not UTF-8 text ({error.reason}); check the file") from error
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{path}: cannot be read: {why}; check the path") from error
+
+
+def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str = ",") -> list[WorkloadRow]:
+    """Rows of a table with a header, or of one without a header if ``header`` is given."""
+    reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
+    rows = []
+    for cells in reader:
+        if None in cells:
+            columns = len(reader.fieldnames or ())
+            raise TraceError(f"{path}:{reader.line_num}: more cells than the {columns} columns; fix or remove the line")
+        rows.append(WorkloadRow(path, reader.line_num, cells))
+    if not rows:
+        raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
+    return rows

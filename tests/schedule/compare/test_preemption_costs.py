@@ -1,0 +1,100 @@
+"""Costs of preemption given by the user, under compiled schedulers and in rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_profiles import CLUSTER, write_profiles
+
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.schedule.compare.gpu_comparison import compare
+from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
+from mirage.schedule.compare.gpu_trial import GpuSetting
+from mirage.schedule.compare.preemption_costs import PreemptionCosts
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+
+TWO_GPUS = GpuCluster((ServerGroup("only", "gpu", 1, 2),))
+
+
+def _played(folder: Path, second_at_s: int, scheduler: str = "srtf", **costs: float) -> GpuComparisonRow:
+    """A job of 1000 s on two GPUs, and one of 100 s that comes later."""
+    path = folder / "jobs.csv"
+    at = f"{second_at_s // 60:02d}:{second_at_s % 60:02d}"
+    path.write_text(f"timestamp,duration,num_gpus\n2017-01-01 00:00:00,1000,2\n2017-01-01 00:{at},100,2\n")
+    return compare([str(path)], [scheduler], GpuSetting(TWO_GPUS, preemption_costs=PreemptionCosts(**costs))).rows[0]
+
+
+@pytest.mark.parametrize(
+    ("second_at_s", "costs", "ends_s", "lost_s", "overhead_s"),
+    [
+        (250, {}, (1100, 350), 0, 0),
+        (250, {"restart_s": 60}, (1160, 350), 0, 60),
+        (250, {"save_s": 30}, (1130, 380), 0, 30),  # the second waits until the first has saved
+        (250, {"checkpoint_s": 100}, (1150, 350), 50, 0),  # 200 s of 250 are saved
+        (250, {"checkpoint_s": 100, "restart_s": 60}, (1210, 350), 50, 60),
+        (250, {"checkpoint_s": 100, "save_s": 30}, (1130, 380), 0, 30),  # saving takes less than 50 s of work
+        (220, {"checkpoint_s": 100, "save_s": 30}, (1120, 320), 20, 0),
+        (50, {"checkpoint_s": 100}, (1150, 150), 50, 0),  # nothing was saved yet
+    ],
+)
+def test_a_preempted_job_by_hand(
+    tmp_path: Path,
+    second_at_s: int,
+    costs: dict[str, float],
+    ends_s: tuple[float, float],
+    lost_s: float,
+    overhead_s: float,
+) -> None:
+    row = _played(tmp_path, second_at_s, **costs)
+    assert row.mean_jct_s == pytest.approx((ends_s[0] + ends_s[1] - second_at_s) / 2)
+    assert (row.preemptions, row.restarts) == (1, 1)
+    assert (row.lost_gpu_h * 3600, row.overhead_gpu_h * 3600) == pytest.approx((2 * lost_s, 2 * overhead_s))
+
+
+def test_a_job_that_is_never_preempted_pays_nothing(tmp_path: Path) -> None:
+    plain, dear = (_played(tmp_path, 250, "fifo", **costs) for costs in ({}, {"restart_s": 60, "checkpoint_s": 100}))
+    assert plain == dear
+
+
+def test_a_scheduler_in_rounds_lets_a_job_run_on_to_its_checkpoint(tmp_path: Path) -> None:
+    """Gavel gives the second job its turn at 360; the first leaves at its checkpoint at 500."""
+    pytest.importorskip("scipy", reason="pip install mirage-hpc[schedule]")
+    saved, stopped = (
+        _played(tmp_path, 10, "gavel", **costs) for costs in ({"restart_s": 0}, {"restart_s": 0, "checkpoint_s": 500})
+    )
+    assert (saved.preemptions, stopped.preemptions, stopped.lost_gpu_h) == (1, 1, 0)
+    assert stopped.mean_jct_s > saved.mean_jct_s
+
+
+def test_a_way_to_preempt_can_be_given_for_one_scheduler(tmp_path: Path) -> None:
+    row = _played(tmp_path, 250, "srtf:preempt=boundary", checkpoint_s=100)
+    assert (row.lost_gpu_h, row.mean_jct_s) == (0, pytest.approx((1100 + 150) / 2))
+    with pytest.raises(UnknownName, match="unknown way to preempt 'hang'"):
+        make_scheduler("tiresias", preempt="hang")
+    with pytest.raises(UnknownName, match="unknown way to preempt 'cheaper'"):
+        make_scheduler("gavel", preempt="cheaper")
+
+
+def test_models_have_costs_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("name,time,application,num_replicas,batch_size\na,0,toy,1,10\n")
+    setting = GpuSetting(
+        CLUSTER, str(write_profiles(tmp_path / "profiles")), preemption_costs=PreemptionCosts(restart_s=5, save_s=1)
+    )
+    with pytest.raises(ConfigurationError, match=r"w: the measured speeds .*leave out --restart-s, --save-s, or"):
+        compare([str(tmp_path / "w.csv")], ["fifo"], setting)
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"restart_s": -1.0}, "restart_s is -1.0; give a number of seconds of 0 or more"),
+        ({"save_s": float("nan")}, "save_s is nan"),
+        ({"checkpoint_s": 0.0}, "checkpoint_s is 0.0; give a number of seconds above 0"),
+        ({"checkpoint_s": float("inf")}, "checkpoint_s is inf"),
+    ],
+)
+def test_costs_that_cannot_be_are_refused(costs: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        PreemptionCosts(**costs)
