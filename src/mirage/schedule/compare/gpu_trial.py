@@ -249,9 +249,10 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
     impossible = jobs.min_gpus > most
     if impossible.any() and not setting.skip_impossible:
         k = int(np.flatnonzero(impossible)[0])
+        for_model = "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
         raise ConfigurationError(
             f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but there are {most[k]} of {alike}"
-            f"{_for_its_model(jobs, k)}; give --skip-impossible to leave such jobs out, or a larger cluster"
+            f"{for_model}; give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
         raise ConfigurationError(
@@ -262,10 +263,6 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
     shortfalls = np.unique(most[impossible], return_counts=True)
     reasons = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls, strict=True)}
     return replace(workload, jobs=retained, left_out={**workload.left_out, **reasons})
-
-
-def _for_its_model(jobs: GpuJobs, k: int) -> str:
-    return "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
 
 
 def _most_gpus(setting: GpuSetting, workload: GpuWorkload) -> Ints:

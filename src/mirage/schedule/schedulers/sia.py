@@ -21,9 +21,8 @@ from mirage.job_state import Floats, Ints
 from mirage.schedule.goodput.configurations import Configurations, configurations
 from mirage.schedule.goodput.goodput_table import GoodputTable
 from mirage.schedule.goodput.throughput_history import ThroughputHistory
-from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.rounds.job_columns import JobColumns, refuse_too_large
 from mirage.schedule.rounds.placement import Placement
-from mirage.schedule.rounds.too_large import refuse_too_large
 from mirage.schedule.scheduler_contract import (
     ActiveJobs,
     GpuAction,

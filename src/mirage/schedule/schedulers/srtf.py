@@ -1,8 +1,12 @@
 """Shortest remaining time first, preemptive: the jobs with the least remaining time run.
 
 The expected cost of a start or restart is part of the remaining time. Run times are the users' estimates, or the true
-ones of jobs without an estimate; on GPUs of several speeds, they are those on the type with the most GPUs. SRTF is not
-a bound if jobs have different numbers of GPUs: another order can have shorter waits.
+ones of jobs without an estimate. SRTF is not a bound if jobs have different numbers of GPUs: another order can have
+shorter waits.
+
+Remaining times are in seconds at the usual speed of a job. This is its speed on the GPU type with the most GPUs in the
+cluster, whatever GPUs the job holds. The remaining time of a job that runs faster or slower than this decreases faster
+or slower than the clock advances.
 """
 
 from __future__ import annotations
@@ -10,12 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
-from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, PlanBuffer
+from mirage.schedule.engine.kernel.current_amounts import progress_now
+from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer
 from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
-from mirage.schedule.schedulers.order.head_reservation import estimate_ends
-from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
-from mirage.schedule.schedulers.order.remaining_time import all_alike, common_speed, left_s, refresh_running
+from mirage.schedule.schedulers.order.head_reservation import estimate_ends, start_cost_s, usual_speed
+from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
 from mirage.schedule.schedulers.preemption import way_number
 from mirage.sim.kernel.compile import kernel
 
@@ -25,6 +29,68 @@ _REASONS = (
     "less-left-than-running",
     "others-have-less-left",
 )
+
+
+@kernel(forceinline=False)
+def common_speed(world: GpuWorld) -> float:
+    """Speed of one GPU, under the linear law, of the type with the most GPUs in the cluster."""
+    speeds = world.speeds.type_speed
+    if len(speeds) == 1:
+        return float(speeds[0])
+    most, found = 0, 1.0
+    for gpu_type in range(len(speeds)):
+        gpus = 0
+        for server in range(len(world.gpus_of)):
+            if world.type_of[server] == gpu_type:
+                gpus += world.gpus_of[server]
+        if gpus > most:
+            most, found = gpus, speeds[gpu_type]
+    return float(found)
+
+
+@kernel()
+def decrease_with_the_clock(world: GpuWorld) -> bool:
+    """Whether remaining times of all running jobs decrease by one second per second."""
+    speeds = world.speeds.type_speed
+    for gpu_type in range(len(speeds)):
+        if speeds[gpu_type] != speeds[0]:
+            return False
+    return len(world.speeds.rows) == 0
+
+
+@kernel(forceinline=False)
+def left_s(job: Any, common: float) -> float:
+    """Remaining run time of a waiting job at its usual speed, with the cost of its start.
+
+    Args:
+        common: From ``common_speed``. The expected run time of a measured model is at its usual speed already.
+    """
+    stretch = 1.0 / common if job.model < 0 else 1.0
+    return float(job.known_run_s * (1.0 - job.progress / job.work) * stretch + start_cost_s(job))
+
+
+@kernel(forceinline=False)
+def refresh_running(world: GpuWorld, state: GpuState, buffer: PlanBuffer, common: float) -> None:
+    """Sort jobs that hold GPUs by their present remaining time.
+
+    Keys are updated for jobs with other speeds than the usual one.
+    """
+    now_s, keys = state.clock[0].now_s, buffer.memory[0]
+    ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
+    for k in range(ends[0], ends[1]):
+        job = state.live[state.slot_of[ids[k]]]
+        usual = usual_speed(world, job) if job.model >= 0 else job.held * common
+        if job.speed != usual and job.known_run_s == job.known_run_s:
+            left = job.known_run_s * (1.0 - progress_now(job, now_s) / job.work)
+            left = left / common if job.model < 0 else left
+            pause_s = job.expected_until_s - now_s if job.expected_until_s > now_s else 0.0
+            keys[job.id] = now_s + left + pause_s
+    for k in range(ends[0] + 1, ends[1]):
+        job_id, at = ids[k], k
+        while at > ends[0] and precedes(keys, job_id, keys[ids[at - 1]], ids[at - 1]):
+            ids[at] = ids[at - 1]
+            at -= 1
+        ids[at] = job_id
 
 
 @kernel()
@@ -46,7 +112,7 @@ def srtf(situation: Any) -> int:
     world, state, buffer = dereference(situation)
     common = common_speed(world)
     update_queues(state, buffer, common)
-    if not all_alike(world):
+    if not decrease_with_the_clock(world):
         refresh_running(world, state, buffer, common)
     actions = exchange(world, state, buffer, state.clock[0].now_s, int(buffer.parameters[0]))
     estimate_ends(world, state, buffer, actions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.schedule.rounds.first_fit import first_fit
+from mirage.schedule.schedulers.gavel import first_fit
 
 
 def test_a_job_stays_though_an_earlier_server_is_free() -> None:
