@@ -95,12 +95,12 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 def _digest_of(path: str) -> str:
     """Digest of a file, or of all files below a folder with their relative names."""
-    digest, place = hashlib.sha256(), Path(path)
+    digest, root = hashlib.sha256(), Path(path)
     try:
-        files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]
+        files = sorted(file for file in root.rglob("*") if file.is_file()) if root.is_dir() else [root]
         for file in files:
             content = file.read_bytes()
-            digest.update(f"{file.relative_to(place)} {len(content)}\n".encode() + content)
+            digest.update(f"{file.relative_to(root)} {len(content)}\n".encode() + content)
     except OSError as error:
         raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}; check the path") from error
     return digest.hexdigest()

@@ -97,8 +97,8 @@ def _row(action: GpuAction, places: list[int], reason: int) -> bytes:
         kind = START if isinstance(action, GpuStart) else RESIZE
         first = len(places) // 2
         if action.places:
-            for place in action.places.items():
-                places += place
+            for location in action.places.items():
+                places += location
         given = len(places) // 2 - first
         gpus, batch = action.gpus or 0, action.batch or 0
         return _pack(

@@ -79,13 +79,13 @@ def reconcile(
     """
     on_reserved = 0
     for k in range(used, used + places):
-        place = buffer.places[k]
-        if offers(world, state, place.server, gpu_type, pool):
-            on_reserved += place.gpus
+        location = buffer.places[k]
+        if offers(world, state, location.server, gpu_type, pool):
+            on_reserved += location.gpus
         else:
-            least = min(buffer.free[place.server], buffer.spare[place.server])
-            buffer.free[place.server] = least
-            buffer.spare[place.server] = least
+            least = min(buffer.free[location.server], buffer.spare[location.server])
+            buffer.free[location.server] = least
+            buffer.spare[location.server] = least
     return int(on_reserved)
 
 

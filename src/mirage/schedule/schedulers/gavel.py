@@ -157,8 +157,8 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
 
     jobs, kinds = rate.shape
     n = jobs * kinds
-    job, kind, place = np.repeat(np.arange(jobs), kinds), np.tile(np.arange(kinds), jobs), np.arange(n)
-    row, column, entry = [job, jobs + kind], [place, place], [np.ones(n), gpus[job].astype(np.float64)]
+    job, kind, variable = np.repeat(np.arange(jobs), kinds), np.tile(np.arange(kinds), jobs), np.arange(n)
+    row, column, entry = [job, jobs + kind], [variable, variable], [np.ones(n), gpus[job].astype(np.float64)]
     limit = np.concatenate([np.ones(jobs), capacity]).astype(np.float64)
     cost, upper = -rate.ravel(), (rate.ravel() > 0).astype(np.float64)
     if objective == "max-min":
@@ -166,7 +166,7 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
         gain = rate * (gpus / np.maximum(equal, 1e-12))[:, None]
         some = equal > 0
         row += [jobs + kinds + job, jobs + kinds + np.flatnonzero(some)]
-        column += [place, np.full(int(some.sum()), n)]
+        column += [variable, np.full(int(some.sum()), n)]
         entry += [-gain.ravel(), np.ones(int(some.sum()))]
         limit = np.concatenate([limit, np.zeros(jobs)])
         cost = np.append(-_SPARE * gain.ravel() / max(float(gain.sum()), 1e-12), -1.0)

@@ -55,28 +55,26 @@ def read_profiles(folder: str | os.PathLike[str], cluster: GpuCluster) -> Profil
     Raises:
         ConfigurationError: The folder has no profiles, none for the cluster's GPU types, or an unreadable file.
     """
-    place = Path(folder)
-    names = models_in(place)
+    root = Path(folder)
+    names = models_in(root)
     if not names:
-        raise ConfigurationError(
-            f"{place}: no profiles (MODEL/validation-BATCH.csv) in it; give a folder that has some"
-        )
-    facts = read_facts(place)
-    measured = {name: set(gpu_types_of(place / name)) for name in names}
+        raise ConfigurationError(f"{root}: no profiles (MODEL/validation-BATCH.csv) in it; give a folder that has some")
+    facts = read_facts(root)
+    measured = {name: set(gpu_types_of(root / name)) for name in names}
     for name, types in measured.items():
         if not types & set(cluster.gpu_types):
             raise ConfigurationError(
-                f"{place / name}: measured on {', '.join(sorted(types)) or 'nothing'}; the cluster has "
+                f"{root / name}: measured on {', '.join(sorted(types)) or 'nothing'}; the cluster has "
                 f"{', '.join(cluster.gpu_types)}: name the GPU types of the cluster as in the profiles"
             )
-    models = [_Model.read(place / name, facts.get(name, ModelFacts()), cluster) for name in names]
+    models = [_Model.read(root / name, facts.get(name, ModelFacts()), cluster) for name in names]
     return Profiles(names, _packed(models, _type_speed(cluster)))
 
 
 def types_in_profiles(folder: str | os.PathLike[str]) -> set[str]:
     """The GPU types on which any model of a folder was measured."""
-    place = Path(folder)
-    return {gpu_type for name in models_in(place) for gpu_type in gpu_types_of(place / name)}
+    root = Path(folder)
+    return {gpu_type for name in models_in(root) for gpu_type in gpu_types_of(root / name)}
 
 
 def _type_speed(cluster: GpuCluster) -> Floats:

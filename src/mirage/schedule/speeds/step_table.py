@@ -32,13 +32,13 @@ class StepRow:
     max_local: int
 
 
-Placement = tuple[int, int]
+PlacementSize = tuple[int, int]
 """Servers and GPUs."""
 
 
 def step_table(
     placements: StepTimes, scalability: StepTimes, servers: int, gpus: int, gpus_per_server: int
-) -> dict[Placement, StepRow]:
+) -> dict[PlacementSize, StepRow]:
     """Step times of one model on one GPU type, up to a number of servers and GPUs.
 
     A placement that does not fit into its servers has the times of the nearest placement that does.
@@ -47,7 +47,7 @@ def step_table(
     wanted = [(s, g) for s in range(1, servers + 1) for g in range(s, gpus + 1)]
     most = int(scalability.servers.max()), int(scalability.gpus.max())
     inside = [(s, g) for s, g in wanted if g <= s * gpus_per_server and s <= most[0] and g <= most[1]]
-    between = _between(measured, scalability, [place for place in inside if place not in measured])
+    between = _between(measured, scalability, [size for size in inside if size not in measured])
     measured |= _full_first(placements, gpus_per_server)
     known = measured | between
     at = np.log([[float(s), float(g)] for s, g in known])
@@ -56,24 +56,24 @@ def step_table(
         if (s, g) not in known:
             distance = np.abs(at - np.log([s, g])).sum(axis=1)
             measured[s, g] = rows[int(np.argmin(distance))]
-    return {place: measured[place] if place in measured else between[place] for place in wanted}
+    return {size: measured[size] if size in measured else between[size] for size in wanted}
 
 
-def _measured_rows(placements: StepTimes) -> dict[Placement, StepRow]:
+def _measured_rows(placements: StepTimes) -> dict[PlacementSize, StepRow]:
     """A row for every size with measured placements: the mean over these placements."""
-    of_size: dict[Placement, dict[str, list[int]]] = {}
+    of_size: dict[PlacementSize, dict[str, list[int]]] = {}
     for k, pattern in enumerate(placements.placement):
         size = (int(placements.servers[k]), int(placements.gpus[k]))
         of_size.setdefault(size, {}).setdefault(pattern, []).append(k)
     return {size: _mean_row(placements, list(patterns.values())) for size, patterns in of_size.items()}
 
 
-def _full_first(placements: StepTimes, gpus_per_server: int) -> dict[Placement, StepRow]:
+def _full_first(placements: StepTimes, gpus_per_server: int) -> dict[PlacementSize, StepRow]:
     """Rows of measured placements on as few servers as possible, all but one of them full.
 
     This is how schedulers place workers.
     """
-    found: dict[Placement, list[int]] = {}
+    found: dict[PlacementSize, list[int]] = {}
     for k, pattern in enumerate(placements.placement):
         servers, gpus = int(placements.servers[k]), int(placements.gpus[k])
         whole, rest = divmod(gpus, gpus_per_server)
@@ -98,8 +98,8 @@ def _mean_row(placements: StepTimes, patterns: list[list[int]]) -> StepRow:
 
 
 def _between(
-    measured: dict[Placement, StepRow], scalability: StepTimes, wanted: list[Placement]
-) -> dict[Placement, StepRow]:
+    measured: dict[PlacementSize, StepRow], scalability: StepTimes, wanted: list[PlacementSize]
+) -> dict[PlacementSize, StepRow]:
     """Rows between measured placements; only those with interpolated times."""
     points = [(*size, local) for size, row in measured.items() for local in row.local_batch]
     times = [pair for row in measured.values() for pair in row.times_s]
@@ -114,7 +114,7 @@ def _between(
         return {}
     values = _interpolated(points_of_all, times_of_all, requested)
     known = np.isfinite(values).all(axis=1)
-    found: dict[Placement, StepRow] = {}
+    found: dict[PlacementSize, StepRow] = {}
     for s, g in wanted:
         here = known & (requested[:, 0] == s) & (requested[:, 1] == g)
         if here.any():

@@ -72,19 +72,19 @@ def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: P
         ConfigurationError: The file cannot be read, or its jobs need profiles.
         UnknownName: A job's model has no profile.
     """
-    place = os.fspath(path)
-    kind = _kind(place)
+    file = os.fspath(path)
+    kind = _kind(file)
     left_out: Mapping[str, int] = {}
     if kind == "sia":
-        jobs = sia_csv.read_sia_csv(table_rows(place, read_text(place)), profiles, cluster)
+        jobs = sia_csv.read_sia_csv(table_rows(file, read_text(file)), profiles, cluster)
     elif kind == "philly":
-        jobs, left_out = philly_csv.read_philly_csv(table_rows(place, read_text(place)))
+        jobs, left_out = philly_csv.read_philly_csv(table_rows(file, read_text(file)))
     elif kind == "gavel":
-        rows = table_rows(place, read_text(place), gavel_trace.COLUMNS, "\t")
+        rows = table_rows(file, read_text(file), gavel_trace.COLUMNS, "\t")
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
     else:
-        jobs, left_out = read_job_table(place)
-    return GpuWorkload(workload_name(place), jobs, profiles, left_out)
+        jobs, left_out = read_job_table(file)
+    return GpuWorkload(workload_name(file), jobs, profiles, left_out)
 
 
 def _kind(path: str) -> str:

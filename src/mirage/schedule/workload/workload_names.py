@@ -17,13 +17,13 @@ FOLDERS = 1
 class _Name:
     """A name that can still get more folders."""
 
-    place: Path
+    path: Path
     folders: int = FOLDERS
     ending: bool = False
 
     def __str__(self) -> str:
-        stem = self.place.name if self.ending else self.place.name.removesuffix(".gz").rsplit(".", 1)[0]
-        return "/".join([*self.place.parent.parts[1:][-self.folders :], stem])
+        stem = self.path.name if self.ending else self.path.name.removesuffix(".gz").rsplit(".", 1)[0]
+        return "/".join([*self.path.parent.parts[1:][-self.folders :], stem])
 
 
 def workload_name(path: str) -> str:
@@ -46,7 +46,7 @@ def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
     names = [_Name(_absolute(path)) for path in paths]
     while alike := _alike(names):
         for group in alike:
-            in_one_folder = len({names[k].place.parent for k in group}) == 1
+            in_one_folder = len({names[k].path.parent for k in group}) == 1
             for k in group:
                 folders = names[k].folders + (not in_one_folder)
                 names[k] = replace(names[k], folders=folders, ending=names[k].ending or in_one_folder)
@@ -55,8 +55,8 @@ def workload_names(paths: Sequence[str]) -> tuple[str, ...]:
 
 def _absolute(path: str) -> Path:
     """An absolute path; a link to a file has its own name."""
-    place = Path(path)
-    return place.parent.resolve() / place.name
+    given = Path(path)
+    return given.parent.resolve() / given.name
 
 
 def _alike(names: Sequence[_Name]) -> list[list[int]]:
@@ -70,9 +70,9 @@ def _alike(names: Sequence[_Name]) -> list[list[int]]:
 def _refuse_twice(paths: Sequence[str]) -> None:
     found: dict[Path, str] = {}
     for path in paths:
-        place = Path(path).resolve()
-        if found.get(place) == path:
+        file = Path(path).resolve()
+        if found.get(file) == path:
             raise ConfigurationError(f"workloads: {path} is given twice; name each once")
-        if place in found:
-            raise ConfigurationError(f"workloads: {found[place]} and {path} are the same file; name it once")
-        found[place] = path
+        if file in found:
+            raise ConfigurationError(f"workloads: {found[file]} and {path} are the same file; name it once")
+        found[file] = path

@@ -343,18 +343,18 @@ def take_in_trial(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: 
     why = APPLIED
     taken = 0
     for k in range(action.first, action.first + action.places):
-        place = buffer.places[k]
-        if place.server < 0 or place.server >= len(buffer.free) or place.gpus <= 0:
+        location = buffer.places[k]
+        if location.server < 0 or location.server >= len(buffer.free) or location.gpus <= 0:
             why = NO_SUCH_SERVER
-        elif not allowed(state, job.pool, place.server):
+        elif not allowed(state, job.pool, location.server):
             why = WRONG_POOL
-        elif world.type_of[place.server] != world.type_of[buffer.places[action.first].server]:
+        elif world.type_of[location.server] != world.type_of[buffer.places[action.first].server]:
             why = MIXED_TYPES
-        elif buffer.free[place.server] < place.gpus:
+        elif buffer.free[location.server] < location.gpus:
             why = NOT_FREE
         if why != APPLIED:
             break
-        buffer.free[place.server] -= place.gpus
+        buffer.free[location.server] -= location.gpus
         taken += 1
     if why == APPLIED:
         batch = action.batch if action.batch > 0 else job.batch

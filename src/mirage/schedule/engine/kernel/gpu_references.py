@@ -49,9 +49,9 @@ class _Attributes(AttributeTemplate):
         return reference.arrays[fields.index(name)] if name in fields else None
 
 
-def _invariant(builder: Any, place: Any) -> Any:
+def _invariant(builder: Any, address: Any) -> Any:
     """Load a value that is never written: no array is moved while kernels run."""
-    found = builder.load(place)
+    found = builder.load(address)
     found.set_metadata("invariant.load", builder.module.add_metadata([]))
     return found
 
@@ -59,8 +59,8 @@ def _invariant(builder: Any, place: Any) -> Any:
 @lower_getattr_generic(_ReferenceType)  # type: ignore[no-untyped-call, untyped-decorator]
 def _attribute(context: Any, builder: Any, reference: Any, value: Any, name: str) -> Any:
     tuple_at = builder.bitcast(value, context.get_value_type(reference.arrays).as_pointer())
-    place = cgutils.gep_inbounds(builder, tuple_at, 0, reference.arrays.fields.index(name))  # type: ignore[no-untyped-call]
-    return _invariant(builder, place)
+    address = cgutils.gep_inbounds(builder, tuple_at, 0, reference.arrays.fields.index(name))  # type: ignore[no-untyped-call]
+    return _invariant(builder, address)
 
 
 _PARTS = tuple(_ReferenceType(arrays) for arrays in (WORLD_TYPE, STATE_TYPE, PLAN_BUFFER_TYPE))
@@ -70,9 +70,9 @@ _ALL = types.Tuple(_PARTS)  # type: ignore[no-untyped-call]
 @intrinsic
 def _compiled_by_reference(typing: Any, arrays: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = cgutils.alloca_once(builder, context.get_value_type(arrays))  # type: ignore[no-untyped-call]
-        builder.store(arguments[0], place)
-        return builder.bitcast(place, cgutils.voidptr_t)
+        address = cgutils.alloca_once(builder, context.get_value_type(arrays))  # type: ignore[no-untyped-call]
+        builder.store(arguments[0], address)
+        return builder.bitcast(address, cgutils.voidptr_t)
 
     return _ReferenceType(arrays)(arrays), code
 
@@ -80,9 +80,9 @@ def _compiled_by_reference(typing: Any, arrays: Any) -> Any:
 @intrinsic
 def _compiled_situation(typing: Any, world: Any, state: Any, buffer: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = cgutils.alloca_once(builder, context.get_value_type(_ALL))  # type: ignore[no-untyped-call]
-        builder.store(context.make_tuple(builder, _ALL, arguments), place)
-        return builder.bitcast(place, cgutils.voidptr_t)
+        address = cgutils.alloca_once(builder, context.get_value_type(_ALL))  # type: ignore[no-untyped-call]
+        builder.store(context.make_tuple(builder, _ALL, arguments), address)
+        return builder.bitcast(address, cgutils.voidptr_t)
 
     return types.voidptr(*_PARTS), code
 

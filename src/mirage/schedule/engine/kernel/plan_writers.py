@@ -72,8 +72,8 @@ def write_placed_start(
     buffer.plan[at].first = used
     buffer.plan[at].places = places
     for k in range(places):
-        place = buffer.picked[k]
-        buffer.places[used + k].server = place.server
-        buffer.places[used + k].gpus = place.gpus
-        free[place.server] -= place.gpus
+        location = buffer.picked[k]
+        buffer.places[used + k].server = location.server
+        buffer.places[used + k].gpus = location.gpus
+        free[location.server] -= location.gpus
     return places
