@@ -44,25 +44,25 @@ def moments(options: argparse.Namespace) -> list[dict[str, Any]]:
     rng = np.random.default_rng(options.seed)
     for now_s in np.sort(rng.integers(options.from_s, options.until_s, options.moments)):
         sim.approach(int(now_s))
-        asked = drawn(jobs.jobs, int(now_s), rng)
+        request = drawn(jobs.jobs, int(now_s), rng)
         others = [
-            JobRequest(nodes, limit_s, user=asked.user)
-            for nodes in {asked.nodes, max(asked.nodes // 2, 1)}
-            for limit_s in limits_to_try(asked.limit_s)
+            JobRequest(nodes, limit_s, user=request.user)
+            for nodes in {request.nodes, max(request.nodes // 2, 1)}
+            for limit_s in limits_to_try(request.limit_s)
         ]
         began = time.perf_counter()
-        offers = compare(StartPredictor(sim.view(), settings, discipline=options.discipline), asked, others)
+        offers = compare(StartPredictor(sim.view(), settings, discipline=options.discipline), request, others)
         row: dict[str, Any] = {"now_s": int(now_s), "took_s": time.perf_counter() - began, "offers": []}
         for offer in offers:
             branch.restore(sim)
-            job = branch.inject(nodes=offer.request.nodes, limit_s=offer.request.limit_s, user=asked.user)
+            job = branch.inject(nodes=offer.request.nodes, limit_s=offer.request.limit_s, user=request.user)
             started_s = branch.run_until_started(job, int(now_s) + LOOK_AHEAD_S)
             true_s = LOOK_AHEAD_S if started_s is None else started_s - int(now_s)
             row["offers"].append(
                 {
                     "nodes": offer.request.nodes,
                     "limit_s": offer.request.limit_s,
-                    "asked": offer.request == asked,
+                    "asked": offer.request == request,
                     "true_s": true_s,
                     "mean_s": offer.prediction.mean_s,
                     "wide": float(np.ptp(offer.prediction.waits_s)) > 12 * MINUTE_S,
@@ -101,20 +101,20 @@ def report(rows: list[dict[str, Any]], name: str) -> None:
     choice = np.array([np.ptp(waits) > 5 * MINUTE_S for waits in truth])
     print(f"{name}: {len(rows)} moments, {choice.sum()} open; {np.median([row['took_s'] for row in rows]):.2f} s each")
     for rule, chosen in rules.items():
-        behind = np.array([waits[k] - waits.min() for waits, k in zip(truth, chosen)])
+        lost_s = np.array([waits[k] - waits.min() for waits, k in zip(truth, chosen)])
         hours = np.array([row["offers"][k]["nodes"] * row["offers"][k]["limit_s"] for row, k in zip(rows, chosen)])
-        at_once, soon = behind <= MINUTE_S, behind <= 5 * MINUTE_S
+        at_once, soon = lost_s <= MINUTE_S, lost_s <= 5 * MINUTE_S
         print(
             f"  {rule:12} first {at_once.mean():.0%} ({soon.mean():.0%} within 5 min), "
             f"where open {at_once[choice].mean():.0%} ({soon[choice].mean():.0%}); "
-            f"behind the first {behind.mean() / HOUR_S:.2f} h; {hours.mean() / HOUR_S:.0f} node hours"
+            f"behind the first {lost_s.mean() / HOUR_S:.2f} h; {hours.mean() / HOUR_S:.0f} node hours"
         )
     for rule in ("as asked", "recommended"):
-        told = [row["offers"][k] for row, k in zip(rows, rules[rule])]
-        wide = [one for one in told if one["wide"]]
-        shares = [np.mean([one["inside"] for one in of], axis=0) for of in (told, wide)]
-        said = [" ".join(f"{share:.0%}" for share in of) for of in shares]
-        print(f"  inside 50/80/95 %, {rule}: {said[0]}; of {len(wide)} wide ones {said[1]}")
+        chosen = [row["offers"][k] for row, k in zip(rows, rules[rule])]
+        wide = [one for one in chosen if one["wide"]]
+        shares = [np.mean([one["inside"] for one in of], axis=0) for of in (chosen, wide)]
+        texts = [" ".join(f"{share:.0%}" for share in of) for of in shares]
+        print(f"  inside 50/80/95 %, {rule}: {texts[0]}; of {len(wide)} wide ones {texts[1]}")
 
 
 def _seconds(day: str) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from mirage.forecast import run_times as draws
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
-from mirage.forecast.use_history import History
+from mirage.forecast.use_history import HistoryRunTimes
 from mirage.predict.run_times.accuracy import crps, pit
 from mirage.predict.run_times.named_history import NamedHistory
 from run_times import WEEK_S, difference
@@ -56,7 +56,11 @@ def main() -> None:
     if options.shared is not None:
         draws.SHARED = options.shared
     sim = replay(options)
-    kinds = {"history": History(), "named-history": NamedHistory(), "truth": TrueRunTimes(sim.workload.jobs.run_s)}
+    kinds = {
+        "history": HistoryRunTimes(),
+        "named-history": NamedHistory(),
+        "truth": TrueRunTimes(sim.workload.jobs.run_s),
+    }
     casts = {name: Forecaster(64, discipline=options.discipline, run_times=kind) for name, kind in kinds.items()}
     rows = list(moments(options, sim, casts))
     for nodes in options.link_nodes:

@@ -41,16 +41,16 @@ def questions(timeline: Timeline, from_s: int, until_s: int, every: int) -> Ques
     rows = np.flatnonzero((submit_s >= from_s) & (submit_s < until_s))[::every]
     parts = []
     for share in SHARES:
-        asked = rows if share == 0 else rows[timeline.use[rows] > share]
-        limit_s = timeline.requests.limit_s[asked]
-        now_s = submit_s[asked] if share == 0 else timeline.start_s[asked] + (share * limit_s).astype(int)
-        parts.append((asked, np.full(len(asked), share), now_s))
+        chosen = rows if share == 0 else rows[timeline.use[rows] > share]
+        limit_s = timeline.requests.limit_s[chosen]
+        now_s = submit_s[chosen] if share == 0 else timeline.start_s[chosen] + (share * limit_s).astype(int)
+        parts.append((chosen, np.full(len(chosen), share), now_s))
     row, elapsed, now_s = (np.concatenate(column) for column in zip(*parts))
     order = np.argsort(now_s, kind="stable")
     return Questions(row[order], elapsed[order], now_s[order])
 
 
-def view_of(asked: Requests, elapsed: np.ndarray, past: Observations) -> View:
+def view_of(requests: Requests, elapsed: np.ndarray, past: Observations) -> View:
     """A view in which these jobs are pending and have run so long in earlier stretches."""
     ended, running = past.ended, ~past.ended
     use_s = (past.use * past.requests.limit_s).round().astype(int)
@@ -61,17 +61,17 @@ def view_of(asked: Requests, elapsed: np.ndarray, past: Observations) -> View:
     )  # fmt: skip
     pool = Nodes(True, np.ones((1, 2), int), np.ones((1, 2), int), np.ones((1, 1), bool))
     return View(
-        past.now_s, pool, _jobs(asked, elapsed * asked.limit_s, -1),
+        past.now_s, pool, _jobs(requests, elapsed * requests.limit_s, -1),
         _jobs(past.requests[running], np.zeros(running.sum()), past.now_s - use_s[running]),
-        _jobs(asked[:0], np.zeros(0), -1), rows,
+        _jobs(requests[:0], np.zeros(0), -1), rows,
     )  # fmt: skip
 
 
-def _jobs(asked: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
-    n = len(asked)
+def _jobs(requests: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
+    n = len(requests)
     zero = np.zeros(n, dtype=np.int64)
     return Jobs(
-        np.arange(n), asked.user, zero, zero, asked.nodes, zero - 1, zero - 1, asked.limit_s, asked.submit_s,
-        asked.submit_s, zero + start_s, zero, done_s, zero.astype(float), name=asked.name, account=asked.account,
-        nice=zero,
+        np.arange(n), requests.user, zero, zero, requests.nodes, zero - 1, zero - 1, requests.limit_s,
+        requests.submit_s, requests.submit_s, zero + start_s, zero, done_s, zero.astype(float),
+        name=requests.name, account=requests.account, nice=zero,
     )  # fmt: skip

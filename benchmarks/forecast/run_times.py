@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mirage.duration import DAY_S
-from mirage.forecast.use_history import History
+from mirage.forecast.use_history import HistoryRunTimes
 from mirage.predict.run_times.accuracy import crps, pinball, pit
 from mirage.predict.run_times.named_history import NamedHistory
 from mirage.predict.run_times.timeline import Timeline
@@ -34,12 +34,12 @@ WEEK_S = 7 * DAY_S
 LEVELS = 64
 
 
-def answers(kind: Any, timeline: Timeline, asked: Questions) -> tuple[np.ndarray, float]:
+def answers(kind: Any, timeline: Timeline, cases: Questions) -> tuple[np.ndarray, float]:
     """Levels for every question, shape (n, levels), and processor milliseconds for each moment."""
     found, spent = [], 0.0
-    moments = list(asked.by_moment())
+    moments = list(cases.by_moment())
     for rows in moments:
-        view = view_of(timeline.requests[asked.row[rows]], asked.elapsed[rows], timeline.at(int(asked.now_s[rows[0]])))
+        view = view_of(timeline.requests[cases.row[rows]], cases.elapsed[rows], timeline.at(int(cases.now_s[rows[0]])))
         before = time.process_time()
         uses = kind.uses(view)
         spent += time.process_time() - before
@@ -49,13 +49,13 @@ def answers(kind: Any, timeline: Timeline, asked: Questions) -> tuple[np.ndarray
     return np.concatenate(found), 1e3 * spent / len(moments)
 
 
-def scores(levels: np.ndarray, timeline: Timeline, asked: Questions) -> dict[str, np.ndarray]:
+def scores(levels: np.ndarray, timeline: Timeline, cases: Questions) -> dict[str, np.ndarray]:
     """Every score of every question."""
-    truth = timeline.use[asked.row]
-    hours = timeline.requests.limit_s[asked.row] / 3600
+    truth = timeline.use[cases.row]
+    hours = timeline.requests.limit_s[cases.row] / 3600
     places = pit(levels, truth, np.random.default_rng(0))
     use = crps(levels, truth)
-    found = {"use": use, "hours": use * hours, "node_hours": use * hours * timeline.requests.nodes[asked.row]}
+    found = {"use": use, "hours": use * hours, "node_hours": use * hours * timeline.requests.nodes[cases.row]}
     found |= {f"pinball_{q}": pinball(levels, truth, q) for q in (0.1, 0.5, 0.9)}
     found |= {f"cover_{c}": (np.abs(places - 0.5) <= c / 200).astype(float) for c in (50, 80, 95)}
     return found
@@ -70,18 +70,18 @@ def difference(mine: np.ndarray, reference: np.ndarray, week: np.ndarray) -> lis
     return [float(off.mean()), *map(float, np.quantile(drawn, [0.025, 0.975]))]
 
 
-def judge(timeline: Timeline, kinds: dict[str, Any], asked: Questions) -> dict[str, Any]:
+def judge(timeline: Timeline, kinds: dict[str, Any], cases: Questions) -> dict[str, Any]:
     """Mean scores of every kind at every share, and differences from the first."""
-    week = timeline.requests.submit_s[asked.row] // WEEK_S
+    week = timeline.requests.submit_s[cases.row] // WEEK_S
     report: dict[str, Any] = {}
     first: dict[str, np.ndarray] = {}
     for name, kind in kinds.items():
-        levels, ms = answers(kind, timeline, asked)
-        found = scores(levels, timeline, asked)
+        levels, ms = answers(kind, timeline, cases)
+        found = scores(levels, timeline, cases)
         first = first or found
         report[name] = {"ms": ms}
         for share in SHARES:
-            now = asked.elapsed == share
+            now = cases.elapsed == share
             if not now.any():
                 continue
             row: dict[str, Any] = {key: float(score[now].mean()) for key, score in found.items()}
@@ -122,7 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     timeline = Timeline(read_trace(options.trace, on_error="skip").table)
     submit_s = timeline.requests.submit_s
-    kinds: dict[str, Any] = {"history": History(), "named-history": NamedHistory()}
+    kinds: dict[str, Any] = {"history": HistoryRunTimes(), "named-history": NamedHistory()}
     fitted: dict[str, Callable[[Timeline, int, int], Any]] = {}
     if options.tried:
         from run_times_tried import KERNEL, Boosted
@@ -133,10 +133,10 @@ def main() -> None:
     until_s = options.until_s or int(submit_s[-1]) + 1
     for month, begin_s, end_s in months(options.from_s or int(submit_s[0]) + 30 * DAY_S, until_s):
         print(month, file=sys.stderr)
-        asked = questions(timeline, begin_s, end_s, options.every)
-        if len(asked.row):
+        cases = questions(timeline, begin_s, end_s, options.every)
+        if len(cases.row):
             late = {name: fit(timeline, begin_s, options.every) for name, fit in fitted.items()}
-            report[month] = judge(timeline, kinds | late, asked)
+            report[month] = judge(timeline, kinds | late, cases)
     if options.output:
         options.output.write_text(json.dumps(report, indent=2))
 

@@ -23,10 +23,10 @@ from run_time_questions import questions, view_of
 EVERYBODY = (Level((), prior=0.0), Level(("like_limit",), prior=10.0))
 
 
-def asked_of(view: View) -> tuple[Requests, np.ndarray, Observations]:
+def requests_of(view: View) -> tuple[Requests, np.ndarray, Observations]:
     """The jobs of a view, the shares of their limits that they have used, and what is known of others."""
-    asked, elapsed_s = unfinished(view)
-    return asked, np.where(elapsed_s > 0, share_of_limit(elapsed_s, asked.limit_s), 0.0), observed(view)
+    requests, elapsed_s = unfinished(view)
+    return requests, np.where(elapsed_s > 0, share_of_limit(elapsed_s, requests.limit_s), 0.0), observed(view)
 
 
 def as_uses(table: np.ndarray, row: np.ndarray) -> Uses:
@@ -48,12 +48,21 @@ class Kernel:
 
     def uses(self, view: View) -> Uses:
         """As ``RunTimes`` asks."""
-        asked, elapsed, past = asked_of(view)
+        requests, elapsed, past = requests_of(view)
         edges, values, bins = binned(past)
-        base = distributions(past, asked, EVERYBODY)
-        rows = np.stack([asked.user, asked.name, asked.account, asked.limit_s, asked.nodes, asked.submit_s // 3600])
+        base = distributions(past, requests, EVERYBODY)
+        rows = np.stack(
+            [
+                requests.user,
+                requests.name,
+                requests.account,
+                requests.limit_s,
+                requests.nodes,
+                requests.submit_s // 3600,
+            ]
+        )
         _, first, kind = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        weight = np.exp(-self._distance(asked[first], past))
+        weight = np.exp(-self._distance(requests[first], past))
         order = np.argsort(bins, kind="stable")
         starts = np.searchsorted(bins[order], np.arange(len(values) + 1))
         ended = past.ended[order]
@@ -65,16 +74,16 @@ class Kernel:
         found = Distributions(kind.reshape(-1), edges, values, 1.0 - np.cumprod(1.0 - hazards, axis=1))
         return as_uses(*found.levels(elapsed))
 
-    def _distance(self, asked: Requests, past: Observations) -> np.ndarray:
+    def _distance(self, requests: Requests, past: Observations) -> np.ndarray:
         user, name, account, limit, nodes, hour, age = self.scale
         of = past.requests
-        far = np.tile(age * np.log1p((past.now_s - past.end_s) / 86400.0), (len(asked), 1))
+        far = np.tile(age * np.log1p((past.now_s - past.end_s) / 86400.0), (len(requests), 1))
         for scale, column in ((user, "user"), (name, "name"), (account, "account")):
-            a, b = getattr(asked, column), getattr(of, column)
+            a, b = getattr(requests, column), getattr(of, column)
             far += scale * ((a[:, None] != b) | (a[:, None] == MISSING))
-        far += limit * np.abs(np.log(asked.limit_s)[:, None] - np.log(of.limit_s))
-        far += nodes * np.abs(np.log(asked.nodes)[:, None] - np.log(of.nodes))
-        hours = np.abs((asked.submit_s // 3600 % 24)[:, None] - of.submit_s // 3600 % 24)
+        far += limit * np.abs(np.log(requests.limit_s)[:, None] - np.log(of.limit_s))
+        far += nodes * np.abs(np.log(requests.nodes)[:, None] - np.log(of.nodes))
+        hours = np.abs((requests.submit_s // 3600 % 24)[:, None] - of.submit_s // 3600 % 24)
         return far + hour * np.minimum(hours, 24 - hours) / 12
 
 
@@ -88,7 +97,7 @@ def _sums(weight: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 QUANTILES = np.array([0.02, *np.arange(1, 20) / 20, 0.98])
-SEEN = (0.05, 0.15, 0.25, 0.5, 0.75, 0.85, 0.95)
+SHOWN_LEVELS = (0.05, 0.15, 0.25, 0.5, 0.75, 0.85, 0.95)
 
 
 class Boosted:
@@ -102,15 +111,15 @@ class Boosted:
         """Fitted on the jobs that have ended by then."""
         import xgboost
 
-        asked = questions(timeline, 0, until_s, max(every // 2, 1))
+        cases = questions(timeline, 0, until_s, max(every // 2, 1))
         rows, left = [], []
-        for some in asked.by_moment():
-            some = some[timeline.end_s[asked.row[some]] <= until_s]
+        for some in cases.by_moment():
+            some = some[timeline.end_s[cases.row[some]] <= until_s]
             if len(some):
-                past = timeline.at(int(asked.now_s[some[0]]))
-                view = view_of(timeline.requests[asked.row[some]], asked.elapsed[some], past)
-                rows.append(features(*asked_of(view))[: len(some)])
-                left.append((timeline.use[asked.row[some]] - asked.elapsed[some]) / (1 - asked.elapsed[some]))
+                past = timeline.at(int(cases.now_s[some[0]]))
+                view = view_of(timeline.requests[cases.row[some]], cases.elapsed[some], past)
+                rows.append(features(*requests_of(view))[: len(some)])
+                left.append((timeline.use[cases.row[some]] - cases.elapsed[some]) / (1 - cases.elapsed[some]))
         settings = {
             "objective": "reg:quantileerror", "quantile_alpha": QUANTILES, "tree_method": "hist", "nthread": 1,
             "max_depth": 3, "eta": 0.1, "min_child_weight": 40, "subsample": 0.8, "colsample_bytree": 0.6, "seed": 0,
@@ -122,35 +131,35 @@ class Boosted:
         """As ``RunTimes`` asks."""
         import xgboost
 
-        asked, elapsed, past = asked_of(view)
-        found = self.model.predict(xgboost.DMatrix(features(asked, elapsed, past))).reshape(len(asked), -1)
+        requests, elapsed, past = requests_of(view)
+        found = self.model.predict(xgboost.DMatrix(features(requests, elapsed, past))).reshape(len(requests), -1)
         found = np.sort(np.clip(found, 0, 1), axis=1)
         wanted = (np.arange(LEVELS) + 0.5) / LEVELS
         left = np.array([np.interp(wanted, QUANTILES, row) for row in found]).reshape(-1, LEVELS)
         left = np.where(left > 0.99, 1.0, left)
-        return as_uses(elapsed[:, None] + (1 - elapsed[:, None]) * left, np.arange(len(asked)))
+        return as_uses(elapsed[:, None] + (1 - elapsed[:, None]) * left, np.arange(len(requests)))
 
 
-def features(asked: Requests, elapsed: np.ndarray, past: Observations) -> np.ndarray:
+def features(requests: Requests, elapsed: np.ndarray, past: Observations) -> np.ndarray:
     """What the jobs asked for, how far they are, what named-history says, and summaries of three groups."""
-    table, row = NamedHistory().table(asked, elapsed, past)
-    seen = table[:, [int(q * LEVELS) for q in SEEN]]
+    table, row = NamedHistory().table(requests, elapsed, past)
+    shown = table[:, [int(q * LEVELS) for q in SHOWN_LEVELS]]
     columns = [
-        np.column_stack([seen, table.mean(axis=1), table.std(axis=1)])[row.reshape(-1)], np.log(asked.limit_s),
-        np.log(asked.nodes), asked.submit_s % 86400 / 3600, asked.submit_s // 86400 % 7, elapsed,
+        np.column_stack([shown, table.mean(axis=1), table.std(axis=1)])[row.reshape(-1)], np.log(requests.limit_s),
+        np.log(requests.nodes), requests.submit_s % 86400 / 3600, requests.submit_s // 86400 % 7, elapsed,
     ]  # fmt: skip
     for by in (("user",), ("user", "limit_s"), ("user", "name")):
-        columns += _summary(by, asked, past)
+        columns += _summary(by, requests, past)
     return np.column_stack(columns)
 
 
-def _summary(by: tuple[str, ...], asked: Requests, past: Observations) -> list[np.ndarray]:
-    together = np.zeros(len(asked) + len(past), dtype=np.int64)
+def _summary(by: tuple[str, ...], requests: Requests, past: Observations) -> list[np.ndarray]:
+    together = np.zeros(len(requests) + len(past), dtype=np.int64)
     for name in by:
-        both = np.concatenate([getattr(asked, name), getattr(past.requests, name)])
+        both = np.concatenate([getattr(requests, name), getattr(past.requests, name)])
         together = together * (int(both.max(initial=0)) + 2) + both + 1
-    groups, now = np.unique(together[: len(asked)], return_inverse=True)
-    of_past = together[len(asked) :]
+    groups, now = np.unique(together[: len(requests)], return_inverse=True)
+    of_past = together[len(requests) :]
     at = np.minimum(np.searchsorted(groups, of_past), len(groups) - 1)
     kin = groups[at] == of_past
     done, runs, use = kin & past.ended, kin & ~past.ended, past.use

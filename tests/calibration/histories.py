@@ -24,7 +24,7 @@ def history(submit_h: Sequence[float], wait_h: Sequence[float], **columns: Any) 
     submit_s = MONDAY_S + np.round(np.array(submit_h) * HOUR_S).astype(np.int64)
     waits = np.array(wait_h, dtype=float)
     start_s = np.where(waits >= 0, submit_s + np.round(waits * HOUR_S).astype(np.int64), MISSING)
-    told = {
+    defaults = {
         "job_id": np.arange(n).astype(str),
         "nodes": [1] * n,
         "limit_s": [2 * HOUR_S] * n,
@@ -32,4 +32,4 @@ def history(submit_h: Sequence[float], wait_h: Sequence[float], **columns: Any) 
         "start_s": start_s,
         "end_s": np.where(start_s >= 0, start_s + HOUR_S, MISSING),
     }
-    return JobTable.build(**{**told, **columns})
+    return JobTable.build(**{**defaults, **columns})

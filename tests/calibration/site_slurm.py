@@ -55,14 +55,14 @@ class SiteCommandLines(CommandLines):
         qos: What sacctmgr tells of the QOS; empty for nothing.
         associations: What it tells of users and accounts.
         longest_s: Accounting does not answer for longer stretches than this.
-        asked: The command lines of sacct.
+        queries: The command lines of sacct.
     """
 
     private: str | None = "none"
     longest_s: int = 1000 * DAY_S
     qos: str = "Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n"
     associations: str = ""
-    asked: list[Sequence[str]] = field(default_factory=list)
+    queries: list[Sequence[str]] = field(default_factory=list)
 
     def run(
         self,
@@ -77,11 +77,11 @@ class SiteCommandLines(CommandLines):
             if self.private is None:
                 raise SlurmNotAsked("cannot run sacctmgr")
             if argv[3] in ("qos", "assoc"):
-                told = self.qos if argv[3] == "qos" else self.associations
-                return Completed(0, told, "") if told else Completed(1, "", "sacctmgr: error: nothing found")
+                config = self.qos if argv[3] == "qos" else self.associations
+                return Completed(0, config, "") if config else Completed(1, "", "sacctmgr: error: nothing found")
             return Completed(0, DAEMON.format(self.private), "")
         if argv[0] == "sacct":
-            self.asked.append(argv)
+            self.queries.append(argv)
             if self.stretch_s(argv) > self.longest_s:
                 raise SlurmUnreachable("sacct did not answer within 60 s")
         return super().run(argv, timeout_s=timeout_s, environment=environment, directory=directory)

@@ -12,10 +12,10 @@ from mirage.duration import DAY_S, HOUR_S
 WAITS: Row = ("ada", 0.0, 10.0, 1.0, 2)
 
 
-def held_h(other: Row, standing: tuple[float, float] = (0.0, 0.0), age: float = 0.0) -> float:
+def held_h(other: Row, base_priority: tuple[float, float] = (0.0, 0.0), age: float = 0.0) -> float:
     """Until when the first job is held, with another beside it; hours."""
     jobs = table(WAITS, other)
-    return held_until(jobs, np.array(standing), age / DAY_S, DAY_S)[0] / HOUR_S
+    return held_until(jobs, np.array(base_priority), age / DAY_S, DAY_S)[0] / HOUR_S
 
 
 def test_a_job_is_held_until_another_has_passed_it_by_last() -> None:
@@ -32,7 +32,7 @@ def test_a_job_is_held_until_another_has_passed_it_by_last() -> None:
         ("it started before", ("bob", 1.0, 10.0, 1.0, 2)),
     ],
 )
-def test_what_passes_nobody_by(name: str, other: Row) -> None:
+def test_jobs_that_others_do_not_pass_by(name: str, other: Row) -> None:
     jobs = table(other, WAITS) if other[1] < 0 else table(WAITS, other)
     row = int(jobs.user.values()[0] != "ada" or (other[0] == "ada" and other[1] < 0))
     assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[row] == jobs.submit_s[row], name

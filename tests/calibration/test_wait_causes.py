@@ -28,8 +28,8 @@ def causes(jobs: JobTable, capacity: Capacity = FOUR_NODES, user_jobs: int | Non
 
 def hours(found: WaitCauses, row: int) -> dict[str, float]:
     """Hours of a job by cause, those without any left out."""
-    told = dict(zip((NODES, LIMIT, ORDER, UNEXPLAINED), found.hours[row].tolist()))
-    return {cause: pytest.approx(spent, abs=0.01) for cause, spent in told.items() if spent}
+    hours_by_cause = dict(zip((NODES, LIMIT, ORDER, UNEXPLAINED), found.hours[row].tolist()))
+    return {cause: pytest.approx(spent, abs=0.01) for cause, spent in hours_by_cause.items() if spent}
 
 
 def test_a_job_waits_for_nodes_while_fewer_are_idle_than_it_needs() -> None:
@@ -42,21 +42,21 @@ def test_a_job_waits_for_its_user_s_limit_though_nodes_are_idle() -> None:
     assert hours(found, 1) == {LIMIT: 4}
 
 
-def test_a_job_waits_behind_one_that_is_promised_the_idle_nodes() -> None:
+def test_a_job_waits_for_one_that_is_promised_the_idle_nodes() -> None:
     """The second needs all four nodes, which the first holds until its limit: the third may not start beside them."""
     found = causes(table(("ada", 0, 0, 5, 2), ("bob", 1, 5, 1, 4), ("eve", 2, 6, 9, 2), LATER, limit_h=10))
     assert hours(found, 1) == {NODES: 4}
     assert hours(found, 2) == {ORDER: 3, NODES: 1}
 
 
-def test_what_a_job_waits_beyond_what_it_was_promised_is_unexplained_and_so_is_who_waits_behind_it() -> None:
+def test_a_wait_beyond_the_promised_start_is_unexplained_and_so_are_the_waits_after_it() -> None:
     """By the limit of the first, the second could start at 3 h; two looks are its grace."""
     found = causes(table(("ada", 0, 0, 3, 2), ("bob", 1, 9, 1, 4), ("eve", 2, 10, 9, 2), LATER, limit_h=3))
     assert hours(found, 1) == {NODES: 2, ORDER: 1 / 3, UNEXPLAINED: 6 - 1 / 3}
     assert hours(found, 2) == {ORDER: 1 + 1 / 3, UNEXPLAINED: 6 - 1 / 3, NODES: 1}
 
 
-def test_nodes_that_went_on_being_idle_beside_the_head_of_the_queue_are_unexplained() -> None:
+def test_nodes_that_stay_idle_though_the_head_of_the_queue_fits_are_unexplained() -> None:
     found = causes(table(("ada", 0, 7, 1, 1), LATER))
     assert hours(found, 0) == {ORDER: 1 / 3, UNEXPLAINED: 7 - 1 / 3}
     assert hours(causes(table(("ada", 0, 7, 1, 1), LATER), Capacity(np.array([0]), np.array([0]))), 0) == {NODES: 7}
@@ -71,9 +71,9 @@ def test_an_overdue_head_explains_nothing_of_those_at_their_limit_or_too_large()
 
 
 def test_without_time_limits_nothing_is_promised_before_jobs_have_ended() -> None:
-    told = table(("ada", 0, 0, 3, 4), ("bob", 1, 9, 1, 4), LATER, limit_h=3)
-    untold = told.with_columns(limit_s=np.full(len(told), -1))
-    assert hours(causes(untold), 1) == hours(causes(told), 1)
+    declared = table(("ada", 0, 0, 3, 4), ("bob", 1, 9, 1, 4), LATER, limit_h=3)
+    undeclared = declared.with_columns(limit_s=np.full(len(declared), -1))
+    assert hours(causes(undeclared), 1) == hours(causes(declared), 1)
 
 
 def test_shares_count_jobs_that_ran_and_were_submitted_in_the_span() -> None:
@@ -95,15 +95,15 @@ def test_the_unexplained_part_of_the_moving_average() -> None:
     assert found.unexplained_moving_average(0, 13 * DAY_S) is None
 
 
-def test_priorities_say_who_is_the_head_of_the_queue() -> None:
+def test_priorities_decide_which_job_is_the_head_of_the_queue() -> None:
     """Where the large job comes first, the small one beside it waits by right until the large one is due."""
     jobs = queued(table(("ada", 0, 0, 5, 2), ("bob", 1, 5, 1, 4), ("eve", 0.5, 6, 9, 2), LATER, limit_h=5))
     large = int(np.flatnonzero(jobs.nodes == 4)[0])
     small = int(np.flatnonzero(np.array(jobs.user.values()) == "eve")[0])
-    before, behind = (
+    before, after = (
         wait_causes(jobs, FOUR_NODES, lambda rows, _, sign=sign: sign * (rows == large).astype(float), None)
         for sign in (-1.0, 1.0)
     )
     order = (NODES, LIMIT, ORDER, UNEXPLAINED).index(ORDER)
-    assert behind.hours[small, order] > before.hours[small, order]
+    assert after.hours[small, order] > before.hours[small, order]
     assert before.hours[small, 3] > 3

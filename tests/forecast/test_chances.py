@@ -26,8 +26,8 @@ def test_they_are_the_numbers_of_three_streams_to_the_bit(seed: int) -> None:
     assert 0.0 <= found.min() < found.max() < 1.0
 
 
-def test_a_job_keeps_its_numbers_whoever_is_beside_it() -> None:
+def test_a_job_has_the_same_numbers_with_any_other_jobs() -> None:
     alone = chances(view(0, 4, 4, pending=jobs(PENDING[1])), 8, 1)
-    beside = chances(view(0, 4, 4, pending=jobs(*PENDING), running=jobs(*RUNNING)), 8, 1)
-    np.testing.assert_array_equal(alone[:, 0], beside[:, 1])
+    together = chances(view(0, 4, 4, pending=jobs(*PENDING), running=jobs(*RUNNING)), 8, 1)
+    np.testing.assert_array_equal(alone[:, 0], together[:, 1])
     assert chances(view(0, 4, 4), 8, 1).shape == (8, 0)

@@ -24,7 +24,7 @@ SINCE_S, LIMIT_S = 8 * DAY_S, 12 * HOUR_S
 
 
 @pytest.fixture(scope="module")
-def asked() -> JobTable:
+def requested() -> JobTable:
     """Eight days of batches of a few users, whose priorities lie on both sides of the usual one."""
     dice = np.random.default_rng(4)
     submit_s = np.sort(np.repeat(dice.integers(0, SINCE_S, 55), 12))
@@ -42,9 +42,9 @@ def asked() -> JobTable:
     )
 
 
-def starts_s(asked: JobTable, now_s: int) -> tuple[int, int, int]:
+def starts_s(requested: JobTable, now_s: int) -> tuple[int, int, int]:
     """When a link starts, when it should with the limits known, and without; nobody comes after it."""
-    jobs = workload(asked[asked.submit_s < now_s], LIMITED)
+    jobs = workload(requested[requested.submit_s < now_s], LIMITED)
     sim = Simulation(LIMITED, jobs, "slurm", SETTINGS)
     sim.advance(now_s - HOUR_S)
     present = sim.inject(nodes=1, limit_s=LIMIT_S, run_s=LIMIT_S, watched=False)
@@ -61,10 +61,12 @@ def starts_s(asked: JobTable, now_s: int) -> tuple[int, int, int]:
     return sim.run_until_started(sim.inject(nodes=4, limit_s=LIMIT_S)), known_s, unknown_s
 
 
-def test_told_everything_it_foresees_the_start_of_a_link(asked: JobTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_all_limits_known_it_foresees_the_start_of_a_link(
+    requested: JobTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forecaster, "PLANNED_EVERY_S", 1)
     monkeypatch.setattr(forecaster, "RANKED_EVERY_S", 1)
-    found = np.array([starts_s(asked, now_s) for now_s in range(3 * DAY_S, SINCE_S, 8 * HOUR_S)])
+    found = np.array([starts_s(requested, now_s) for now_s in range(3 * DAY_S, SINCE_S, 8 * HOUR_S)])
     really, known, unknown = found.T
     wrong = np.abs(known - really) > 10 * MINUTE_S  # who is held has a priority that no view tells: it is the user's
     assert wrong.sum() <= 1

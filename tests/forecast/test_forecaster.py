@@ -47,7 +47,7 @@ def test_a_link_that_fits_starts_now(discipline: str) -> None:
 
 
 @pytest.mark.parametrize("discipline", QUEUES)
-def test_it_waits_behind_the_queue(discipline: str) -> None:
+def test_it_waits_for_the_queue(discipline: str) -> None:
     running = jobs({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 2})
     queue = jobs(*({"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(3)))
     crowded = view(NOW, 2, 0, running=running, pending=queue, chain=chain(NOW + DAY_S))
@@ -75,8 +75,8 @@ def test_the_present_link_is_known_to_run_to_its_end() -> None:
 def test_a_burst_is_played_to_its_end(discipline: str) -> None:
     # 1,000 jobs of an hour on 76 nodes: far more segments end than a log holds to begin with.
     burst = jobs(*({"limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(1000)))
-    seen = view(NOW, 76, 76, pending=burst, chain=chain(NOW + 2 * DAY_S))
-    forecast = Forecaster(2, discipline=discipline).forecast(seen, np.array([0, 6 * HOUR_S]))
+    observed = view(NOW, 76, 76, pending=burst, chain=chain(NOW + 2 * DAY_S))
+    forecast = Forecaster(2, discipline=discipline).forecast(observed, np.array([0, 6 * HOUR_S]))
     assert forecast.open_share == 0
     assert forecast.starts_s.tolist() == [[NOW + 13 * HOUR_S] * 2] * 2
 
@@ -84,16 +84,16 @@ def test_a_burst_is_played_to_its_end(discipline: str) -> None:
 def test_a_link_submitted_after_a_long_stretch_without_one_still_waits() -> None:
     # Delays are reached by playing the queue alone: there, too, more segments end than a log holds.
     burst = jobs(*({"limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5} for _ in range(2000)))
-    seen = view(NOW, 20, 20, pending=burst, chain=chain(NOW + 9 * DAY_S))
-    forecast = Forecaster(1, discipline="easy").forecast(seen, np.array([0, 90 * HOUR_S]))
+    observed = view(NOW, 20, 20, pending=burst, chain=chain(NOW + 9 * DAY_S))
+    forecast = Forecaster(1, discipline="easy").forecast(observed, np.array([0, 90 * HOUR_S]))
     assert forecast.starts_s.tolist() == [[NOW + 100 * HOUR_S] * 2]
 
 
 def test_no_arrival_is_dropped_however_many_come_a_day() -> None:
     # 700 jobs of 130 s a day are more than one node can do: the backlog of two days is two days' excess.
     rows = [(1, 1, 130, t, t, t + 130) for t in range(NOW - 2 * DAY_S, NOW, DAY_S // 700)]
-    seen = view(NOW, 1, 1, history=ended(*rows), chain=chain(NOW + 3 * DAY_S, limit_s=DAY_S))
-    forecast = Forecaster(4, discipline="fcfs").forecast(seen, np.array([0, 2 * DAY_S]))
+    observed = view(NOW, 1, 1, history=ended(*rows), chain=chain(NOW + 3 * DAY_S, limit_s=DAY_S))
+    forecast = Forecaster(4, discipline="fcfs").forecast(observed, np.array([0, 2 * DAY_S]))
     come = 2 * len([t for t in range(NOW - DAY_S, NOW, DAY_S // 700)])
     excess_s = come * 130 - 2 * DAY_S
     assert forecast.waits_s[:, 1] == pytest.approx(excess_s, abs=300)
@@ -103,9 +103,9 @@ def test_no_arrival_is_dropped_however_many_come_a_day() -> None:
 def test_threads_play_the_same_futures(discipline: str) -> None:
     rows = [(1, 1, 4 * HOUR_S, t, t, t + (k * 997) % (4 * HOUR_S)) for k, t in enumerate(range(0, NOW - DAY_S, 7200))]
     waiting = ({"nodes": 1 + k % 2, "limit_s": HOUR_S * (1 + k % 4), "submit_s": NOW - 60 + k} for k in range(20))
-    seen = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows), pending=jobs(*waiting))
+    observed = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows), pending=jobs(*waiting))
     delays = np.array([0, HOUR_S, 8 * HOUR_S])
-    alone, together = (Forecaster(17, discipline=discipline, threads=k).forecast(seen, delays) for k in (1, 4))
+    alone, together = (Forecaster(17, discipline=discipline, threads=k).forecast(observed, delays) for k in (1, 4))
     assert len(np.unique(alone.starts_s[:, 0])) > 5
     assert (together.starts_s == alone.starts_s).all()
 
@@ -113,18 +113,18 @@ def test_threads_play_the_same_futures(discipline: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_arrays_that_are_too_small_are_enlarged(threads: int) -> None:
     rows = [(1, 1, HOUR_S, t, t, t + HOUR_S) for t in range(NOW - 3 * DAY_S, NOW, 600)]
-    seen = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows))
-    whole = Forecaster(3, discipline="easy").of(seen)
-    short = Forecaster(3, discipline="easy", threads=threads).of(seen)
-    room = {name: getattr(short.seen, name) for name in ("live", "queue", "running", "held", "heap")}
-    short.seen = short.seen._replace(**{name: array[:8].copy() for name, array in room.items()})
+    observed = replace(full_machine(left_s=2 * HOUR_S), ended=ended(*rows))
+    whole = Forecaster(3, discipline="easy").of(observed)
+    short = Forecaster(3, discipline="easy", threads=threads).of(observed)
+    room = {name: getattr(short.observed, name) for name in ("live", "queue", "running", "held", "heap")}
+    short.observed = short.observed._replace(**{name: array[:8].copy() for name, array in room.items()})
     delays = np.array([0, HOUR_S, 8 * HOUR_S])
-    expected = whole.play(seen.chain, delays, NOW + 4 * DAY_S).starts_s
-    assert (short.play(seen.chain, delays, NOW + 4 * DAY_S).starts_s == expected).all()
-    assert len(short.seen.live) > 8
+    expected = whole.play(observed.chain, delays, NOW + 4 * DAY_S).starts_s
+    assert (short.play(observed.chain, delays, NOW + 4 * DAY_S).starts_s == expected).all()
+    assert len(short.observed.live) > 8
 
 
-def test_a_discipline_that_asks_a_policy_cannot_be_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_discipline_that_queries_a_policy_cannot_be_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DISCIPLINES, "test-paused", PAUSED)
     with pytest.raises(ConfigurationError, match="queries a policy, and a forecast has none"):
         Forecaster(2, discipline="test-paused").forecast(full_machine(left_s=HOUR_S), NOW_ONLY)
@@ -152,7 +152,7 @@ def test_a_plan_that_is_refused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 # -- what a forecast is --------------------------------------------------------------------------------------------
 
 
-def test_who_still_waits_when_a_future_is_left_off_starts_later_the_later_it_was_submitted() -> None:
+def test_a_link_that_still_waits_when_a_future_is_cut_off_starts_later_the_later_it_was_submitted() -> None:
     forecast = Forecaster(2, discipline="easy").forecast(
         full_machine(left_s=4 * DAY_S, limit_s=5 * DAY_S), np.array([0, HOUR_S]), beyond_s=DAY_S
     )
@@ -164,8 +164,8 @@ def test_true_run_times_leave_nothing_to_chance() -> None:
     run_s = np.array([1234, 4000])
     running = jobs({"nodes": 2, "limit_s": HOUR_S, "start_s": NOW - 1000, "width": 2})
     pending = jobs({"id": 1, "nodes": 2, "limit_s": 2 * HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5})
-    seen = view(NOW, 2, 0, running=running, pending=pending, chain=chain(NOW + DAY_S))
-    forecast = Forecaster(3, discipline="fcfs", run_times=TrueRunTimes(run_s)).forecast(seen, NOW_ONLY)
+    observed = view(NOW, 2, 0, running=running, pending=pending, chain=chain(NOW + DAY_S))
+    forecast = Forecaster(3, discipline="fcfs", run_times=TrueRunTimes(run_s)).forecast(observed, NOW_ONLY)
     assert (forecast.waits_s == 234 + 4000).all()
 
 
@@ -176,24 +176,26 @@ def test_delays_that_are_not_played_are_near_those_that_are(monkeypatch: pytest.
     )]  # fmt: skip
     queue = [{"id": k, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "eligible_s": NOW - 9} for k in range(1, 60)]
     running = jobs({"nodes": 8, "limit_s": HOUR_S, "start_s": NOW, "width": 8})
-    seen = view(
+    observed = view(
         NOW, 8, 0, running=running, pending=jobs(*queue), history=ended(*rows), chain=chain(NOW + 2 * DAY_S, nodes=4)
     )
     delays = np.array([0, 1, 2, 4, 8, 16, 32, 64, 96]) * 1800
     monkeypatch.setattr(forecaster, "ANCHORS", 1)
-    played = Forecaster(16, discipline="easy").forecast(seen, delays).starts_s
+    played = Forecaster(16, discipline="easy").forecast(observed, delays).starts_s
     monkeypatch.undo()
-    read_off = Forecaster(16, discipline="easy").forecast(seen, delays).starts_s
+    read_off = Forecaster(16, discipline="easy").forecast(observed, delays).starts_s
     assert 0.1 < (played != read_off).mean() < 0.9
     assert np.abs(played - read_off).mean() < HOUR_S / 2
 
 
-def test_a_future_is_followed_from_one_look_to_the_next() -> None:
+def test_a_future_is_followed_from_one_view_to_the_next() -> None:
     # Nothing ends or comes in between: ten minutes later the same futures say the same.
     rows = [(1, 2, 4 * HOUR_S, 0, NOW - DAY_S, NOW - DAY_S + 60 * k) for k in range(1, 200)]
     first = replace(full_machine(left_s=3 * HOUR_S), ended=ended(*rows))
     then = replace(first, now_s=NOW + 10)
-    starts_s = [Forecaster(32, discipline="easy").forecast(seen, NOW_ONLY).starts_s[:, 0] for seen in (first, then)]
+    starts_s = [
+        Forecaster(32, discipline="easy").forecast(observed, NOW_ONLY).starts_s[:, 0] for observed in (first, then)
+    ]
     assert np.abs(starts_s[0] - starts_s[1]).max() < 600
     other = Forecaster(32, discipline="easy", seed=1).forecast(first, NOW_ONLY).starts_s[:, 0]
     assert np.abs(other - starts_s[0]).max() > 1800
@@ -228,32 +230,32 @@ def test_a_job_that_is_not_in_view_cannot_be_played() -> None:
 # -- a link that is queued already -----------------------------------------------------------------------------------
 
 
-def behind_a_crowd(**queued: object) -> View:
+def after_a_crowd(**queued: object) -> View:
     """A machine of two nodes, full for two hours, and three jobs that wait since a minute; the link is queued."""
     link = QueuedLink(job=7, submitted_s=NOW - DAY_S, limit_s=HOUR_S, **{"accrues_s": NOW - DAY_S, **queued})
     crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
-    seen = full_machine(left_s=2 * HOUR_S)
-    return replace(seen, pending=jobs(*crowd), chain=replace(chain(NOW + 2 * DAY_S, nodes=2), queued=link))
+    observed = full_machine(left_s=2 * HOUR_S)
+    return replace(observed, pending=jobs(*crowd), chain=replace(chain(NOW + 2 * DAY_S, nodes=2), queued=link))
 
 
 @pytest.mark.parametrize("discipline", ["slurm", "mirage-2023"])
-def test_a_held_link_is_let_go_with_the_age_that_it_has(discipline: str) -> None:
+def test_a_held_link_is_released_with_its_age(discipline: str) -> None:
     delays = np.array([0, 90 * 60])
     plays = Forecaster(2, discipline=discipline, scheduler=SlurmSettings(weight_age=1000.0))
-    aged = plays.forecast(behind_a_crowd(), delays)
-    never = plays.forecast(behind_a_crowd(accrues_s=-1), delays)
+    aged = plays.forecast(after_a_crowd(), delays)
+    never = plays.forecast(after_a_crowd(accrues_s=-1), delays)
     assert aged.starts_s.tolist() == [[NOW + 2 * HOUR_S] * 2] * 2
     assert never.starts_s.tolist() == [[NOW + 5 * HOUR_S] * 2] * 2
 
 
 def test_a_link_that_competes_counts_once() -> None:
-    seen = behind_a_crowd()
+    observed = after_a_crowd()
     link = {"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 30 * DAY_S, "eligible_s": NOW - DAY_S}
     crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
-    competes = replace(seen, pending=jobs(link, *crowd))
+    competes = replace(observed, pending=jobs(link, *crowd))
     plays = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0))
     delays = np.array([0, 4 * HOUR_S])
-    assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(seen, delays).starts_s.tolist()
+    assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(observed, delays).starts_s.tolist()
     # where holding costs it its age, a delay puts it behind all three; to stay where it is does not
     loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, hold_keeps_age=False))
     assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
@@ -266,8 +268,8 @@ def test_a_link_of_a_higher_tier_comes_first_whatever_the_priorities() -> None:
         {"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "priority": 900.0, "partition": 1, "id": k}
         for k in range(3)
     ]
-    seen = replace(full_machine(left_s=2 * HOUR_S), pending=jobs(*low), chain=chain(NOW + 2 * DAY_S, nodes=2))
-    both = replace(seen, nodes=replace(seen.nodes, allowed=np.ones((2, 1), dtype=np.bool_)))
+    observed = replace(full_machine(left_s=2 * HOUR_S), pending=jobs(*low), chain=chain(NOW + 2 * DAY_S, nodes=2))
+    both = replace(observed, nodes=replace(observed.nodes, allowed=np.ones((2, 1), dtype=np.bool_)))
     plays = Forecaster(2, scheduler=SlurmSettings(weight_partition=10.0))
     assert plays.forecast(both, NOW_ONLY).starts_s.tolist() == [[NOW + 5 * HOUR_S]] * 2
     tiered = replace(both, tiers=(9, 1))

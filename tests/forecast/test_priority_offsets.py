@@ -44,49 +44,51 @@ def link_of(user: int, **known: object) -> Chain:
     return replace(chain(NOW + DAY_S), user=user, **known)
 
 
-def of(seen: View, *users: int, settings: SlurmSettings = FAIR) -> list[float]:
-    return PriorityOffsets(seen, settings).of_users(np.array(users)).tolist()
+def of(observed: View, *users: int, settings: SlurmSettings = FAIR) -> list[float]:
+    return PriorityOffsets(observed, settings).of_users(np.array(users)).tolist()
 
 
-def test_a_user_whose_jobs_wait_stands_where_they_do() -> None:
+def test_a_user_with_waiting_jobs_has_their_offset() -> None:
     assert of(line([9, 8, 7], {0: 100.0, 1: 700.0}), 0, 1) == [100.0, 700.0]
 
 
 def test_users_differ_where_priorities_are_those_of_a_record() -> None:
     recorded = SlurmSettings(weight_fairshare=0.0, weight_qos=0.0, recorded_priority=150.0)
-    seen = line([9, 8, 7], {0: 100.0, 1: 700.0, 2: 200.0})
-    assert of(seen, 0, 1, 5, settings=recorded) == [100.0, 700.0, 200.0], "who is not seen stands where the median does"
-    assert of(seen, 0, 1, settings=replace(recorded, recorded_priority=None)) == [200.0, 200.0]
+    observed = line([9, 8, 7], {0: 100.0, 1: 700.0, 2: 200.0})
+    assert of(observed, 0, 1, 5, settings=recorded) == [100.0, 700.0, 200.0], (
+        "who is not seen stands where the median does"
+    )
+    assert of(observed, 0, 1, settings=replace(recorded, recorded_priority=None)) == [200.0, 200.0]
 
 
-def test_who_has_used_less_stands_further_ahead() -> None:
-    seen = line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 400.0, 4: 500.0})
-    assert of(seen, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"
+def test_a_user_with_less_use_has_a_higher_offset() -> None:
+    observed = line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 400.0, 4: 500.0})
+    assert of(observed, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"
 
 
 def test_one_user_out_of_line_bends_nothing() -> None:
-    seen = line([60, 50, 40, 30, 20, 10, 5], {0: 100.0, 1: 200.0, 2: 900.0, 3: 400.0, 4: 500.0})
-    assert of(seen, 5) == pytest.approx([600.0], abs=1.0)
+    observed = line([60, 50, 40, 30, 20, 10, 5], {0: 100.0, 1: 200.0, 2: 900.0, 3: 400.0, 4: 500.0})
+    assert of(observed, 5) == pytest.approx([600.0], abs=1.0)
 
 
-def test_of_few_the_weight_spread_evenly_over_the_ranks_tells() -> None:
+def test_with_few_users_the_weight_is_spread_evenly_over_the_ranks() -> None:
     assert of(line([40, 30, 20, 10], {0: 250.0}), 1, 3) == pytest.approx([500.0, 1000.0])
 
 
 def test_where_priorities_do_not_weigh_users_all_stand_alike() -> None:
-    seen = line([40, 30, 20, 10], {0: 250.0, 1: 350.0})
-    assert of(seen, 0, 1, 3, settings=SlurmSettings()) == [300.0] * 3
-    assert of(seen, 0, 1, 3, settings=SlurmSettings(weight_qos=9.0)) == [250.0, 350.0, 300.0]
+    observed = line([40, 30, 20, 10], {0: 250.0, 1: 350.0})
+    assert of(observed, 0, 1, 3, settings=SlurmSettings()) == [300.0] * 3
+    assert of(observed, 0, 1, 3, settings=SlurmSettings(weight_qos=9.0)) == [250.0, 350.0, 300.0]
     assert of(view(NOW, 4, 4), 0, 7) == [0.0, 0.0]
 
 
 def test_a_guess_varies_from_future_to_future_and_what_is_known_does_not() -> None:
-    seen = PriorityOffsets(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 260.0, 3: 380.0, 4: 500.0}), FAIR)
-    guessed = seen.of_link(link_of(2), 64, seed=1)
+    observed = PriorityOffsets(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 260.0, 3: 380.0, 4: 500.0}), FAIR)
+    guessed = observed.of_link(link_of(2), 64, seed=1)
     assert len(np.unique(guessed)) == 4, "as many as users are off the line, each by so much"
     assert np.ptp(guessed) < 100
-    assert np.ptp(seen.of_link(link_of(1), 64, seed=1)) == 0
-    assert (seen.of_link(link_of(2), 64, seed=1) == guessed).all()
+    assert np.ptp(observed.of_link(link_of(1), 64, seed=1)) == 0
+    assert (observed.of_link(link_of(2), 64, seed=1) == guessed).all()
 
 
 BULK = tuple({"user": 1, "priority": 1.0, "nice": 900, "submit_s": NOW, "eligible_s": NOW} for _ in range(9))
@@ -94,8 +96,8 @@ BULK = tuple({"user": 1, "priority": 1.0, "nice": 900, "submit_s": NOW, "eligibl
 
 @pytest.mark.parametrize("settings", [FAIR, SlurmSettings(weight_age=100.0)])
 def test_a_link_has_the_priority_of_its_own_job_whatever_else_its_user_has(settings: SlurmSettings) -> None:
-    seen = view(NOW, 4, 0, pending=jobs(*BULK, waits(1, 40.0), waits(2, 70.0)))
-    offsets = PriorityOffsets(seen, settings)
+    observed = view(NOW, 4, 0, pending=jobs(*BULK, waits(1, 40.0), waits(2, 70.0)))
+    offsets = PriorityOffsets(observed, settings)
     assert set(offsets.of_link(link_of(1, priority=350.0), 8, seed=1)) == {350.0}
     half = settings.max_age_s / 2
     aged = link_of(1, priority=350.0, accrues_s=round(NOW - half))
@@ -105,21 +107,23 @@ def test_a_link_has_the_priority_of_its_own_job_whatever_else_its_user_has(setti
 @pytest.mark.parametrize(("nice", "offset"), [(0, 200.0), (30, 170.0), (-5, 205.0)])
 def test_without_a_job_a_link_shares_all_but_nice_with_its_user_s_jobs(nice: int, offset: float) -> None:
     niced = waits(1, 120.0) | {"nice": 80}
-    seen = view(NOW, 4, 0, pending=jobs(*BULK, niced, niced, waits(1, 200.0), waits(2, 700.0), waits(2, 650.0)))
-    assert PriorityOffsets(seen, FAIR).of_link(link_of(1, nice=nice), 2, seed=1).tolist() == [offset] * 2
+    observed = view(NOW, 4, 0, pending=jobs(*BULK, niced, niced, waits(1, 200.0), waits(2, 700.0), waits(2, 650.0)))
+    assert PriorityOffsets(observed, FAIR).of_link(link_of(1, nice=nice), 2, seed=1).tolist() == [offset] * 2
 
 
-def test_of_a_user_whose_jobs_all_show_the_least_priority_nothing_is_known() -> None:
-    seen = view(NOW, 4, 0, pending=jobs(*BULK, waits(2, 700.0), waits(3, 500.0)))
+def test_nothing_is_known_of_a_user_with_the_least_priority_for_all_jobs() -> None:
+    observed = view(NOW, 4, 0, pending=jobs(*BULK, waits(2, 700.0), waits(3, 500.0)))
     alike = SlurmSettings(weight_age=100.0)
-    assert PriorityOffsets(seen, alike).of_link(link_of(1), 1, seed=1).tolist() == [600.0], "the median of the others"
+    assert PriorityOffsets(observed, alike).of_link(link_of(1), 1, seed=1).tolist() == [600.0], (
+        "the median of the others"
+    )
 
 
 def test_jobs_of_another_qos_count_as_far_as_it_is_known_how_far_apart_they_are() -> None:
     weighed = SlurmSettings(weight_qos=1000.0, weight_fairshare=10.0)
     low = [waits(1, 150.0) | {"qos": 2}] * 5
-    seen = view(NOW, 4, 0, pending=jobs(*low, waits(1, 640.0) | {"qos": 1}, waits(2, 90.0) | {"qos": 2}))
-    assert PriorityOffsets(seen, weighed).of_link(link_of(1, qos=1), 1, seed=1).tolist() == [640.0]
+    observed = view(NOW, 4, 0, pending=jobs(*low, waits(1, 640.0) | {"qos": 1}, waits(2, 90.0) | {"qos": 2}))
+    assert PriorityOffsets(observed, weighed).of_link(link_of(1, qos=1), 1, seed=1).tolist() == [640.0]
     unlike = view(NOW, 4, 0, pending=jobs(*low, waits(2, 90.0) | {"qos": 2}))
     known = replace(unlike, qos_factor=(0.0, 0.6, 0.1))
     assert PriorityOffsets(known, weighed).of_link(link_of(1, qos=1), 1, seed=1) == pytest.approx([650.0])
@@ -158,8 +162,8 @@ def test_the_simulator_s_own_fair_share_is_found() -> None:
     whole = sim.view()
     even = whole.pending.user % 2 == 0
     columns = {name: getattr(whole.pending, name)[even] for name in whole.pending.__slots__}
-    seen = replace(whole, pending=type(whole.pending)(**columns))
+    observed = replace(whole, pending=type(whole.pending)(**columns))
     own = dict(zip(whole.pending.user.tolist(), whole.pending.priority.tolist()))
     assert len(own) == 12
     missing = [user for user in own if user % 2]
-    assert of(seen, *missing, settings=settings) == pytest.approx([own[user] for user in missing], abs=1.5)
+    assert of(observed, *missing, settings=settings) == pytest.approx([own[user] for user in missing], abs=1.5)

@@ -54,7 +54,7 @@ def spread(count: int) -> float:
     return float(high - low)
 
 
-def test_a_handful_of_ended_jobs_leaves_open_how_long_others_last() -> None:
+def test_a_handful_of_ended_jobs_leaves_open_the_duration_of_others() -> None:
     found = [spread(count) for count in (1, 5, 20, 40, 64, 200)]
     assert found[0] > found[1] > 0.6
     assert found == sorted(found, reverse=True)

@@ -32,8 +32,8 @@ def measured(pages: Mapping[str, str]) -> list[dict[str, Any]]:
     Returns:
         For each page, width and theme: ``texts``, how many were measured, and ``faults``, a list of sentences.
     """
-    told = json.dumps({"pages": pages, "widths": WIDTHS, "themes": THEMES}).replace("</", "<\\/")
-    text = f'<meta charset="utf-8"><body><script>const told = {told};\n{PROBE.read_text(encoding="utf-8")}</script>'
+    message = json.dumps({"pages": pages, "widths": WIDTHS, "themes": THEMES}).replace("</", "<\\/")
+    text = f'<meta charset="utf-8"><body><script>const told = {message};\n{PROBE.read_text(encoding="utf-8")}</script>'
     with tempfile.TemporaryDirectory(prefix="mirage-pages-") as folder:
         Path(folder, "probe.html").write_text(text, encoding="utf-8")
         dumped = _browse(folder, "--virtual-time-budget=60000", "--dump-dom")

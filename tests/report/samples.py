@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mirage.calibration.fidelity.judge import Fidelity, judge
-from mirage.calibration.fit import Slice
+from mirage.calibration.calibration_result import Calibration
+from mirage.calibration.declared_settings import DeclaredSettings
+from mirage.calibration.fidelity.judge_fidelity import Fidelity, judge
+from mirage.calibration.fit_mechanisms import Slice
 from mirage.calibration.inferred.think_times import ThinkTimes
+from mirage.calibration.mechanism_shares import ALL, PLAIN, Share, Waits
 from mirage.calibration.mechanisms import Mechanisms, Site
-from mirage.calibration.result import Calibration
-from mirage.calibration.shares import ALL, PLAIN, Share, Waits
-from mirage.calibration.told import Told
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.demo.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
@@ -33,9 +33,9 @@ FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
 KNOWN = {"wait_p05_s": 3600.0, "wait_p50_s": 7200.0, "wait_p95_s": 20000.0, "cost_now": 2.0, "cost_later": 1.0}
 
 
-def record(number: int, asked_h: float, start_h: float, end_h: float, held_h: float = -1) -> LinkRecord:
+def record(number: int, submitted_h: float, start_h: float, end_h: float, held_h: float = -1) -> LinkRecord:
     """A link by hours since ``DAY0``; a negative hour is one that has not come."""
-    times = [DAY0 + round(h * HOUR) if h >= 0 else MISSING for h in (asked_h, start_h, end_h, held_h)]
+    times = [DAY0 + round(h * HOUR) if h >= 0 else MISSING for h in (submitted_h, start_h, end_h, held_h)]
     return LinkRecord(number, 40 + number, *times)
 
 
@@ -124,16 +124,16 @@ CALIBRATED = (Slice(DAY0, DAY0 + 28 * DAY), Slice(DAY0 + 28 * DAY, DAY0 + 70 * D
 """Four weeks that a calibration is fitted to, and six that it is judged by."""
 
 
-def calibration(**told: object) -> Calibration:
+def calibration(**declared: object) -> Calibration:
     """Jobs of ``judged``, of five users; every second starts hours late, half as many on the fitted slice."""
     submit_h = np.arange(0, 70 * 24, 5)
-    wait_h, run_h, asked = submit_h % 17 / 2, 9, 1 + submit_h % 2 * 7
+    wait_h, run_h, nodes = submit_h % 17 / 2, 9, 1 + submit_h % 2 * 7
     table = JobTable.build(
         np.arange(len(submit_h)),
         submit_s=DAY0 + submit_h * HOUR,
         start_s=DAY0 + np.round((submit_h + wait_h) * HOUR).astype(np.int64),
         end_s=DAY0 + np.round((submit_h + wait_h + run_h) * HOUR).astype(np.int64),
-        nodes=asked,
+        nodes=nodes,
         limit_s=np.where(submit_h % 3, 10, 48) * HOUR,
         user=[f"u{k % 5}" for k in range(len(submit_h))],
     )
@@ -149,7 +149,7 @@ def calibration(**told: object) -> Calibration:
         Waits({NODES: 0.4, LIMIT: 0.0, ORDER: 0.2, UNEXPLAINED: 0.4}, dict(zip(CAUSES, (0.7, 0.0, 0.24, 0.06))), 0.375),
     )
     users = ThinkTimes(120, 30, 0.25, 0.05, 1200)
-    facts = {"told": Told(SlurmSettings(), "slurm.conf"), "site": site, "best": best} | told
+    facts = {"declared": DeclaredSettings(SlurmSettings(), "slurm.conf"), "site": site, "best": best} | declared
     return Calibration("data/jobs.csv", fitted=CALIBRATED[0], after=CALIBRATED[1], rows=rows, waited=waited,
                        users=users, **facts)  # type: ignore[arg-type]  # fmt: skip
 

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from mirage.report.page import page, table, tiles
-from mirage.report.pages.frontier import draw_frontiers, kind_of
+from mirage.report.html_page import page, table, tiles
+from mirage.report.pages.evaluation_page import draw_frontiers, kind_of
 from mirage.report.svg import box, drawing, element, label, number
 from mirage.report.theme import CHART, COLOURS, DARK, LIGHT, standalone
 
@@ -22,7 +22,7 @@ def test_numbers_are_short(value, text):
     assert number(value) == text
 
 
-def test_a_picture_says_what_it_shows_and_can_stand_alone():
+def test_a_picture_has_a_description_and_can_stand_alone():
     picture = standalone(drawing(10, 5, box(0, 0, -1, 2, "gap", "a hint"), describes="a < b"))
     root = ElementTree.fromstring(picture)
     assert root.find("{*}title").text == "a < b"
@@ -34,9 +34,9 @@ def test_both_themes_name_the_same_roles_and_every_role_used_is_one():
     assert LIGHT.keys() == DARK.keys()
     import re
 
-    from mirage.report import page as page_module
+    from mirage.report import html_page
 
-    used = set(re.findall(r"var\(--([a-z0-9-]+)\)", COLOURS + CHART + page_module._LOOK))
+    used = set(re.findall(r"var\(--([a-z0-9-]+)\)", COLOURS + CHART + html_page._STYLE))
     assert used <= LIGHT.keys()
 
 

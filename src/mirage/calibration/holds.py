@@ -19,12 +19,12 @@ SHORT_S = 10 * MINUTE_S
 """Shorter waits are ignored."""
 
 
-def held_until(jobs: JobTable, standing: Floats, age_per_s: float | Floats, oldest_s: float) -> Ints:
+def held_until(jobs: JobTable, base_priority: Floats, age_per_s: float | Floats, oldest_s: float) -> Ints:
     """Returns when each job was last passed by, or its submission if it never was; shape (n,).
 
     Args:
         jobs: Jobs that ran, by submission.
-        standing: Shape (n,), priority without age.
+        base_priority: Shape (n,), priority without age.
         age_per_s: Priority gained per second of waiting, for all jobs or for each, shape (n,).
         oldest_s: Age beyond this does not count.
     """
@@ -32,11 +32,11 @@ def held_until(jobs: JobTable, standing: Floats, age_per_s: float | Floats, olde
     order = np.argsort(jobs.start_s, kind="stable")
     starts_s = jobs.start_s[order]
     rate = np.broadcast_to(age_per_s, len(jobs))
-    gained = rate * np.minimum(jobs.wait_s, oldest_s) + standing
+    gained = rate * np.minimum(jobs.wait_s, oldest_s) + base_priority
     for row in np.flatnonzero(jobs.wait_s >= SHORT_S):
         low, high = np.searchsorted(starts_s, (jobs.submit_s[row], jobs.start_s[row] - MINUTE_S), side="right")
         others = order[low:high]
-        own = standing[row] + rate[row] * np.minimum(jobs.start_s[others] - jobs.submit_s[row], oldest_s)
+        own = base_priority[row] + rate[row] * np.minimum(jobs.start_s[others] - jobs.submit_s[row], oldest_s)
         passes = (
             (jobs.submit_s[others] > jobs.submit_s[row])
             & (jobs.nodes[others] >= jobs.nodes[row])

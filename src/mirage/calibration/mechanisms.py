@@ -70,7 +70,8 @@ class Mechanisms:
         shutdowns: Hours in which the machine was nearly empty are maintenance, known in advance, or failures.
         user_jobs: Jobs one user may have running at once.
         turnover_s: Seconds a node needs between two jobs.
-        think_s: Jobs submitted at most this long after a start or end of another job of their user react to that event.
+        think_time_s: Jobs submitted at most this long after a start or end of another job of their user react to that
+            event.
     """
 
     dip_s: int | None = None
@@ -82,7 +83,7 @@ class Mechanisms:
     shutdowns: bool = False
     user_jobs: int | None = None
     turnover_s: int = 0
-    think_s: int = 0
+    think_time_s: int = 0
 
     def without(self, name: str) -> Mechanisms:
         """Returns the mechanisms with one of them turned off."""
@@ -121,18 +122,18 @@ class Site:
     _capacities: dict[tuple[int, bool], Capacity] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
-    def tells_user_jobs(self) -> bool:
+    def declares_user_jobs(self) -> bool:
         """Whether a limit on the jobs of a user is declared, so that none is inferred."""
         return self.qos is not None and any(one.per == "user" and one.jobs is not None for one in self.qos.limits)
 
     @classmethod
     def of(cls, jobs: JobTable, settings: SlurmSettings, from_s: int, until_s: int) -> Self:
         """Infers nodes and priorities from the jobs submitted in a slice."""
-        seen = jobs[(jobs.submit_s >= from_s) & (jobs.submit_s < until_s)]
-        told = seen.priority[seen.priority >= 0]
-        usual = float(np.median(told)) if 2 * len(told) > len(seen) else float(MISSING)
+        in_slice = jobs[(jobs.submit_s >= from_s) & (jobs.submit_s < until_s)]
+        priorities = in_slice.priority[in_slice.priority >= 0]
+        usual = float(np.median(priorities)) if 2 * len(priorities) > len(in_slice) else float(MISSING)
         found = shutdowns(jobs)
-        usually = _longest_level(capacity_over_time(seen, USUAL_DIP_S, found), until_s)
+        usually = _longest_level(capacity_over_time(in_slice, USUAL_DIP_S, found), until_s)
         return cls(jobs, settings, usually, usual, found)
 
     def capacity(self, chosen: Mechanisms) -> Capacity:
@@ -196,8 +197,8 @@ class Site:
             before = made.table.submit_s < from_s
             at_s = np.minimum(made.table.start_s[before], from_s)
             made.jobs.begin_s[before] = np.maximum(made.jobs.begin_s[before], at_s)
-        if chosen.think_s:
-            made = closed_loop(made, chosen.think_s)
+        if chosen.think_time_s:
+            made = closed_loop(made, chosen.think_time_s)
         schedule = as_submitted(Simulation(cluster, made, "slurm", settings).run())
         return schedule.table.with_columns(start_s=schedule.start_s, end_s=schedule.end_s)
 
@@ -210,10 +211,10 @@ class Site:
             chosen: The mechanisms.
             jobs: Some of the jobs, by submission, as recorded or as replayed.
         """
-        standing, gain, oldest_s = self._order(chosen, jobs)
+        base_priority, gain, oldest_s = self._order(chosen, jobs)
 
         def priorities(rows: Ints, now_s: int) -> Floats:
-            return standing[rows] + gain[rows] * np.minimum(now_s - jobs.submit_s[rows], oldest_s)
+            return base_priority[rows] + gain[rows] * np.minimum(now_s - jobs.submit_s[rows], oldest_s)
 
         return wait_causes(jobs, self.capacity(chosen), priorities, chosen.user_jobs)
 
@@ -225,9 +226,11 @@ class Site:
         """
         if chosen.wfp is not None:
             return np.zeros(len(jobs)), chosen.wfp.gain(jobs), np.inf
-        standing: Floats = jobs.priority.astype(float) if chosen.recorded else chosen.size * jobs.nodes / self.nodes
+        base_priority: Floats = (
+            jobs.priority.astype(float) if chosen.recorded else chosen.size * jobs.nodes / self.nodes
+        )
         oldest_s = self.settings.max_age_s
-        return standing, np.full(len(jobs), chosen.age / oldest_s), oldest_s
+        return base_priority, np.full(len(jobs), chosen.age / oldest_s), oldest_s
 
     def _held_until(self, chosen: Mechanisms, jobs: JobTable) -> Ints:
         until_s = held_until(jobs, *self._order(chosen, jobs))

@@ -101,8 +101,8 @@ def wait_causes(jobs: JobTable, capacity: Capacity, priorities: Priorities, user
             promised_s = _enough_idle_s(now_s, free, int(jobs.nodes[head]), limit_ends_s[others], jobs.nodes[others])
             due_s[head] = min(due_s[head], promised_s)
             if now_s > due_s[head] + STEP_S:
-                kept = ~stopped & ((jobs.nodes[rows] <= free) | (rows == head))
-                cause[kept] = CAUSES.index(UNEXPLAINED)
+                unexplained = ~stopped & ((jobs.nodes[rows] <= free) | (rows == head))
+                cause[unexplained] = CAUSES.index(UNEXPLAINED)
         hours[rows, cause] += STEP_S / HOUR_S
     return WaitCauses(jobs, hours)
 
@@ -118,8 +118,8 @@ def _queue_at(times_s: Ints, jobs: JobTable) -> tuple[Iterator[Ints], Iterator[I
 
 def _rows_at(times_s: Ints, from_s: Ints, until_s: Ints) -> list[Ints]:
     """Returns for every instant the rows with a half-open interval that contains it."""
-    first, behind = np.searchsorted(times_s, from_s), np.searchsorted(times_s, until_s)
-    lasts = np.maximum(behind - first, 0)
+    first, end = np.searchsorted(times_s, from_s), np.searchsorted(times_s, until_s)
+    lasts = np.maximum(end - first, 0)
     rows = np.repeat(np.arange(len(from_s)), lasts)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(lasts) - lasts, lasts) + np.repeat(first, lasts)
     order = np.argsort(place, kind="stable")

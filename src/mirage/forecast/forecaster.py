@@ -10,12 +10,12 @@ import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
-from mirage.forecast.arrivals import Arrivals, past_arrivals
-from mirage.forecast.limited import foreseen, with_limited
+from mirage.forecast.limit_holds import foreseen, with_limited
+from mirage.forecast.past_arrivals import Arrivals, past_arrivals
 from mirage.forecast.priority_offsets import PriorityOffsets
 from mirage.forecast.rollout_kernel import Draws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
-from mirage.forecast.use_history import History
+from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
@@ -97,7 +97,7 @@ class Forecaster:
             bf_interval_s=max(self.scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
         self.limits = foreseen(limits) if self.spec.limits else ()
-        self.run_times = run_times or History()
+        self.run_times = run_times or HistoryRunTimes()
 
     def of(self, view: View) -> QueueFutures:
         """Returns futures of the queue in a view; they serve every chain in it."""
@@ -118,7 +118,7 @@ class QueueFutures:
     """
 
     def __init__(self, forecaster: Forecaster, view: View) -> None:
-        self._asked, self.spec, self.threads = view, forecaster.spec, forecaster.threads
+        self._source, self.spec, self.threads = view, forecaster.spec, forecaster.threads
         waiting = len(view.pending)
         self.view = view = with_limited(view, forecaster.limits)
         self.uses = forecaster.run_times.uses(view)
@@ -127,25 +127,25 @@ class QueueFutures:
         self.days = _days(self.past, forecaster) if forecaster.arrivals else np.zeros((forecaster.futures, 1), np.int64)
         arrivals = most_arrivals(self.past.jobs, self.days, view.now_s)
         scheduler = forecaster.scheduler
-        self.world, self.seen, scratch = revive(
+        self.world, self.observed, scratch = revive(
             view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
-        self.keeps_age = scheduler.hold_keeps_age
+        self.age_survives_hold = scheduler.hold_keeps_age
         self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
         self.past.jobs.boost = self.offsets.of_users(self.past.jobs.user)
-        self.seen.live.boost[waiting : len(view.pending)] = self.offsets.of_users(view.pending.user[waiting:])
+        self.observed.live.boost[waiting : len(view.pending)] = self.offsets.of_users(view.pending.user[waiting:])
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
         """Whether they belong to a view: same queue and moment, whatever the chain."""
-        seen = self._asked
+        source = self._source
         return (
-            seen.now_s == view.now_s
-            and seen.nodes is view.nodes
-            and seen.pending is view.pending
-            and seen.running is view.running
-            and (not len(self.world.limits) or seen.held is view.held)
+            source.now_s == view.now_s
+            and source.nodes is view.nodes
+            and source.pending is view.pending
+            and source.running is view.running
+            and (not len(self.world.limits) or source.held is view.held)
         )
 
     def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
@@ -165,7 +165,7 @@ class QueueFutures:
             PlanInfeasible: The discipline's plan is infeasible.
         """
         competes = chain.queued is not None and chain.queued.accrues_s != MISSING and not self._is_held(chain)
-        if self.keeps_age or not competes:
+        if self.age_survives_hold or not competes:
             return self._played(chain, NOBODY, delays_s, until_s)
         assert chain.queued is not None
         stays = self._played(chain, NOBODY, np.zeros(1, dtype=np.int64), until_s)
@@ -191,9 +191,9 @@ class QueueFutures:
         rows = np.flatnonzero(self.view.pending.id == job)
         if not len(rows):
             raise ConfigurationError(f"job {job} is not among the pending jobs in view; only those can be forecast")
-        asked, row, now_s = self.view.pending, int(rows[0]), self.view.now_s
+        pending, row, now_s = self.view.pending, int(rows[0]), self.view.now_s
         chain = Chain(
-            int(asked.nodes[row]), int(asked.limit_s[row]), MISSING, int(asked.submit_s[row]), MISSING, now_s, 0
+            int(pending.nodes[row]), int(pending.limit_s[row]), MISSING, int(pending.submit_s[row]), MISSING, now_s, 0
         )
         return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
 
@@ -215,12 +215,12 @@ class QueueFutures:
                 self.days[part], present_slot, self.view.now_s,
             )  # fmt: skip
             return roll_out(
-                world, seen, _like(seen), _like(seen), scratch, self.spec.load(), draws, np.zeros(2, dtype=np.int64),
-                link[part], waiting, delays_s, anchors, until_s, starts_s[part],
+                world, observed, _like(observed), _like(observed), scratch, self.spec.load(), draws,
+                np.zeros(2, dtype=np.int64), link[part], waiting, delays_s, anchors, until_s, starts_s[part],
             )  # fmt: skip
 
         while True:
-            seen = self._seen_without(chain)
+            observed = self._observed_without(chain)
             ends = {answer for answer in self._in_threads(play, len(self.days)) if answer != REACHED}
             if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
@@ -228,23 +228,23 @@ class QueueFutures:
                 raise ConfigurationError(f"{self.spec.entry} queries a policy, and a forecast has none")
             if REFUSED_PLAN in ends:
                 raise PlanInfeasible(f"{self.spec.entry} made an infeasible plan in a forecast for {chain}")
-            self.seen = enlarged(self.seen)
+            self.observed = enlarged(self.observed)
             self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
 
-    def _seen_without(self, chain: Chain) -> State:
+    def _observed_without(self, chain: Chain) -> State:
         """Returns the cluster of the view, without the queued link of a chain if that competes."""
         if chain.queued is None:
-            return self.seen
+            return self.observed
         place = np.flatnonzero(self.view.pending.id == chain.queued.job)
         if not len(place):
-            return self.seen
-        seen = empty_like(self.seen)
-        copy_state(seen, self.seen)
-        leave_queue(seen, int(place[0]))
-        return seen
+            return self.observed
+        observed = empty_like(self.observed)
+        copy_state(observed, self.observed)
+        leave_queue(observed, int(place[0]))
+        return observed
 
     def _fresh_scratch(self) -> Scratch:
-        return make_scratch(self.world, len(self.seen.live), self.spec.scratch_rows)
+        return make_scratch(self.world, len(self.observed.live), self.spec.scratch_rows)
 
     def _in_threads(self, play: Callable[[slice, Scratch], int], futures: int) -> list[int]:
         """Returns the result of ``play`` for every thread's part of the futures."""

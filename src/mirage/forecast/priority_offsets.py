@@ -158,15 +158,15 @@ def ranks(view: View, half_life_s: float) -> Ints:
         account[each.user] = each.account
     of_account = np.zeros(int(account.max(initial=MISSING)) + 2)  # the last one is for users without an account
     np.add.at(of_account, account, used)
-    seen = np.zeros(count, dtype=bool)
-    seen[user] = True
-    return _places(of_account[account], used, seen)
+    is_known = np.zeros(count, dtype=bool)
+    is_known[user] = True
+    return _places(of_account[account], used, is_known)
 
 
-def _places(of_account: Floats, used: Floats, seen: NDArray[np.bool_]) -> Ints:
+def _places(of_account: Floats, used: Floats, is_known: NDArray[np.bool_]) -> Ints:
     """Returns the ranks of known users, the highest use first; all others come last."""
-    found = np.full(len(used) + 1, int(seen.sum()), dtype=np.int64)
-    rows = np.flatnonzero(seen)
+    found = np.full(len(used) + 1, int(is_known.sum()), dtype=np.int64)
+    rows = np.flatnonzero(is_known)
     rows = rows[np.lexsort((-used[rows], -of_account[rows]))]
     last = np.ones(len(rows), dtype=bool)  # of users with equal use
     last[:-1] = (np.diff(used[rows]) != 0) | (np.diff(of_account[rows]) != 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import bool_, boolean, int64, typeof
 
 from mirage.duration import DAY_S
-from mirage.forecast.arrivals import ARRIVAL, ARRIVALS_TYPE
+from mirage.forecast.past_arrivals import ARRIVAL, ARRIVALS_TYPE
 from mirage.job_state import Floats, Ints
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
@@ -222,7 +222,7 @@ def fill_between(starts_s: Any, offsets_s: Any) -> None:
 )  # fmt: skip
 def roll_out(
     world: World,
-    seen: State,
+    observed: State,
     base: State,
     branch: State,
     scratch: Scratch,
@@ -243,8 +243,8 @@ def roll_out(
     accurate enough. Where it still waits when the future is cut off, so does one submitted later.
 
     Args:
-        seen: The cluster as the view reports it.
-        base: Arrays as large as ``seen``'s: a future without the link.
+        observed: The cluster as the view reports it.
+        base: Arrays as large as ``observed``'s: a future without the link.
         branch: Arrays of the same size: a future with it.
         drawn: Scratch space, see ``draw_arrivals``.
         link: Shape (futures,), JOB records: the next link in every future.
@@ -260,7 +260,7 @@ def roll_out(
     """
     now = draws.now_s
     for future in range(starts_s.shape[0]):
-        copy_state(base, seen)
+        copy_state(base, observed)
         draw_runs(base, draws, future)
         drawn[:] = 0
         draw_arrivals(world, draws, future, drawn)

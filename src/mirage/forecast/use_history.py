@@ -157,8 +157,8 @@ class UseHistory:
         """Returns equally likely uses of all jobs with a similar limit, shape (cases, LEVELS)."""
         classes = like_limit(self._limit_s).astype(np.uint8)  # smaller integers are sorted faster
         together, last = self._uses[np.argsort(classes, kind="stable")], np.cumsum(np.bincount(classes, minlength=256))
-        asked, row = np.unique(like_limit(limit_s), return_inverse=True)
-        return np.stack([self._of_class(together[last[k - 1] if k else 0 : last[k]]) for k in asked])[row]
+        wanted, row = np.unique(like_limit(limit_s), return_inverse=True)
+        return np.stack([self._of_class(together[last[k - 1] if k else 0 : last[k]]) for k in wanted])[row]
 
     def _of_class(self, uses: Floats) -> Floats:
         if len(uses) >= ENOUGH:
@@ -186,7 +186,7 @@ class UseHistory:
         return Uses(samples, np.ascontiguousarray(stretch))
 
 
-class History:
+class HistoryRunTimes:
     """Run times from the view's own history."""
 
     def uses(self, view: View) -> Uses:

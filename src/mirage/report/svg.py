@@ -21,13 +21,13 @@ def element(tag: str, *children: str, **attributes: Attribute) -> str:
         children: Markup, already escaped (``words`` escapes text).
         attributes: Numbers are written with at most two decimals; None is left out.
     """
-    told = "".join(
+    written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(number(value) if not isinstance(value, str) else value)}"'
         for name, value in attributes.items()
         if value is not None
     )
     inside = "".join(children)
-    return f"<{tag}{told}>{inside}</{tag}>" if inside else f"<{tag}{told}/>"
+    return f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>"
 
 
 def words(text: object) -> str:

@@ -88,7 +88,7 @@ def test_intervals_know_that_jobs_of_one_week_are_alike() -> None:
     assert low < found.value < high
 
 
-def test_the_same_seed_gives_the_same_interval_and_none_is_asked_for_none() -> None:
+def test_the_same_seed_gives_the_same_interval_and_no_resamples_give_none() -> None:
     submit_s = MONDAY_S + np.arange(30) * DAY_S
     values = np.arange(30) % 7
     blocks, statistic = Blocks.of(submit_s), pearson(values, np.arange(30))

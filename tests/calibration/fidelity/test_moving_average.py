@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from histories import MONDAY_S, history
 
+from mirage.calibration.fidelity.job_pairs import Pair
 from mirage.calibration.fidelity.moving_average import moving_average
-from mirage.calibration.fidelity.pair import Pair
 from mirage.duration import DAY_S, HOUR_S
 
 SUBMITS = np.arange(0, 16 * 24, 6)
@@ -43,8 +43,8 @@ def test_errors_of_both_signs_add_up_in_mape_and_not_in_the_bias() -> None:
 def test_windows_with_few_jobs_or_no_wait_are_counted_and_left_out() -> None:
     few = of([1] * 19, [2] * 19, submits=SUBMITS[:19])
     assert (few.windows, few.too_few_jobs, few.no_wait, few.mape, few.bias, few.largest) == ((), 3, 0, None, None, None)
-    nobody = of([0] * 64, [1] * 64)
-    assert (nobody.windows, nobody.too_few_jobs, nobody.no_wait, nobody.mape) == ((), 0, 3, None)
+    no_waits = of([0] * 64, [1] * 64)
+    assert (no_waits.windows, no_waits.too_few_jobs, no_waits.no_wait, no_waits.mape) == ((), 0, 3, None)
     neither = of([0] * 19, [2] * 19, submits=SUBMITS[:19])
     assert (neither.too_few_jobs, neither.no_wait) == (3, 0)
     enough = of([1] * 20, [2] * 20, submits=SUBMITS[:20])

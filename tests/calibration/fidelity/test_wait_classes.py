@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from histories import history
 
-from mirage.calibration.fidelity.pair import Pair
+from mirage.calibration.fidelity.job_pairs import Pair
 from mirage.calibration.fidelity.wait_classes import (
     Classes,
     WaitClass,
@@ -40,7 +40,7 @@ def test_quartiles_take_their_place_where_all_jobs_would_be_in_one() -> None:
     assert set(names(Classes.by_nodes(np.array([1] * 19 + [2])))) == {"1", "> 1"}
 
 
-def test_all_alike_stay_in_the_usual_class_and_what_is_not_told_has_its_own() -> None:
+def test_all_alike_stay_in_the_usual_class_and_what_is_not_recorded_has_its_own() -> None:
     assert names(Classes.by_nodes(np.array([8, 8, 8]))) == ["5-16"] * 3
     assert names(Classes.by_nodes(np.array([1, MISSING, 3, 0]))) == ["1", "unknown", "2-4", "unknown"]
     assert names(Classes.by_limit(np.array([MISSING, MISSING]))) == ["unknown", "unknown"]

@@ -35,7 +35,7 @@ def test_dips_are_filled_in_and_longer_ones_are_nodes_that_were_away() -> None:
     assert at(jobs, 24, 32) == [8]
 
 
-def test_growth_is_seen() -> None:
+def test_growth_is_found() -> None:
     jobs = queued(table(*full_for(24, 0, 8), *full_for(24, 24, 12)))
     assert at(jobs, 6, 3, 20, 28, 40) == [8, 8, 12, 12]
     changes = capacity_over_time(jobs, 6 * HOUR_S).changes("node")

@@ -32,7 +32,7 @@ def test_a_machine_that_stands_empty_while_a_job_waits_was_shut_down() -> None:
     assert shutdowns(stopped(2.0, WAITS))[0].waiting == 1
 
 
-def test_limits_that_reach_into_it_tell_that_nobody_knew() -> None:
+def test_limits_that_reach_into_it_show_that_it_was_not_known() -> None:
     assert hours(shutdowns(stopped(9.0, WAITS))) == [(10, 20.5, False)]
 
 
@@ -41,7 +41,7 @@ def test_a_maintenance_begins_when_the_last_limit_before_it_ends() -> None:
     assert hours(shutdowns(stopped(2.5, WAITS))) == [(10.5, 20.5, True)]
 
 
-def test_a_tenth_of_the_nodes_may_be_in_use_all_the_same() -> None:
+def test_a_tenth_of_the_nodes_may_still_be_in_use() -> None:
     few: Row = ("eve", 11.0, 12.0, 3.0, 4)
     (found,) = shutdowns(stopped(2.0, WAITS, few))
     assert (found.start_s / HOUR_S, found.end_s / HOUR_S, found.left) == (10, 20.5, 4)
@@ -73,7 +73,7 @@ def test_the_level_of_nodes_is_what_it_is_around_a_shutdown() -> None:
     assert bridged(times_s, busy, (), HOUR_S).tolist() == busy.tolist()
 
 
-def test_capacity_knows_nothing_of_shutdowns_that_are_told_apart() -> None:
+def test_capacity_excludes_shutdowns_that_are_modelled_separately() -> None:
     jobs = stopped(2.0, WAITS)
     assert capacity_over_time(jobs, 6 * HOUR_S).nodes.min() < 40
     assert capacity_over_time(jobs, 6 * HOUR_S, shutdowns(jobs)).nodes.min() == 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.calibration.inferred.think_times import answers, as_submitted, closed_loop, share_by_chance
+from mirage.calibration.inferred.think_times import as_submitted, closed_loop, preceding_events, share_by_chance
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.sim.cluster import Cluster
@@ -35,35 +35,35 @@ def columns(schedule: Schedule) -> dict[str, tuple[int, int]]:
     return dict(zip(table.job_id.tolist(), zip(table.submit_s.tolist(), schedule.start_s.tolist())))
 
 
-def test_a_job_answers_to_the_last_event_of_its_user_and_to_nobody_else_s() -> None:
+def test_a_job_reacts_to_the_last_event_of_its_own_user_only() -> None:
     table = recorded(
         ("ada", 0, 0, 100), ("bob", 50, 50, 400), ("ada", 130, 500, 600), ("bob", 420, 420, 430), ("ada", 505, 700, 800)
     )
-    found = answers(table, 60)
+    found = preceding_events(table, 60)
     assert found.job.tolist() == [NOBODY, NOBODY, 0, 1, 2]
     assert found.kind.tolist() == [AFTER_NONE, AFTER_NONE, ANSWERS_END, ANSWERS_END, ANSWERS_START]
-    assert found.think_s.tolist() == [0, 0, 30, 20, 5]
+    assert found.think_time_s.tolist() == [0, 0, 30, 20, 5]
     assert found.share == 0.6
-    assert answers(table, 19).job.tolist() == [NOBODY, NOBODY, NOBODY, NOBODY, 2]
+    assert preceding_events(table, 19).job.tolist() == [NOBODY, NOBODY, NOBODY, NOBODY, 2]
 
 
 def test_of_a_start_and_an_end_the_later_one_is_answered_to() -> None:
     rows = [("ada", 0, 0, 520), ("ada", 1, 500, 900), ("ada", 530, 530, 600)]
-    found = answers(recorded(*rows), 60)
-    assert (found.job[2], found.kind[2], found.think_s[2]) == (0, ANSWERS_END, 10)
+    found = preceding_events(recorded(*rows), 60)
+    assert (found.job[2], found.kind[2], found.think_time_s[2]) == (0, ANSWERS_END, 10)
     rows[0] = ("ada", 0, 0, 490)
-    found = answers(recorded(*rows), 60)
-    assert (found.job[2], found.kind[2], found.think_s[2]) == (1, ANSWERS_START, 30)
+    found = preceding_events(recorded(*rows), 60)
+    assert (found.job[2], found.kind[2], found.think_time_s[2]) == (1, ANSWERS_START, 30)
 
 
 def test_a_start_without_a_wait_is_nothing_to_answer_to() -> None:
     """Jobs of one batch are submitted one after the other, as the first of them start at once."""
-    assert answers(recorded(("ada", 0, 1, 900), ("ada", 3, 4, 900), ("ada", 5, 6, 900)), 60).share == 0
+    assert preceding_events(recorded(("ada", 0, 1, 900), ("ada", 3, 4, 900), ("ada", 5, 6, 900)), 60).share == 0
 
 
-def test_who_has_no_user_or_no_end_answers_to_nothing() -> None:
+def test_a_job_without_a_user_or_an_end_reacts_to_nothing() -> None:
     table = recorded(("", 0, 0, 10), ("", 12, 12, 20), ("ada", 0, 0, -1), ("ada", 5, 5, 9))
-    assert answers(table, 60).job.tolist() == [NOBODY] * 4
+    assert preceding_events(table, 60).job.tolist() == [NOBODY] * 4
 
 
 @pytest.mark.parametrize("discipline", ["fcfs", "easy", "conservative", "slurm"])
@@ -97,14 +97,14 @@ def test_a_chain_of_answers_moves_as_a_whole() -> None:
 def test_a_job_that_answers_is_in_no_view_before_its_submission() -> None:
     table = recorded(("ada", 0, 0, 100), ("ada", 130, 130, 200), ("bob", 150, 150, 160))
     sim = Simulation(Cluster.pool(1), closed_loop(workload(table, Cluster.pool(1)), 60), "easy")
-    for now_s, seen in ((0, [0]), (99, [0]), (100, []), (129, []), (130, [1])):
+    for now_s, expected in ((0, [0]), (99, [0]), (100, []), (129, []), (130, [1])):
         sim.advance(now_s)
         view = sim.view()
         shown = [*view.pending.id.tolist(), *view.running.id.tolist(), *view.held.id.tolist()]
-        assert shown == seen, now_s
+        assert shown == expected, now_s
 
 
-def test_a_branch_goes_on_answering() -> None:
+def test_a_branch_continues_the_closed_loop() -> None:
     table = recorded(("ada", 0, 0, 100), ("ada", 130, 130, 200), ("ada", 210, 210, 300))
     sim = Simulation(Cluster.pool(1), closed_loop(workload(table, Cluster.pool(1)), 60), "easy")
     sim.advance(50)
@@ -114,7 +114,7 @@ def test_a_branch_goes_on_answering() -> None:
     sim.restore(branch)
 
 
-def test_a_job_with_a_dependency_keeps_it() -> None:
+def test_a_job_with_a_dependency_retains_it() -> None:
     table = recorded(("ada", 0, 0, 100), ("bob", 0, 0, 50), ("ada", 110, 110, 200), dependency=("", "", "afterany:j1"))
     made = closed_loop(workload(table, Cluster.pool(2)), 60)
     assert made.jobs.after[made.table.job_id == "j2"].tolist() == np.flatnonzero(made.table.job_id == "j1").tolist()
@@ -122,7 +122,7 @@ def test_a_job_with_a_dependency_keeps_it() -> None:
 
 
 def test_chance_is_measured_a_week_apart() -> None:
-    """One who submits at random does so soon after an own end now and then; one who answers, always."""
+    """One who submits at random does so soon after an own end now and then; one who reacts to jobs, always."""
     dice = np.random.default_rng(5)
 
     def month(gaps_s: Ints) -> JobTable:
@@ -133,8 +133,8 @@ def test_chance_is_measured_a_week_apart() -> None:
         return recorded(*rows)
 
     eager = month(dice.integers(10, 600, 300))
-    assert answers(eager).share > 0.99
+    assert preceding_events(eager).share > 0.99
     assert 0.1 < share_by_chance(eager) < 0.5
     rare = month(dice.integers(2 * HOUR_S, DAY_S, 60))
-    assert answers(rare).share == 0
+    assert preceding_events(rare).share == 0
     assert share_by_chance(rare) < 0.1

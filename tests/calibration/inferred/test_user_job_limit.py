@@ -6,7 +6,7 @@ import numpy as np
 from made_up_site import Row, table
 
 from mirage.calibration.inferred.capacity import queued
-from mirage.calibration.inferred.limits import user_job_limit
+from mirage.calibration.inferred.user_job_limit import user_job_limit
 
 
 def bursts(users: int, most: int, jobs: int, run_h: float = 1.0) -> list[Row]:
@@ -25,7 +25,7 @@ def test_two_users_make_no_limit() -> None:
     assert user_job_limit(queued(table(*bursts(2, 8, 80)))) is None
 
 
-def test_somebody_who_runs_far_more_shows_that_there_is_none() -> None:
+def test_a_user_far_above_the_plateau_shows_that_there_is_none() -> None:
     eve: list[Row] = [("eve", 0.0, k // 30, 1.0, 1) for k in range(600)]
     assert user_job_limit(queued(table(*bursts(5, 8, 80), *eve))) is None
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
-from mirage.calibration.site.accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts, with_associations
-from mirage.calibration.told import Told
+from mirage.calibration.declared_settings import DeclaredSettings
+from mirage.calibration.site.site_accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts, with_associations
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
@@ -52,7 +52,7 @@ class Login:
         return site_accounts(self.history, self.now_s, weeks)
 
     def stretches_s(self) -> list[float]:
-        return [SiteCommandLines.stretch_s(argv) for argv in self.lines.asked]
+        return [SiteCommandLines.stretch_s(argv) for argv in self.lines.queries]
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +79,11 @@ def test_all_jobs_are_there_once_however_the_time_is_cut(slurm: VirtualSlurm, tm
     assert (np.diff(found.jobs.submit_s) >= 0).all()
     assert login.stretches_s().count(4 * DAY_S) > 1, "it is tried again now and then"
     assert found.cluster == "simulated@localhost:6817"
-    assert found.told.settings.weight_age == 1000.0
+    assert found.declared.settings.weight_age == 1000.0
     assert found.pool.partitions == ("main",)
 
 
-def test_the_answers_decide_how_much_is_asked_for_at_a_time(slurm: VirtualSlurm, tmp_path: Path) -> None:
+def test_the_answers_decide_the_length_of_the_next_query(slurm: VirtualSlurm, tmp_path: Path) -> None:
     login = Login(slurm, tmp_path)
     answers_s = iter((0.1, 1.9, 2.1, 19.0, 21.0, 30.0, 99.0, 99.0, 0.1, 0.1, 0.1))
     real_s = 0.0
@@ -127,7 +127,7 @@ def test_where_only_one_s_own_jobs_are_shown_it_refuses_soon(private: str | None
     login = Login(site_slurm(users=1), tmp_path, private=private)
     with pytest.raises(ConfigurationError, match=f"only jobs of ada \\({why}.*calibration without them is wrong"):
         login.accounts()
-    assert len(login.lines.asked) <= 4, "a week or two are enough to see it"
+    assert len(login.lines.queries) <= 4, "a week or two are enough to see it"
 
 
 def test_where_not_even_one_s_own_jobs_are_shown_the_reason_is_not_too_little_history(tmp_path: Path) -> None:
@@ -136,21 +136,21 @@ def test_where_not_even_one_s_own_jobs_are_shown_the_reason_is_not_too_little_hi
         login.history.gather(BEGIN_S - DAY_S, BEGIN_S - 2 * DAY_S)
 
 
-def test_who_is_alone_on_a_cluster_that_hides_nothing_is_not_refused(tmp_path: Path) -> None:
+def test_a_single_user_of_a_cluster_that_hides_nothing_is_not_refused(tmp_path: Path) -> None:
     assert len(Login(site_slurm(users=1), tmp_path).accounts().jobs) > 500
 
 
-def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSlurm, tmp_path: Path) -> None:
+def test_hidden_jobs_on_most_nodes_in_use_are_missed(slurm: VirtualSlurm, tmp_path: Path) -> None:
     class Coordinator(SiteCommandLines):
         """Sees the accounts of u1 alone."""
 
         def run(self, argv: Any, **more: Any) -> Any:
-            told = super().run(argv, **more)
+            completed = super().run(argv, **more)
             if argv[0] != "sacct":
-                return told
-            lines = told.stdout.splitlines()
-            kept = [line for line in lines if line.startswith("JobID") or "|u1|" in line]
-            return type(told)(0, "\n".join(kept), "")
+                return completed
+            lines = completed.stdout.splitlines()
+            rows = [line for line in lines if line.startswith("JobID") or "|u1|" in line]
+            return type(completed)(0, "\n".join(rows), "")
 
     login = Login(slurm, tmp_path)
     login.client.runner = Coordinator(slurm, tmp_path)
@@ -166,7 +166,7 @@ def test_jobs_on_most_nodes_in_use_that_nobody_shows_are_missed(slurm: VirtualSl
         ({"jobs": 1}, 1, "accounts cover 0 days"),
     ],
 )
-def test_too_little_history_is_said(of: dict[str, Any], weeks: int, message: str, tmp_path: Path) -> None:
+def test_too_little_history_is_reported(of: dict[str, Any], weeks: int, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Login(site_slurm(**of), tmp_path).accounts(weeks)
 
@@ -178,20 +178,20 @@ def test_jobs_of_before_the_weeks_are_left_out(slurm: VirtualSlurm, tmp_path: Pa
     assert login.now_s - 42 * DAY_S > BEGIN_S
 
 
-def test_a_cluster_without_accounts_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_cluster_without_accounts_is_refused_before_any_query(tmp_path: Path) -> None:
     slurm = site_slurm(days=1, jobs=2)
     login = Login(slurm, tmp_path)
     login.client.configuration = lambda: {"accountingstoragetype": "accounting_storage/none"}  # type: ignore[method-assign]
     with pytest.raises(ConfigurationError, match="stores no accounts"):
         login.accounts()
-    assert login.lines.asked == []
+    assert login.lines.queries == []
 
 
-def test_what_sacct_refuses_is_told_in_its_words(slurm: VirtualSlurm, tmp_path: Path) -> None:
+def test_a_refusal_of_sacct_is_quoted(slurm: VirtualSlurm, tmp_path: Path) -> None:
     class Closed(SiteCommandLines):
         def run(self, argv: Any, **more: Any) -> Any:
-            told = super().run(argv, **more)
-            return type(told)(1, "", "Access/permission denied") if argv[0] == "sacct" else told
+            completed = super().run(argv, **more)
+            return type(completed)(1, "", "Access/permission denied") if argv[0] == "sacct" else completed
 
     login = Login(slurm, tmp_path)
     login.client.runner = Closed(slurm, tmp_path)
@@ -214,25 +214,25 @@ def test_jobs_that_share_nodes_are_refused(tmp_path: Path) -> None:
         Login(site_slurm(cluster=shared), tmp_path).accounts()
 
 
-def test_limits_of_qos_are_told_where_sacctmgr_tells_them(gathered: tuple[Login, SiteAccounts]) -> None:
-    told = gathered[1].told
-    assert (told.by, told.qos_by) == ("scontrol show config", "sacctmgr show qos")
-    assert told.qos is not None
-    assert [(limit.per, limit.jobs, limit.qos) for limit in told.qos.limits] == [("user", 3, ("normal",))]
+def test_limits_of_qos_are_declared_where_sacctmgr_prints_them(gathered: tuple[Login, SiteAccounts]) -> None:
+    declared = gathered[1].declared
+    assert (declared.by, declared.qos_by) == ("scontrol show config", "sacctmgr show qos")
+    assert declared.qos is not None
+    assert [(limit.per, limit.jobs, limit.qos) for limit in declared.qos.limits] == [("user", 3, ("normal",))]
 
 
 ASSOCIATIONS = "Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue\nls6|{}||ada|||2\n"
 
 
 @pytest.mark.parametrize(("enforced", "account", "limits"), [("limits", "x", 1), ("limits", "y", 0), ("qos", "x", 0)])
-def test_limits_of_associations_are_told_where_slurm_keeps_them_and_they_count_jobs(
+def test_limits_of_associations_are_declared_where_slurm_enforces_them_and_they_count_jobs(
     gathered: tuple[Login, SiteAccounts], enforced: str, account: str, limits: int
 ) -> None:
     login, jobs = gathered[0], gathered[1].jobs
     own = jobs.with_columns(account=Labels.of(["x"] * len(jobs)))
     options = {"accountingstorageenforce": enforced, "clustername": "ls6"}
     login.lines.associations = ASSOCIATIONS.format(account)
-    found = with_associations(Told(SlurmSettings.from_options(options, ""), ""), login.client, options, own)
+    found = with_associations(DeclaredSettings(SlurmSettings.from_options(options, ""), ""), login.client, options, own)
     assert (len(found.age_limits(own)), found.associations_by) == (limits, "sacctmgr show assoc" if limits else "")
 
 
@@ -244,10 +244,10 @@ def test_limits_of_associations_are_told_where_slurm_keeps_them_and_they_count_j
         ("Name|Priority|Preempt|MaxJobsPU\nother|0||3\n", ""),
     ],
 )
-def test_qos_that_are_not_told_or_not_of_any_job_limit_nobody(
+def test_qos_that_are_not_declared_or_not_of_any_job_limit_no_user(
     qos: str, remark: str, slurm: VirtualSlurm, tmp_path: Path
 ) -> None:
     found = Login(slurm, tmp_path, qos=qos).accounts()
-    assert (found.told.qos, found.told.qos_by) == (None, "")
+    assert (found.declared.qos, found.declared.qos_by) == (None, "")
     assert bool(found.remarks) is bool(remark)
     assert not remark or re.search(remark, found.remarks[0])

@@ -20,38 +20,37 @@ from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
+from mirage.report.dag.distillation_chart import frontier_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
-from mirage.report.dag.feature_words import FEATURE_WORDS
-from mirage.report.dag.frontier_chart import frontier_chart
-from mirage.report.dag.rule_words import head_words, rule_words
 from mirage.report.dag.tree_layout import laid_out
 from mirage.report.dag.tree_picture import tree_svg
+from mirage.report.dag.tree_sheet import FEATURE_WORDS, head_words, rule_words
 
 
 def words_of(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]+)</text>", svg)
 
 
-def test_a_drawn_tree_asks_and_answers_what_its_text_does():
-    said = words_of(tree_svg(shipped_tree(), "ours"))
+def test_a_drawn_tree_has_the_questions_and_answers_of_its_text():
+    words = words_of(tree_svg(shipped_tree(), "ours"))
     for question in ("own?", "holds &lt; 1?", "crowding &lt; 20 %?", "drains in &lt; 25s?", "drains in &lt; 2min?"):
-        assert question in said
-    assert (said.count("yes"), said.count("no")) == (7, 7)
-    assert sorted(word for word in said if word in ("-1", "1", "2", "3", "4")) == ["-1", "1", "2", "3", *"4444"]
-    assert "1.8 × a share by work to the power 0.4" in said
-    assert "from 20 % on" in said
-    assert said[said.index("drains in") + 1] == "work of the job over the executors that it holds"
-    assert "age" not in said
+        assert question in words
+    assert (words.count("yes"), words.count("no")) == (7, 7)
+    assert sorted(word for word in words if word in ("-1", "1", "2", "3", "4")) == ["-1", "1", "2", "3", *"4444"]
+    assert "1.8 × a share by work to the power 0.4" in words
+    assert "from 20 % on" in words
+    assert words[words.index("drains in") + 1] == "work of the job over the executors that it holds"
+    assert "age" not in words
 
 
 def test_every_feature_has_words():
     assert list(FEATURE_WORDS) == [feature.name for feature in FEATURES]
 
 
-def test_each_answer_stands_behind_its_question_in_a_row_of_its_own():
+def test_each_answer_is_after_its_question_in_a_row_of_its_own():
     root = Split("own", FLAG_THRESHOLD, Split("work", 60.0, Leaf(-1.0, 0.5), Leaf(2.0, 0.2)), Leaf(3.0, 0.3))
     boxes = laid_out(Tree(FEATURES, Unit.NUMBER, root)).boxes
-    assert [(box.text, box.said) for box in boxes] == [
+    assert [(box.text, box.answer) for box in boxes] == [
         ("own?", ""), ("3  (30 %)", "yes"), ("work < 1min?", "no"), ("-1  (50 %)", "yes"), ("2  (20 %)", "no"),
     ]  # fmt: skip
     leaves = [box for box in boxes if box.is_leaf]
@@ -60,7 +59,7 @@ def test_each_answer_stands_behind_its_question_in_a_row_of_its_own():
     assert all(box.x > boxes[box.above].x + boxes[box.above].width for box in boxes[1:])
 
 
-def test_the_rule_is_told_where_it_limits_something():
+def test_the_rule_is_described_where_it_limits_something():
     assert [(line.about, line.limits) for line in rule_words(ExecutorRule())] == [("executors", ("all that are free",))]
     rule = ExecutorRule(Cap(keep=1.35), ((0.2, Cap(factor=2.0, even=True)), (0.6, Cap(factor=2.0, spare=False))))
     assert [(line.about, line.limits) for line in rule_words(rule)] == [
@@ -69,8 +68,8 @@ def test_the_rule_is_told_where_it_limits_something():
         ("where no job has room", ("caps are lifted", "caps are lifted", "executors stay idle")),
         ("the tasks of a stage", ("no limit", "in as many rounds with as few executors", "no limit")),
     ]
-    told = [(line.about, line.limits) for line in rule_words(ExecutorRule(Cap(new=0.8, even=True, usual=True)))]
-    assert told == [
+    lines = [(line.about, line.limits) for line in rule_words(ExecutorRule(Cap(new=0.8, even=True, usual=True)))]
+    assert lines == [
         ("a job that has none", ("80 % of its cap",)),
         ("the tasks of a stage", ("in as many rounds with as few executors",)),
         ("work counts", ("by usual durations, not by the last task's",)),
@@ -114,8 +113,8 @@ def test_a_stretch_is_what_an_executor_does_for_one_job_without_a_break():
 
 def test_a_comparison_is_drawn_into_a_folder(tmp_path: Path):
     words = ["compare", "--setting", "5/6,10/4", "--seeds", "1-3", "--policies", "fifo,fair", "--plots"]
-    told = CliRunner().invoke(dag, [*words, str(tmp_path / "new"), "--json"], catch_exceptions=False)
-    assert told.exit_code == 0
+    result = CliRunner().invoke(dag, [*words, str(tmp_path / "new"), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
     names = ["dag-executors-10-4.svg", "dag-executors-5-6.svg", "dag-jct.svg"]
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
     jct, episode = ((tmp_path / "new" / name).read_text() for name in ("dag-jct.svg", "dag-executors-5-6.svg"))
@@ -128,6 +127,6 @@ def test_a_frontier_names_the_file_of_a_teacher_without_its_folder():
     shares = {"stage": 0.5, "job": 0.6}
     student = {"method": "cart", "leaves": 8, "states_of_teacher": shares, "own_states": shares}
     rows = [{**student, "mean_jct_s": {"10/5": 40.0}}, {**student, "leaves": 16, "mean_jct_s": {"10/5": 50.0}}]
-    told = frontier_chart(rows, "decima-argmax:/home/someone/weights.npz")
-    assert "teacher decima-argmax:weights.npz;" in told
-    assert "someone" not in told
+    picture = frontier_chart(rows, "decima-argmax:/home/someone/weights.npz")
+    assert "teacher decima-argmax:weights.npz;" in picture
+    assert "someone" not in picture

@@ -4,7 +4,7 @@ import pytest
 from compared import plan, seeds_of
 
 from mirage.learn.training.comparison.judge import judged
-from mirage.report.judgement.page import results_page
+from mirage.report.judgement.results_page import results_page
 
 PROVENANCE = {
     "trace": "jobs.csv", "discipline": "easy", "nodes": 8, "settings": "slurm-default", "protocol": "warm",
@@ -18,7 +18,7 @@ def comparison():
     return judged(plan(), {2: seeds_of((0, 1))})
 
 
-def test_the_page_says_what_was_played_and_what_came_out(comparison):
+def test_the_page_states_what_was_played_and_the_results(comparison):
     text = results_page(comparison, PROVENANCE, {2: "frontier-2-nodes.svg"})
     for part in (
         "`jobs.csv` under `easy` on 8 nodes, settings slurm-default, protocol warm; a window every 12 h",

@@ -13,12 +13,12 @@ from markup import headings, paragraphs, tables, tiles
 from samples import DAY0, calibration
 
 from mirage.calibration.fidelity.moving_average import MovingAverage
-from mirage.calibration.inferred.capacity import Capacity, Outage
+from mirage.calibration.inferred.capacity import Capacity, NodeOutage
 from mirage.errors import ConfigurationError
-from mirage.report.charts.fidelity.shares import shares_chart
-from mirage.report.charts.fidelity.slices import nodes_chart, waits_chart
-from mirage.report.charts.fidelity.wait_causes import wait_causes_chart
-from mirage.report.pages.calibration import calibration_page, write_calibration_page
+from mirage.report.charts.fidelity.shares_chart import shares_chart
+from mirage.report.charts.fidelity.slice_charts import nodes_chart, waits_chart
+from mirage.report.charts.fidelity.wait_causes_chart import wait_causes_chart
+from mirage.report.pages.calibration_page import calibration_page, write_calibration_page
 from mirage.report.svg import NARROW, WIDE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,7 +43,7 @@ def place(instant_s: float) -> float:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_first_how_good_it_is() -> None:
+def test_the_page_begins_with_its_fidelity() -> None:
     assert paragraphs(PAGE)[0] == (
         "jobs.csv, fitted to jobs submitted 2024-10-04 to 2024-10-31, judged by those of 2024-11-01 to 2024-12-12. "
         "On the judged slice, mean waits over two weeks roughly follow the recorded ones, off by 25.0% (on the "
@@ -58,7 +58,7 @@ def test_the_page_tells_first_how_good_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mape", "order", "level", "who"),
+    ("mape", "order", "level", "order_words"),
     [
         (0.1, 0.6, "are close to the recorded ones", "mostly the right jobs wait"),
         (0.101, 0.599, "roughly follow the recorded ones", "often the right jobs wait"),
@@ -67,14 +67,14 @@ def test_the_page_tells_first_how_good_it_is() -> None:
         (None, None, "cannot be compared with the recorded ones, off by –", "the order of waits cannot be compared"),
     ],
 )
-def test_words_go_with_the_figures(mape: float | None, order: float | None, level: str, who: str) -> None:
+def test_words_go_with_the_figures(mape: float | None, order: float | None, level: str, order_words: str) -> None:
     plain, whole, *others = SHOWN.rows
     average = replace(whole.judged.moving_average, mape=mape)
     rank = replace(whole.judged.rank_correlation, value=order)
     judged = replace(whole, judged=replace(whole.judged, moving_average=average, rank_correlation=rank))
     lead = paragraphs(calibration_page(replace(SHOWN, rows=(plain, judged, *others)), "", ""))[0]
     assert level in lead
-    assert who in lead
+    assert order_words in lead
 
 
 def test_every_section_is_there() -> None:
@@ -88,7 +88,7 @@ def test_every_section_is_there() -> None:
     assert "href" not in PAGE
 
 
-def test_the_tables_tell_what_the_charts_show() -> None:
+def test_the_tables_have_the_figures_of_the_charts() -> None:
     classes, months, shares, facts, causes = tables(PAGE)
     assert classes[4] == ["5-16 nodes, > 24 h", "34", "04:00:00", "06:00:00", "2.00", "0.24", "1.00"]
     assert months[1][:2] == ["2024-11", "144"]
@@ -104,13 +104,13 @@ def test_the_tables_tell_what_the_charts_show() -> None:
     assert "38% of the moving average" in paragraphs(PAGE)[-2]
 
 
-def test_a_page_without_a_floor_tells_none() -> None:
+def test_a_page_without_a_floor_states_none() -> None:
     fitted, judged = SHOWN.waited
     page = calibration_page(replace(SHOWN, waited=(fitted, replace(judged, unexplained_moving_average=None))), "", "")
     assert "explained by no mechanism" not in page
 
 
-def test_a_trace_without_nodes_says_so() -> None:
+def test_a_trace_without_nodes_is_reported() -> None:
     plain, whole, *others = SHOWN.rows
     bare = replace(
         whole, fitted=replace(whole.fitted, busy_nodes=None), judged=replace(whole.judged, busy_nodes=None)
@@ -142,7 +142,7 @@ def test_waits_of_both_slices_stand_on_one_axis_and_the_judged_one_is_marked() -
     assert words.index("fitted to") < words.index("judged by")
 
 
-def test_slices_without_a_window_say_so() -> None:
+def test_slices_without_a_window_are_reported() -> None:
     none = MovingAverage(14 * DAY, DAY, 20, (), 3, 0, None, None, None)
     row = SHOWN.whole
     bare = replace(
@@ -158,7 +158,7 @@ def test_slices_without_a_window_say_so() -> None:
 def test_the_capacity_is_a_line_of_steps_over_the_nodes_in_use() -> None:
     times_s = DAY0 + np.array([-1, 7, 35, 90]) * DAY
     capacity = Capacity(times_s, np.array([20, 10, 40, 99]))
-    gone = [Outage(DAY0 + 7 * DAY, DAY0 + 9 * DAY, 3, 1), Outage(DAY0 - 9 * DAY, DAY0 - 8 * DAY, 3, 1)]
+    gone = [NodeOutage(DAY0 + 7 * DAY, DAY0 + 9 * DAY, 3, 1), NodeOutage(DAY0 - 9 * DAY, DAY0 - 8 * DAY, 3, 1)]
     panel = nodes_chart(SHOWN.whole, capacity, gone)
     (steps,) = marks(panel.svg(), "polyline", "capacity")
     found = points(steps)
@@ -169,7 +169,7 @@ def test_the_capacity_is_a_line_of_steps_over_the_nodes_in_use() -> None:
     (band,) = marks(panel.svg(), "rect", "gap-band")
     assert float(band.get("x", 0)) == pytest.approx(place(DAY0 + 7 * DAY), abs=0.01)
     assert float(band.get("width", 0)) == pytest.approx(place(DAY0 + 2 * DAY) - 44, abs=0.02)
-    assert panel.told.endswith("the capacity is 10 to 40 nodes, with 1 outages.")
+    assert panel.description.endswith("the capacity is 10 to 40 nodes, with 1 outages.")
     assert len(marks(panel.svg(), "polyline", "simulated")) == 2
 
 
@@ -197,7 +197,7 @@ def test_a_figure_that_is_not_known_has_no_bar() -> None:
     none = replace(row.judged, moving_average=replace(average, mape=None), rank_correlation=replace(rank, value=-0.5))
     panel = shares_chart([replace(row, judged=none)], ["all"])
     assert [float(one.get("width", 0)) for one in marks(panel.svg(), "rect", "s3")] == [1.5], "below 0: a mark"
-    assert panel.told == "Fidelity on the judged slice. all: rank correlation of single jobs -0.50."
+    assert panel.description == "Fidelity on the judged slice. all: rank correlation of single jobs -0.50."
 
 
 def test_causes_share_a_bar() -> None:
@@ -207,7 +207,7 @@ def test_causes_share_a_bar() -> None:
     first = [marks(panel.svg(), "rect", colour)[0] for colour in ("s6", "s3", "s2", "gap")]
     ends = [float(one.get("x", 0)) + float(one.get("width", 0)) for one in first]
     assert ends[:-1] == pytest.approx([float(one.get("x", 0)) for one in first[1:]], abs=0.02)
-    assert "b, recorded: 40% nodes, 0% limit, 20% order, 40% unexplained" in panel.told
+    assert "b, recorded: 40% nodes, 0% limit, 20% order, 40% unexplained" in panel.description
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -16,16 +16,16 @@ from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, re
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.report.axes import instant_names, instants_s
-from mirage.report.charts.chain import chain_chart
-from mirage.report.charts.estimate import estimate_chart
-from mirage.report.charts.links import link_chart
-from mirage.report.pages.chain import chain_page
+from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.estimate_chart import estimate_chart
+from mirage.report.charts.link_chart import link_chart
+from mirage.report.pages.chain_page import chain_page
 from mirage.report.theme import CHART, LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def told(found: Decision) -> dict[str, Any]:
+def as_record(found: Decision) -> dict[str, Any]:
     return {
         "time_s": found.now_s, "link": found.link + 1, "submits": found.submits, "reason": found.reason,
         "estimate": found.estimate, "saw": {"pending_nodes": 5.0},
@@ -66,9 +66,9 @@ def test_estimates_are_drawn_and_what_is_not_finite_is_left_out() -> None:
     assert "expected cost" not in estimate_chart([decision(4, 0, 8, False)])
 
 
-def test_the_page_says_everything() -> None:
+def test_the_page_contains_everything() -> None:
     events = [(DAY0, 1, "submitted", "job 40 <now>"), (DAY0 + HOUR, 0, "paused", "it rains")]
-    page = chain_page(RUN, {**FACTS, "why": "a & b"}, [told(d) for d in DECISIONS], events, "0.1.0")
+    page = chain_page(RUN, {**FACTS, "why": "a & b"}, [as_record(d) for d in DECISIONS], events, "0.1.0")
     for words in (
         "a &amp; b", "4.0 h", "2.0 h", "4.0 node-hours", "Hand-overs", "2 → 3", "1 → 2", "4 of 4 decisions",
         "2 events", "job 40 &lt;now&gt;", "wait p50", "cost now", "pending nodes",
@@ -78,10 +78,10 @@ def test_the_page_says_everything() -> None:
 
 
 EVENTS = [(DAY0, 1, "submitted", "job 40"), (DAY0 + HOUR, 0, "paused", "rain")]
-PAGE = chain_page(RUN, FACTS, [told(d) for d in DECISIONS], EVENTS, "0.1.0")
+PAGE = chain_page(RUN, FACTS, [as_record(d) for d in DECISIONS], EVENTS, "0.1.0")
 
 
-def test_the_tiles_say_how_the_chain_fared() -> None:
+def test_the_tiles_summarize_the_chain() -> None:
     assert tiles(PAGE) == [
         ("alive", "85.71%", "of the time since the first start"),
         ("interrupted", "4.0 h", "longest 4.0 h"),
@@ -96,11 +96,11 @@ def test_the_tiles_say_how_the_chain_fared() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lost_s", "said"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2.0 h")])
-def test_a_loss_is_told_as_one_would_say_it(lost_s: int, said: str) -> None:
+@pytest.mark.parametrize(("lost_s", "words"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2.0 h")])
+def test_a_loss_has_a_readable_unit(lost_s: int, words: str) -> None:
     links = (LINKS[0], replace(LINKS[1], started_s=LINKS[0].ends_s + lost_s))
     run = replace(RUN, links=links, until_s=links[1].ends_s)
-    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interrupted", said, f"longest {said}")
+    assert tiles(chain_page(run, FACTS, [], [], "0.1.0"))[1] == ("interrupted", words, f"longest {words}")
 
 
 def test_the_tables_hold_every_hand_over_decision_and_event() -> None:
@@ -155,7 +155,7 @@ def test_a_hand_over_without_loss_is_neither() -> None:
     assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "", "", "", ""]]
 
 
-def test_a_hand_over_that_is_open_says_so() -> None:
+def test_an_open_hand_over_is_marked() -> None:
     waiting = replace(RUN, links=(LINKS[0], record(1, 8, -1, -1)), until_s=DAY0 + 15 * HOUR)
     page = chain_page(waiting, FACTS, [], [], "0.1.0")
     assert tables(page)[0][1:] == [["1 → ?", "2024-10-04 12:00", "03:00:00", "", "", "still open"]]
@@ -163,15 +163,15 @@ def test_a_hand_over_that_is_open_says_so() -> None:
 
 
 def test_decisions_to_compete_are_all_listed_and_the_last_thirty_others() -> None:
-    asked = [told(decision(k, 0, 9, k == 3)) for k in range(50)]
-    page = chain_page(RUN, FACTS, asked, [], "0.1.0")
+    decisions = [as_record(decision(k, 0, 9, k == 3)) for k in range(50)]
+    page = chain_page(RUN, FACTS, decisions, [], "0.1.0")
     assert "31 of 50 decisions" in page
     listed = tables(page)[1][1:]
     assert [row[2] for row in listed] == ["compete", *["wait"] * 30]
     assert [row[0] for row in listed][:2] == ["2024-10-04 03:00", "2024-10-04 20:00"]
 
 
-def test_the_words_say_what_is_shown() -> None:
+def test_the_words_describe_what_is_shown() -> None:
     assert headings(PAGE) == ["Links", "Hand-overs", "Decisions", "Log"]
     assert paragraphs(PAGE) == [
         "active; policy what-if; Mirage 0.1.0",
@@ -208,7 +208,7 @@ def test_a_page_of_any_chain(links: tuple[LinkRecord, ...]) -> None:
 
 
 def test_every_colour_and_class_there_is_one_for() -> None:
-    page = chain_page(RUN, FACTS, [told(d) for d in DECISIONS], [], "0.1.0")
+    page = chain_page(RUN, FACTS, [as_record(d) for d in DECISIONS], [], "0.1.0")
     assert set(re.findall(r"background:var\(--([a-z0-9-]+)\)", page.split("<body>")[1])) <= LIGHT.keys()
     drawn = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     used = {name for names in re.findall(r'class="([^"]+)"', drawn) for name in names.split()} - {"chart"}

@@ -9,15 +9,15 @@ import pytest
 from markup import classes, headings, paragraphs, tables, tiles
 from samples import DAY0, HOUR, decision, demonstration, record
 
-from mirage.report.charts.chain import chain_chart
-from mirage.report.charts.decision import decision_chart, telling_link
-from mirage.report.pages.demo import demo_page
+from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.decision_chart import decision_chart, link_to_explain
+from mirage.report.pages.demo_page import demo_page
 
 DEMO = demonstration()
 PAGE = demo_page(DEMO, "mirage demo --seed <7>", "0.1.0")
 
 
-def test_the_tiles_say_what_was_lost_and_what_it_cost() -> None:
+def test_the_tiles_state_what_was_lost_and_its_cost() -> None:
     assert tiles(PAGE) == [
         ("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
         ("interrupted, what-if", "6.0 h", "alive 98.2%"),
@@ -79,7 +79,7 @@ def test_a_decision_without_estimates_leaves_their_cells_empty() -> None:
     assert tables(page)[1][1] == ["Oct 4 05:15", "2", "02:30:00", "00:01:00", "", "", "", "wait", "plenty-of-time"]
 
 
-def test_the_words_say_what_was_done() -> None:
+def test_the_words_describe_what_was_done() -> None:
     assert headings(PAGE) == [
         "A chain of 8-node links", "Why then? Link 3 of the 8-node chain nears its end", "The cluster",
         "How this was made",
@@ -113,7 +113,7 @@ def test_without_an_estimate_there_is_no_picture_of_one() -> None:
 
 def test_a_tail_that_is_cut_off_is_marked_with_its_height() -> None:
     run = DEMO.runs[8, "what-if"]
-    link = telling_link(run)
+    link = link_to_explain(run)
     assert link == 2
     svg = decision_chart(run, link)
     assert svg.count('class="cut"') == 1

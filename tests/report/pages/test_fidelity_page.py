@@ -11,9 +11,9 @@ from markup import headings, paragraphs, tables, tiles
 from samples import DAY0, judged
 
 from mirage.errors import ConfigurationError
-from mirage.report.charts.fidelity.over_time import levels_chart, moving_average_chart, span_s
-from mirage.report.charts.fidelity.wait_classes import wait_classes_chart
-from mirage.report.pages.fidelity import check_kind, draw_fidelity, fidelity_page, fidelity_svg
+from mirage.report.charts.fidelity.time_charts import levels_chart, moving_average_chart, span_s
+from mirage.report.charts.fidelity.wait_classes_chart import wait_classes_chart
+from mirage.report.pages.fidelity_page import check_kind, draw_fidelity, fidelity_page, fidelity_svg
 from mirage.report.svg import NARROW, WIDE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,7 +31,7 @@ def texts(svg: str) -> list[str]:
     return [one.text for one in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def test_a_page_tells_the_figures_first() -> None:
+def test_a_page_begins_with_the_figures() -> None:
     page = fidelity_page(SHOWN, *NAMES, "mirage trace fidelity jobs.csv")
     assert tiles(page) == [
         ("moving average of waits", "25.0%", "mean error, windows of 14 days"),
@@ -126,7 +126,7 @@ def test_levels_of_one_hour_have_the_axis_of_their_days() -> None:
     assert span_s(day) == (DAY0, DAY0 + DAY)
 
 
-def test_no_window_is_told_in_the_chart() -> None:
+def test_the_chart_reports_that_there_is_no_window() -> None:
     shown = judged(3)
     svg = moving_average_chart(shown.moving_average, span_s(shown), NARROW).svg()
     assert "nothing to draw: no window has enough jobs" in texts(svg)
@@ -144,7 +144,7 @@ def test_a_picture_holds_every_chart_and_names_its_source() -> None:
     assert tops == [str(74 + k * (236 + 22)) for k in range(4)]
 
 
-def test_files_are_of_the_kind_their_name_says(tmp_path) -> None:
+def test_the_name_of_a_file_decides_its_kind(tmp_path) -> None:
     draw_fidelity(SHOWN, str(tmp_path / "a.svg"), *NAMES, "x")
     draw_fidelity(SHOWN, str(tmp_path / "a.HTML"), *NAMES, "x")
     assert (tmp_path / "a.svg").read_text() == fidelity_svg(SHOWN, *NAMES)

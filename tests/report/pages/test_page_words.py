@@ -13,14 +13,14 @@ from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import Decision
 from mirage.provision.evaluation.score import Row
-from mirage.report.pages.chain import chain_page
-from mirage.report.pages.demo import demo_page
-from mirage.report.pages.frontier import draw_frontiers, evaluation_page, evaluation_svg, kind_of
+from mirage.report.pages.chain_page import chain_page
+from mirage.report.pages.demo_page import demo_page
+from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg, kind_of
 
 # -- a chain ------------------------------------------------------------------------------------------------
 
 
-def told(found: Decision) -> dict[str, Any]:
+def as_record(found: Decision) -> dict[str, Any]:
     return {
         "time_s": found.now_s, "link": found.link + 1, "submits": found.submits, "reason": found.reason,
         "estimate": found.estimate, "saw": {"pending_nodes": 5.0},
@@ -39,7 +39,7 @@ LINK_KEY = [
 
 
 def test_a_chain() -> None:
-    page = chain_page(RUN, {**FACTS, "why": "a & b"}, [told(d) for d in DECISIONS], EVENTS, "0.1.0")
+    page = chain_page(RUN, {**FACTS, "why": "a & b"}, [as_record(d) for d in DECISIONS], EVENTS, "0.1.0")
     assert page_words(page) == [
         "# Chain train",
         "active: a & b; policy what-if; Mirage 0.1.0",
@@ -119,7 +119,7 @@ def test_a_long_chain_is_drawn_twice() -> None:
         (7200, 9000, "2.0 h", "longest 2.0 h"),
     ],
 )
-def test_spans_are_told_as_one_would_say_them(ends_s: int, now_s: int, interrupted: str, note: str) -> None:
+def test_spans_have_readable_units(ends_s: int, now_s: int, interrupted: str, note: str) -> None:
     first, second, *_ = RUN.links
     links = (replace(first, ends_s=DAY0 + 7200), replace(second, started_s=DAY0 + 7200 + ends_s, ends_s=DAY0 + 36_000))
     words = page_words(chain_page(replace(RUN, links=links, until_s=DAY0 + 36_000), FACTS, [], [], ""))
@@ -127,7 +127,7 @@ def test_spans_are_told_as_one_would_say_them(ends_s: int, now_s: int, interrupt
     assert words[place + 1 : place + 3] == [interrupted, note]
 
 
-def test_a_gap_that_is_open_says_so() -> None:
+def test_an_open_gap_is_marked() -> None:
     waits = replace(RUN, links=(RUN.links[0], RUN.links[3]), until_s=DAY0 + 30 * HOUR)
     words = page_words(chain_page(waits, FACTS, [], [], ""))
     (row,) = [line for line in words if "still open" in line]
@@ -135,7 +135,7 @@ def test_a_gap_that_is_open_says_so() -> None:
 
 
 def test_of_the_decisions_to_wait_the_last_thirty_are_shown() -> None:
-    many = [told(replace(DECISIONS[0], now_s=DAY0 + 60 * k, submits=k < 2)) for k in range(40)]
+    many = [as_record(replace(DECISIONS[0], now_s=DAY0 + 60 * k, submits=k < 2)) for k in range(40)]
     words = page_words(chain_page(RUN, FACTS, many, [], ""))
     assert "> 32 of 40 decisions" in words
     times = [line[2:18] for line in words if "because" in line]
@@ -187,7 +187,7 @@ def test_the_demonstration() -> None:
     ]
 
 
-def test_the_link_that_tells_most_is_explained() -> None:
+def test_the_link_before_the_longest_wait_is_explained() -> None:
     words = page_words(demo_page(demonstration(), "mirage demo", "0.1.0"))
     (heading,) = [line for line in words if line.startswith("## Why then?")]
     assert heading.endswith("of the 8-node chain nears its end")
@@ -287,7 +287,7 @@ def test_links_of_several_nodes_on_a_single_day() -> None:
     assert words[2] == "## All loads, links of 8 nodes"
 
 
-def test_a_picture_says_where_it_comes_from() -> None:
+def test_a_picture_names_its_source() -> None:
     svg = evaluation_svg(judged(Cost(5, 1)), PROVENANCE)
     for words in (
         "Interruption against overlap", "jobs.csv under slurm on 76 nodes, 60 windows, 2024-10-04 to 2024-10-07",

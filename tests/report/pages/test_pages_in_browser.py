@@ -10,11 +10,11 @@ from browser import THEMES, WIDTHS, measured
 from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, calibration, demonstration, evaluation, judged
 
 from mirage.policy.cost import Cost
-from mirage.report.pages.calibration import calibration_page
-from mirage.report.pages.chain import chain_page
-from mirage.report.pages.demo import demo_page
-from mirage.report.pages.fidelity import fidelity_page, fidelity_svg
-from mirage.report.pages.frontier import evaluation_page, evaluation_svg
+from mirage.report.pages.calibration_page import calibration_page
+from mirage.report.pages.chain_page import chain_page
+from mirage.report.pages.demo_page import demo_page
+from mirage.report.pages.evaluation_page import evaluation_page, evaluation_svg
+from mirage.report.pages.fidelity_page import fidelity_page, fidelity_svg
 
 PICTURES = ("picture", "picture of fidelity")
 """An SVG is drawn at one width; it is read on a screen."""
@@ -24,12 +24,12 @@ LONG = "/a/folder/with/a/long/name/" * 6
 
 def pages() -> dict[str, str]:
     """One page of each kind, by name."""
-    told = [asdict(d) | {"time_s": d.now_s, "saw": {"pending_nodes": 5.0}} for d in DECISIONS]
+    decisions = [asdict(d) | {"time_s": d.now_s, "saw": {"pending_nodes": 5.0}} for d in DECISIONS]
     events = [(DAY0, 1, "submitted", f"job 40 {LONG}"), (DAY0 + 60, 0, "paused", "it rains")]
     few = evaluation([Cost(3, 1)], windows=8)
     svg = evaluation_svg(evaluation(), PROVENANCE)
     return {
-        "chain": chain_page(RUN, {**FACTS, "why": "it rains"}, told, events, "0.1.0"),
+        "chain": chain_page(RUN, {**FACTS, "why": "it rains"}, decisions, events, "0.1.0"),
         "long chain": chain_page(MANY, FACTS, [], events, "0.1.0"),
         "demo": demo_page(demonstration(), "mirage demo --seed 7", "0.1.0"),
         "frontier": evaluation_page(evaluation(), PROVENANCE),

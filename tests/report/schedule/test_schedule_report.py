@@ -12,11 +12,11 @@ from browser import measured
 from rich.console import Console
 
 from mirage.errors import UnknownName
-from mirage.report.schedule.charts import gantt_chart, kind_names
-from mirage.report.schedule.page import comparison_page, run_page
-from mirage.report.schedule.story import job_number, story_of
-from mirage.report.schedule.terminal import print_rows, print_story
-from mirage.report.schedule.use import use_by_pool, use_by_type
+from mirage.report.schedule.gpu_charts import gantt_chart, kind_names
+from mirage.report.schedule.gpu_use import use_by_pool, use_by_type
+from mirage.report.schedule.job_story import job_number, story_of
+from mirage.report.schedule.schedule_page import comparison_page, run_page
+from mirage.report.schedule.schedule_text import print_rows, print_story
 from mirage.schedule.cluster import GpuCluster, ServerGroup
 from mirage.schedule.compare.comparison import compare
 from mirage.schedule.compare.scheduler_text import SchedulerText
@@ -68,9 +68,9 @@ def test_the_terminal(played: tuple[Outcome, GpuLog]) -> None:
     console = Console(width=160, record=True, file=io.StringIO())
     print_rows([outcome.row], console)
     print_story(story_of(log, 0), console)
-    told = console.export_text()
-    assert re.search(r"by/hand +fifo +1\.667 +2\.000 +0\.333 +2\.000 +12\.0 +0 +0 +0\.00 +- +-", told)
-    assert re.search(r"^3,600 +done +new-1:4", told, re.M)
+    text = console.export_text()
+    assert re.search(r"by/hand +fifo +1\.667 +2\.000 +0\.333 +2\.000 +12\.0 +0 +0 +0\.00 +- +-", text)
+    assert re.search(r"^3,600 +done +new-1:4", text, re.M)
 
 
 def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[Outcome, GpuLog]) -> None:
@@ -84,7 +84,7 @@ def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[Outcome, GpuLog
     assert kind_names(played[1]) == {1: "2 to 3 GPUs", 2: "4 to 7 GPUs"}
 
 
-def test_long_curves_keep_their_area(played: tuple[Outcome, GpuLog]) -> None:
+def test_long_curves_retain_their_area(played: tuple[Outcome, GpuLog]) -> None:
     submit_s = np.arange(0, 4000) * 10.0
     jobs = GpuJobs.linear(submit_s, np.ones(4000, int), np.full(4000, 5.0))
     outcome, log = play(Setting(CLUSTER), Workload("many", jobs, no_profiles(CLUSTER)), SchedulerText.of("fifo"))
@@ -106,7 +106,7 @@ def _row(played: tuple[Outcome, GpuLog]) -> tuple[object, GpuLog]:
     return played[0].row, played[1]
 
 
-def test_pages_say_how_they_were_made(pages: dict[str, str]) -> None:
+def test_pages_state_how_they_were_made(pages: dict[str, str]) -> None:
     for page in pages.values():
         assert "mirage schedule run &lt;w&gt;" in page
         assert "Completion times" in page

@@ -10,23 +10,23 @@ import pytest
 from printed import printed
 from samples import calibration
 
+from mirage.calibration.calibration_result import Calibration
+from mirage.calibration.declared_settings import read_declared_settings
 from mirage.calibration.mechanisms import Mechanisms
-from mirage.calibration.result import Calibration
-from mirage.calibration.told import read_told
 from mirage.duration import HOUR_S
 from mirage.report.terminal import calibration_facts
-from mirage.report.terminal.calibration import print_calibration, share_words
 from mirage.report.terminal.calibration_facts import Fact, fact_words, facts
+from mirage.report.terminal.calibration_text import print_calibration, share_words
 
 SHOWN = calibration()
 
 
-def told(found: Calibration) -> dict[str, tuple[str, str]]:
+def known_facts(found: Calibration) -> dict[str, tuple[str, str]]:
     return {fact.name: (fact.found, fact.known) for fact in facts(found)}
 
 
 def fitted(**values: Any) -> dict[str, tuple[str, str]]:
-    return told(replace(SHOWN, best=replace(SHOWN.best, **values)))
+    return known_facts(replace(SHOWN, best=replace(SHOWN.best, **values)))
 
 
 def test_all_of_it_is_printed() -> None:
@@ -43,23 +43,23 @@ def test_all_of_it_is_printed() -> None:
     assert lines[-1].startswith("38% of the moving average of waits after the fit has no explanation")
 
 
-def test_a_fact_says_how_it_is_known() -> None:
+def test_a_fact_has_its_source() -> None:
     assert fact_words(Fact("age", "much", "fitted")) == "age: much (fitted)"
-    assert told(SHOWN) | {
+    assert known_facts(SHOWN) | {
         "usual capacity": ("17 nodes, the number that lasted longest", "inferred"),
         "nodes over time": ("1 to 17; dips of nodes in use up to 12:00:00 filled in", "inferred"),
         "limit of users": ("none: there is no plateau of running jobs", "inferred"),
         "priorities": ("computed", "fitted"),
         "age": ("waiting 7-00:00:00 adds 500", "fitted"),
         "between two jobs": ("a node needs 15 s", "fitted"),
-    } == told(SHOWN)
+    } == known_facts(SHOWN)
 
 
-def test_what_is_not_modelled_is_not_told() -> None:
-    found = told(replace(SHOWN, best=Mechanisms()))
+def test_what_is_not_modelled_is_not_listed() -> None:
+    found = known_facts(replace(SHOWN, best=Mechanisms()))
     assert found["nodes over time"] == ("constant", "fitted")
     assert not {"outages", "between two jobs", "fair-share", "job size"} & found.keys()
-    assert fitted(think_s=1200)["users"][0].endswith("5% by chance; used in replays")
+    assert fitted(think_time_s=1200)["users"][0].endswith("5% by chance; used in replays")
     assert fitted(recorded=True)["priorities"] == (
         "those recorded at submission, except for age", "recorded",
     )  # fmt: skip
@@ -67,8 +67,8 @@ def test_what_is_not_modelled_is_not_told() -> None:
     assert fitted(size=125.0, fairshare=1000.0)["fair-share"] == ("weight 1,000", "fitted")
 
 
-def test_a_plateau_is_told_with_the_users_who_reached_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mirage.calibration.inferred.limits import UserLimit
+def test_a_plateau_is_listed_with_the_users_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mirage.calibration.inferred.user_job_limit import UserLimit
 
     monkeypatch.setattr(calibration_facts, "user_job_limit", lambda _: UserLimit(8, 6, 808.4))
     reached = "6 users reached it while more of their jobs waited, for 808 hours in total"
@@ -78,23 +78,23 @@ def test_a_plateau_is_told_with_the_users_who_reached_it(monkeypatch: pytest.Mon
     )  # fmt: skip
 
 
-def test_told_limits_take_the_place_of_inferred_ones(tmp_path: Path) -> None:
+def test_declared_limits_replace_inferred_ones(tmp_path: Path) -> None:
     path = tmp_path / "qos.txt"
     path.write_text("Name|Priority|Preempt|MaxJobsPU|GrpTRES\nnormal|0||8|\ndebug|5|||node=2\n")
-    given = read_told(qos=str(path))
-    found = replace(SHOWN, told=given, site=replace(SHOWN.site, qos=given.qos))
+    given = read_declared_settings(qos=str(path))
+    found = replace(SHOWN, declared=given, site=replace(SHOWN.site, qos=given.qos))
     assert [(fact.found, fact.known) for fact in facts(found) if fact.name.startswith("limit")] == [
         (f"8 jobs per user of QOS normal, from {path}", "declared"),
         (f"2 nodes of all together of QOS debug, from {path}", "declared"),
     ]
     path.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||\n")
-    given = read_told(qos=str(path))
-    found = replace(SHOWN, told=given, site=replace(SHOWN.site, qos=given.qos))
-    assert told(found)["limit"] == (f"none in {path}", "declared")
-    assert told(found)["limit of users"][1] == "inferred"
+    given = read_declared_settings(qos=str(path))
+    found = replace(SHOWN, declared=given, site=replace(SHOWN.site, qos=given.qos))
+    assert known_facts(found)["limit"] == (f"none in {path}", "declared")
+    assert known_facts(found)["limit of users"][1] == "inferred"
 
 
-def test_a_mechanism_without_words_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_without_words_is_listed_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     weather = next(row for row in SHOWN.rows if row.name == "weather_s")
     assert share_words(weather) == "without weather"
     known = [

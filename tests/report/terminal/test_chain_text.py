@@ -14,7 +14,7 @@ from rich.console import Console
 from mirage.job_state import MISSING
 from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, LinkRecord
-from mirage.report.terminal.chain import LAST_LINKS, print_chain, timeline
+from mirage.report.terminal.chain_text import LAST_LINKS, print_chain, timeline
 
 FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
 HOUR = 3600
@@ -27,8 +27,8 @@ def run(*links: LinkRecord, until_h: float) -> ChainRun:
     return ChainRun(Link(2, 10 * HOUR), links[0].submitted_s if links else 0, round(until_h * HOUR), links, ())
 
 
-def link(number: int, asked_h: float, start_h: float, end_h: float, held_h: float | None = None) -> LinkRecord:
-    hours = [round(h * HOUR) if h >= 0 else MISSING for h in (asked_h, start_h, end_h)]
+def link(number: int, submitted_h: float, start_h: float, end_h: float, held_h: float | None = None) -> LinkRecord:
+    hours = [round(h * HOUR) if h >= 0 else MISSING for h in (submitted_h, start_h, end_h)]
     return LinkRecord(number, 40 + number, *hours, MISSING if held_h is None else round(held_h * HOUR))
 
 
@@ -61,12 +61,12 @@ def test_a_gap_that_is_open_stands_with_the_link_that_waits() -> None:
     assert second.plain == "link 2    job 41             .....xxxxxxxxxx +10:00:00 waits"
 
 
-def test_a_held_link_says_so() -> None:
+def test_a_held_link_is_marked() -> None:
     lines = timeline(run(link(0, 0, 0, 10), link(1, 5, -1, -1, held_h=1), until_h=5), 24 + 20 + 14, plain=True)
     assert lines[1].plain == f"link 2    job 41        {'--------':>10}           held"
 
 
-def test_a_gap_of_a_second_is_seen() -> None:
+def test_a_gap_of_a_second_is_visible() -> None:
     short = run(link(0, 0, 0, 100), link(1, 50, 100 + 1 / 3600, 200), until_h=200)
     assert timeline(short, 80, plain=True)[1].plain.count("x") == 1
 
@@ -111,12 +111,12 @@ def test_every_sign_has_its_style() -> None:
 
 
 def test_as_many_links_as_there_is_room_for_are_all_of_them() -> None:
-    for count, told in ((LAST_LINKS, []), (LAST_LINKS + 1, ["(1 earlier links are not drawn)"])):
+    for count, expected in ((LAST_LINKS, []), (LAST_LINKS + 1, ["(1 earlier links are not drawn)"])):
         life = run(*[link(k, 10 * k, 10 * k, 10 * k + 10) for k in range(count)], until_h=500)
-        assert [line for line in printed(life, FACTS, None).splitlines() if line.startswith("(")] == told
+        assert [line for line in printed(life, FACTS, None).splitlines() if line.startswith("(")] == expected
 
 
-def test_a_hand_over_without_loss_says_nothing() -> None:
+def test_a_hand_over_without_loss_has_no_note() -> None:
     lines = timeline(run(link(0, 0, 0, 10), link(1, 5, 10, 20), until_h=20), 24 + 20 + 14, plain=True)
     assert lines[1].plain == f"link 2    job 41        {'.....##########':>20}"
 

@@ -9,7 +9,7 @@ from samples import PROVENANCE, evaluation
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.report.terminal.evaluation import print_evaluation
+from mirage.report.terminal.evaluation_text import print_evaluation
 
 MONTHS = evaluation([Cost(1, 1)])
 """Sixty windows a day apart: 28 in October, 30 in November, 2 in December."""
@@ -32,7 +32,7 @@ def test_a_column_a_month_and_a_row_a_policy() -> None:
     ]
 
 
-def test_differences_have_their_sign_and_a_verdict_where_one_can_be_told() -> None:
+def test_differences_have_their_sign_and_a_verdict_where_the_interval_allows_one() -> None:
     lines = printed(MONTHS)
     begin = lines.index("links of 1 node, difference from what-if, window by window: 60 windows")
     assert lines[begin + 2].split() == [
@@ -43,13 +43,13 @@ def test_differences_have_their_sign_and_a_verdict_where_one_can_be_told() -> No
     assert lines[december + 2].split() == ["reactive", "+11.50", "+11.50", "+0.00"]
 
 
-def test_months_only_where_they_are_asked_for() -> None:
+def test_months_only_where_they_are_requested() -> None:
     lines = printed(MONTHS, by_month=False)
     assert not [line for line in lines if "2024-1" in line and "from" not in line.split()]
     assert "links of 1 node, difference from what-if, window by window: 60 windows" in lines
 
 
-def test_a_single_month_is_not_told_twice() -> None:
+def test_a_single_month_is_not_repeated() -> None:
     lines = printed(evaluation([Cost(1, 1)], windows=20))
     assert [line for line in lines if "difference from" in line] == [
         "links of 1 node, difference from what-if, window by window: 20 windows"
@@ -59,8 +59,8 @@ def test_a_single_month_is_not_told_twice() -> None:
 def test_several_costs_have_tables_each_and_a_narrow_terminal_cuts_nothing() -> None:
     lines = printed(evaluation([Cost(1, 1), Cost(5, 1), Cost(1, 0)]), 70)
     for cost in ("at 1:1", "at 5:1", "overlap free"):
-        told = " ".join(lines)
-        assert f"by month, {cost}: interruption/overlap" in told
-        assert f"window by window, {cost}: 60 windows" in told
+        text = " ".join(lines)
+        assert f"by month, {cost}: interruption/overlap" in text
+        assert f"window by window, {cost}: 60 windows" in text
     assert "…" not in "".join(lines)
     assert max(map(len, lines)) <= 70

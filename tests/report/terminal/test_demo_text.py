@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from samples import demonstration
 
-from mirage.report.terminal.demo import print_demonstration, stages
+from mirage.report.terminal.demo_text import print_demonstration, stages
 
 
 def printed(width: int, **console: object) -> list[str]:
@@ -50,7 +50,7 @@ def test_standard_output_is_where_it_goes(capsys, monkeypatch) -> None:
     assert capsys.readouterr().out.splitlines() == printed(100)
 
 
-def test_stages_are_silent_where_nobody_looks(capsys) -> None:
-    with stages() as told:
-        told("loading")
+def test_stages_are_silent_without_a_terminal(capsys) -> None:
+    with stages() as report:
+        report("loading")
     assert capsys.readouterr() == ("", "")

@@ -11,7 +11,7 @@ from samples import PROVENANCE, evaluation
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.report.terminal.evaluation import print_evaluation, progress_bar
+from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
 
 FEW = evaluation([Cost(1, 1), Cost(5, 1)], windows=8)
 """Waits of 1, 4, 16 and 22 h, twice each; an hour asked ahead saves an hour."""
@@ -86,14 +86,14 @@ def test_a_narrow_terminal_shows_every_mean_whole() -> None:
     (119, "policy    interruption h  overlap h  x ≤ 0  cost  gap closed"),
     (120, "policy    interruption h  overlap h  x ≤ 0  p95 int/ovl  lead h  cost  gap closed"),
 ])  # fmt: skip
-def test_one_cost_needs_no_column_and_more_is_told_where_there_is_room(width: int, head: str) -> None:
+def test_one_cost_needs_no_column_and_more_is_printed_where_there_is_room(width: int, head: str) -> None:
     lines = printed(evaluation([Cost(1, 1)], windows=2), width)
     light = lines.index("links of 1 node, light load (reactive up to 2 h): 1 windows")
     assert lines[light + 1] == head
     assert lines[light + 3].split()[:4] == ["average", "0.00", "5.00", "100%"]
 
 
-def test_overlap_that_is_free_says_so() -> None:
+def test_free_overlap_is_marked() -> None:
     cells = [line.split() for line in printed(evaluation([Cost(1, 0), Cost(2, 1)], windows=4), 140)]
     assert [row[1] for row in cells if row[:1] == ["what-if"]][:2] == ["free", "2:1"]
 
@@ -124,7 +124,7 @@ def test_a_file_gets_plain_lines_of_a_hundred_and_forty(capsys: pytest.CaptureFi
     assert capsys.readouterr().out.splitlines() == printed(FEW, 140)
 
 
-def test_the_bar_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar("windows") as told:
-        told(1, 2)
+def test_the_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("windows") as report:
+        report(1, 2)
     assert capsys.readouterr() == ("", "")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from rich.console import Console
 from samples import DAY0, judged
 
-from mirage.calibration.fidelity.judge import Fidelity
-from mirage.report.terminal.fidelity import print_fidelity
+from mirage.calibration.fidelity.judge_fidelity import Fidelity
+from mirage.report.terminal.fidelity_text import print_fidelity
 
 DAY = 86_400
 
@@ -56,7 +56,7 @@ def test_the_whole_of_it() -> None:
     ]
 
 
-def test_what_is_left_out_and_moved_is_told() -> None:
+def test_what_is_left_out_and_moved_is_printed() -> None:
     shown = judged()
     counts = replace(
         shown.counts,
@@ -102,7 +102,7 @@ def test_windows_left_out_are_counted() -> None:
     )
 
 
-def test_levels_that_are_not_recorded_are_told_so_and_a_narrow_terminal_cuts_nothing() -> None:
+def test_levels_that_are_not_recorded_are_reported_and_a_narrow_terminal_cuts_nothing() -> None:
     lines = printed(replace(judged(), busy_nodes=None), 60)
     assert "busy nodes      not recorded" in lines
     assert "5-16 nodes, ≤ 12 h" in lines

@@ -14,8 +14,8 @@ from samples import PROVENANCE, demonstration
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.score import Row
-from mirage.report.terminal.demo import print_demonstration, stages
-from mirage.report.terminal.evaluation import print_evaluation, progress_bar
+from mirage.report.terminal.demo_text import print_demonstration, stages
+from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
 
 # -- the demonstration --------------------------------------------------------------------------------------
 
@@ -56,28 +56,28 @@ def test_a_narrow_terminal_gets_a_shorter_picture() -> None:
     assert len(busy) == len("<dim>busy    </><green></>") + 42
 
 
-def test_stages_say_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages() as told:
-        told("playing")
+def test_stages_print_nothing_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with stages() as report:
+        report("playing")
     assert capsys.readouterr() == ("", "")
 
 
-def test_stages_say_on_a_terminal_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_print_on_a_terminal_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "playing …" in on_a_terminal(monkeypatch, lambda: stages(), "playing")
 
 
-def test_progress_is_told_on_a_terminal_only(
+def test_progress_is_printed_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress_bar("windows") as told:
-        told(3, 7)
+    with progress_bar("windows") as report:
+        report(3, 7)
     assert capsys.readouterr() == ("", "")
     shown = on_a_terminal(monkeypatch, lambda: progress_bar("windows"), 3, 7)
     assert "windows" in shown
     assert "3/7" in shown
 
 
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Any, *told: Any) -> str:
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Any, *arguments: Any) -> str:
     """What such a context writes to standard error where that is a terminal."""
 
     class Terminal(io.StringIO):
@@ -87,8 +87,8 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Any, *told: Any) -> s
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     with contextlib.redirect_stderr(Terminal()) as written:
-        with opened() as tell:
-            tell(*told)
+        with opened() as report:
+            report(*arguments)
         return written.getvalue()
 
 

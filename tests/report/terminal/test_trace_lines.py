@@ -10,7 +10,7 @@ from printed import printed
 
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.job_state import JobState
-from mirage.report.terminal.trace import print_trace, sparkline
+from mirage.report.terminal.trace_text import print_trace, sparkline
 from mirage.trace.formats.read_report import ReadReport
 from mirage.trace.read import Trace
 from mirage.trace.statistics.summary import describe
@@ -109,7 +109,7 @@ def test_a_terminal_that_has_no_such_signs() -> None:
     assert "<green>-" + "_" * 57 + ":#</>" in lines
 
 
-def test_a_trace_that_says_next_to_nothing() -> None:
+def test_a_trace_with_next_to_no_columns() -> None:
     table = JobTable.build([1, 2], submit_s=[-1, -1], state=[int(JobState.COMPLETED), int(JobState.CANCELLED)])
     names = ("wait       ", "run        ", "limit      ", "run / limit", "nodes      ", "GPUs       ")
     assert lines_of(table, 80)[1:] == [
@@ -130,30 +130,30 @@ def test_what_is_recorded_in_part() -> None:
     assert "1         2  100.0%           0      -" in lines
 
 
-def test_limits_without_end_are_counted() -> None:
+def test_unlimited_jobs_are_counted() -> None:
     table = JOBS.with_columns(limit_s=np.array([UNLIMITED_S, *JOBS.limit_s[1:]]))
     assert "<dim>limits      </>25.0% of jobs use 99 % or more, 1 run over, 1 unlimited" in lines_of(table, 100)
 
 
 def test_eight_partitions_are_named_and_the_others_counted() -> None:
-    def told(count: int) -> str:
+    def partitions_line(count: int) -> str:
         names = [f"p{k}" for k in range(count)]
         table = JobTable.build(range(count), submit_s=[BEGIN_S] * count, partition=names)
         (line,) = [line for line in lines_of(table, 200) if line.startswith("<dim>partitions")]
         return line
 
-    assert told(8) == "<dim>partitions  </>p0 1, p1 1, p2 1, p3 1, p4 1, p5 1, p6 1, p7 1"
-    assert told(9).endswith("p7 1, 1 more")
+    assert partitions_line(8) == "<dim>partitions  </>p0 1, p1 1, p2 1, p3 1, p4 1, p5 1, p6 1, p7 1"
+    assert partitions_line(9).endswith("p7 1, 1 more")
 
 
-@pytest.mark.parametrize(("months", "told"), [(24, True), (25, False)])
-def test_two_years_are_told_month_by_month(months: int, told: bool) -> None:
+@pytest.mark.parametrize(("months", "printed_monthly"), [(24, True), (25, False)])
+def test_two_years_are_printed_month_by_month(months: int, printed_monthly: bool) -> None:
     trace, statistics = Trace(JOBS, REPORT), describe(JOBS)
     assert statistics.busy is not None
     periods = tuple(Period(BEGIN_S + 31 * DAY_S * k, 1234.5, 2345) for k in range(months))
     many = replace(statistics, busy=replace(statistics.busy, months=periods, mean=1234.5, peak=2345, capacity=6789))
     lines = printed(lambda console: print_trace(trace, many, console), 100)
-    assert ("2024-01  1,234.5  2,345" in lines) is told
+    assert ("2024-01  1,234.5  2,345" in lines) is printed_monthly
     assert "<bold>busy nodes</>: mean 1,234.5, peak 2,345, inferred capacity about 6,789" in lines
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mirage.report.terminal.trace import print_trace, sparkline
+from mirage.report.terminal.trace_text import print_trace, sparkline
 from mirage.trace.read import Trace, read_trace
 from mirage.trace.statistics.summary import describe
 
@@ -95,7 +95,7 @@ def printed_values(names: list[str]) -> list[str]:
     return [run.get(name, "26-00:00:00") for name in names]
 
 
-def test_what_is_not_recorded_and_what_is_odd_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_recorded_and_what_is_odd_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = Path("jobs.csv")
     rows = ["1,,0,100,5", "2,,0,0,5", "3,,,50,5", *(f"{k},p{k},0,10,{k}" for k in range(4, 16))]

@@ -7,10 +7,10 @@ from rich.console import Console
 
 from mirage.duration import HOUR_S
 from mirage.predict.model_file import ModelCard, TrainedOn
-from mirage.report.training.terminal import print_trained
+from mirage.report.training.training_text import print_trained
 
 
-def told(rows: int, method: str, **settings: Any) -> str:
+def printed_text(rows: int, method: str, **settings: Any) -> str:
     on = TrainedOn("jobs.csv", 0, HOUR_S, rows)
     written = StringIO()
     card = ModelCard("provisioner", 1, (), on, settings={"sizes": {"8": {"method": method, **settings}}})
@@ -18,19 +18,19 @@ def told(rows: int, method: str, **settings: Any) -> str:
     return written.getvalue()
 
 
-def test_a_training_is_told_by_its_decisions_and_their_dates() -> None:
-    assert "12 decisions in windows from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z" in told(12, "correction")
+def test_a_training_is_described_by_its_decisions_and_their_dates() -> None:
+    assert "12 decisions in windows from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z" in printed_text(12, "correction")
 
 
-def test_where_what_if_keeps_every_place_nothing_was_trained() -> None:
-    said = told(0, "what-if")
-    assert "nothing was trained" in said
-    assert "decisions in windows" not in said
+def test_where_what_if_is_chosen_for_every_size_nothing_was_trained() -> None:
+    text = printed_text(0, "what-if")
+    assert "nothing was trained" in text
+    assert "decisions in windows" not in text
 
 
-def test_a_mixture_is_told_with_the_use_of_its_experts() -> None:
+def test_a_mixture_is_described_with_the_use_of_its_experts() -> None:
     usage = {"expert_0_weight": 0.3, "expert_1_weight": 0.7, "expert_0_led": 0.25, "expert_1_led": 0.75}
-    said = told(12, "moe-dqn", settings={"figures": {"balance": 0.92, **usage}})
-    assert "experts for links of 8 nodes: mean weights 0.30, 0.70; they lead 25%, 75% of the decisions;" in said
-    assert "balance 0.92 of 1" in said
-    assert "experts for" not in told(12, "transformer-dqn", settings={"figures": {"weights": 3}})
+    text = printed_text(12, "moe-dqn", settings={"figures": {"balance": 0.92, **usage}})
+    assert "experts for links of 8 nodes: mean weights 0.30, 0.70; they lead 25%, 75% of the decisions;" in text
+    assert "balance 0.92 of 1" in text
+    assert "experts for" not in printed_text(12, "transformer-dqn", settings={"figures": {"weights": 3}})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.calibration.fidelity.pair import Pair
+from mirage.calibration.fidelity.job_pairs import Pair
 from mirage.duration import DAY_S
 from mirage.job_state import Floats, Ints
 

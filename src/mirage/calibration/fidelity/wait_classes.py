@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.calibration.fidelity.correlation import spearman
-from mirage.calibration.fidelity.pair import Pair
+from mirage.calibration.fidelity.job_pairs import Pair
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 from mirage.job_state import Ints
 from mirage.trace.table import JobTable

@@ -55,7 +55,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class NodeOutage:
     """A stretch in which no job started, although there was room for jobs that waited.
 
     Attributes:
@@ -131,8 +131,8 @@ def capacity_over_time(jobs: JobTable, dip_s: int, besides: tuple[Shutdown, ...]
         away = (times_s >= outage.start_s) & (times_s < outage.end_s)
         nodes[away] = np.minimum(nodes[away], np.maximum(busy[away], 1))
     nodes = np.maximum(nodes, 1)
-    kept = np.concatenate([[True], np.diff(nodes) != 0])
-    return Capacity(times_s[kept], nodes[kept])
+    changed = np.concatenate([[True], np.diff(nodes) != 0])
+    return Capacity(times_s[changed], nodes[changed])
 
 
 def _running_maximum(levels: Ints, width: int) -> Ints:
@@ -148,7 +148,7 @@ def _running_maximum(levels: Ints, width: int) -> Ints:
     return found
 
 
-def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[Outage, ...]:
+def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[NodeOutage, ...]:
     """Returns stretches without a start though most nodes were free and small jobs waited.
 
     They last at least ``OUTAGE_S``.
@@ -168,5 +168,5 @@ def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[Outage, ...]:
         waits = (jobs.submit_s <= from_s) & (jobs.start_s >= to_s)
         drains = (jobs.nodes[waits] > idle).any()  # nodes stay free for a large job
         if idle >= there / 2 and waits.any() and not drains:
-            found.append(Outage(from_s, to_s, busy, int(waits.sum())))
+            found.append(NodeOutage(from_s, to_s, busy, int(waits.sum())))
     return tuple(found)

@@ -31,19 +31,19 @@ WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class PrecedingEvents:
     """The event that each job reacts to.
 
     Attributes:
         job: Shape (n,), row of the user's job whose start or end came last before the submission; ``NOBODY`` where that
             is longer ago than the longest think time, or there was none.
         kind: Shape (n,), ``ANSWERS_START`` or ``ANSWERS_END``; ``AFTER_NONE`` without an event.
-        think_s: Shape (n,), seconds from that event to the submission; 0 without an event.
+        think_time_s: Shape (n,), seconds from that event to the submission; 0 without an event.
     """
 
     job: Ints
     kind: Ints
-    think_s: Ints
+    think_time_s: Ints
 
     @property
     def share(self) -> float:
@@ -51,7 +51,7 @@ class Answers:
         return float((self.job != NOBODY).mean()) if len(self.job) else 0.0
 
 
-def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
+def preceding_events(jobs: JobTable, longest_s: int = LONGEST_S) -> PrecedingEvents:
     """Finds jobs submitted soon after another job of their user started or ended.
 
     A start counts only after a wait.
@@ -61,7 +61,7 @@ def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
         longest_s: The longest think time.
     """
     n = len(jobs)
-    found = Answers(np.full(n, NOBODY), np.full(n, AFTER_NONE), np.zeros(n, dtype=np.int64))
+    found = PrecedingEvents(np.full(n, NOBODY), np.full(n, AFTER_NONE), np.zeros(n, dtype=np.int64))
     for own in _rows_by_user(jobs):
         waited = own[jobs.start_s[own] - jobs.submit_s[own] >= NOTICED_S]
         for kind, others, event_s in ((ANSWERS_START, waited, jobs.start_s), (ANSWERS_END, own, jobs.end_s)):
@@ -71,11 +71,11 @@ def answers(jobs: JobTable, longest_s: int = LONGEST_S) -> Answers:
             last = np.searchsorted(event_s[ordered], jobs.submit_s[own], side="right") - 1
             before = ordered[np.maximum(last, 0)]
             since_s = jobs.submit_s[own] - event_s[before]
-            later = (found.job[own] == NOBODY) | (since_s < found.think_s[own])
+            later = (found.job[own] == NOBODY) | (since_s < found.think_time_s[own])
             chosen = (last >= 0) & (since_s <= longest_s) & (before < own) & later
             found.job[own[chosen]] = before[chosen]
             found.kind[own[chosen]] = kind
-            found.think_s[own[chosen]] = since_s[chosen]
+            found.think_time_s[own[chosen]] = since_s[chosen]
     return found
 
 
@@ -86,7 +86,7 @@ def share_by_chance(jobs: JobTable, longest_s: int = LONGEST_S) -> float:
     the week; the result is the mean of both.
 
     Args:
-        jobs: See ``answers``.
+        jobs: See ``preceding_events``.
         longest_s: The longest think time.
     """
     soon = np.zeros((2, len(jobs)), dtype=bool)
@@ -120,8 +120,8 @@ class ThinkTimes:
 
     @classmethod
     def of(cls, jobs: JobTable, longest_s: int = LONGEST_S) -> ThinkTimes:
-        """Counts them with ``answers`` and ``share_by_chance``."""
-        found = answers(jobs, longest_s)
+        """Counts them with ``preceding_events`` and ``share_by_chance``."""
+        found = preceding_events(jobs, longest_s)
         count = int((found.job != NOBODY).sum())
         return cls(len(jobs), count, found.share, share_by_chance(jobs, longest_s), longest_s)
 
@@ -136,13 +136,13 @@ def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
         longest_s: The longest think time.
     """
     table, records = jobs.table, jobs.jobs.copy().view(np.recarray)
-    found = answers(table, longest_s)
+    found = preceding_events(table, longest_s)
     chosen = (found.job != NOBODY) & (records.after_kind == AFTER_NONE) & (records.begin_s < 0)
     for row in np.flatnonzero(chosen):  # the simulation learns of it when the preceding job is submitted
         records.submit_s[row] = records.submit_s[found.job[row]]
     records.after[chosen] = found.job[chosen]
     records.after_kind[chosen] = found.kind[chosen]
-    records.begin_s[chosen] = found.think_s[chosen]
+    records.begin_s[chosen] = found.think_time_s[chosen]
     order = np.argsort(records.submit_s, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

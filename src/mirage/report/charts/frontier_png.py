@@ -14,17 +14,17 @@ from mirage.report.figures import links_words
 from mirage.report.theme import LIGHT, SERIES
 
 
-def draw_with_matplotlib(shown: Sequence[Frontier], path: str, told: str) -> None:
+def draw_with_matplotlib(shown: Sequence[Frontier], path: str, source: str) -> None:
     """Draws frontiers side by side.
 
     Args:
-        told: Their source, for the title.
+        source: Their source, for the title.
 
     Raises:
         ConfigurationError: matplotlib cannot write there.
     """
     figure = new_figure(7 * len(shown), 5, layout="constrained")
-    figure.suptitle(told, fontsize=9)
+    figure.suptitle(source, fontsize=9)
     for axes, frontier in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown):
         _draw(axes, frontier)
     write_figure(figure, path)

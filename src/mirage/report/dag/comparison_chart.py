@@ -16,25 +16,25 @@ WORST = 3.0
 """Means above this multiple of the best are outside the frame and given only as a number."""
 
 
-def jct_chart(comparison: Comparison, told: str = "", width: float = WIDE) -> str:
+def jct_chart(comparison: Comparison, note: str = "", width: float = WIDE) -> str:
     """Draws mean completion times of all schedulers in all settings, the shortest first.
 
     Args:
         comparison: The comparison.
-        told: A line about the episodes.
+        note: A line about the episodes.
         width: In pixels.
     """
     parts = [
         label("Mean time from a job's arrival to its end", MARGIN_PX, 26, class_="strong", font_size=16),
-        label(f"{told}; bars are 95 % intervals over seeds" if told else "", MARGIN_PX, 46),
+        label(f"{note}; bars are 95 % intervals over seeds" if note else "", MARGIN_PX, 46),
     ]
     y = HEAD_PX
     for setting in dict.fromkeys(row.setting for row in comparison.rows):
         rows = sorted((r for r in comparison.rows if r.setting == setting), key=lambda row: row.mean_jct_s)
         parts.append(element("g", *_panel(rows, width), transform=f"translate(0 {y:g})"))
         y += TOP_PX + ROW_PX * len(rows) + BOTTOM_PX
-    said = "; ".join(f"{row.setting} {row.policy}: {row.mean_jct_s:.1f} s" for row in comparison.rows)
-    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=said)
+    description = "; ".join(f"{row.setting} {row.policy}: {row.mean_jct_s:.1f} s" for row in comparison.rows)
+    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=description)
 
 
 def _panel(rows: Sequence[ComparisonRow], width: float) -> list[str]:

@@ -96,8 +96,8 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
         tall = lane_px * log.executors
         parts.append(element("g", *_panel(log, width, end_s, lane_px, most), transform=f"translate(0 {y:g})"))
         y += TOP_PX + tall + JOBS_PX + BELOW_PX + 14
-    told = "; ".join(f"{log.policy}: mean {float((log.done_s - log.arrival_s).mean()):.0f} s" for log in logs)
-    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}. {told}")
+    description = "; ".join(f"{log.policy}: mean {float((log.done_s - log.arrival_s).mean()):.0f} s" for log in logs)
+    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}. {description}")
 
 
 def _shown_s(log: EpisodeLog) -> float:

@@ -53,8 +53,8 @@ def write_plots(
     Raises:
         ConfigurationError: A picture cannot be written.
     """
-    told = f"{jobs}, {len(seeds)} seed{'s'[: len(seeds) > 1]}"
-    pictures = {"dag-jct.svg": jct_chart(comparison, told)}
+    note = f"{jobs}, {len(seeds)} seed{'s'[: len(seeds) > 1]}"
+    pictures = {"dag-jct.svg": jct_chart(comparison, note)}
     for setting in settings:
         logs = []
         for scheduler in scene.schedulers[:SHOWN]:

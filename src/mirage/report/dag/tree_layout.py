@@ -25,7 +25,7 @@ class Box:
         y: Middle, in pixels.
         width: In pixels.
         above: Index of the question that leads here; -1 for the first.
-        said: The answer to that question.
+        answer: The answer to that question.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Box:
     y: float
     width: float
     above: int
-    said: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Entry:
     node: Node
     depth: int
     above: int
-    said: str
+    answer: str
     text: str
     y: float = 0.0
 
@@ -83,30 +83,30 @@ def laid_out(tree: Tree) -> Layout:
             entry.y,
             text_px(entry.text) + 2 * PAD_PX,
             entry.above,
-            entry.said,
+            entry.answer,
         )
         for entry in entries
     )
     return Layout(boxes, max(box.x + box.width for box in boxes), row * ROW_PX)
 
 
-def _list(tree: Tree, node: Node, depth: int, above: int, said: str, entries: list[_Entry]) -> None:
+def _list(tree: Tree, node: Node, depth: int, above: int, answer: str, entries: list[_Entry]) -> None:
     """Appends a node and its subtree; for a flag the side where it is set comes first."""
     if isinstance(node, Leaf):
-        entries.append(_Entry(node, depth, above, said, _leaf_words(tree, node)))
+        entries.append(_Entry(node, depth, above, answer, _leaf_words(tree, node)))
         return
     here = len(entries)
     is_flag = condition_text(Condition(node.feature, node.threshold, True), tree).startswith("not ")
-    asked = condition_text(Condition(node.feature, node.threshold, not is_flag), tree).replace("_", " ")
-    entries.append(_Entry(node, depth, above, said, f"{asked}?"))
+    question = condition_text(Condition(node.feature, node.threshold, not is_flag), tree).replace("_", " ")
+    entries.append(_Entry(node, depth, above, answer, f"{question}?"))
     sides = (node.above, node.below) if is_flag else (node.below, node.above)
-    for answer, side in zip(("yes", "no"), sides, strict=True):
-        _list(tree, side, depth + 1, here, answer, entries)
+    for branch, side in zip(("yes", "no"), sides, strict=True):
+        _list(tree, side, depth + 1, here, branch, entries)
 
 
 def _leaf_words(tree: Tree, leaf: Leaf) -> str:
-    told = answer_text(leaf.value, tree)
-    return told if leaf.share is None else f"{told}  ({per_cent(leaf.share)})"
+    text = answer_text(leaf.value, tree)
+    return text if leaf.share is None else f"{text}  ({per_cent(leaf.share)})"
 
 
 def _widths(entries: list[_Entry]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirage.distill.tree import Tree
 from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, Box, bends
-from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet, sheet_of
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, Sheet, sheet_of
 from mirage.report.svg import box, drawing, element, label, line, polyline
 from mirage.report.theme import standalone
 from mirage.whole_file import write_output
@@ -38,11 +38,11 @@ def tree_svg(tree: Tree, heading: str) -> str:
     sheet = sheet_of(tree)
     parts = [box(0, 0, sheet.width, sheet.height, "card")]
     parts.append(label(heading, MARGIN_PX, 28, class_="strong", font_size=16))
-    parts += [label(text, MARGIN_PX, SAID_PX + SAID_LINE_PX * k) for k, text in enumerate(sheet.said)]
+    parts += [label(text, MARGIN_PX, NOTES_PX + NOTE_LINE_PX * k) for k, text in enumerate(sheet.notes)]
     parts.append(element("g", *_tree(sheet), transform=f"translate({MARGIN_PX:g} {sheet.top:g})"))
-    for k, words in enumerate(sheet.asked):
-        y = sheet.asked_top + k * LINE_PX
-        parts += [label(text, MARGIN_PX + x, y) for text, x in zip(words, (0.0, sheet.asked_column), strict=True)]
+    for k, words in enumerate(sheet.features):
+        y = sheet.meanings_top + k * LINE_PX
+        parts += [label(text, MARGIN_PX + x, y) for text, x in zip(words, (0.0, sheet.meanings_column), strict=True)]
     parts.append(element("g", *_rule(sheet), transform=f"translate({MARGIN_PX:g} {sheet.rule_top:g})"))
     described = f"{heading}: a tree of {len(tree.leaves)} leaves"
     return drawing(sheet.width, sheet.height, *parts, describes=described)
@@ -62,7 +62,7 @@ def _tree(sheet: Sheet) -> list[str]:
 
 def _line_to(above: Box, one: Box) -> list[str]:
     """Draws the line from a question to the next box, with the answer on it."""
-    return [polyline(bends(above, one), "lead"), label(one.said, one.x - 24, one.y - 5)]
+    return [polyline(bends(above, one), "lead"), label(one.answer, one.x - 24, one.y - 5)]
 
 
 def _rule(sheet: Sheet) -> list[str]:

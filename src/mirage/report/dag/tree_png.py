@@ -10,7 +10,7 @@ from typing import Any
 
 from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, bends
-from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, SAID_LINE_PX, SAID_PX, Sheet
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, Sheet
 from mirage.report.svg import FONT_PX
 from mirage.report.theme import LIGHT
 
@@ -29,13 +29,13 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
     axes.set(xlim=(0, sheet.width), ylim=(sheet.height, 0))
     axes.axis("off")
     _text(axes, MARGIN_PX, 28, heading, fontsize=1.3 * _FONT_PT, weight="bold")
-    for k, text in enumerate(sheet.said):
-        _text(axes, MARGIN_PX, SAID_PX + SAID_LINE_PX * k, text, color=LIGHT["muted"])
+    for k, text in enumerate(sheet.notes):
+        _text(axes, MARGIN_PX, NOTES_PX + NOTE_LINE_PX * k, text, color=LIGHT["muted"])
     _tree(axes, sheet)
-    for k, (name, meaning) in enumerate(sheet.asked):
-        y = sheet.asked_top + LINE_PX * k
+    for k, (name, meaning) in enumerate(sheet.features):
+        y = sheet.meanings_top + LINE_PX * k
         _text(axes, MARGIN_PX, y, name, color=LIGHT["muted"])
-        _text(axes, MARGIN_PX + sheet.asked_column, y, meaning, color=LIGHT["muted"])
+        _text(axes, MARGIN_PX + sheet.meanings_column, y, meaning, color=LIGHT["muted"])
     for k, one in enumerate(sheet.rule):
         for x, text in zip(sheet.rule_columns, (one.about, *one.limits)):
             _text(axes, MARGIN_PX + x, sheet.rule_top + LINE_PX * k, text, weight="normal" if k else "bold")
@@ -51,7 +51,7 @@ def _tree(axes: Any, sheet: Sheet) -> None:
             path = bends(sheet.layout.boxes[one.above], one)
             across, down = [MARGIN_PX + at for at, _ in path], [sheet.top + at for _, at in path]
             axes.plot(across, down, color=LIGHT["muted"], zorder=1)
-            _text(axes, x - 24, y - 5, one.said, color=LIGHT["muted"])
+            _text(axes, x - 24, y - 5, one.answer, color=LIGHT["muted"])
         fill = LIGHT["card"] if not one.is_leaf else LIGHT["overlap"] if one.is_left_alone else LIGHT["fill"]
         edge = fill if one.is_leaf else LIGHT["muted"]
         shape = patches.Rectangle((x, y - BOX_PX / 2), one.width, BOX_PX, facecolor=fill, edgecolor=edge, zorder=2)
@@ -59,5 +59,5 @@ def _tree(axes: Any, sheet: Sheet) -> None:
         _text(axes, x + PAD_PX, y + 4, one.text, weight="bold" if one.is_leaf else "normal")
 
 
-def _text(axes: Any, x: float, y: float, text: str, **look: Any) -> None:
-    axes.text(x, y, text, **{"fontsize": _FONT_PT, "color": LIGHT["ink"], "zorder": 3, **look})
+def _text(axes: Any, x: float, y: float, text: str, **style: Any) -> None:
+    axes.text(x, y, text, **{"fontsize": _FONT_PT, "color": LIGHT["ink"], "zorder": 3, **style})

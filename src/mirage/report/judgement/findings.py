@@ -10,8 +10,8 @@ from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
 from mirage.provision.chain import LIGHT
 from mirage.provision.evaluation.score import ALL, REACTIVE
 from mirage.report.figures import links_words
-from mirage.report.judgement.cells import at, both, difference, gap, markdown, percent, share
-from mirage.report.judgement.tables import View, cheapest, real
+from mirage.report.judgement.result_cells import at, both, difference, gap, markdown, percent, share
+from mirage.report.judgement.result_tables import ResultsView, cheapest, real
 
 _VERDICTS = {
     HOLDS: "holds beyond the interval for",
@@ -20,7 +20,7 @@ _VERDICTS = {
 }
 
 
-def against_words(view: View) -> list[str]:
+def against_words(view: ResultsView) -> list[str]:
     """Lists the policies better than, worse than, and not distinguishable from the reference."""
     if view.against is None:
         return []
@@ -30,15 +30,15 @@ def against_words(view: View) -> list[str]:
     )
     base = f"`{view.against}`"
     found = f"Better than {base} beyond the interval: {_list(better)}."
-    said = [found if better else f"Nothing is better than {base} beyond the interval."]
+    sentences = [found if better else f"Nothing is better than {base} beyond the interval."]
     if worse:
-        said.append(f"Worse than {base} beyond the interval: {_list(worse)}.")
+        sentences.append(f"Worse than {base} beyond the interval: {_list(worse)}.")
     if rest:
-        said.append(f"Not distinguishable from {base}: {_list(rest)}.")
-    return said
+        sentences.append(f"Not distinguishable from {base}: {_list(rest)}.")
+    return sentences
 
 
-def reactive_words(view: View) -> list[str]:
+def reactive_words(view: ResultsView) -> list[str]:
     """Lists the policies that cost less, or more, than the reactive chain."""
     found = [
         one
@@ -48,14 +48,14 @@ def reactive_words(view: View) -> list[str]:
     if not found:
         return []
     less, more = ([one.policy for one in found if one.verdict == v] for v in ("better", "worse"))
-    said = f"Cheaper than `{REACTIVE}` beyond the interval: {_list(less)}." if less else ""
-    said = said or f"Nothing costs less than `{REACTIVE}` beyond the interval."
-    return [said, *([f"More expensive: {_list(more)}."] if more else [])]
+    cheaper = f"Cheaper than `{REACTIVE}` beyond the interval: {_list(less)}." if less else ""
+    cheaper = cheaper or f"Nothing costs less than `{REACTIVE}` beyond the interval."
+    return [cheaper, *([f"More expensive: {_list(more)}."] if more else [])]
 
 
-def best_words(view: View) -> list[str]:
+def best_words(view: ResultsView) -> list[str]:
     """Describes the cheapest published method and the cheapest of ours."""
-    said = []
+    sentences = []
     rows, paired = view.rows(), view.differences()
     for kind, what in ((PUBLISHED, "The cheapest published method"), (OURS, "The cheapest of ours")):
         name = cheapest(view, [one for one in real(view) if kind_of(one) == kind])
@@ -63,15 +63,15 @@ def best_words(view: View) -> list[str]:
             continue
         minus = difference(paired.get(name)).strip("*")
         tail = f"; {minus} against `{view.against}`" if minus else ""
-        said.append(f"{what} is `{name}` ({both(rows[name])} h, gap closed {gap(rows[name])}{tail}).")
-    return said
+        sentences.append(f"{what} is `{name}` ({both(rows[name])} h, gap closed {gap(rows[name])}{tail}).")
+    return sentences
 
 
-def findings(view: View) -> str:
+def findings(view: ResultsView) -> str:
     """Returns a paragraph for one link size and one cost ratio."""
-    said = [*best_words(view), *against_words(view), *reactive_words(view)]
+    sentences = [*best_words(view), *against_words(view), *reactive_words(view)]
     heading = f"{links_words(view.nodes).capitalize()} {at(view.ratio)}"
-    return f"**{heading}.** " + " ".join(said) if said else ""
+    return f"**{heading}.** " + " ".join(sentences) if sentences else ""
 
 
 def claims_table(comparison: Comparison, nodes: int) -> str:
@@ -99,19 +99,19 @@ def claims_words(comparison: Comparison, nodes: int) -> str:
         and claim.load not in (ALL, LIGHT)
     ]
     light = [c for c in comparison.claims if (c.link_nodes, c.load) == (nodes, LIGHT) and c.policy == REACTIVE]
-    said = []
+    sentences = []
     if found:
         less, without = ([getattr(claim, name) for claim in found] for name in ("less_verdict", "without_verdict"))
-        said.append(_range_words(found))
-        said.append(f"At least {percent(LEAST_LESS)} less: {_verdict_words(found, less)}")
-        said.append(f"At least {percent(LEAST_WITHOUT)} without any: {_verdict_words(found, without)}")
+        sentences.append(_range_words(found))
+        sentences.append(f"At least {percent(LEAST_LESS)} less: {_verdict_words(found, less)}")
+        sentences.append(f"At least {percent(LEAST_WITHOUT)} without any: {_verdict_words(found, without)}")
     if light:
         (one,) = light
-        said.append(
+        sentences.append(
             f"In light load there are {one.reactive_h:.2f} h to cut, and {percent(one.without)} of reactive hand-overs "
             "have no interruption: shares are not informative there, and the table gives hours."
         )
-    return f"**{links_words(nodes).capitalize()}.** " + " ".join(said) if said else ""
+    return f"**{links_words(nodes).capitalize()}.** " + " ".join(sentences) if sentences else ""
 
 
 def _range_words(found: Sequence[Claim]) -> str:
@@ -127,12 +127,14 @@ def _range_words(found: Sequence[Claim]) -> str:
 
 def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
     """Lists the policies for which it holds, fails, and is undecided, with the overlap."""
-    said = []
+    sentences = []
     for verdict, words in _VERDICTS.items():
         those = [claim for claim, of in zip(found, verdicts) if of == verdict]
         if those:
-            said.append(f"{words} " + ", ".join(f"`{c.policy}` in {c.load} load ({c.overlap_h:.2f} h)" for c in those))
-    return "; ".join(said) + "."
+            sentences.append(
+                f"{words} " + ", ".join(f"`{c.policy}` in {c.load} load ({c.overlap_h:.2f} h)" for c in those)
+            )
+    return "; ".join(sentences) + "."
 
 
 def _claim_cell(claim: Claim) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mirage.duration import HOUR_S
-from mirage.report.page import section, table
+from mirage.report.html_page import section, table
 from mirage.schedule.engine.measures import Measures
 
 
@@ -21,9 +21,11 @@ def measures_json(found: Measures) -> dict[str, Any]:
 
 def measures_section(found: Measures) -> str:
     """Returns the section of a page."""
-    told = "Unfairness above 1: later than on an equal share. Shares are of the time from first submission to last end."
+    explained = (
+        "Unfairness above 1: later than on an equal share. Shares are of the time from first submission to last end."
+    )
     cells = [[name, value, note] for name, value, note in _entries(found)]
-    return section("Fairness and use", told, table(("measure", "value", "of what"), cells, cards=True))
+    return section("Fairness and use", explained, table(("measure", "value", "of what"), cells, cards=True))
 
 
 def _entries(found: Measures) -> list[tuple[str, str, str]]:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.inferred.capacity import outages, ran
-from mirage.calibration.inferred.limits import user_job_limit
 from mirage.calibration.inferred.think_times import ThinkTimes
+from mirage.calibration.inferred.user_job_limit import user_job_limit
 from mirage.calibration.mechanisms import NAMES, Mechanisms
-from mirage.calibration.result import Calibration
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 
-TOLD, RECORDED, INFERRED, FITTED = "declared", "recorded", "inferred", "fitted"
+DECLARED, RECORDED, INFERRED, FITTED = "declared", "recorded", "inferred", "fitted"
 
-_IN_WORDS = ("dip_s", "recorded", "age", "fairshare", "size", "wfp", "shutdowns", "user_jobs", "turnover_s", "think_s")
+_IN_WORDS = (
+    "dip_s",
+    "recorded",
+    "age",
+    "fairshare",
+    "size",
+    "wfp",
+    "shutdowns",
+    "user_jobs",
+    "turnover_s",
+    "think_time_s",
+)
 """Mechanisms with their own sentences here; others are listed by name and value."""
 
 
@@ -28,14 +39,16 @@ class Fact(NamedTuple):
 
 def facts(found: Calibration) -> Iterator[Fact]:
     """Yields the findings in the order of the report."""
-    yield Fact("scheduler", f"parameters from {found.told.by}", TOLD)
+    yield Fact("scheduler", f"parameters from {found.declared.by}", DECLARED)
     yield from _nodes(found)
     yield from _limits(found)
     yield from _priorities(found)
     best = found.best
     if best.turnover_s:
         yield Fact("between two jobs", f"a node needs {best.turnover_s} s", FITTED)
-    yield Fact("users", f"{answers_words(found.users)}; {'used' if best.think_s else 'unused'} in replays", INFERRED)
+    yield Fact(
+        "users", f"{reaction_words(found.users)}; {'used' if best.think_time_s else 'unused'} in replays", INFERRED
+    )
     for name in NAMES:
         value = getattr(best, name)
         if name not in _IN_WORDS and value != getattr(Mechanisms(), name):
@@ -52,7 +65,7 @@ def fact_words(fact: Fact) -> str:
     return f"{fact.name}: {fact.found} ({fact.known})"
 
 
-def answers_words(users: ThinkTimes) -> str:
+def reaction_words(users: ThinkTimes) -> str:
     """Describes the number of jobs that follow another."""
     return (
         f"{users.share:.0%} of jobs ({users.answer:,} of {users.jobs:,}) follow a start or an end of the same user's "
@@ -92,22 +105,23 @@ def _nodes(found: Calibration) -> Iterator[Fact]:
 
 
 def _limits(found: Calibration) -> Iterator[Fact]:
-    if found.told.qos is not None:
-        for limit in found.told.qos.limits:
-            yield Fact("limit", f"{limit}, from {found.told.qos_by}", TOLD)
-        if not found.told.qos.limits:
-            yield Fact("limit", f"none in {found.told.qos_by}", TOLD)
+    if found.declared.qos is not None:
+        for limit in found.declared.qos.limits:
+            yield Fact("limit", f"{limit}, from {found.declared.qos_by}", DECLARED)
+        if not found.declared.qos.limits:
+            yield Fact("limit", f"none in {found.declared.qos_by}", DECLARED)
     for limit in found.site.age_limits:
-        yield Fact("limit", f"{limit}, from {found.told.associations_by}", TOLD)
-    if found.site.tells_user_jobs:
+        yield Fact("limit", f"{limit}, from {found.declared.associations_by}", DECLARED)
+    if found.site.declares_user_jobs:
         return
-    seen = user_job_limit(found.fitted.within(found.site.jobs))
-    if seen is None:
+    user_limit = user_job_limit(found.fitted.within(found.site.jobs))
+    if user_limit is None:
         yield Fact("limit of users", "none: there is no plateau of running jobs", INFERRED)
         return
-    plateau = f"{seen.users:,} users reached it while more of their jobs waited, for {seen.hours:,.0f} hours in total"
+    hours = f"{user_limit.hours:,.0f} hours in total"
+    plateau = f"{user_limit.users:,} users reached it while more of their jobs waited, for {hours}"
     if found.best.user_jobs is None:
-        words = f"a plateau at {seen.most} running jobs ({plateau}), but replays without a limit come closer"
+        words = f"a plateau at {user_limit.most} running jobs ({plateau}), but replays without a limit come closer"
     else:
         words = f"a user runs at most {found.best.user_jobs} jobs at once; {plateau}"
     yield Fact("limit of users", words, INFERRED)

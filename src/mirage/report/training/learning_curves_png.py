@@ -63,10 +63,10 @@ def panels_of(curves: Mapping[str, NDArray[Any]]) -> list[Panel]:
     found = []
     for run, of_run in by_run(curves).items():
         kinds: dict[str, dict[str, NDArray[Any]]] = {}
-        tune_is_told = any(_kind(name)[0] in (_GAP, _REWARD) for name in of_run)
+        has_better_tune = any(_kind(name)[0] in (_GAP, _REWARD) for name in of_run)
         for name, values in sorted(of_run.items()):
             kind, label = _kind(name)
-            if name != "tune" or not tune_is_told:
+            if name != "tune" or not has_better_tune:
                 kinds.setdefault(kind, {})[label] = values
         found += [(run, measured, of_kind) for measured, of_kind in kinds.items()]
     return found

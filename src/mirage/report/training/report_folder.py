@@ -18,7 +18,7 @@ from mirage.learn.training.curves import write_event_files
 from mirage.learn.training.train import Tried
 from mirage.predict.model_file import ModelCard
 from mirage.report.training.learning_curves_png import draw_learning_curves
-from mirage.report.training.terminal import print_choices, print_trained
+from mirage.report.training.training_text import print_choices, print_trained
 from mirage.whole_file import write_whole
 
 _WIDTH = 160
@@ -81,6 +81,6 @@ def write_report(
     if curves:
         draw_learning_curves(curves, str(place / "learning-curves.png"))
     if tried is not None:
-        from mirage.report.pages.frontier import draw_frontiers
+        from mirage.report.pages.evaluation_page import draw_frontiers
 
         draw_frontiers(tried.evaluation, str(place / "frontier.png"), provenance)

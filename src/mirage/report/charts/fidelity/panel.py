@@ -19,17 +19,17 @@ class Panel:
         width: In pixels.
         height: In pixels.
         parts: Its markup.
-        told: Description of its content, for screen readers.
+        description: Description of its content, for screen readers.
     """
 
     width: float
     height: float
     parts: Sequence[str]
-    told: str
+    description: str
 
     def svg(self) -> str:
         """Returns the chart as a separate picture."""
-        return drawing(self.width, self.height, *self.parts, describes=self.told)
+        return drawing(self.width, self.height, *self.parts, describes=self.description)
 
 
 def stacked(panels: Sequence[Panel], heading: str, source: str) -> str:
@@ -40,5 +40,5 @@ def stacked(panels: Sequence[Panel], heading: str, source: str) -> str:
     for panel in panels:
         parts.append(element("g", *panel.parts, transform=f"translate({MARGIN:g} {y:g})"))
         y += panel.height + _BETWEEN
-    told = " ".join(panel.told for panel in panels)
-    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}: {source}. {told}")
+    description = " ".join(panel.description for panel in panels)
+    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}: {source}. {description}")

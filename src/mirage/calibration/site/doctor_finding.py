@@ -1,0 +1,41 @@
+"""Finding of ``mirage doctor`` on the calibration of its cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from mirage.calibration.site.calibration_files import CalibrationFiles
+from mirage.calibration.site.stored_calibration import StoredCalibration, attempt_words, read_stored_calibration
+from mirage.errors import ConfigurationError
+from mirage.slurm.survey import OK, WARN, Finding
+
+WHAT = "calibration"
+_MAKE = "mirage calibrate --site makes one; the agent does so once a week"
+
+
+def calibration_finding(files: CalibrationFiles, now_s: float) -> Finding:
+    """Returns the known fidelity of the simulator on a cluster as a finding.
+
+    Args:
+        files: Location of its calibration.
+        now_s: The cluster's time.
+    """
+    tried = attempt_words(files.attempt(), now_s)
+    try:
+        stored = read_stored_calibration(files)
+    except ConfigurationError as error:
+        return Finding(WARN, WHAT, "cannot be read", str(error))
+    if stored is None:
+        return Finding(WARN, WHAT, "none", tried or f"how faithful the simulator is here is unknown: {_MAKE}")
+    advice = [stored.meaning, *stored.remarks, *([tried] if tried else [])]
+    if stored.is_stale(now_s):
+        advice.insert(0, f"stale: {_MAKE}")
+    good = stored.is_faithful and not stored.is_stale(now_s)
+    return Finding(
+        OK if good else WARN, WHAT, f"{stored.age(now_s)} old; {stored.figures}; {_slice(stored)}", "; ".join(advice)
+    )
+
+
+def _slice(stored: StoredCalibration) -> str:
+    first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (stored.from_s, stored.until_s - 1))
+    return f"judged on {stored.jobs:,} jobs of {first:%Y-%m-%d} to {last:%Y-%m-%d}"

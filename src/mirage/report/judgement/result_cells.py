@@ -1,0 +1,83 @@
+"""Cells of the tables of results, and tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirage.provision.evaluation.interval import Interval
+from mirage.provision.evaluation.paired import Difference
+from mirage.provision.evaluation.score import Row
+
+_TOO_WIDE = -20.0
+"""A gap is inconclusive where its interval extends below this."""
+
+
+def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Formats a table in Markdown."""
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def both(row: Row) -> str:
+    """Formats interruption and overlap, in hours."""
+    return f"{row.interruption_h:.2f} / {row.overlap_h:.2f}"
+
+
+def with_interval(value: float, interval: Interval | None) -> str:
+    """Formats a mean and its interval."""
+    return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} … {interval[1]:.2f})"
+
+
+def gap(row: Row) -> str:
+    """Formats the gap closed between the reactive chain and the oracle, in per cent."""
+    if row.gap_closed is None:
+        return "–"
+    if row.gap_closed_95 is None:
+        return percent(row.gap_closed)
+    low, high = row.gap_closed_95
+    return f"{percent(row.gap_closed)} ({'no telling' if low < _TOO_WIDE else _span(low, high)})"
+
+
+def difference(one: Difference | None) -> str:
+    """Formats a paired difference of the cost, bold where its interval excludes zero."""
+    if one is None:
+        return ""
+    if one.cost_95 is None:
+        return f"{one.cost:+.2f}"
+    text = f"{one.cost:+.2f} ({one.cost_95[0]:+.2f} … {one.cost_95[1]:+.2f})"
+    return f"**{text}**" if one.verdict else text
+
+
+def points(value: float | None, interval: Interval | None) -> str:
+    """Formats a difference of shares in points, bold where its interval excludes zero."""
+    if value is None:
+        return ""
+    if interval is None:
+        return f"{100 * value:+.1f}"
+    low, high = interval
+    text = f"{100 * value:+.1f} ({100 * low:+.1f} … {100 * high:+.1f})"
+    return text if low <= 0 <= high else f"**{text}**"
+
+
+def share(value: float, interval: Interval | None) -> str:
+    """Formats a share in per cent, and its interval."""
+    return percent(value) if interval is None else f"{percent(value)} ({_span(*interval)})"
+
+
+def percent(value: float) -> str:
+    """Formats a share in per cent."""
+    return f"{100 * value:.0f} %"
+
+
+def named(group: Sequence[str]) -> str:
+    """Lists policies that share a row."""
+    return ", ".join(f"`{name}`" for name in group)
+
+
+def at(ratio: float | None) -> str:
+    """Formats a cost ratio: ``at 3 : 1``."""
+    return "with free overlap" if ratio is None else f"at {ratio:g} : 1"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{100 * low:.0f} … {100 * high:.0f}"

@@ -1,0 +1,131 @@
+"""Report of ``mirage demo`` as one HTML file."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration
+from mirage.duration import HOUR_S, MINUTE_S, format_duration
+from mirage.provision.chain_record import ChainRun
+from mirage.report.axes import date_name
+from mirage.report.charts.chain_chart import KEY as CHAIN_KEY
+from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.decision_chart import KEY as DECISION_KEY
+from mirage.report.charts.decision_chart import decision_chart, link_to_explain
+from mirage.report.charts.load_chart import load_chart
+from mirage.report.html_page import Cell, chart, command, folded, key, page, section, table, tiles
+
+_REACTIVE, _AHEAD = POLICIES
+_NOTHING_S = 3 * MINUTE_S
+
+
+def demo_page(demo: Demonstration, shown_command: str, version: str) -> str:
+    """Returns the report as one HTML document."""
+    ratio = f"{demo.cost.interruption:g}:{demo.cost.overlap:g}"
+    lead = (
+        f"A service that runs in 48-hour batch jobs, on a simulated cluster of {demo.nodes} nodes with the queue of a "
+        "busy A100 partition. Between two jobs it is down while the next one waits, unless that is submitted in time."
+    )
+    return page(
+        "Two weeks of a service on a busy cluster",
+        lead,
+        _tiles(demo),
+        *[_chain_section(demo, link.nodes) for link in LINKS],
+        _why_section(demo),
+        _load_section(demo),
+        section(
+            "How this was made",
+            f"Workload: built-in model {MODEL}, seed {demo.seed}, three weeks of warm-up. Queue: {demo.discipline}, "
+            f"Lonestar6's parameters. The chains are kept alive by the agent itself, on a simulated "
+            f"Slurm. An hour of interruption against an hour of overlap costs {ratio}. The same command gives the "
+            f"same report. mirage evaluate compares policies over many hand-overs of a trace. Mirage {version}.",
+            command(shown_command),
+        ),
+    )
+
+
+def _tiles(demo: Demonstration) -> str:
+    nodes = LINKS[0].nodes
+    before, after = demo.runs[nodes, _REACTIVE], demo.runs[nodes, _AHEAD]
+    return tiles(
+        [
+            (
+                "interrupted, reactive",
+                f"{before.interruption_s / HOUR_S:.1f} h",
+                f"{nodes}-node links, alive {before.availability:.1%}",
+            ),
+            (f"interrupted, {_AHEAD}", f"{after.interruption_s / HOUR_S:.1f} h", f"alive {after.availability:.1%}"),
+            (f"held twice, {_AHEAD}", f"{after.overlap_s / HOUR_S:.1f} h", "the price of being early"),
+            ("95 % of jobs waited up to", _hours(demo.load.wait_s.p95), f"{demo.load.jobs:,} jobs in two weeks"),
+        ]
+    )
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / HOUR_S:.1f} h"
+
+
+def _chain_section(demo: Demonstration, nodes: int) -> str:
+    runs = {policy: demo.runs[nodes, policy] for policy in POLICIES}
+    columns = ("policy", "links", "interrupted", "longest", "held twice", "node-hours twice", "alive", "cost")
+    return section(
+        f"A chain of {nodes}-node links",
+        "The same cluster and the same other users; only the time at which the next link is submitted differs.",
+        key(CHAIN_KEY),
+        chart(partial(chain_chart, runs)),
+        table(columns, [_row(policy, run, demo) for policy, run in runs.items()], cards=True),
+    )
+
+
+def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
+    longest_s = max([h.interruption_s for h in run.hand_overs], default=0)
+    return [
+        policy,
+        str(len(run.started)),
+        (_hours(run.interruption_s), "gap" if run.interruption_s >= _NOTHING_S else "good"),
+        _hours(longest_s),
+        (_hours(run.overlap_s), "overlap" if run.overlap_s >= _NOTHING_S else "good"),
+        f"{run.wasted_node_h:.1f}",
+        f"{run.availability:.1%}",
+        f"{run.cost(demo.cost):.1f}",
+    ]
+
+
+def _why_section(demo: Demonstration) -> str:
+    nodes = LINKS[0].nodes
+    run = demo.runs[nodes, _AHEAD]
+    link = link_to_explain(run)
+    explained = (
+        "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
+        "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
+        "is expected to cost more than submitting now."
+    )
+    drawn = [] if link is None else [key(DECISION_KEY), chart(partial(decision_chart, run, link))]
+    log = folded(f"All {len(run.decisions)} decisions of {_AHEAD} for links of {nodes} nodes", _log(run))
+    heading = "Why then?" if link is None else f"Why then? Link {link + 1} of the {nodes}-node chain nears its end"
+    return section(heading, explained, *drawn, log)
+
+
+def _log(run: ChainRun) -> str:
+    names = ("wait_p50_s", "wait_p95_s", "cost_now", "cost_later")
+    columns = ("time", "link", "left", "median wait", "95 % wait", "cost now", "cost later", "says", "because")
+    rows: list[list[Cell]] = []
+    for d in run.decisions:
+        shown = ["" if n not in d.estimate else _shown(n, d.estimate[n]) for n in names]
+        choice: Cell = ("submit", "good") if d.submits else "wait"
+        time = f"{date_name(d.now_s)} {d.now_s // HOUR_S % 24:02d}:{d.now_s // 60 % 60:02d}"
+        rows.append([time, str(d.link + 1), format_duration(d.remaining_s), *shown, choice, d.reason])
+    return table(columns, rows)
+
+
+def _shown(name: str, value: float) -> str:
+    return format_duration(round(value)) if name.endswith("_s") else f"{value:.2f}"
+
+
+def _load_section(demo: Demonstration) -> str:
+    waits = demo.load.wait_s
+    explained = (
+        f"{demo.load.jobs:,} jobs of other users; median wait {_hours(waits.p50)}, 90 % up to {_hours(waits.p90)}, "
+        f"longest {_hours(waits.max)}. On average {demo.load.busy.mean() / demo.nodes:.0%} of the nodes are busy."
+    )
+    return section("The cluster", explained, chart(partial(load_chart, demo.load, demo.nodes, demo.until_s)))

@@ -1,0 +1,136 @@
+"""History of one job: when it got which GPUs, and the reasons of its scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.errors import UnknownName
+from mirage.schedule.engine.kernel.arrays import (
+    APPLIED,
+    BY_BOUNDARY,
+    BY_CANCEL,
+    BY_ITSELF,
+    BY_KILL,
+    BY_RECLAIM,
+    BY_RESIZE,
+    BY_SAVE,
+    CANCEL,
+    PREEMPT,
+    RESIZE,
+    START,
+)
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.plan_rows import WHY
+from mirage.schedule.workload.read import Workload
+
+_DECIDED = {START: "start", RESIZE: "resize", PREEMPT: "preempt", CANCEL: "cancel"}
+_ENDED = {
+    BY_ITSELF: "done",
+    BY_BOUNDARY: "left at a checkpoint",
+    BY_SAVE: "saved and left",
+    BY_KILL: "killed",
+    BY_RESIZE: "resized",
+    BY_CANCEL: "cancelled",
+    BY_RECLAIM: "killed, as its server had to be returned",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event of a job, its place, and its reason.
+
+    Attributes:
+        estimate_s: When the scheduler expects the job to end; None without an estimate.
+    """
+
+    time_s: float
+    what: str
+    where: str = ""
+    why: str = ""
+    estimate_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStory:
+    """The history of one job.
+
+    Attributes:
+        name: Name of the job.
+        summary: Its measures, as text.
+        moments: Its events, in order of time.
+    """
+
+    name: str
+    summary: str
+    moments: tuple[JobEvent, ...]
+
+
+def job_number(workload: GpuLog | Workload, name_or_number: str) -> int:
+    """Returns the job of a name, or of a number in the workload.
+
+    Raises:
+        UnknownName: There is no such job.
+    """
+    if name_or_number in workload.jobs.name:
+        return workload.jobs.name.index(name_or_number)
+    if name_or_number.isdecimal() and int(name_or_number) < len(workload.jobs):
+        return int(name_or_number)
+    raise UnknownName("job", name_or_number, workload.jobs.name[:20])
+
+
+def story_of(log: GpuLog, job: int) -> JobStory:
+    """Returns the history of a job."""
+    row = log.rows[job]
+    request = f"{int(row.gpus)} GPU{'s' if row.gpus > 1 else ''} requested"
+    model = f", {log.jobs.models[int(row.model)]}" if row.model >= 0 else ""
+    jct_h, queued_h = (row.due_s - row.submit_s) / HOUR_S, row.queued_s / HOUR_S
+    summary = (
+        f"{request}{model}, done after {jct_h:.2f} h, {queued_h:.2f} h of them in the queue; "
+        f"{row.executed / HOUR_S:.2f} GPU-h: {row.useful / HOUR_S:.2f} useful, {row.lost / HOUR_S:.2f} lost, "
+        f"{row.overhead / HOUR_S:.2f} overhead"
+    )
+    moments = [JobEvent(float(row.submit_s), "submit"), *_decisions(log, job), *_segments(log, job)]
+    return JobStory(log.jobs.name[job], summary, tuple(sorted(moments, key=lambda moment: moment.time_s)))
+
+
+def _decisions(log: GpuLog, job: int) -> list[JobEvent]:
+    """Returns decisions without a stretch: refused ones, and preemptions and cancellations."""
+    of_job = log.decisions[(log.decisions.id == job) & np.isin(log.decisions.kind, list(_DECIDED))]
+    found = []
+    for decision in of_job:
+        what, why = _DECIDED[int(decision.kind)], log.reasons[int(decision.reason)]
+        if decision.refused != APPLIED:
+            wanted = f"; reason: {why}" if why else ""
+            found.append(
+                JobEvent(float(decision.time_s), f"{what} refused", why=f"{WHY[int(decision.refused)]}{wanted}")
+            )
+        elif decision.kind in (PREEMPT, CANCEL):
+            found.append(JobEvent(float(decision.time_s), what, why=why))
+    return found
+
+
+def _segments(log: GpuLog, job: int) -> list[JobEvent]:
+    names = log.cluster.server_names
+    found = []
+    for k in np.flatnonzero(log.segments.id == job).tolist():
+        segment = log.segments[k]
+        where = " ".join(f"{names[server]}:{gpus}" for server, gpus in sorted(log.places(k).items()))
+        why, estimate_s = _why(log, job, float(segment.start_s))
+        found.append(JobEvent(float(segment.start_s), "gets", where, why, estimate_s))
+        if np.isfinite(segment.end_s):
+            found.append(JobEvent(float(segment.end_s), _ENDED[int(segment.why)], where))
+    return found
+
+
+def _why(log: GpuLog, job: int, start_s: float) -> tuple[str, float | None]:
+    """Returns the reason of a start or a change of size, and the expected end of the job."""
+    decisions = log.decisions
+    here = (decisions.id == job) & (decisions.time_s == start_s) & np.isin(decisions.kind, [START, RESIZE])
+    given = decisions[here & (decisions.refused == APPLIED)]
+    if len(given) == 0:
+        return "", None
+    estimate_s = float(given[-1].estimate_s)
+    return log.reasons[int(given[-1].reason)], estimate_s if np.isfinite(estimate_s) else None

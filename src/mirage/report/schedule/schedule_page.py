@@ -1,0 +1,103 @@
+"""Pages of schedulers: one run with use, completion times and Gantt chart; a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mirage.duration import HOUR_S
+from mirage.job_state import Floats
+from mirage.report.html_page import CARDS, chart, command, folded, key, page, section, table, tiles
+from mirage.report.schedule.gpu_charts import fill, gantt_chart, jct_chart, kind_names, kind_of, series, use_chart
+from mirage.report.schedule.gpu_use import UseOverTime, use_by_pool, use_by_type
+from mirage.report.schedule.measure_table import measures_section
+from mirage.report.schedule.schedule_text import NAMES, cells_of
+from mirage.schedule.compare.comparison import GpuComparison
+from mirage.schedule.compare.row import MEAN, Row
+from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.measures import measures
+
+
+def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
+    """Returns the page of one run."""
+    lead = f"{row.jobs:,.0f} jobs on {log.cluster.gpus:,} GPUs in {len(log.cluster.gpus_of):,} servers."
+    figures = [
+        ("mean JCT", f"{row.mean_jct_s / HOUR_S:.2f} h", f"99 %: {row.p99_jct_s / HOUR_S:.2f} h"),
+        ("mean wait", f"{row.mean_wait_s / HOUR_S:.2f} h", "all time in the queue"),
+        ("makespan", f"{row.makespan_s / HOUR_S:.2f} h", f"{row.gpu_h:,.0f} GPU-hours"),
+        ("preemptions", f"{row.preemptions:,.0f}", f"{row.lost_gpu_h:.1f} GPU-hours lost"),
+    ]
+    return page(
+        f"{row.scheduler} on {row.workload}",
+        lead,
+        tiles(figures),
+        _use_section("GPU types", use_by_type(log)),
+        *([_use_section("Pools", use_by_pool(log))] if len(log.cluster.pools) > 1 else []),
+        _jct_section("Every curve is one kind of job.", _jct_by_kind(log)),
+        _gantt_section(log),
+        _rows_section([row]),
+        measures_section(measures(log)),
+        folded("How this was made", command(str(provenance["command"]))),
+    )
+
+
+def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> str:
+    """Returns the page of a comparison."""
+    workloads = list(dict.fromkeys(outcome.row.workload for outcome in comparison.outcomes))
+    schedulers = list(dict.fromkeys(outcome.row.scheduler for outcome in comparison.outcomes))
+    jct_s = {
+        scheduler: np.concatenate([o.jct_s for o in comparison.outcomes if o.row.scheduler == scheduler])
+        for scheduler in schedulers
+    }
+    ranked = sorted(_of_all(comparison.rows), key=lambda row: row.mean_jct_s)
+    figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.3f} h", "mean JCT") for row in ranked]
+    plural = "s" if len(workloads) > 1 else ""
+    n = len(comparison.failed)
+    missing = f" {n} trial{'s' if n > 1 else ''} failed and {'are' if n > 1 else 'is'} missing here." if n else ""
+    return page(
+        "Schedulers compared",
+        f"{len(schedulers)} schedulers, {len(workloads)} workload{plural}: {', '.join(workloads)}.{missing}",
+        tiles(figures),
+        _jct_section("Jobs of all workloads together.", jct_s),
+        _rows_section(comparison.rows),
+        folded("How this was made", command(str(provenance["command"]))),
+    )
+
+
+def _of_all(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.workload == MEAN] or list(rows)
+
+
+def _use_section(heading: str, uses: Sequence[UseOverTime]) -> str:
+    entries = [(series(k), f"{use.name}: {use.mean_share:.0%} of {use.gpus:,} GPUs") for k, use in enumerate(uses)]
+    text = "GPUs held over time; dashed lines show the total. The key gives the mean share."
+    return section(heading, text, key(entries), chart(lambda width: use_chart(uses, width)))
+
+
+def _jct_section(explained: str, jct_s: dict[str, Floats]) -> str:
+    entries = [
+        (series(k), f"{name}: median {np.median(times) / HOUR_S:.2f} h")
+        for k, (name, times) in enumerate(jct_s.items())
+    ]
+    text = f"Share of jobs that were completed within a number of hours after submission. {explained}"
+    return section("Completion times", text, key(entries), chart(lambda width: jct_chart(jct_s, width)))
+
+
+def _jct_by_kind(log: GpuLog) -> dict[str, Floats]:
+    kinds = np.array([kind_of(log, job) for job in range(len(log.jobs))])
+    times = np.asarray(log.rows.due_s - log.rows.submit_s)
+    return {name: times[kinds == kind] for kind, name in kind_names(log).items()}
+
+
+def _gantt_section(log: GpuLog) -> str:
+    entries = [(fill(kind), name) for kind, name in kind_names(log).items()]
+    text = "A lane for every GPU of every server; point at a bar to see its job."
+    return section("Jobs on GPUs", text, key(entries), chart(lambda width: gantt_chart(log, width)))
+
+
+def _rows_section(rows: Sequence[Row]) -> str:
+    cells = [cells_of(row) for row in rows]
+    text = "JCT is the time from submission to completion; waiting is all time in the queue."
+    return section("Figures", text, table(NAMES, cells, numbers_from=2, cards=len(cells) <= CARDS))
