@@ -1,4 +1,4 @@
-"""What forecasts cost: 64 futures with every delay, on queues of a trace and on long made-up ones.
+"""Measures the cost of forecasts: 64 futures with every delay, on real and made-up queues.
 
     python benchmarks/forecast/forecasts.py ls6-a100.log.gz
 
@@ -51,7 +51,7 @@ def moments_of_a_trace(trace: Path, discipline: str, count: int) -> list[View]:
 
 
 def long_queue(pending: int) -> View:
-    """A view of a full machine behind which so many jobs wait."""
+    """A view of a full machine and a number of waiting jobs."""
     rng = np.random.default_rng(0)
     now_s, history = 40 * DAY_S, 4000
     limits, sizes = np.array([1, 2, 5, 12, 24, 48]) * HOUR_S, np.array([1] * 8 + [2, 4, 8])
@@ -101,7 +101,7 @@ def cost_ms(views: list[View], work: Callable[[View], object]) -> float:
 
 
 def measured(views: list[View], discipline: str) -> tuple[float, ...]:
-    """Milliseconds of a plain forecast, of ours, of a decision, and of features without playing and with it."""
+    """Milliseconds of forecasts (plain, ours), a decision, and features without and with play."""
 
     def forecast(beyond_s: int) -> Callable[[View], object]:
         return lambda view: cast.forecast(view, delays_s(view.chain.ends_s - view.now_s, STEP_S), beyond_s)  # type: ignore[union-attr]

@@ -28,7 +28,7 @@ FILLED = {"alone": 1e-9, "filled": use_history.ENOUGH}
 
 
 def with_the_last(view: View, count: int) -> View:
-    """The view with so many ended jobs."""
+    """The view with only the last ended jobs."""
     return replace(
         view, ended=Ended(**{field.name: getattr(view.ended, field.name)[-count:] for field in fields(Ended)})
     )

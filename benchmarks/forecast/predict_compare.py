@@ -82,7 +82,7 @@ def drawn(jobs: Any, now_s: int, rng: np.random.Generator) -> JobRequest:
 
 
 def inside(prediction: StartPrediction, true_s: int) -> list[bool]:
-    """Whether the wait lies in each of the told ranges."""
+    """Whether the wait lies in each of the predicted ranges."""
     quantiles_s = prediction.quantiles_s()
     return [bool(quantiles_s[ends(share)[0]] <= true_s <= quantiles_s[ends(share)[1]]) for share in SHARES]
 

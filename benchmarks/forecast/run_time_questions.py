@@ -1,4 +1,4 @@
-"""Questions of run times: moments and jobs of a trace to predict, and the view that each is asked with."""
+"""Jobs of a trace for predictions of run times, and the views to predict from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def questions(timeline: Timeline, from_s: int, until_s: int, every: int) -> Ques
 
 
 def view_of(requests: Requests, elapsed: np.ndarray, past: Observations) -> View:
-    """A view in which these jobs are pending and have run so long in earlier stretches."""
+    """A view in which these jobs are pending after earlier stretches of a known duration."""
     ended, running = past.ended, ~past.ended
     use_s = (past.use * past.requests.limit_s).round().astype(int)
     of = past.requests[ended]

@@ -35,7 +35,7 @@ LEVELS = 64
 
 
 def answers(kind: Any, timeline: Timeline, cases: Questions) -> tuple[np.ndarray, float]:
-    """Levels for every question, shape (n, levels), and processor milliseconds for each moment."""
+    """Levels for every question, shape (n, levels), and milliseconds of CPU per moment."""
     found, spent = [], 0.0
     moments = list(cases.by_moment())
     for rows in moments:

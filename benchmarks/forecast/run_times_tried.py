@@ -1,4 +1,4 @@
-"""Kinds of run-time predictions that were tried and lost against ``named-history``: see docs/run-times.md.
+"""Run-time predictions that lost against ``named-history``: see docs/run-times.md.
 
 They are kept so that ``benchmarks/forecast/run_times.py --tried`` can repeat the figures; the boosted one needs
 ``xgboost``.
@@ -24,7 +24,7 @@ EVERYBODY = (Level((), prior=0.0), Level(("like_limit",), prior=10.0))
 
 
 def requests_of(view: View) -> tuple[Requests, np.ndarray, Observations]:
-    """The jobs of a view, the shares of their limits that they have used, and what is known of others."""
+    """The jobs of a view, the used shares of their limits, and the observed other jobs."""
     requests, elapsed_s = unfinished(view)
     return requests, np.where(elapsed_s > 0, share_of_limit(elapsed_s, requests.limit_s), 0.0), observed(view)
 
@@ -36,7 +36,9 @@ def as_uses(table: np.ndarray, row: np.ndarray) -> Uses:
 
 
 class Kernel:
-    """All past jobs, weighted by how like they are: exp(−Σ scale · distance), filled up with like limits.
+    """All past jobs, weighted by similarity: exp(−Σ scale · distance).
+
+    They are filled up with jobs of similar limits.
 
     Args:
         scale: Of another user, another name, another account, |ln limit|, |ln nodes|, hours of the day, ln(1 + days).
@@ -47,7 +49,7 @@ class Kernel:
         self.scale, self.prior = scale, prior
 
     def uses(self, view: View) -> Uses:
-        """As ``RunTimes`` asks."""
+        """The possible uses of the limits of a view's jobs."""
         requests, elapsed, past = requests_of(view)
         edges, values, bins = binned(past)
         base = distributions(past, requests, EVERYBODY)
@@ -101,7 +103,10 @@ SHOWN_LEVELS = (0.05, 0.15, 0.25, 0.5, 0.75, 0.85, 0.95)
 
 
 class Boosted:
-    """Quantiles of what is left of the limit, by gradient boosting on histories and the quantiles of named-history."""
+    """Quantiles of the rest of the limit, by gradient boosting.
+
+    The features are histories and the quantiles of named-history.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -128,7 +133,7 @@ class Boosted:
         return cls(xgboost.train(settings, data, 80))
 
     def uses(self, view: View) -> Uses:
-        """As ``RunTimes`` asks."""
+        """The possible uses of the limits of a view's jobs."""
         import xgboost
 
         requests, elapsed, past = requests_of(view)
@@ -141,7 +146,7 @@ class Boosted:
 
 
 def features(requests: Requests, elapsed: np.ndarray, past: Observations) -> np.ndarray:
-    """What the jobs asked for, how far they are, what named-history says, and summaries of three groups."""
+    """Features: the requests, the elapsed shares, named-history's quantiles, and three groups."""
     table, row = NamedHistory().table(requests, elapsed, past)
     shown = table[:, [int(q * LEVELS) for q in SHOWN_LEVELS]]
     columns = [

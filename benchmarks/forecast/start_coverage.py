@@ -1,4 +1,4 @@
-"""Forecasts of starts beside the truth, as played and corrected, by size and month.
+"""Compares forecasts of starts, as played and corrected, with the truth by size and month.
 
     python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline mirage-2023 --until 2023-02-01
     python benchmarks/forecast/start_coverage.py ls6-a100.log.gz --nodes 76 --discipline slurm -o start-coverage.json

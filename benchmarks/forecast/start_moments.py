@@ -1,4 +1,4 @@
-"""Moments of a replay: the true start of a link submitted then, and what forecasts said.
+"""Moments of a replay: the true start of a link submitted then, and its forecasts.
 
 Both come from the same view: a fork of the simulation tells the truth, forecasts see the queue only. Moments are
 written to a file as they come, a JSON line each, and those already there are not played again.
@@ -52,7 +52,7 @@ def replay(options: argparse.Namespace) -> Simulation:
 def moments(
     options: argparse.Namespace, sim: Simulation, casts: Mapping[str, Forecaster], journal: Path | None = None
 ) -> Iterator[Row]:
-    """The true wait and every forecast of it, in hours, at each moment and for each size of a link.
+    """The true wait and its forecasts, in hours, at each moment and for each link size.
 
     Args:
         options: As `options_of_moments` defines them.

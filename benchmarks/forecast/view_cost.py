@@ -1,4 +1,4 @@
-"""How long a view of the simulator takes, beside a fork and beside a view that copies every column in the same run.
+"""Measures the time to make a view of the simulator, compared with a fork and a full copy.
 
     python benchmarks/forecast/view_cost.py            # a few seconds
     python benchmarks/forecast/view_cost.py --quick    # a smoke run
@@ -32,7 +32,7 @@ HOUR_S = 3_600
 
 
 def busy_simulation(discipline: str = "easy") -> Simulation:
-    """A simulation in which so many jobs have ended, and so many wait or run."""
+    """A simulation in which ``ENDED`` jobs have ended, and ``ALIVE`` wait or run."""
     rng = np.random.default_rng(1)
     n = ENDED + ALIVE
     table = JobTable.build(
@@ -52,7 +52,7 @@ def busy_simulation(discipline: str = "easy") -> Simulation:
 
 
 def copied_view(sim: Simulation) -> list[Any]:
-    """The reference: a gather and a copy for every column, as views were made up to version 0.1."""
+    """The reference: a gather and a copy of every column, as up to version 0.1."""
     state, clock = sim.state, sim.state.clock[0]
     made = []
     for slots in (
@@ -86,7 +86,7 @@ def best_us(repetitions: int, calls: int, action: Callable[[], Any]) -> float:
 
 
 def moving_us(sim: Simulation, repetitions: int, part: bool) -> float:
-    """A view after more jobs have ended: in the branch that is looked at, or in one that has just parted from it."""
+    """Microseconds of a view after more jobs ended: in the same branch, or in a new one."""
     best_s, branch = float("inf"), sim.fork()
     for _ in range(repetitions):
         branch = sim.fork() if part else branch

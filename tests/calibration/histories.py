@@ -16,7 +16,7 @@ MONDAY_S = 19_359 * DAY_S
 
 
 def history(submit_h: Sequence[float], wait_h: Sequence[float], **columns: Any) -> JobTable:
-    """Jobs 0, 1, … that were submitted then and waited so long; a negative wait is a job that never started.
+    """Jobs 0, 1, … by submission and wait; a negative wait is a job that never started.
 
     Each runs an hour, on one node and with a limit of two hours unless ``columns`` says otherwise.
     """

@@ -1,4 +1,4 @@
-"""A cluster of four nodes with weeks of jobs behind it, under a simulated Slurm, and its command lines."""
+"""A cluster of four nodes with weeks of history under a simulated Slurm, and its commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAEMON = "PrivateData = none\nSlurmDBD configuration:\nDbdHost = db\nPrivateData
 def site_slurm(
     days: float = 45, jobs: int = 600, users: int = 6, cluster: Cluster = POOL, partitions: Sequence[str] = ("main",)
 ) -> VirtualSlurm:
-    """So many days after its first job; with one user they are all ada's."""
+    """The cluster some days after its first job; with one user all jobs are ada's."""
     dice = np.random.default_rng(2)
     run_s = np.clip(dice.lognormal(8.7, 1.0, jobs), 60, DAY_S).astype(int)
     table = JobTable.build(
@@ -88,7 +88,7 @@ class SiteCommandLines(CommandLines):
 
     @staticmethod
     def stretch_s(argv: Sequence[str]) -> float:
-        """How long a stretch of time a command line of sacct asks for."""
+        """Length in seconds of the period that a command line of sacct covers."""
         first, last = (
             next(np.datetime64(word.partition("=")[2]) for word in argv if word.startswith(option))
             for option in ("--starttime", "--endtime")

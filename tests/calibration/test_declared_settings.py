@@ -1,4 +1,4 @@
-"""What operators tell of a cluster is taken as it is, and not inferred."""
+"""Settings declared by operators are used unchanged, and not inferred."""
 
 from __future__ import annotations
 

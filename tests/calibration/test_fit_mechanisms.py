@@ -29,7 +29,7 @@ FITTED, AFTER = Slice(14 * DAY_S, 35 * DAY_S), Slice(35 * DAY_S, 56 * DAY_S)
 
 @pytest.fixture(scope="module")
 def recorded() -> JobTable:
-    """Eight weeks of a cluster of 20 nodes, 16 from the sixth week on, where a user runs four jobs at once."""
+    """Eight weeks of 20 nodes, 16 from the sixth week on; a user runs four jobs at once."""
     dice = np.random.default_rng(11)
     batches, singles = (np.repeat(dice.integers(0, 56 * DAY_S, 170), 12), dice.integers(0, 56 * DAY_S, 1_600))
     users = (np.repeat(dice.integers(0, 8, 170), 12), dice.integers(8, 30, 1_600))
@@ -114,7 +114,7 @@ def test_a_job_that_others_pass_by_is_held_where_that_is_requested() -> None:
 
 
 def test_until_a_replay_begins_all_goes_as_recorded() -> None:
-    """One runs then and one waits, though the record held it beside idle nodes."""
+    """One runs then and one waits, though the record held it next to idle nodes."""
     rows = (("ada", 0.0, 3.0, 9.0, 2), ("bob", 1.0, 12.0, 1.0, 2), ("eve", 7.0, 8.0, 1.0, 2))
     jobs = queued(table(*rows))
     site = Site(jobs, SETTINGS, 4, -1.0)
@@ -129,7 +129,7 @@ WFP3 = Wfp(1.0, 3.0, 3.0)
 
 @pytest.fixture(scope="module")
 def ordered_by_wfp(recorded: JobTable) -> Site:
-    """The same jobs on sixteen nodes, in the order of WFP3, and nobody tells users or priorities."""
+    """The same jobs on sixteen nodes in the order of WFP3, without users and priorities."""
     cluster = Cluster.pool(16)
     anonymous = JobTable.build(
         recorded.job_id,
@@ -190,7 +190,7 @@ def test_what_was_cancelled_while_it_waited_is_replayed_but_not_compared(recorde
 
 
 def test_a_replay_begins_two_weeks_before_its_slice(site: Site) -> None:
-    """Days 35 to 56 are looked at; what ran or waited on day 21 belongs to it."""
+    """Days 35 to 56 are judged; what ran or waited on day 21 belongs to it."""
     jobs = AFTER.with_warm_up(site.jobs)
     assert (jobs.end_s > 21 * DAY_S).all()
     left_out = site.jobs[site.jobs.submit_s < 56 * DAY_S]

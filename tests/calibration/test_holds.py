@@ -13,7 +13,7 @@ WAITS: Row = ("ada", 0.0, 10.0, 1.0, 2)
 
 
 def held_h(other: Row, base_priority: tuple[float, float] = (0.0, 0.0), age: float = 0.0) -> float:
-    """Until when the first job is held, with another beside it; hours."""
+    """Until when the first job is held, together with another one; hours."""
     jobs = table(WAITS, other)
     return held_until(jobs, np.array(base_priority), age / DAY_S, DAY_S)[0] / HOUR_S
 

@@ -1,4 +1,4 @@
-"""What jobs waited for, on histories small enough to tell by looking."""
+"""Causes of waits, on histories small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_a_job_waits_for_its_user_s_limit_though_nodes_are_idle() -> None:
 
 
 def test_a_job_waits_for_one_that_is_promised_the_idle_nodes() -> None:
-    """The second needs all four nodes, which the first holds until its limit: the third may not start beside them."""
+    """The second needs all four nodes, held by the first: the third may not start next to it."""
     found = causes(table(("ada", 0, 0, 5, 2), ("bob", 1, 5, 1, 4), ("eve", 2, 6, 9, 2), LATER, limit_h=10))
     assert hours(found, 1) == {NODES: 4}
     assert hours(found, 2) == {ORDER: 3, NODES: 1}
 
 
 def test_a_wait_beyond_the_promised_start_is_unexplained_and_so_are_the_waits_after_it() -> None:
-    """By the limit of the first, the second could start at 3 h; two looks are its grace."""
+    """By the limit of the first, the second could start at 3 h; its grace is two samples."""
     found = causes(table(("ada", 0, 0, 3, 2), ("bob", 1, 9, 1, 4), ("eve", 2, 10, 9, 2), LATER, limit_h=3))
     assert hours(found, 1) == {NODES: 2, ORDER: 1 / 3, UNEXPLAINED: 6 - 1 / 3}
     assert hours(found, 2) == {ORDER: 1 + 1 / 3, UNEXPLAINED: 6 - 1 / 3, NODES: 1}
@@ -96,7 +96,7 @@ def test_the_unexplained_part_of_the_moving_average() -> None:
 
 
 def test_priorities_decide_which_job_is_the_head_of_the_queue() -> None:
-    """Where the large job comes first, the small one beside it waits by right until the large one is due."""
+    """With the large job first, the small one waits by right until the large one is due."""
     jobs = queued(table(("ada", 0, 0, 5, 2), ("bob", 1, 5, 1, 4), ("eve", 0.5, 6, 9, 2), LATER, limit_h=5))
     large = int(np.flatnonzero(jobs.nodes == 4)[0])
     small = int(np.flatnonzero(np.array(jobs.user.values()) == "eve")[0])

@@ -1,4 +1,4 @@
-"""Where limits and recorded priorities rule, a forecast that is told everything foresees what happens."""
+"""With known limits and recorded priorities a forecast foresees what happens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SINCE_S, LIMIT_S = 8 * DAY_S, 12 * HOUR_S
 
 @pytest.fixture(scope="module")
 def requested() -> JobTable:
-    """Eight days of batches of a few users, whose priorities lie on both sides of the usual one."""
+    """Eight days of batches of a few users, with priorities on both sides of the usual one."""
     dice = np.random.default_rng(4)
     submit_s = np.sort(np.repeat(dice.integers(0, SINCE_S, 55), 12))
     user = np.repeat(dice.integers(0, 9, 55), 12)
@@ -43,7 +43,7 @@ def requested() -> JobTable:
 
 
 def starts_s(requested: JobTable, now_s: int) -> tuple[int, int, int]:
-    """When a link starts, when it should with the limits known, and without; nobody comes after it."""
+    """True start of a link, its forecast with the limits known, and without; no jobs follow."""
     jobs = workload(requested[requested.submit_s < now_s], LIMITED)
     sim = Simulation(LIMITED, jobs, "slurm", SETTINGS)
     sim.advance(now_s - HOUR_S)

@@ -1,4 +1,4 @@
-"""Roll-outs of a visible queue: when a link starts, and every way in which the engine comes back."""
+"""Roll-outs of a visible queue: starts of a link, and every reason to leave the engine."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_discipline_that_queries_a_policy_cannot_be_forecast(monkeypatch: pyte
 
 @kernel(DISCIPLINE)
 def overbook(situation: Reference) -> int:
-    """Starts whoever runs, once more."""
+    """Starts a running job once more."""
     _, state, scratch = dereference(situation)
     if state.clock[0].n_running == 0:
         return 0
@@ -231,7 +231,7 @@ def test_a_job_that_is_not_in_view_cannot_be_played() -> None:
 
 
 def after_a_crowd(**queued: object) -> View:
-    """A machine of two nodes, full for two hours, and three jobs that wait since a minute; the link is queued."""
+    """A full machine of two nodes, three jobs that wait since a minute, and a queued link."""
     link = QueuedLink(job=7, submitted_s=NOW - DAY_S, limit_s=HOUR_S, **{"accrues_s": NOW - DAY_S, **queued})
     crowd = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60, "id": k} for k in range(3)]
     observed = full_machine(left_s=2 * HOUR_S)

@@ -1,4 +1,4 @@
-"""What only a limit keeps waiting competes when the limit lets it, and so does what is yet to come."""
+"""Jobs held only by a limit compete when it lets them, and so do future jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def held(number: int, user: int, nodes: int = 1) -> dict[str, Any]:
 
 
 def start_h(*limits: Limit, discipline: str, holds: tuple[dict[str, Any], ...]) -> float:
-    """When a link of all four nodes starts: a job of user 5 has one, and the rest of theirs is held."""
+    """When a link of all four nodes starts: a job of user 5 has one, their others are held."""
     observed = view(NOW, 4, 3, running=jobs(running(5)), held=jobs(*holds), chain=chain(NOW + DAY_S, nodes=4))
     forecast = Forecaster(2, discipline=discipline, limits=limits).forecast(observed, NOW_ONLY)
     return float(forecast.starts_s.max() - NOW) / HOUR_S

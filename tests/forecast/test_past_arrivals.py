@@ -22,7 +22,10 @@ def test_arrivals_of_the_past_come_in_order_of_submission() -> None:
 
 
 def test_days_are_known_back_to_the_first_ended_job_that_is_shown() -> None:
-    """A view shows the latest ended jobs alone; what waits or runs since long says nothing of those before."""
+    """A view contains the latest ended jobs only.
+
+    What waits or runs for long is no evidence of those before.
+    """
     old = jobs({"submit_s": NOW - 10 * DAY_S, "start_s": NOW - 9 * DAY_S, "width": 1, "nodes": 3})
     rows = [
         (1, 1, 60, NOW - k * DAY_S // 2 - 90, NOW - k * DAY_S // 2 - 60, NOW - k * DAY_S // 2) for k in range(5, 0, -1)

@@ -1,4 +1,4 @@
-"""Priority offsets of jobs yet to come: those of the user's jobs in view, else what the user has used shows."""
+"""Priority offsets of future jobs: of the user's jobs in view, else by the user's use."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def ran(user: int, hours: float, account: int = -1, days_ago: float = 0.0) -> tu
 
 
 def line(used_h: list[float], priorities: dict[int, float]) -> View:
-    """Users who have used so many node hours; jobs of some of them wait."""
+    """Users with these node hours of use; jobs of some of them wait."""
     history = ended(*(ran(user, hours) for user, hours in enumerate(used_h)))
     pending = jobs(*(waits(user, priority) for user, priority in priorities.items()))
     return view(NOW, 4, 0, pending=pending, history=history)
 
 
 def link_of(user: int, **known: object) -> Chain:
-    """The chain of a user, whose next link takes a node."""
+    """The chain of a user; its next link takes a node."""
     return replace(chain(NOW + DAY_S), user=user, **known)
 
 

@@ -47,7 +47,7 @@ def test_one_s_own_habits_weigh_with_their_number() -> None:
 
 
 def spread(count: int) -> float:
-    """How far apart are the uses of a new user's job where so many of others have ended, all after a tenth."""
+    """Spread of a new user's uses after a number of other jobs ended, all after a tenth."""
     rows = [(1, 1, 10_000, 0, 0, 1000)] * count
     history = view(NOW, 2, 0, history=ended(*rows), chain=chain(NOW + DAY_S))
     low, high = np.quantile(UseHistory(history).of(np.array([2]), np.array([10_000]))[0], (0.05, 0.95))

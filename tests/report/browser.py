@@ -1,4 +1,4 @@
-"""Pages in a real browser: headless Chromium lays them out, and a script in the page measures what a reader sees."""
+"""Pages in headless Chromium, measured by a script in the page."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def chromium() -> str:
 
 
 def measured(pages: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What the probe reports of every page at every width in both themes; the browser starts once.
+    """Reports of the probe on every page, width and theme; the browser starts once.
 
     Returns:
         For each page, width and theme: ``texts``, how many were measured, and ``faults``, a list of sentences.
     """
-    message = json.dumps({"pages": pages, "widths": WIDTHS, "themes": THEMES}).replace("</", "<\\/")
-    text = f'<meta charset="utf-8"><body><script>const told = {message};\n{PROBE.read_text(encoding="utf-8")}</script>'
+    data = json.dumps({"pages": pages, "widths": WIDTHS, "themes": THEMES}).replace("</", "<\\/")
+    text = f'<meta charset="utf-8"><body><script>const request = {data};\n{PROBE.read_text(encoding="utf-8")}</script>'
     with tempfile.TemporaryDirectory(prefix="mirage-pages-") as folder:
         Path(folder, "probe.html").write_text(text, encoding="utf-8")
         dumped = _browse(folder, "--virtual-time-budget=60000", "--dump-dom")
@@ -44,7 +44,10 @@ def measured(pages: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def photographed(page: str, width: int, height: int, theme: str, path: Path) -> None:
-    """Save a picture of a page; the width is exact, however narrow (a window of Chromium's is 500 pixels at least)."""
+    """Saves a picture of a page of an exact width.
+
+    A window of Chromium has at least 500 pixels, so a narrower page is in a frame.
+    """
     shown = html.escape(page.replace('<html lang="en"', f'<html lang="en" data-theme="{theme}"', 1), quote=True)
     frame = f'<iframe srcdoc="{shown}" style="border:0;width:{width}px;height:{height}px"></iframe>'
     with tempfile.TemporaryDirectory(prefix="mirage-pages-") as folder:

@@ -1,4 +1,4 @@
-"""What stands in a page: its tables, tiles and headings as plain values."""
+"""Contents of a page: its tables, tiles and headings as plain values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // Lays every page out at every width in both themes, and says what a reader would stumble over.
-// `told` holds {pages, widths, themes}; the answer ends up as JSON in an element called "found".
+// `request` has {pages, widths, themes}; the answer ends up as JSON in an element called "found".
 
 const LEAST_PX = 11, MOST_PX = 20, LEAST_CONTRAST = 4.5;
 
@@ -117,8 +117,8 @@ const probe = async (name, page, width, theme) => {
 
 (async () => {
   const found = [];
-  for (const [name, page] of Object.entries(told.pages))
-    for (const width of told.widths) for (const theme of told.themes) found.push(await probe(name, page, width, theme));
+  for (const [name, page] of Object.entries(request.pages))
+    for (const width of request.widths) for (const theme of request.themes) found.push(await probe(name, page, width, theme));
   const out = document.createElement("pre");
   out.id = "found";
   out.textContent = JSON.stringify(found);

@@ -1,4 +1,4 @@
-"""What reports say, without their looks: a terminal's lines with the names of styles, a page's words."""
+"""Texts of reports: a terminal's lines with the names of styles, a page's words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"1": "bold", "2": "dim", "31": "red", "32": "green", "33": "yellow"}
 
 
 def printed(show: Callable[[Console], None], width: int, *, encoding: str = "utf-8") -> list[str]:
-    """The lines that are printed to a terminal, each change of style written as ``<bold green>`` or ``</>``."""
+    """The lines printed to a terminal; a change of style is ``<bold green>`` or ``</>``."""
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding=encoding) as out:
         show(Console(file=out, width=width, highlight=False, force_terminal=True, color_system="standard"))
@@ -41,7 +41,10 @@ def _style(found: re.Match[str]) -> str:
 
 
 class _Words(HTMLParser):
-    """Gathers words by block; cells and samples with their class, pictures and scripts left out."""
+    """Gathers words by block, cells and samples with their class.
+
+    Pictures and scripts are left out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +72,10 @@ class _Words(HTMLParser):
 
 
 def page_words(page: str) -> list[str]:
-    """Words of a page by paragraph, tile, key and row; cells behind bars, coloured ones with their class."""
+    """Words of a page by paragraph, tile, key and row.
+
+    Cells with bars and coloured ones have their class.
+    """
     words = _Words()
     words.feed(page.partition("<body>")[2])
     return [block for block in (block.strip() for block in words.blocks) if block]

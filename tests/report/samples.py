@@ -1,4 +1,4 @@
-"""Data for reports with figures that can be checked by hand: a chain, a demonstration, an evaluation, a calibration."""
+"""Data for reports with figures that can be checked by hand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MANY = ChainRun(
 
 
 def _estimates(links: Sequence[LinkRecord]) -> tuple[Decision, ...]:
-    """A decision every hour of every link that started; the estimates rise to a peak that no axis shows."""
+    """A decision every hour of every started link; estimates rise to a peak beyond the axis."""
     found = []
     for link in links:
         for hour in range(36):
@@ -76,7 +76,10 @@ def _estimates(links: Sequence[LinkRecord]) -> tuple[Decision, ...]:
 
 
 def demonstration() -> Demonstration:
-    """Two weeks on 76 nodes: reactive loses 3 × 12 h, what-if holds 2 × 3 h twice; the last link of each waits."""
+    """Two weeks on 76 nodes; the last link of each chain waits.
+
+    Reactive loses 3 × 12 h, what-if holds 2 × 3 h twice.
+    """
     late = (record(0, 0, 0, 48), record(1, 48, 60, 108), record(2, 108, 120, 168), record(3, 168, 180, 228))
     late = (*late, record(4, 228, 228, 276), record(5, 276, 276, 324), record(6, 336, -1, -1))
     early = (record(0, 0, 0, 48), record(1, 43, 45, 93), record(2, 84, 93, 141), record(3, 120, 138, 186))
@@ -105,7 +108,7 @@ def _waits() -> Distribution:
 
 
 def judged(days: int = 70, **span: int) -> Fidelity:
-    """A job every five hours, of two sizes and two limits, that waits up to 8 h; every second starts 2 h late."""
+    """A job every five hours, of two sizes and limits; waits are up to 8 h, every second +2 h."""
     submit_h = np.arange(0, days * 24, 5)
     wait_h = submit_h % 17 / 2
     table = JobTable.build(
@@ -125,7 +128,10 @@ CALIBRATED = (Slice(DAY0, DAY0 + 28 * DAY), Slice(DAY0 + 28 * DAY, DAY0 + 70 * D
 
 
 def calibration(**declared: object) -> Calibration:
-    """Jobs of ``judged``, of five users; every second starts hours late, half as many on the fitted slice."""
+    """Jobs of ``judged``, of five users.
+
+    Every second job starts hours late, half as many on the fitted slice.
+    """
     submit_h = np.arange(0, 70 * 24, 5)
     wait_h, run_h, nodes = submit_h % 17 / 2, 9, 1 + submit_h % 2 * 7
     table = JobTable.build(
@@ -163,7 +169,10 @@ def _late(table: JobTable, hours: float, stretch: Slice) -> Fidelity:
 def evaluation(
     costs: Sequence[Cost] = (Cost(1, 1), Cost(2, 1), Cost(5, 1), Cost(10, 1)), windows: int = 60, nodes: int = 1
 ) -> Evaluation:
-    """Hand-overs a day apart; a reactive link waits 1, 4, 16 or 22 h in turn, and an hour asked ahead saves one."""
+    """Hand-overs a day apart: a reactive link waits 1, 4, 16 or 22 h in turn.
+
+    An hour of lead saves an hour.
+    """
     policies = ("reactive", "average", "lead:4", "what-if", "oracle")
     trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], Link(nodes), costs) for window in range(windows))
     return assess({nodes: trials}, policies, costs)

@@ -9,7 +9,7 @@ from numba import bool_, boolean, int64, typeof
 
 from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import ARRIVAL, ARRIVALS_TYPE
-from mirage.job_state import Floats, Ints
+from mirage.job_state import MISSING, Floats, Ints
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
     DISCIPLINE_TYPE,
@@ -144,7 +144,7 @@ def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
         job.partition = model.partition
         job.boost = model.boost
         job.after = NOBODY
-        job.begin_s = NOBODY
+        job.begin_s = MISSING
         made += 1
         k += 1
     if made < len(world.jobs):

@@ -74,7 +74,7 @@ def test_a_block_is_a_whole_week_from_the_first_midnight_on() -> None:
 
 
 def test_intervals_know_that_jobs_of_one_week_are_alike() -> None:
-    """Twelve weeks with a ratio of their own each: a thousand jobs a week tell no more than one would."""
+    """Twelve weeks with a ratio of their own each: many jobs a week add no information."""
     random = np.random.default_rng(5)
     of_week = random.uniform(0.5, 1.5, 12)
     submit_s = MONDAY_S + np.repeat(np.arange(12), 1000) * WEEK_S

@@ -1,4 +1,4 @@
-"""Pairs: which job is which on the other side, on which clock, and how many are left out for what."""
+"""Pairs: matching of jobs, the clock of the other side, and the counts of jobs left out."""
 
 from __future__ import annotations
 

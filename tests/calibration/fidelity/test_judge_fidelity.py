@@ -1,4 +1,4 @@
-"""The judge as a whole: what agrees with itself, what is late, what is degenerate, and the values of its JSON."""
+"""Judgement of fidelity: equal, late and degenerate histories, and the values of its JSON."""
 
 from __future__ import annotations
 

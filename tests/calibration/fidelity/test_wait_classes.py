@@ -1,4 +1,4 @@
-"""Classes of waits: which there are, and how far apart their distributions are, against scipy's figures."""
+"""Classes of waits, and distances of their distributions, against scipy's figures."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_growth_is_found() -> None:
 
 
 def test_the_end_of_the_trace_is_no_outage() -> None:
-    """Jobs run out after the last submission; nobody knows what else would have run."""
+    """Jobs run out after the last submission; what else would have run is not known."""
     jobs = queued(table(*full_for(24, 0, 8), ("ada", 23.5, 23.5, 9.0, 2)))
     assert capacity_over_time(jobs, 6 * HOUR_S).nodes[-1] >= 8
 

@@ -1,4 +1,4 @@
-"""Shutdowns: found in accounts, told from failures and drains, and given to a cluster."""
+"""Shutdowns: found in accounts, not confused with failures or drains, and simulated."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_known_one_is_a_reservation_and_a_failure_is_two_changes() -> None:
 
 
 def test_no_job_is_started_that_would_run_into_a_maintenance() -> None:
-    """Only where it is known: at nine a job of two hours has to wait until the machine is back."""
+    """Only where it is known: at nine a job of two hours waits until the machine is back."""
     late: Row = ("eve", 9.0, 20.6, 1.0, 4)
     for limit_h, starts_h in ((2.0, 20.5), (9.0, 10.0)):
         jobs = stopped(limit_h, WAITS, late)

@@ -1,4 +1,4 @@
-"""Users who answer to their jobs: found in a trace, and replayed."""
+"""Submissions that follow a user's own jobs: found in a trace, and replayed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_job_without_a_user_or_an_end_reacts_to_nothing() -> None:
 
 @pytest.mark.parametrize("discipline", ["fcfs", "easy", "conservative", "slurm"])
 def test_a_job_is_submitted_its_think_time_after_the_simulated_end(discipline: str) -> None:
-    """What ended at 100 ends at 300 here, where one node is shared with somebody else's job."""
+    """What ended at 100 ends at 300 here, where one node is shared with another user's job."""
     table = recorded(("bob", 0, 0, 200), ("ada", 1, 1, 101), ("ada", 131, 131, 231))
     found = columns(run(closed_loop(workload(table, Cluster.pool(1)), 60), discipline=discipline))
     assert found["j1"][1] >= 200
@@ -122,7 +122,7 @@ def test_a_job_with_a_dependency_retains_it() -> None:
 
 
 def test_chance_is_measured_a_week_apart() -> None:
-    """One who submits at random does so soon after an own end now and then; one who reacts to jobs, always."""
+    """Random submissions follow an own end now and then; reactions to jobs do so always."""
     dice = np.random.default_rng(5)
 
     def month(gaps_s: Ints) -> JobTable:

@@ -1,4 +1,4 @@
-"""The limit on a user's running jobs, seen as a plateau."""
+"""The limit on a user's running jobs, visible as a plateau."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.calibration.inferred.user_job_limit import user_job_limit
 
 
 def bursts(users: int, most: int, jobs: int, run_h: float = 1.0) -> list[Row]:
-    """Users who submit many jobs at once, of which so many run at a time."""
+    """Jobs of users with many submissions at once and a limit on running ones."""
     return [(f"u{u}", 0.0, (k // most) * run_h, run_h, 1) for u in range(users) for k in range(jobs)]
 
 
@@ -47,7 +47,7 @@ def test_counts_that_thin_out_are_no_plateau_however_few_there_are() -> None:
 
 
 def test_a_full_cluster_is_no_limit() -> None:
-    """Users who get what falls free: time thins out with the count."""
+    """Users without a limit, with jobs on what falls free: time thins out with the count."""
     dice = np.random.default_rng(3)
     rows: list[Row] = []
     for user in range(12):

@@ -1,4 +1,4 @@
-"""The place of a calibration: one attempt at a time, its outcome on disk, the last good file whatever happens."""
+"""Files of a calibration: one attempt at a time, its outcome, and the last good file."""
 
 from __future__ import annotations
 

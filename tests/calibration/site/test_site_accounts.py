@@ -1,4 +1,4 @@
-"""What a cluster tells of itself: gathered gently, whole, and refused where it would mislead."""
+"""Accounts and settings of a cluster: gathered gently, whole, and refused if misleading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slurm() -> VirtualSlurm:
 
 
 class Login:
-    """A login node of a cluster: real seconds pass as told, and pauses are noted."""
+    """A login node of a cluster with a clock of real seconds; pauses are noted."""
 
     def __init__(self, slurm: VirtualSlurm, spool: Path, answers_s: float = 0.1, **of: Any) -> None:
         self.lines, self.now_s = SiteCommandLines(slurm, spool, **of), int(slurm.clock())
@@ -41,7 +41,7 @@ class Login:
         self.history = SacctHistory(self.client, self.slept_s.append, self._real, self._part)
 
     def _real(self) -> float:
-        """Every second look at the clock is after an answer."""
+        """Every second reading of the clock is after an answer."""
         self._real_s += self.answers_s
         return self._real_s
 

@@ -1,4 +1,4 @@
-"""What a kept calibration is worth, in figures, in words, and as a finding of ``mirage doctor``."""
+"""The worth of a stored calibration in figures, in words, and as a finding of doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of stage schedulers: a tree with its rule, means with intervals, and executors over time."""
+"""Pictures of stage schedulers: trees with rules, means with intervals, executors."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The report of a calibration: its figures and words, and the curves, bars and bands of its charts."""
+"""The report of a calibration: its figures and words, and the marks of its charts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def points(curve: ElementTree.Element) -> list[tuple[float, float]]:
 
 
 def place(instant_s: float) -> float:
-    """Where an instant of the ten weeks stands in a wide chart."""
+    """Horizontal position of an instant of the ten weeks in a wide chart."""
     return 44 + (WIDE - 44 - 10) * (instant_s - DAY0) / (70 * DAY)
 
 

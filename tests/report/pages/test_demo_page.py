@@ -1,4 +1,4 @@
-"""The report of the demonstration: every figure where it belongs, and as many links as are drawn."""
+"""The report of the demonstration: its figures, and the number of drawn links."""
 
 from __future__ import annotations
 

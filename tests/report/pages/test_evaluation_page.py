@@ -1,4 +1,4 @@
-"""The report of an evaluation: where it comes from, every row, every point, and nothing that leaves the frame."""
+"""The report of an evaluation: its source, rows and points, all within the frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of fidelity: its figures, its charts' curves and words, and the kinds of files."""
+"""The report of fidelity: figures, curves and words of its charts, kinds of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports read word by word: every heading, figure and cell of data that can be checked by hand."""
+"""Reports word by word: headings, figures and cells of data that can be checked by hand."""
 
 from __future__ import annotations
 

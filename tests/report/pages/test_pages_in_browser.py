@@ -1,4 +1,4 @@
-"""Every page in a real browser, on a phone, a tablet and a screen, light and dark: all of it can be read."""
+"""Every page in a real browser on a phone, a tablet and a screen, light and dark."""
 
 from __future__ import annotations
 

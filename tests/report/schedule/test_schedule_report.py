@@ -31,7 +31,7 @@ CLUSTER = GpuCluster((ServerGroup("old", "t4", 1, 2), ServerGroup("new", "a100",
 
 @pytest.fixture(scope="module")
 def played() -> tuple[Outcome, GpuLog]:
-    """Three jobs: four GPUs for 3,600 s, two for 7,200 s, and four more that wait an hour for the first."""
+    """Jobs of four GPUs for 3,600 s, two for 7,200 s, and four that wait for the first."""
     jobs = GpuJobs.linear([0, 0, 0], [4, 2, 4], [3600, 7200, 3600], name=("wide", "long", "late"))
     workload = Workload("by/hand", jobs, no_profiles(CLUSTER))
     return play(Setting(CLUSTER), workload, SchedulerText.of("fifo"))

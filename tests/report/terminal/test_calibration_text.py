@@ -1,4 +1,4 @@
-"""A calibration on the terminal: facts and how they are known, shares of mechanisms, causes of waits."""
+"""A calibration on the terminal: facts with sources, shares of mechanisms, causes."""
 
 from __future__ import annotations
 

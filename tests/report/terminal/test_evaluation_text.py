@@ -99,7 +99,7 @@ def test_free_overlap_is_marked() -> None:
 
 
 def styled(shown: Evaluation) -> list[list[tuple[str, str]]]:
-    """The style of the title and of every row that has one, with its first word, of each table."""
+    """The style of each title and styled row with its first word, for every table."""
     out = io.StringIO()
     console = Console(file=out, width=140, highlight=False, force_terminal=True, color_system="standard")
     print_evaluation(shown, PROVENANCE, console)

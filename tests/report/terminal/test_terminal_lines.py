@@ -1,4 +1,4 @@
-"""The terminal's reports line by line: every figure, and the styles that make one stand out."""
+"""The terminal's reports line by line: every figure, and the styles for emphasis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a training."""
+"""Texts about a training."""
 
 from io import StringIO
 from typing import Any

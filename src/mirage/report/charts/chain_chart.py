@@ -54,7 +54,10 @@ def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
 
 
 def losses(over: HandOver) -> Iterator[tuple[str, int, int]]:
-    """Kind (``overlap`` or ``gap``), begin and duration of each loss at a hand-over; it can have both."""
+    """Yields kind (``overlap`` or ``gap``), begin and duration of each loss at a hand-over.
+
+    A hand-over can have both.
+    """
     if over.overlap_s:
         yield "overlap", over.ended_s - over.overlap_s, over.overlap_s
     if over.interruption_s:
