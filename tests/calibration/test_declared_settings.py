@@ -9,7 +9,7 @@ import pytest
 from made_up_site import Row, table
 
 from mirage.calibration.declared_settings import check_associations, check_qos, read_declared_settings
-from mirage.calibration.fit_mechanisms import Slice, choices
+from mirage.calibration.fit_mechanisms import TraceSlice, choices
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import DAY_S
@@ -37,7 +37,7 @@ JOBS: tuple[Row, ...] = tuple(
 )
 """Every day five jobs of every user, of which three run at once."""
 
-ALL_OF_IT = Slice(0, 28 * DAY_S)
+ALL_OF_IT = TraceSlice(0, 28 * DAY_S)
 
 
 @pytest.fixture

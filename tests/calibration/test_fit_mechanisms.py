@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up_site import table
 
-from mirage.calibration.fit_mechanisms import Slice, choices, combinations, error, fit, judged
+from mirage.calibration.fit_mechanisms import TraceSlice, choices, combinations, error, fit, judged
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.inferred.shutdowns import Shutdown
 from mirage.calibration.mechanism_shares import ALL, HELD, PLAIN, shares, waits
@@ -24,7 +24,7 @@ from mirage.trace.table import JobTable
 
 SETTINGS = replace(SlurmSettings(), weight_age=1000.0)
 TRUE = replace(SETTINGS, weight_age=500.0, recorded_priority=300.0, turnover_s=60)
-FITTED, AFTER = Slice(14 * DAY_S, 35 * DAY_S), Slice(35 * DAY_S, 56 * DAY_S)
+FITTED, AFTER = TraceSlice(14 * DAY_S, 35 * DAY_S), TraceSlice(35 * DAY_S, 56 * DAY_S)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def test_only_what_the_trace_records_is_tried(site: Site, recorded: JobTable) ->
 
 def test_a_slice_is_two_weeks_long_at_least() -> None:
     with pytest.raises(ConfigurationError, match=r"a slice of 13\.0 days is too short to fit to"):
-        Slice(0, 13 * DAY_S)
+        TraceSlice(0, 13 * DAY_S)
 
 
 @pytest.mark.parametrize(("most_replayed", "tries"), [(10**9, 35), (1, 4)])

@@ -9,9 +9,9 @@ import numpy as np
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.declared_settings import DeclaredSettings
 from mirage.calibration.fidelity.judge_fidelity import Fidelity, judge
-from mirage.calibration.fit_mechanisms import Slice
+from mirage.calibration.fit_mechanisms import TraceSlice
 from mirage.calibration.inferred.think_times import ThinkTimes
-from mirage.calibration.mechanism_shares import ALL, PLAIN, Share, Waits
+from mirage.calibration.mechanism_shares import ALL, PLAIN, MechanismFidelity, WaitCauseShares
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.demo.demonstration import Demonstration, Load
@@ -123,7 +123,7 @@ def judged(days: int = 70, **span: int) -> Fidelity:
     return judge(table, table.with_columns(start_s=table.start_s + late_s, end_s=table.end_s + late_s), **span)
 
 
-CALIBRATED = (Slice(DAY0, DAY0 + 28 * DAY), Slice(DAY0 + 28 * DAY, DAY0 + 70 * DAY))
+CALIBRATED = (TraceSlice(DAY0, DAY0 + 28 * DAY), TraceSlice(DAY0 + 28 * DAY, DAY0 + 70 * DAY))
 """Four weeks that a calibration is fitted to, and six that it is judged by."""
 
 
@@ -146,13 +146,17 @@ def calibration(**declared: object) -> Calibration:
     best = Mechanisms(dip_s=12 * HOUR, age=500.0, turnover_s=15)
     late_h = {PLAIN: 4, ALL: 2, "dip_s": 3, "age": 3, "turnover_s": 2, "weather_s": 3}
     rows = tuple(
-        Share(name, _late(table, hours / 2, CALIBRATED[0]), _late(table, hours, CALIBRATED[1]))
+        MechanismFidelity(name, _late(table, hours / 2, CALIBRATED[0]), _late(table, hours, CALIBRATED[1]))
         for name, hours in late_h.items()
     )
     site = Site.of(table, SlurmSettings(), CALIBRATED[0].from_s, CALIBRATED[0].until_s)
     waited = (
-        Waits({NODES: 0.5, LIMIT: 0.0, ORDER: 0.3, UNEXPLAINED: 0.2}, dict(zip(CAUSES, (0.7, 0.0, 0.25, 0.05))), 0.25),
-        Waits({NODES: 0.4, LIMIT: 0.0, ORDER: 0.2, UNEXPLAINED: 0.4}, dict(zip(CAUSES, (0.7, 0.0, 0.24, 0.06))), 0.375),
+        WaitCauseShares(
+            {NODES: 0.5, LIMIT: 0.0, ORDER: 0.3, UNEXPLAINED: 0.2}, dict(zip(CAUSES, (0.7, 0.0, 0.25, 0.05))), 0.25
+        ),
+        WaitCauseShares(
+            {NODES: 0.4, LIMIT: 0.0, ORDER: 0.2, UNEXPLAINED: 0.4}, dict(zip(CAUSES, (0.7, 0.0, 0.24, 0.06))), 0.375
+        ),
     )
     users = ThinkTimes(120, 30, 0.25, 0.05, 1200)
     facts = {"declared": DeclaredSettings(SlurmSettings(), "slurm.conf"), "site": site, "best": best} | declared
@@ -160,7 +164,7 @@ def calibration(**declared: object) -> Calibration:
                        users=users, **facts)  # type: ignore[arg-type]  # fmt: skip
 
 
-def _late(table: JobTable, hours: float, stretch: Slice) -> Fidelity:
+def _late(table: JobTable, hours: float, stretch: TraceSlice) -> Fidelity:
     late_s = np.arange(len(table)) % 2 * round(hours * HOUR)
     moved = table.with_columns(start_s=table.start_s + late_s, end_s=table.end_s + late_s)
     return judge(table, moved, from_s=stretch.from_s, until_s=stretch.until_s)

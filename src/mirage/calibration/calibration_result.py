@@ -9,9 +9,9 @@ from typing import Any
 
 from mirage.calibration.declared_settings import DeclaredSettings
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.fit_mechanisms import Slice, fit
+from mirage.calibration.fit_mechanisms import TraceSlice, fit
 from mirage.calibration.inferred.think_times import ThinkTimes
-from mirage.calibration.mechanism_shares import ALL, Share, Waits, shares, waits
+from mirage.calibration.mechanism_shares import ALL, MechanismFidelity, WaitCauseShares, shares, waits
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users
 
@@ -36,10 +36,10 @@ class Calibration:
     declared: DeclaredSettings
     site: Site
     best: Mechanisms
-    fitted: Slice
-    after: Slice
-    rows: tuple[Share, ...]
-    waited: tuple[Waits, Waits]
+    fitted: TraceSlice
+    after: TraceSlice
+    rows: tuple[MechanismFidelity, ...]
+    waited: tuple[WaitCauseShares, WaitCauseShares]
     users: ThinkTimes
 
     @classmethod
@@ -48,7 +48,7 @@ class Calibration:
         trace: str,
         declared: DeclaredSettings,
         site: Site,
-        slices: tuple[Slice, Slice],
+        slices: tuple[TraceSlice, TraceSlice],
         on_try: Callable[[int, int, float], None] | None = None,
     ) -> Calibration:
         """Fits a site to the first slice, and judges it on the second.
@@ -65,12 +65,12 @@ class Calibration:
         waited = (waits(site, best, slices[0]), waits(site, best, slices[1]))
         return cls(trace, declared, site, best, *slices, rows, waited, ThinkTimes.of(slices[0].within(site.jobs)))
 
-    def row(self, name: str) -> Share:
+    def row(self, name: str) -> MechanismFidelity:
         """Returns the fidelity of one choice of mechanisms."""
         return next(row for row in self.rows if row.name == name)
 
     @property
-    def whole(self) -> Share:
+    def whole(self) -> MechanismFidelity:
         """The fidelity with all mechanisms."""
         return self.row(ALL)
 

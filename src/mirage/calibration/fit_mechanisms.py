@@ -50,7 +50,7 @@ FEWEST_USERS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class TraceSlice:
     """A slice of a trace: jobs count if they were submitted within it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Slice:
         return jobs[(jobs.submit_s >= self.from_s) & (jobs.submit_s < self.until_s)]
 
 
-def judged(site: Site, chosen: Mechanisms, stretch: Slice, *, held: bool = False, resamples: int = 0) -> Fidelity:
+def judged(site: Site, chosen: Mechanisms, stretch: TraceSlice, *, held: bool = False, resamples: int = 0) -> Fidelity:
     """Judges the fidelity of a slice's replay, over the jobs that ran.
 
     Args:
@@ -106,7 +106,7 @@ def error(fidelity: Fidelity) -> float:
     return (1.0 if off is None else off) + 1.0 - (0.0 if order is None else order)
 
 
-def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
+def choices(site: Site, stretch: TraceSlice) -> dict[str, Sequence[Any]]:
     """Returns the candidate values of each mechanism.
 
     A mechanism for which the trace has no data gets only the value that turns it off.
@@ -131,7 +131,7 @@ def choices(site: Site, stretch: Slice) -> dict[str, Sequence[Any]]:
     }
 
 
-def fit(site: Site, stretch: Slice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
+def fit(site: Site, stretch: TraceSlice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
     """Returns the mechanisms with the smallest error in a replay of a slice.
 
     All combinations are tried, or ``MOST_TRIES`` drawn from them, fewer for very many jobs. Then every value of each

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.fit_mechanisms import Slice, judged
+from mirage.calibration.fit_mechanisms import TraceSlice, judged
 from mirage.calibration.mechanisms import NAMES, Mechanisms, Site
 
 PLAIN, ALL, HELD = "plain", "all", "held"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class MechanismFidelity:
     """The fidelity of one choice of mechanisms on both slices.
 
     Attributes:
@@ -29,7 +29,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class WaitCauseShares:
     """Causes of waits of the jobs of a slice.
 
     Attributes:
@@ -44,17 +44,19 @@ class Waits:
     unexplained_moving_average: float | None
 
 
-def waits(site: Site, best: Mechanisms, stretch: Slice) -> Waits:
+def waits(site: Site, best: Mechanisms, stretch: TraceSlice) -> WaitCauseShares:
     """Returns the causes of waits of the jobs of a slice under the fitted mechanisms."""
     jobs = stretch.with_warm_up(site.jobs)
     played = site.replay(best, jobs, from_s=stretch.replay_from_s)
     recorded = site.wait_causes(best, jobs)
     replayed = site.wait_causes(best, played[played.start_s >= 0].sorted_by_submit())
     span = (stretch.from_s, stretch.until_s)
-    return Waits(recorded.shares(*span), replayed.shares(*span), recorded.unexplained_moving_average(*span))
+    return WaitCauseShares(recorded.shares(*span), replayed.shares(*span), recorded.unexplained_moving_average(*span))
 
 
-def shares(site: Site, best: Mechanisms, fitted: Slice, after: Slice, resamples: int = 1000) -> Iterator[Share]:
+def shares(
+    site: Site, best: Mechanisms, fitted: TraceSlice, after: TraceSlice, resamples: int = 1000
+) -> Iterator[MechanismFidelity]:
     """Yields the plain replay, that with all mechanisms, those without each, and the bound.
 
     Args:
@@ -68,7 +70,7 @@ def shares(site: Site, best: Mechanisms, fitted: Slice, after: Slice, resamples:
     rows = [(PLAIN, plain, False), (ALL, best, False)]
     rows += [(name, best.without(name), False) for name in NAMES if best.without(name) != best]
     for name, chosen, held in [*rows, (HELD, best, True)]:
-        yield Share(
+        yield MechanismFidelity(
             name,
             judged(site, chosen, fitted, held=held),
             judged(site, chosen, after, held=held, resamples=resamples),

@@ -13,7 +13,7 @@ from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.limit_holds import foreseen, with_limited
 from mirage.forecast.past_arrivals import Arrivals, past_arrivals
 from mirage.forecast.priority_offsets import PriorityOffsets
-from mirage.forecast.rollout_kernel import Draws, leave_queue, most_arrivals, roll_out
+from mirage.forecast.rollout_kernel import FutureDraws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Ints
@@ -210,7 +210,7 @@ class QueueFutures:
 
         def play(part: slice, scratch: Scratch) -> int:
             world = self.world._replace(jobs=records(JOB, len(self.world.jobs)))  # for the arrivals of each future
-            draws = Draws(
+            draws = FutureDraws(
                 self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
                 self.days[part], present_slot, self.view.now_s,
             )  # fmt: skip

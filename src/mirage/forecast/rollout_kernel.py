@@ -40,7 +40,7 @@ DRAWN_S = DAY_S // 4
 """Length of time for which arrivals are drawn at once: most futures end before a day has passed."""
 
 
-class Draws(NamedTuple):
+class FutureDraws(NamedTuple):
     """The draws for some futures, and the samples that they select."""
 
     samples: Floats  # see ``Uses``
@@ -53,9 +53,9 @@ class Draws(NamedTuple):
     now_s: int  # begin of the futures
 
 
-def _example() -> Draws:
+def _example() -> FutureDraws:
     f1, i1 = np.zeros(1), np.zeros(1, np.int64)
-    return Draws(
+    return FutureDraws(
         f1, np.zeros((1, 2), np.int64), np.zeros((1, 1)), records(ARRIVAL, 1), i1, np.zeros((1, 1), np.int64), 0, 0
     )
 
@@ -64,7 +64,7 @@ DRAWS_TYPE = typeof(_example())  # type: ignore[no-untyped-call]
 
 
 @kernel()
-def drawn_run_s(draws: Draws, future: int, slot: int, limit_s: int) -> int:
+def drawn_run_s(draws: FutureDraws, future: int, slot: int, limit_s: int) -> int:
     """Returns the run time of the visible job in a slot, in one of the futures."""
     first, last = draws.stretch[slot, 0], draws.stretch[slot, 1]
     use = 1.0 if slot == draws.sure else draws.samples[first + int(draws.chance[future, slot] * (last - first))]
@@ -72,7 +72,7 @@ def drawn_run_s(draws: Draws, future: int, slot: int, limit_s: int) -> int:
 
 
 @kernel()
-def draw_runs(state: State, draws: Draws, future: int) -> None:
+def draw_runs(state: State, draws: FutureDraws, future: int) -> None:
     """Assigns a run time to every visible job."""
     clock, live = state.clock[0], state.live
     now = clock.now_s
@@ -119,7 +119,7 @@ def most_arrivals(past: Any, days: Any, now: int) -> int:
 
 
 @kernel()
-def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
+def draw_arrivals(world: World, draws: FutureDraws, future: int, drawn: Any) -> None:
     """Writes the next stretch of arrivals, of a past day moved ahead, into ``world.jobs``.
 
     A job that has not ended yet arrives again with the run time that this future gives it.
@@ -155,7 +155,14 @@ def draw_arrivals(world: World, draws: Draws, future: int, drawn: Any) -> None:
 
 @kernel()
 def pass_time(
-    world: World, state: State, scratch: Scratch, discipline: Any, until_s: int, draws: Draws, future: int, drawn: Any
+    world: World,
+    state: State,
+    scratch: Scratch,
+    discipline: Any,
+    until_s: int,
+    draws: FutureDraws,
+    future: int,
+    drawn: Any,
 ) -> int:
     """Advances time like ``advance``, and draws arrivals on the way.
 
@@ -227,7 +234,7 @@ def roll_out(
     branch: State,
     scratch: Scratch,
     discipline: Any,
-    draws: Draws,
+    draws: FutureDraws,
     drawn: Any,
     link: Any,
     waiting: int,

@@ -7,7 +7,7 @@ import pytest
 from histories import MONDAY_S, history
 
 from mirage.calibration.fidelity.hourly_levels import busy_nodes, waiting_jobs
-from mirage.calibration.fidelity.job_pairs import Pair
+from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
 
@@ -16,7 +16,7 @@ def test_busy_nodes_hour_by_hour() -> None:
     # each job runs an hour; 2 nodes from 0 h and 3 from 1 h on, simulated half an hour and two hours later
     recorded = history([0, 1, 6], [0, 0, 0], nodes=[2, 3, 1])
     simulated = history([0, 1, 6], [0.5, 2, 0])
-    found = busy_nodes(Pair.of(recorded, simulated), None, None)
+    found = busy_nodes(PairedJobs.of(recorded, simulated), None, None)
     assert (found.begin_s, found.hours) == (MONDAY_S, 6)
     assert found.recorded.tolist() == [2, 3, 0, 0, 0, 0]
     assert found.simulated.tolist() == [1, 1, 0, 3, 0, 0]
@@ -29,26 +29,26 @@ def test_busy_nodes_hour_by_hour() -> None:
 def test_the_queue_is_jobs_that_are_submitted_and_not_started() -> None:
     recorded = history([0, 1, 6], [2, 1, 0], nodes=[5, 5, 5])
     simulated = history([0, 1, 6], [0, 3, 0])
-    found = waiting_jobs(Pair.of(recorded, simulated), None, None)
+    found = waiting_jobs(PairedJobs.of(recorded, simulated), None, None)
     assert found.recorded.tolist() == [1, 2, 0, 0, 0, 0]
     assert found.simulated.tolist() == [0, 1, 1, 1, 0, 0]
 
 
 def test_a_span_shows_jobs_that_were_submitted_before_it() -> None:
     recorded = history([0, 6], [1.5, 0])
-    pair = Pair.of(recorded, history([0, 6], [2.5, 0]))
+    pair = PairedJobs.of(recorded, history([0, 6], [2.5, 0]))
     found = busy_nodes(pair, MONDAY_S + 2 * HOUR_S, MONDAY_S + 4 * HOUR_S)
     assert (found.begin_s, found.hours) == (MONDAY_S + 2 * HOUR_S, 2)
     assert (found.recorded.tolist(), found.simulated.tolist()) == ([0.5, 0], [0.5, 0.5])
 
 
 def test_each_history_waits_from_its_own_submission() -> None:
-    pair = Pair.of(history([0, 6], [2, 0]), history([1, 6], [2, 0]))
+    pair = PairedJobs.of(history([0, 6], [2, 0]), history([1, 6], [2, 0]))
     assert waiting_jobs(pair, None, None).simulated.tolist() == [0, 1, 1, 0, 0, 0]
 
 
 def test_a_span_is_cut_to_what_is_known() -> None:
-    pair = Pair.of(history([0, 6], [1.5, 0]), history([0, 6], [2.5, 0]))
+    pair = PairedJobs.of(history([0, 6], [1.5, 0]), history([0, 6], [2.5, 0]))
     found = busy_nodes(pair, MONDAY_S - 99 * HOUR_S, MONDAY_S + 99 * HOUR_S)
     assert (found.begin_s, found.hours) == (MONDAY_S, 6)
     half = busy_nodes(pair, MONDAY_S + 2 * HOUR_S, MONDAY_S + 2 * HOUR_S + 1800)
@@ -56,7 +56,7 @@ def test_a_span_is_cut_to_what_is_known() -> None:
 
 
 def test_less_than_an_hour_is_one_span() -> None:
-    pair = Pair.of(history([0, 0.25], [0, 0]), history([0, 0.25], [0, 0]))
+    pair = PairedJobs.of(history([0, 0.25], [0, 0]), history([0, 0.25], [0, 0]))
     found = waiting_jobs(pair, None, None)
     assert found is None
     busy = busy_nodes(pair, None, None)
@@ -64,7 +64,7 @@ def test_less_than_an_hour_is_one_span() -> None:
 
 
 def test_levels_that_are_not_recorded_are_none() -> None:
-    pair = Pair.of(history([0, 1], [0, 0], nodes=[MISSING, MISSING]), history([0, 1], [1, 1]))
+    pair = PairedJobs.of(history([0, 1], [0, 0], nodes=[MISSING, MISSING]), history([0, 1], [1, 1]))
     assert busy_nodes(pair, None, None) is None
     queue = waiting_jobs(pair, None, None)
     assert (queue.recorded_mean, queue.share_of_mean, queue.correlation) == (0, None, None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from histories import MONDAY_S, history
 
-from mirage.calibration.fidelity.job_pairs import Pair
+from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.calibration.fidelity.moving_average import moving_average
 from mirage.duration import DAY_S, HOUR_S
 
@@ -15,7 +15,7 @@ SUBMITS = np.arange(0, 16 * 24, 6)
 
 
 def of(recorded_h, simulated_h, days=16, submits=SUBMITS):
-    pair = Pair.of(history(submits, recorded_h), history(submits, simulated_h))
+    pair = PairedJobs.of(history(submits, recorded_h), history(submits, simulated_h))
     return moving_average(pair, MONDAY_S, MONDAY_S + days * DAY_S)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mirage.calibration.fidelity.correlation import correlation
-from mirage.calibration.fidelity.job_pairs import Pair
+from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S
 from mirage.job_state import Floats, Ints
 from mirage.trace.statistics.occupancy import Occupancy
@@ -16,7 +16,7 @@ from mirage.trace.table import JobTable
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class HourlyLevels:
     """A level over time, as recorded and as simulated: exact means of every hour.
 
     Attributes:
@@ -42,7 +42,7 @@ class Levels:
     correlation: float | None
 
 
-def busy_nodes(pair: Pair, from_s: int | None, until_s: int | None) -> Levels | None:
+def busy_nodes(pair: PairedJobs, from_s: int | None, until_s: int | None) -> HourlyLevels | None:
     """Returns the hourly nodes in use, with recorded widths; ``None`` where unknown.
 
     Args:
@@ -54,7 +54,7 @@ def busy_nodes(pair: Pair, from_s: int | None, until_s: int | None) -> Levels | 
     return _levels(pair.jobs, simulated, hourly_s(pair, from_s, until_s))
 
 
-def waiting_jobs(pair: Pair, from_s: int | None, until_s: int | None) -> Levels | None:
+def waiting_jobs(pair: PairedJobs, from_s: int | None, until_s: int | None) -> HourlyLevels | None:
     """Returns the hourly number of submitted, unstarted jobs; ``None`` where none waits."""
     return _levels(
         _waiting(pair.jobs, pair.jobs.submit_s, pair.jobs.start_s),
@@ -63,7 +63,7 @@ def waiting_jobs(pair: Pair, from_s: int | None, until_s: int | None) -> Levels 
     )
 
 
-def hourly_s(pair: Pair, from_s: int | None, until_s: int | None) -> Ints:
+def hourly_s(pair: PairedJobs, from_s: int | None, until_s: int | None) -> Ints:
     """Returns the edges of the hours of a span; one interval for a span below 1 h."""
     first_s, last_s = covered_s(pair.jobs, Occupancy.of(pair.jobs))
     first_s = first_s if from_s is None else max(first_s, from_s)
@@ -76,13 +76,13 @@ def _waiting(jobs: JobTable, submit_s: Ints, start_s: Ints) -> JobTable:
     return jobs.with_columns(start_s=submit_s, end_s=start_s, nodes=np.ones(len(jobs), dtype=np.int64))
 
 
-def _levels(recorded: JobTable, simulated: JobTable, edge_s: Ints) -> Levels | None:
+def _levels(recorded: JobTable, simulated: JobTable, edge_s: Ints) -> HourlyLevels | None:
     histories = Occupancy.of(recorded), Occupancy.of(simulated)
     if not any(histories):
         return None
     a, b = (history.mean(edge_s) if history else np.zeros(len(edge_s) - 1) for history in histories)
     difference, mean = float(np.abs(b - a).mean()), float(a.mean())
-    return Levels(
+    return HourlyLevels(
         begin_s=int(edge_s[0]),
         hours=len(a),
         recorded=a,

@@ -44,7 +44,7 @@ class PairCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairedJobs:
     """The n jobs with waits known on both sides, by recorded submission.
 
     Attributes:

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.calibration.fidelity.correlation import RESAMPLES, Blocks, Estimate, pearson, ratio_of_means, spearman
-from mirage.calibration.fidelity.hourly_levels import Levels, busy_nodes, waiting_jobs
-from mirage.calibration.fidelity.job_pairs import Pair, PairCounts
+from mirage.calibration.fidelity.hourly_levels import HourlyLevels, busy_nodes, waiting_jobs
+from mirage.calibration.fidelity.job_pairs import PairCounts, PairedJobs
 from mirage.calibration.fidelity.moving_average import MovingAverage, moving_average
 from mirage.calibration.fidelity.wait_classes import ALL, WaitClass, wait_classes
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
@@ -56,7 +56,7 @@ class StartErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
+class MonthFidelity:
     """Jobs submitted in a calendar month, UTC.
 
     Attributes:
@@ -80,7 +80,7 @@ class Month:
     busy_difference: float | None
 
 
-def months(pair: Pair, busy: Levels | None) -> tuple[Month, ...]:
+def months(pair: PairedJobs, busy: HourlyLevels | None) -> tuple[MonthFidelity, ...]:
     """Returns a row for every month in which jobs were submitted."""
     found, of_job = np.unique(_month(pair.jobs.submit_s), return_inverse=True)
     recorded_s, simulated_s = pair.jobs.wait_s, pair.wait_s
@@ -89,9 +89,9 @@ def months(pair: Pair, busy: Levels | None) -> tuple[Month, ...]:
     )
 
 
-def _row(month: int, recorded_s: Ints, simulated_s: Ints, busy: Levels | None) -> Month:
+def _row(month: int, recorded_s: Ints, simulated_s: Ints, busy: HourlyLevels | None) -> MonthFidelity:
     once = np.ones(len(recorded_s))
-    return Month(
+    return MonthFidelity(
         str(np.datetime64(month, "M")),
         len(recorded_s),
         float(recorded_s.mean()),
@@ -103,7 +103,7 @@ def _row(month: int, recorded_s: Ints, simulated_s: Ints, busy: Levels | None) -
     )
 
 
-def _busy_difference(month: int, busy: Levels) -> float | None:
+def _busy_difference(month: int, busy: HourlyLevels) -> float | None:
     hours = _month(busy.begin_s + HOUR_S * np.arange(busy.hours)) == month
     return float(np.abs(busy.simulated - busy.recorded)[hours].mean()) if hours.any() else None
 
@@ -155,9 +155,9 @@ class Fidelity:
     starts: StartErrors
     whole: WaitClass
     classes: tuple[WaitClass, ...]
-    busy_nodes: Levels | None
-    waiting_jobs: Levels | None
-    months: tuple[Month, ...]
+    busy_nodes: HourlyLevels | None
+    waiting_jobs: HourlyLevels | None
+    months: tuple[MonthFidelity, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain values: instants in ISO-8601 UTC, durations in seconds, no hourly levels.
@@ -197,8 +197,8 @@ def judge(
     Raises:
         ConfigurationError: No job is in both histories, or no job has two known waits.
     """
-    pair = Pair.of(recorded, simulated, from_s, until_s)
-    whole = pair if from_s is None and until_s is None else Pair.of(recorded, simulated)
+    pair = PairedJobs.of(recorded, simulated, from_s, until_s)
+    whole = pair if from_s is None and until_s is None else PairedJobs.of(recorded, simulated)
     first_s, last_s = (int(pair.jobs.submit_s[k]) for k in (0, -1))
     begin_s = first_s // DAY_S * DAY_S if from_s is None else from_s
     end_s = (last_s // DAY_S + 1) * DAY_S if until_s is None else until_s

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.calibration.fidelity.job_pairs import Pair
+from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import DAY_S
 from mirage.job_state import Floats, Ints
 
@@ -59,7 +59,7 @@ class MovingAverage:
     largest: float | None
 
 
-def moving_average(pair: Pair, from_s: int, until_s: int) -> MovingAverage:
+def moving_average(pair: PairedJobs, from_s: int, until_s: int) -> MovingAverage:
     """Compares mean waits over windows of 14 days, one per day, that lie within a span.
 
     FastSim reports the same figure for four months of ARCHER2: the mean absolute percentage error of the two-week

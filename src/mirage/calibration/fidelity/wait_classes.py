@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.calibration.fidelity.correlation import spearman
-from mirage.calibration.fidelity.job_pairs import Pair
+from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
 from mirage.job_state import Ints
 from mirage.trace.table import JobTable
@@ -29,7 +29,7 @@ QUANTILES = (10, 25, 50, 75, 90)
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class JobClasses:
     """Classes of jobs along one axis.
 
     Attributes:
@@ -139,7 +139,7 @@ class WaitClass:
         return f"{self.nodes} node{'' if self.nodes == '1' else 's'}, {self.limit}"
 
 
-def wait_classes(pair: Pair, whole: JobTable | None = None) -> tuple[WaitClass, ...]:
+def wait_classes(pair: PairedJobs, whole: JobTable | None = None) -> tuple[WaitClass, ...]:
     """Returns every class that contains jobs, by nodes, then by limit.
 
     Args:
@@ -149,8 +149,8 @@ def wait_classes(pair: Pair, whole: JobTable | None = None) -> tuple[WaitClass, 
     """
     n = len(pair)
     whole = pair.jobs if whole is None else whole
-    nodes = Classes.by_nodes(np.concatenate([pair.jobs.nodes, whole.nodes]))
-    limits = Classes.by_limit(np.concatenate([pair.jobs.limit_s, whole.limit_s]))
+    nodes = JobClasses.by_nodes(np.concatenate([pair.jobs.nodes, whole.nodes]))
+    limits = JobClasses.by_limit(np.concatenate([pair.jobs.limit_s, whole.limit_s]))
     recorded_s, simulated_s = pair.jobs.wait_s, pair.wait_s
     found = []
     for a, of_nodes in enumerate(nodes.names):

@@ -14,7 +14,7 @@ GAP_PX = 46.0
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class TreeBox:
     """A question or an answer at its place.
 
     Attributes:
@@ -39,10 +39,10 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TreeLayout:
     """Boxes, each after the question that leads to it, and their total size."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[TreeBox, ...]
     width: float
     height: float
 
@@ -57,7 +57,7 @@ class _Entry:
     y: float = 0.0
 
 
-def laid_out(tree: Tree) -> Layout:
+def laid_out(tree: Tree) -> TreeLayout:
     """Lays out all questions and answers of a tree, true branches above false ones."""
     entries: list[_Entry] = []
     _list(tree, tree.root, 0, -1, "", entries)
@@ -75,7 +75,7 @@ def laid_out(tree: Tree) -> Layout:
     for width in widths:
         left.append(left[-1] + width + GAP_PX)
     boxes = tuple(
-        Box(
+        TreeBox(
             entry.text,
             isinstance(entry.node, Leaf),
             isinstance(entry.node, Leaf) and isinstance(entry.node.value, float) and entry.node.value < 0,
@@ -87,7 +87,7 @@ def laid_out(tree: Tree) -> Layout:
         )
         for entry in entries
     )
-    return Layout(boxes, max(box.x + box.width for box in boxes), row * ROW_PX)
+    return TreeLayout(boxes, max(box.x + box.width for box in boxes), row * ROW_PX)
 
 
 def _list(tree: Tree, node: Node, depth: int, above: int, answer: str, entries: list[_Entry]) -> None:
@@ -115,7 +115,7 @@ def _widths(entries: list[_Entry]) -> list[float]:
     return [max(text_px(e.text) + 2 * PAD_PX for e in entries if e.depth == column) for column in range(depth + 1)]
 
 
-def bends(above: Box, one: Box) -> list[tuple[float, float]]:
+def bends(above: TreeBox, one: TreeBox) -> list[tuple[float, float]]:
     """Returns the line from a question to a following box: across, down or up, and across."""
     begin = above.x + above.width
     turn = max(begin, one.x - 30)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mirage.distill.tree import Tree
 from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
-from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, Box, bends
-from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, Sheet, sheet_of
+from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, TreeBox, bends
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, TreeSheet, sheet_of
 from mirage.report.svg import box, drawing, element, label, line, polyline
 from mirage.report.theme import standalone
 from mirage.whole_file import write_output
@@ -48,7 +48,7 @@ def tree_svg(tree: Tree, heading: str) -> str:
     return drawing(sheet.width, sheet.height, *parts, describes=described)
 
 
-def _tree(sheet: Sheet) -> list[str]:
+def _tree(sheet: TreeSheet) -> list[str]:
     boxes, parts = sheet.layout.boxes, []
     for one in boxes:
         if one.above >= 0:
@@ -60,12 +60,12 @@ def _tree(sheet: Sheet) -> list[str]:
     return parts
 
 
-def _line_to(above: Box, one: Box) -> list[str]:
+def _line_to(above: TreeBox, one: TreeBox) -> list[str]:
     """Draws the line from a question to the next box, with the answer on it."""
     return [polyline(bends(above, one), "lead"), label(one.answer, one.x - 24, one.y - 5)]
 
 
-def _rule(sheet: Sheet) -> list[str]:
+def _rule(sheet: TreeSheet) -> list[str]:
     parts = [line(0, -20, sheet.width - 2 * MARGIN_PX, -20, "grid")]
     for k, one in enumerate(sheet.rule):
         for column, (x, text) in enumerate(zip(sheet.rule_columns, (one.about, *one.limits))):

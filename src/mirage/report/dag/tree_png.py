@@ -10,7 +10,7 @@ from typing import Any
 
 from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, bends
-from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, Sheet
+from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, TreeSheet
 from mirage.report.svg import FONT_PX
 from mirage.report.theme import LIGHT
 
@@ -18,7 +18,7 @@ _PX_PER_INCH = 100.0
 _FONT_PT = 72 * FONT_PX / _PX_PER_INCH
 
 
-def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
+def draw_with_matplotlib(sheet: TreeSheet, path: str, heading: str) -> None:
     """Draws a sheet with the layout of the SVG.
 
     Raises:
@@ -42,7 +42,7 @@ def draw_with_matplotlib(sheet: Sheet, path: str, heading: str) -> None:
     write_figure(figure, path)
 
 
-def _tree(axes: Any, sheet: Sheet) -> None:
+def _tree(axes: Any, sheet: TreeSheet) -> None:
     """Draws lines, boxes and text of the tree."""
     patches: Any = importlib.import_module("matplotlib.patches")
     for one in sheet.layout.boxes:

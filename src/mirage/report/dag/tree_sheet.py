@@ -10,7 +10,7 @@ from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.dag.distilled.tree_policy import check_features
 from mirage.distill.tree import Tree
 from mirage.distill.units import Unit, written
-from mirage.report.dag.tree_layout import Layout, laid_out
+from mirage.report.dag.tree_layout import TreeLayout, laid_out
 from mirage.report.svg import text_px
 
 MARGIN_PX, LINE_PX = 16.0, 22.0
@@ -27,7 +27,7 @@ SHARES = "In brackets: share of the candidates that reach a leaf."
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class TreeSheet:
     """A tree and the text around it.
 
     Attributes:
@@ -45,7 +45,7 @@ class Sheet:
     """
 
     notes: tuple[str, ...]
-    layout: Layout
+    layout: TreeLayout
     top: float
     features: tuple[tuple[str, str], ...]
     meanings_column: float
@@ -57,7 +57,7 @@ class Sheet:
     height: float
 
 
-def sheet_of(tree: Tree) -> Sheet:
+def sheet_of(tree: Tree) -> TreeSheet:
     """Lays out the sheet of a tree.
 
     Raises:
@@ -73,7 +73,7 @@ def sheet_of(tree: Tree) -> Sheet:
     features = tuple((name.replace("_", " "), FEATURE_WORDS[name]) for name in tree.asked)
     meanings_top = top + layout.height + 32
     rule_top = meanings_top + LINE_PX * len(features) + (18 if features else 0)
-    return Sheet(
+    return TreeSheet(
         notes,
         layout,
         top,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.fit_mechanisms import Slice
+from mirage.calibration.fit_mechanisms import TraceSlice
 from mirage.calibration.inferred.capacity import outages
 from mirage.calibration.mechanism_shares import PLAIN
 from mirage.report.charts.fidelity.shares_chart import shares_chart
@@ -228,6 +228,6 @@ def _causes_svg(found: Calibration, width: float) -> str:
     return wait_causes_chart(found.waited, ("fitted slice", "judged slice"), width).svg()
 
 
-def _days(stretch: Slice) -> str:
+def _days(stretch: TraceSlice) -> str:
     first, last = ((iso_utc(instant_s) or "")[:10] for instant_s in (stretch.from_s, stretch.until_s - 1))
     return f"{first} to {last}"

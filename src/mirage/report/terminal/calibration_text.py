@@ -9,7 +9,7 @@ from rich.text import Text
 
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.mechanism_shares import ALL, HELD, PLAIN, Share, Waits
+from mirage.calibration.mechanism_shares import ALL, HELD, PLAIN, MechanismFidelity, WaitCauseShares
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.report.terminal.calibration_facts import fact_words, facts, mechanism_words
@@ -78,18 +78,18 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
         )
 
 
-def wait_rows(waited: tuple[Waits, Waits]) -> Iterator[list[str]]:
+def wait_rows(waited: tuple[WaitCauseShares, WaitCauseShares]) -> Iterator[list[str]]:
     """Yields causes of waits with their shares on both slices, recorded and replayed."""
     for cause, words in CAUSES.items():
         yield [words, *(f"{shares[cause]:.0%}" for found in waited for shares in (found.recorded, found.replayed))]
 
 
-def share_words(row: Share) -> str:
+def share_words(row: MechanismFidelity) -> str:
     """Names a choice of mechanisms; one without its own text gets its identifier."""
     return _WORDS.get(row.name, f"without {mechanism_words(row.name)}")
 
 
-def share_row(row: Share) -> list[str]:
+def share_row(row: MechanismFidelity) -> list[str]:
     """Returns a choice of mechanisms and its fidelity on both slices."""
     means_s = (row.judged.simulated_wait_s.mean, row.judged.recorded_wait_s.mean)
     return [share_words(row), *_figures(row.fitted), *_figures(row.judged), *map(hours_words, means_s)]

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mirage.calibration.fidelity.correlation import Estimate
-from mirage.calibration.fidelity.hourly_levels import Levels
+from mirage.calibration.fidelity.hourly_levels import HourlyLevels
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.fidelity.wait_classes import WaitClass
@@ -116,7 +116,7 @@ def moving_average_words(found: MovingAverage) -> str:
     )
 
 
-def levels_words(levels: Levels | None) -> str:
+def levels_words(levels: HourlyLevels | None) -> str:
     """Describes a recorded and a simulated level."""
     if levels is None:
         return "not recorded"

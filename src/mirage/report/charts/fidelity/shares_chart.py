@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.mechanism_shares import ALL, Share
+from mirage.calibration.mechanism_shares import ALL, MechanismFidelity
 from mirage.report.axes import Axis, ticks
 from mirage.report.charts.fidelity.panel import Panel
 from mirage.report.svg import MIDDLE, WIDE, box, element, label, line, text_px
@@ -52,7 +52,7 @@ _MEASURES = (
 )
 
 
-def shares_chart(rows: Sequence[Share], names: Sequence[str], width: float = WIDE) -> Panel:
+def shares_chart(rows: Sequence[MechanismFidelity], names: Sequence[str], width: float = WIDE) -> Panel:
     """Draws two figures for every choice of mechanisms, on the fitted and the judged slice.
 
     Args:
@@ -80,7 +80,9 @@ def shares_chart(rows: Sequence[Share], names: Sequence[str], width: float = WID
     return Panel(width, height, parts, _description(rows, names))
 
 
-def _bars(measure: _Measure, rows: Sequence[Share], left: float, wide: float, row: float, below: float) -> list[str]:
+def _bars(
+    measure: _Measure, rows: Sequence[MechanismFidelity], left: float, wide: float, row: float, below: float
+) -> list[str]:
     """Draws the bars of one figure, a pair for every row."""
     found = [[measure.value(getattr(one, side)) for side, _ in _SIDES] for one in rows]
     known = [value for pair in found for value in pair if value is not None]
@@ -117,7 +119,7 @@ def _bar(axis: Axis, top: float, value: float, bounds: tuple[float, float] | Non
     return drawn
 
 
-def _description(rows: Sequence[Share], names: Sequence[str]) -> str:
+def _description(rows: Sequence[MechanismFidelity], names: Sequence[str]) -> str:
     """Describes the judged figures of every row, for screen readers."""
     descriptions = []
     for one, name in zip(rows, names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirage.calibration.inferred.capacity import Capacity, NodeOutage
-from mirage.calibration.mechanism_shares import Share
+from mirage.calibration.mechanism_shares import MechanismFidelity
 from mirage.report.axes import Frame, clock, rulers
 from mirage.report.charts.fidelity.panel import Panel
 from mirage.report.charts.fidelity.time_charts import (
@@ -29,7 +29,7 @@ Both = tuple[Sequence[Point], Sequence[Point]]
 """The recorded and the simulated curve of a slice."""
 
 
-def waits_chart(row: Share, width: float = WIDE) -> Panel:
+def waits_chart(row: MechanismFidelity, width: float = WIDE) -> Panel:
     """Draws recorded and simulated mean waits over windows of two weeks, on both slices."""
     found = [row.fitted.moving_average, row.judged.moving_average]
     name = window_name(found[1])
@@ -42,7 +42,7 @@ def waits_chart(row: Share, width: float = WIDE) -> Panel:
     return Panel(width, HEIGHT + _NAMES_PX, parts, f"{name}: {'; '.join(errors)}.")
 
 
-def nodes_chart(row: Share, capacity: Capacity, gone: Sequence[NodeOutage], width: float = WIDE) -> Panel:
+def nodes_chart(row: MechanismFidelity, capacity: Capacity, gone: Sequence[NodeOutage], width: float = WIDE) -> Panel:
     """Draws recorded and simulated busy nodes, with the inferred capacity and outages.
 
     Args:
@@ -70,7 +70,7 @@ def nodes_chart(row: Share, capacity: Capacity, gone: Sequence[NodeOutage], widt
     )
 
 
-def _span(row: Share) -> Span:
+def _span(row: MechanismFidelity) -> Span:
     return row.fitted.from_s, row.judged.until_s
 
 
@@ -86,7 +86,7 @@ def _steps(capacity: Capacity, first_s: float, last_s: float) -> list[Point]:
 
 def _panel(
     name: str,
-    row: Share,
+    row: MechanismFidelity,
     drawn: Sequence[Both],
     width: float,
     *,
@@ -115,7 +115,7 @@ def _panel(
     return parts
 
 
-def _slices(frame: Frame, row: Share) -> list[str]:
+def _slices(frame: Frame, row: MechanismFidelity) -> list[str]:
     """Draws the judged slice, shaded, and the names of both slices above the frame."""
     begin = frame.x.place(row.judged.from_s)
     parts = [

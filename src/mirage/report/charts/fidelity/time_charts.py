@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mirage.calibration.fidelity.hourly_levels import Levels
+from mirage.calibration.fidelity.hourly_levels import HourlyLevels
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fidelity.moving_average import MovingAverage, Window
 from mirage.duration import DAY_S, HOUR_S
@@ -44,7 +44,7 @@ def moving_average_chart(found: MovingAverage, span: Span, width: float = WIDE) 
     return Panel(width, HEIGHT, parts, f"{description}{error}.")
 
 
-def levels_chart(levels: Levels, name: str, span: Span, width: float = WIDE) -> Panel:
+def levels_chart(levels: HourlyLevels, name: str, span: Span, width: float = WIDE) -> Panel:
     """Draws an hourly level.
 
     Args:
@@ -82,7 +82,7 @@ def mean_waits_h(windows: Sequence[Window]) -> tuple[list[Point], list[Point]]:
     return recorded, [(at, window.simulated_wait_s / HOUR_S) for at, window in zip(middles, windows)]
 
 
-def hourly_means(levels: Levels, values: Floats, columns: int) -> list[Point]:
+def hourly_means(levels: HourlyLevels, values: Floats, columns: int) -> list[Point]:
     """Returns the means of the hours that share a column."""
     hours = -(-levels.hours // columns)
     begins = np.arange(0, levels.hours, hours)

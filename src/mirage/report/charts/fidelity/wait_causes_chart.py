@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mirage.calibration.mechanism_shares import Waits
+from mirage.calibration.mechanism_shares import WaitCauseShares
 from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAINED
 from mirage.report.charts.fidelity.panel import Panel
 from mirage.report.svg import MIDDLE, WIDE, box, label
@@ -16,7 +16,7 @@ _ROW, _BAR, _NAME_PX, _TOP = 30.0, 16.0, 18.0, 6.0
 _NAMES_LEFT_PX, _VALUE_PX = 150.0, 130.0
 
 
-def wait_causes_chart(waited: Sequence[Waits], names: Sequence[str], width: float = WIDE) -> Panel:
+def wait_causes_chart(waited: Sequence[WaitCauseShares], names: Sequence[str], width: float = WIDE) -> Panel:
     """Draws a bar for every history, divided among the causes.
 
     Args:
