@@ -169,7 +169,8 @@ def site_accounts(history: SacctHistory, now_s: int, weeks: int) -> SiteAccounts
     """
     slurm = history.slurm
     options, machine = slurm.configuration(), slurm.machine()
-    _check_accounts(options)
+    if not stores_accounts(options):
+        raise ConfigurationError("this cluster stores no accounts (AccountingStorageType): nothing to calibrate with")
     jobs = history.gather(now_s, now_s - weeks * 7 * DAY_S)
     _check_in_use(machine, jobs, now_s)
     pool = busiest_pool(machine, options, jobs) if len(jobs) else None
@@ -225,11 +226,6 @@ def stores_accounts(options: Mapping[str, str]) -> bool:
     """Whether a cluster stores accounts of its jobs at all."""
     kind = options.get("accountingstoragetype", "")
     return bool(kind) and not kind.endswith("none")
-
-
-def _check_accounts(options: Mapping[str, str]) -> None:
-    if not stores_accounts(options):
-        raise ConfigurationError("this cluster stores no accounts (AccountingStorageType): nothing to calibrate with")
 
 
 def _check_in_use(machine: Machine, jobs: JobTable, now_s: int) -> None:

@@ -67,7 +67,8 @@ def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: d
     parts += ["## By load"]
     for view in views:
         parts += _load_parts(view)
-    parts += ["## By month", f"Each with its difference in cost{_from(views[0])}."]
+    against = f" from `{views[0].against}`" if views[0].against else ""
+    parts += ["## By month", f"Each with its difference in cost{against}."]
     for view in views:
         parts += [f"**{_title(view)}**", table(month_cells(view))]
     parts += ["## By seed", "Mean cost of each seed, for random methods."]
@@ -142,10 +143,6 @@ def _ratios(comparison: Comparison) -> list[float | None]:
 
 def _title(view: ResultsView) -> str:
     return f"{links_words(view.nodes).capitalize()} {at(view.ratio)}"
-
-
-def _from(view: ResultsView) -> str:
-    return f" from `{view.against}`" if view.against else ""
 
 
 def _and(words: Sequence[str]) -> str:

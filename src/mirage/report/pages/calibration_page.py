@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mirage.calibration.calibration_result import Calibration
@@ -133,11 +132,7 @@ def _over_time(found: Calibration) -> str:
         "Mean waits of the jobs submitted within two weeks, at the middle of these: curves begin a week after their "
         "slice, and end a week before its end. Each slice has a separate replay that begins two weeks earlier."
     )
-    return section("Waits over time", explained, chart(partial(_waits_svg, found)))
-
-
-def _waits_svg(found: Calibration, width: float) -> str:
-    return waits_chart(found.whole, width).svg()
+    return section("Waits over time", explained, chart(lambda width: waits_chart(found.whole, width).svg()))
 
 
 def _nodes(found: Calibration) -> str:
@@ -146,20 +141,21 @@ def _nodes(found: Calibration) -> str:
         f"On the judged slice: {levels_words(levels)}." if levels is not None else "The trace does not contain them."
     )
     marks = [("capacity", "inferred capacity"), ("gap-band", "outage")]
-    return section("Nodes over time", explained, key(marks), chart(partial(_nodes_svg, found)))
-
-
-def _nodes_svg(found: Calibration, width: float) -> str:
     capacity = found.site.capacity(found.best)
     gone = outages(found.site.jobs, capacity.times_s, capacity.nodes) if found.best.dip_s is not None else ()
-    return nodes_chart(found.whole, capacity, gone, width).svg()
+    return section(
+        "Nodes over time",
+        explained,
+        key(marks),
+        chart(lambda width: nodes_chart(found.whole, capacity, gone, width).svg()),
+    )
 
 
 def _by_class(found: Calibration) -> list[str]:
     judged = found.whole.judged
     names, rows = class_table(judged)
     months = month_table(judged)
-    drawn = chart(partial(_classes_svg, judged))
+    drawn = chart(lambda width: wait_classes_chart((*judged.classes, judged.whole), width).svg())
     return [
         section(
             "Waits by nodes and time limit",
@@ -172,25 +168,18 @@ def _by_class(found: Calibration) -> list[str]:
     ]
 
 
-def _classes_svg(judged: Fidelity, width: float) -> str:
-    return wait_classes_chart((*judged.classes, judged.whole), width).svg()
-
-
 def _shares(found: Calibration) -> str:
     explained = (
         "Every row is a replay of both slices with one mechanism left out. A mechanism explains the loss without it: "
         "the error grows, the correlation falls. Dashed: all mechanisms, judged; strokes: 95 % intervals."
     )
     marks = [("s6", "on the fitted slice"), ("s3", "on the judged slice")]
-    rows = [share_row(row) for row in found.rows]
+    rows, names = [share_row(row) for row in found.rows], [share_words(row) for row in found.rows]
     return section(
-        "What each mechanism explains", explained, key(marks), chart(partial(_shares_svg, found)),
+        "What each mechanism explains", explained, key(marks),
+        chart(lambda width: shares_chart(found.rows, names, width).svg()),
         table(_SHARES, rows, cards=len(rows) <= CARDS),
     )  # fmt: skip
-
-
-def _shares_svg(found: Calibration, width: float) -> str:
-    return shares_chart(found.rows, [share_words(row) for row in found.rows], width).svg()
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
@@ -220,12 +209,10 @@ def _remains(found: Calibration) -> str:
         )
     heads = ["a job waited as", *(f"{which}: {how}" for which in _SLICES for how in ("recorded", "replayed"))]
     marks = [(COLOURS[cause], words) for cause, words in CAUSES.items()]
-    drawn, rows = chart(partial(_causes_svg, found)), list(wait_rows(found.waited))
+    slices = ("fitted slice", "judged slice")
+    drawn = chart(lambda width: wait_causes_chart(found.waited, slices, width).svg())
+    rows = list(wait_rows(found.waited))
     return section("What remains unexplained", explained, key(marks), drawn, table(heads, rows, cards=True))
-
-
-def _causes_svg(found: Calibration, width: float) -> str:
-    return wait_causes_chart(found.waited, ("fitted slice", "judged slice"), width).svg()
 
 
 def _days(stretch: TraceSlice) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.job_state import MISSING
-from mirage.provision.chain_record import ChainRun, Decision
+from mirage.provision.chain_record import ChainRun
 from mirage.report.charts.chain_chart import KEY as CHAIN_KEY
 from mirage.report.charts.chain_chart import chain_chart
 from mirage.report.charts.estimate_chart import estimate_chart, estimate_key
@@ -41,8 +41,11 @@ def chain_page(
     lead = f"{facts['state']}{': ' + facts['why'] if facts['why'] else ''}; policy {facts['policy']}; Mirage {version}"
     body = [_tiles(run), *_links(run)]
     if decisions:
+        charts = (
+            [key(estimate_key(run.decisions)), chart(partial(estimate_chart, run.decisions))] if run.decisions else []
+        )
         explained = "Remaining time of the running link, expected wait of the next, and the choice with its reason."
-        body.append(section("Decisions", explained, *_estimates(run.decisions), _decisions(decisions)))
+        body.append(section("Decisions", explained, *charts, _decisions(decisions)))
     rows = [[_when(at_s), str(link or ""), kind, detail] for at_s, link, kind, detail in events]
     log = table(("time (UTC)", "link", "what", "detail"), rows, numbers_from=9)
     body.append(section("Log", "All events.", folded(f"{len(rows)} events", log)))
@@ -87,10 +90,6 @@ def _links(run: ChainRun) -> list[str]:
         explained = "From the end of one job to the start of the next."
         body.append(section("Hand-overs", explained, _hand_overs(run)))
     return body
-
-
-def _estimates(decisions: Sequence[Decision]) -> list[str]:
-    return [key(estimate_key(decisions)), chart(partial(estimate_chart, decisions))] if decisions else []
 
 
 def _hand_overs(run: ChainRun) -> str:

@@ -35,7 +35,7 @@ def print_rows(rows: Sequence[Row], console: Console | None = None) -> None:
     console = console or _console()
     best = {row.workload: row for row in sorted(rows, key=lambda row: -row.mean_jct_s)}
     styles = ["bold green" if best[row.workload] is row else "" for row in rows]
-    print_table(console, NAMES, [_cells(row) for row in rows], left=2, styles=styles)
+    print_table(console, NAMES, [cells_of(row) for row in rows], left=2, styles=styles)
     if any(row.workload == MEAN for row in rows):
         console.print(Text(f"{MEAN}: over the workloads, with equal weights", "dim"))
 
@@ -44,17 +44,11 @@ def print_story(story: JobStory, console: Console | None = None) -> None:
     """Prints the history of one job, with reasons."""
     console = console or _console()
     console.print(Text(f"job {story.name}: {story.summary}", "bold"))
-    rows = [(f"{m.time_s:,.0f}", m.what, m.where, m.why, _expected(m.estimate_s)) for m in story.moments]
+    rows = [
+        (f"{m.time_s:,.0f}", m.what, m.where, m.why, "" if m.estimate_s is None else f"{m.estimate_s:,.0f}")
+        for m in story.moments
+    ]
     print_table(console, ("second", "what", "where", "why", "expected end"), rows, left=4)
-
-
-def _expected(estimate_s: float | None) -> str:
-    return "" if estimate_s is None else f"{estimate_s:,.0f}"
-
-
-def cells_of(row: Row) -> list[str]:
-    """Returns the cells of a row, as on the terminal."""
-    return _cells(row)
 
 
 def _console() -> Console:
@@ -62,7 +56,8 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def _cells(row: Row) -> list[str]:
+def cells_of(row: Row) -> list[str]:
+    """Returns the cells of a row, as on the terminal."""
     hours = (row.mean_jct_s, row.p99_jct_s, row.mean_wait_s, row.makespan_s)
     return [
         row.workload,
