@@ -1,4 +1,4 @@
-"""What a decision takes, its forecast and all: policies and models on moments of a trace, and where many jobs wait.
+"""Time of a decision with its forecast, of policies and models, on moments of a trace.
 
     PYTHONPATH=benchmarks/forecast python benchmarks/learn/decision_cost.py ls6-a100.log.gz what-if holds ./model
 
@@ -26,7 +26,7 @@ DISCIPLINE = "mirage-2023"
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What decisions of a policy took, in milliseconds, and of a model the share that it took itself."""
+    """Time of a policy's decisions in milliseconds, and a model's own share of it."""
 
     policy: str
     median_ms: float
@@ -37,7 +37,7 @@ class Took:
 
 
 def decisions(name: str, views: list[View], reference_ms: float | None) -> Took:
-    """Ask a policy about every view; the first is asked once more at the end, as it warmed the policy up."""
+    """Times a policy on every view; the first is repeated at the end, as it warmed it up."""
     policy = make_policy(name, PolicySettings(discipline=DISCIPLINE))
     policy.decide(views[0])
     took, itself = [], 0

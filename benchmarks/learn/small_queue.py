@@ -1,4 +1,4 @@
-"""Every network on a small queue whose optimum is known, and how long a decision takes.
+"""Every network on a small queue with a known optimum, and the time of a decision.
 
     PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py             # a few minutes on one core
     PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --quick     # a smoke run
@@ -6,7 +6,7 @@
 
 The queue is that of the tests (tests/learn/small_environment.py): a Markov chain of backlogs, solved by dynamic
 programming. Figures are the exact expected gain of a network's decisions over submitting at the end, as a share of the
-optimum's, at costs of 1:1, 3:1 and 9:1; beside them those of the pre-trained distribution and its rule alone.
+optimum's, at costs of 1:1, 3:1 and 9:1; next to them those of the pre-trained distribution and its rule alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 import small_environment
 
-from mirage.learn.networks.inputs import OF_THE_LINK, ScaledHandOvers
-from mirage.learn.networks.model import NetworkModel
-from mirage.learn.networks.pretrain import PretrainSettings
+from mirage.learn.networks.network_inputs import OF_THE_LINK, ScaledHandOvers
+from mirage.learn.networks.network_model import NetworkModel
+from mirage.learn.networks.pretraining import PretrainSettings
 from mirage.learn.reinforcement.dqn import DqnSettings
-from mirage.learn.reinforcement.judge import decisions
-from mirage.learn.reinforcement.methods import NetworkSettings, train_network
+from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
+from mirage.learn.reinforcement.network_validation import decisions
 from mirage.learn.reinforcement.ppo import PpoSettings
 
 SHARES = (0.5, 0.75, 0.9)
@@ -94,7 +94,7 @@ def gains(model: NetworkModel, decides: str) -> list[float]:
 
 
 def decision_ms(model: NetworkModel) -> float:
-    """Median processor time of one decision from what is seen, in milliseconds."""
+    """Median processor time of one decision from its inputs, in milliseconds."""
     data = small_environment.every_state()
     history, link = (
         data.history(np.array([5])),
@@ -103,7 +103,7 @@ def decision_ms(model: NetworkModel) -> float:
     took = []
     for _ in range(DECISIONS):
         began = time.process_time()
-        model.told(history, data.features[5:6], link[None], 0.5)
+        model.estimates(history, data.features[5:6], link[None], 0.5)
         took.append(time.process_time() - began)
     return float(np.median(took) * 1000)
 

@@ -1,4 +1,4 @@
-"""What jobs and tasks of tests do: pieces that fail, and pieces that wait for leave to end."""
+"""Work of jobs and tasks in tests: pieces that fail, and pieces that wait for a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from waiting import until
 
 HERE = Path(__file__).parent
-SEEN = f"{HERE}{os.pathsep}{HERE.parent}"
+PYTHONPATH = f"{HERE}{os.pathsep}{HERE.parent}"
 """PYTHONPATH with which a job finds these."""
 
 
@@ -26,11 +26,11 @@ def failing(at: int) -> Callable[[int], int]:
 
 def waiting(folder: str) -> Callable[[int], int]:
     """Writes that a piece is begun, and gives it back when it may."""
-    told = Path(folder)
+    signs = Path(folder)
 
     def work(piece: int) -> int:
-        (told / f"begun-{piece}").touch()
-        until((told / f"leave-{piece}").exists, 20, "leave")
+        (signs / f"begun-{piece}").touch()
+        until((signs / f"leave-{piece}").exists, 20, "leave")
         return piece
 
     return work

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pieces import SEEN, failing, waiting
+from pieces import PYTHONPATH, failing, waiting
 
 import hyperqueue_server
 from mirage.errors import ConfigurationError, SlurmError
@@ -20,11 +20,11 @@ from waiting import terminate, until
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    """A server with a worker of one core, and its folder told as HyperQueue's commands are."""
+    """A server with a worker of one core; its folder is in the environment."""
     folder = tmp_path / "server"
     folder.mkdir()
     monkeypatch.setenv(SERVER, str(folder))
-    monkeypatch.setenv("PYTHONPATH", SEEN)
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     with subprocess.Popen([sys.executable, hyperqueue_server.__file__, folder], stdout=subprocess.DEVNULL) as process:
         until((folder / "hq-current" / "access.json").exists, 20, "a server")
         yield process
@@ -61,7 +61,7 @@ def test_no_pieces_need_no_server(tmp_path: Path, monkeypatch) -> None:
     assert list(HyperQueue(tmp_path / "jobs")(doubling, 2, [])) == []
 
 
-def test_a_task_that_fails_tells_its_error_and_where_it_wrote(server, tmp_path: Path) -> None:
+def test_a_failed_task_reports_its_error_and_its_output(server, tmp_path: Path) -> None:
     with pytest.raises(SlurmError, match=r"task 1@1 of HyperQueue failed: ValueError: 3 cannot be halved") as error:
         list(HyperQueue(tmp_path / "jobs", tasks=2)(failing, 3, range(4)))
     output = str(error.value).partition("its output is in ")[2].partition(". Run the same")[0]
@@ -80,12 +80,12 @@ def test_what_all_tasks_are_made_of_may_be_large(server, tmp_path: Path) -> None
     assert list(HyperQueue(tmp_path / "jobs", tasks=8)(total, large, range(8))) == [int(large.sum())] * 8
 
 
-def test_a_task_that_ends_without_an_answer_is_told_of(server, tmp_path: Path) -> None:
+def test_a_task_that_ends_without_a_result_is_reported(server, tmp_path: Path) -> None:
     with pytest.raises(SlurmError, match="exit code 7"):
         list(HyperQueue(tmp_path / "jobs", tasks=1)(ending, None, [1]))
 
 
-def test_tasks_that_nobody_waits_for_end_before_their_next_piece(server, tmp_path: Path) -> None:
+def test_abandoned_tasks_end_before_their_next_piece(server, tmp_path: Path) -> None:
     results = HyperQueue(tmp_path / "jobs", tasks=2)(waiting, str(tmp_path), range(4))
     (tmp_path / "leave-0").touch()
     (tmp_path / "leave-1").touch()
@@ -98,7 +98,7 @@ def test_tasks_that_nobody_waits_for_end_before_their_next_piece(server, tmp_pat
     assert not (tmp_path / "begun-3").exists()
 
 
-def test_a_server_that_is_gone_is_told_of(server, tmp_path: Path) -> None:
+def test_a_lost_server_is_reported(server, tmp_path: Path) -> None:
     results = HyperQueue(tmp_path / "jobs", tasks=2)(waiting, str(tmp_path), range(2))
     (tmp_path / "leave-0").touch()
     assert next(results) == 0
@@ -110,7 +110,7 @@ def test_a_server_that_is_gone_is_told_of(server, tmp_path: Path) -> None:
     assert "backtrace" not in str(error.value)
 
 
-def test_without_a_server_it_is_told_how_to_start_one(tmp_path: Path, monkeypatch) -> None:
+def test_without_a_server_the_error_names_the_command_to_start_one(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv(SERVER, str(tmp_path / "absent"))
     with pytest.raises(ConfigurationError, match="hq alloc add slurm") as error:
         list(HyperQueue(tmp_path / "jobs")(doubling, 2, [1]))

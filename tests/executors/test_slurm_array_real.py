@@ -1,4 +1,4 @@
-"""Arrays of Slurm jobs on a real slurmctld: what fails, what is killed, and what nobody waits for any more."""
+"""Arrays of Slurm jobs on a real slurmctld: failed, killed and abandoned jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pieces import SEEN, failing, waiting
+from pieces import PYTHONPATH, failing, waiting
 
 from mirage.errors import SlurmError
 from mirage.executors.slurm_array import SlurmArray
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 def array(tmp_path: Path, private_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> SlurmArray:
     for name, value in private_cluster(nodes=2).environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PYTHONPATH", SEEN)
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     options = {"time": "10"}
     return SlurmArray(tmp_path / "jobs", jobs=2, sbatch=options, sleep=lambda seconds: time.sleep(seconds / 10))
 
@@ -34,7 +34,7 @@ def states() -> dict[str, str]:
     return {f"{job['ArrayJobId']}_{job['ArrayTaskId']}": job["JobState"] for job in jobs}
 
 
-def test_a_job_that_fails_tells_its_error_and_where_it_wrote(array: SlurmArray) -> None:
+def test_a_failed_job_reports_its_error_and_its_output(array: SlurmArray) -> None:
     found: list[int] = []
     with pytest.raises(SlurmError, match=r"job \d+_1 failed: ValueError: 5 cannot be halved") as error:
         found.extend(array(failing, 5, range(6)))
@@ -43,7 +43,7 @@ def test_a_job_that_fails_tells_its_error_and_where_it_wrote(array: SlurmArray) 
     assert {3, 4} <= set(found)  # what came before the error
 
 
-def test_a_job_that_is_killed_is_told_of(array: SlurmArray, tmp_path: Path) -> None:
+def test_a_killed_job_is_reported(array: SlurmArray, tmp_path: Path) -> None:
     results = array(waiting, str(tmp_path), range(2))
     (tmp_path / "leave-0").touch()
     assert next(results) == 0
@@ -53,11 +53,14 @@ def test_a_job_that_is_killed_is_told_of(array: SlurmArray, tmp_path: Path) -> N
         next(results)
 
 
-def test_jobs_that_nobody_waits_for_are_cancelled(array: SlurmArray, tmp_path: Path) -> None:
+def test_abandoned_jobs_are_cancelled(array: SlurmArray, tmp_path: Path) -> None:
     results = array(waiting, str(tmp_path), range(4))
     (tmp_path / "leave-0").touch()
     assert next(results) == 0
     results.close()
-    over = {"CANCELLED", "COMPLETED"}  # the second may begin so late that it finds nobody waiting, and ends by itself
+    over = {
+        "CANCELLED",
+        "COMPLETED",
+    }  # the second may begin so late that it finds no caller waiting, and ends by itself
     until(lambda: set(states().values()) <= over, 20, lambda: str(states()))
     assert next(state for job, state in states().items() if job.endswith("_0")) == "CANCELLED"

@@ -7,15 +7,20 @@ from typing import Any
 
 from hand_made import four_windows
 
-from mirage.learn.training.comparison.plan import Plan
+from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
 from mirage.provision.evaluation.study import Trial
 
 POLICIES = ("oracle", "lead:4", "average", "reactive", "what-if", "exact-wait", "true-run-times")
 
 
-def plan(**changes: Any) -> Plan:
-    told = {"methods": ("correction", "xgboost-2023"), "policies": POLICIES, "months": ("2023-02",), "seeds": (5, 6)}
-    return Plan(**(told | changes))
+def plan(**changes: Any) -> ComparisonPlan:
+    settings = {
+        "methods": ("correction", "xgboost-2023"),
+        "policies": POLICIES,
+        "months": ("2023-02",),
+        "seeds": (5, 6),
+    }
+    return ComparisonPlan(**(settings | changes))
 
 
 def seeds_of(places: tuple[int, ...]) -> tuple[Trial, ...]:

@@ -1,4 +1,4 @@
-"""Hand-overs of a made-up queue: waits come and go over days, and forecasts promise half of them."""
+"""Hand-overs of a made-up queue: waits vary over days, and forecasts promise half of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BEGIN_S = 1_675_209_600  # 2023-02-01
 def made_up_hand_overs(days: int = 60, *, seed: int = 0, nodes: int = 8, begin_s: int = BEGIN_S) -> HandOvers:
     """A window every six hours, a decision every hour.
 
-    The wait of a link is ``level × chance``: the level is the queue's and can be seen, the chance cannot. A forecast
-    knows the level, and takes it for half of what it is.
+    The wait of a link is ``level × chance``: the level is the queue's and can be observed, the chance cannot. A
+    forecast knows the level, and takes it for half of what it is.
     """
     random = np.random.default_rng([seed, nodes])
     hours = days * 24 + 48

@@ -1,4 +1,4 @@
-"""A small queue whose best decisions are known: a Markov chain of backlogs, solved by dynamic programming."""
+"""A small queue with known best decisions: a Markov chain, solved by dynamic programming."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, HandOvers
-from mirage.learn.reinforcement.environment import cost_h
+from mirage.learn.reinforcement.hand_over_environment import cost_h
 
 WAIT_S = np.array([0, 1, 2, 6]) * HOUR_S
 """What a link waits at each backlog, on average."""
@@ -81,7 +81,7 @@ def sampled(windows: int, seed: int = 0) -> HandOvers:
 
 
 def every_state() -> HandOvers:
-    """Every backlog as a window of its own that never leaves it: to ask what is decided there."""
+    """Every backlog as a window of its own that never leaves it, to read off the decision."""
     backlog = np.repeat(np.arange(len(WAIT_S))[:, None], STEPS + 1, axis=1)
     return _hand_overs(backlog, WAIT_S[backlog].astype(np.float64))
 

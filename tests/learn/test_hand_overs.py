@@ -30,7 +30,7 @@ def test_the_history_ends_with_the_snapshot_at_the_decision():
     assert history[1, -2, :QUEUE_COLUMNS].tolist() == data.snapshots[data.last[4] - 1].tolist()
 
 
-def test_the_chain_is_told_as_it_stood_in_each_snapshot():
+def test_the_chain_is_shown_as_it_was_at_each_snapshot():
     columns = chain_columns(np.array([2]), np.array([7200]), np.array([900]), np.array([600]))[0]
     assert columns[-1].tolist() == [120, 2, 900, 600, 120, 2, 0, 0]
     assert columns[-2].tolist() == [120, 2, 900, 0, 120, 2, 0, 0]  # it has just started

@@ -13,7 +13,7 @@ def outside(*values):
     return RANGES.outside(np.array(values, dtype=np.float32))
 
 
-def test_what_was_seen_lies_inside():
+def test_training_rows_lie_inside():
     assert all(RANGES.outside(row) is None for row in VALUES)
     assert outside(3.1, 10, 6) is None  # a little beyond is no other world
 
@@ -46,7 +46,7 @@ def test_a_feature_without_any_value_in_training_may_have_none():
     assert never.outside(np.array([1.0], dtype=np.float32)).feature == "x"
 
 
-def test_it_is_kept_in_arrays():
+def test_it_is_restored_from_arrays():
     again = Ranges.from_arrays(RANGES.as_arrays(), RANGES.names)
     assert again.outside(np.array([4, 10, 17], dtype=np.float32)) == outside(4, 10, 17)
     wide = Ranges.from_arrays(Ranges.of(VALUES, RANGES.names, 2.5).as_arrays(), RANGES.names)

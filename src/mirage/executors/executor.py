@@ -1,6 +1,6 @@
 """The interface of executors, which run independent pieces of work.
 
-for result in Processes(4)(begin, made_of, pieces): …
+for result in LocalProcesses(4)(begin, setup, pieces): …
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
-Made = TypeVar("Made")
+Setup = TypeVar("Setup")
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
@@ -18,14 +18,14 @@ class Executor(Protocol):
     """Runs pieces of work."""
 
     def __call__(
-        self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
+        self, begin: Callable[[Setup], Callable[[Piece], Result]], setup: Setup, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
         """Does pieces and yields the result of each when it is done, in any order.
 
         Args:
             begin: Called once in each process or job; returns the function that does one piece after another. It must
                 be a function of a module: processes and jobs receive its name.
-            made_of: The argument of ``begin``.
+            setup: The argument of ``begin``.
             pieces: Started in this order.
 
         Raises:
@@ -34,7 +34,7 @@ class Executor(Protocol):
         ...
 
 
-def dealt(pieces: Sequence[Piece], hands: int) -> list[Sequence[Piece]]:
-    """Splits pieces into at most ``hands`` parts of nearly equal size, none of them empty."""
-    bounds = [len(pieces) * k // hands for k in range(hands + 1)]
+def split_evenly(pieces: Sequence[Piece], parts: int) -> list[Sequence[Piece]]:
+    """Splits pieces into at most ``parts`` parts of nearly equal size, none of them empty."""
+    bounds = [len(pieces) * k // parts for k in range(parts + 1)]
     return [pieces[first:end] for first, end in pairwise(bounds) if first < end]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.answers import Answers, answer_part
-from mirage.executors.executor import Made, Piece, Result, dealt
+from mirage.executors.executor import Piece, Result, Setup, split_evenly
+from mirage.executors.remote_work import RemoteWork, do_part
 
 TASKS = 8
 
@@ -49,7 +49,7 @@ class HyperQueue:
     clock: Callable[[], float] = time.monotonic
 
     def __call__(
-        self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
+        self, begin: Callable[[Setup], Callable[[Piece], Result]], setup: Setup, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
         """Does pieces in tasks; see ``Executor``.
 
@@ -62,31 +62,31 @@ class HyperQueue:
         if not pieces:
             return
         client = _client()
-        answers = Answers.asked(self.folder, begin, made_of, pieces, self.sleep, self.clock)
+        work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
         try:
-            job = self._submitted(client, answers)
+            job = self._submitted(client, work)
         except BaseException:
-            answers.remove()
+            work.remove()
             raise
         try:
-            yield from answers.gathered(lambda: _all_over(client, job))
+            yield from work.results(lambda: _all_over(client, job))
         finally:
-            answers.abandon()
-        answers.remove()
+            work.abandon()
+        work.remove()
 
-    def _submitted(self, client: Any, answers: Answers) -> Any:
+    def _submitted(self, client: Any, work: RemoteWork) -> Any:
         """Submits the job and returns it."""
         from hyperqueue import Job
 
         passed_on = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
         job = Job(name=self.name, max_fails=0, default_env=passed_on, default_workdir=Path.cwd())
-        for k, part in enumerate(dealt(range(answers.n), self.tasks)):
-            output = {"stdout": str(answers.folder / f"{k}.out"), "stderr": str(answers.folder / f"{k}.err")}
-            job.function(answer_part, args=(str(answers.folder), part), **output)
-        return _asked(client.submit, job)
+        for k, part in enumerate(split_evenly(range(work.n), self.tasks)):
+            output = {"stdout": str(work.folder / f"{k}.out"), "stderr": str(work.folder / f"{k}.err")}
+            job.function(do_part, args=(str(work.folder), part), **output)
+        return _call(client.submit, job)
 
 
-class _Told(Exception):
+class _FirstReport(Exception):
     """Ends the wait for a job at its first report: only the waiting call receives the state."""
 
 
@@ -96,17 +96,17 @@ def _all_over(client: Any, job: Any) -> bool:
     Raises:
         SlurmError: A task failed, or the server does not answer.
     """
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
 
     def note(jobs: dict[int, dict[str, Any]]) -> NoReturn:
-        told.update(jobs[job.id])
-        raise _Told
+        report.update(jobs[job.id])
+        raise _FirstReport
 
-    with suppress(_Told):
-        _asked(client.connection.wait_for_jobs, (job.id,), note)
-    if told["failed"]:
+    with suppress(_FirstReport):
+        _call(client.connection.wait_for_jobs, (job.id,), note)
+    if report["failed"]:
         _raise_failed(client, job)
-    return bool(told["completed"])
+    return bool(report["completed"])
 
 
 def _raise_failed(client: Any, job: Any) -> NoReturn:
@@ -115,7 +115,7 @@ def _raise_failed(client: Any, job: Any) -> NoReturn:
     Raises:
         SlurmError: Always.
     """
-    task, failed = min(_asked(client.get_failed_tasks, job).items())
+    task, failed = min(_call(client.get_failed_tasks, job).items())
     why = failed.error.strip().splitlines()[-1]
     raise SlurmError(
         f"task {job.id}@{task} of HyperQueue failed: {why}; its output is in {failed.stderr}. Run the same command "
@@ -123,15 +123,15 @@ def _raise_failed(client: Any, job: Any) -> NoReturn:
     )
 
 
-def _asked(question: Callable[..., Any], *arguments: Any) -> Any:
+def _call(request: Callable[..., Any], *arguments: Any) -> Any:
     """Returns the server's answer to a call.
 
     Raises:
         SlurmError: The server does not answer.
     """
     try:
-        return question(*arguments)
-    except _Told:
+        return request(*arguments)
+    except _FirstReport:
         raise
     except Exception as error:
         raise SlurmError(
@@ -165,5 +165,5 @@ def _client() -> Any:
 
 def _first_lines(error: Exception) -> str:
     """An error of the bindings in one line, without its stack trace."""
-    told = str(error).partition("Stack backtrace:")[0]
-    return " ".join(told.replace("Caused by:", "").split()).rstrip(".")
+    text = str(error).partition("Stack backtrace:")[0]
+    return " ".join(text.replace("Caused by:", "").split()).rstrip(".")

@@ -12,8 +12,8 @@ from typing import Any
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.answers import Answers, answer_part
-from mirage.executors.executor import Made, Piece, Result, dealt
+from mirage.executors.executor import Piece, Result, Setup, split_evenly
+from mirage.executors.remote_work import RemoteWork, do_part
 from mirage.slurm.runner import Runner, SystemRunner
 
 LONGEST_S = 4 * HOUR_S
@@ -21,7 +21,7 @@ LONGEST_S = 4 * HOUR_S
 
 JOBS = 8
 
-LOOKS_A_QUEUE = 30
+POLLS_PER_SQUEUE = 30
 """Number of polls for results between two calls of squeue."""
 
 _ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.*", re.MULTILINE)
@@ -51,7 +51,7 @@ class SlurmArray:
     runner: Runner = field(default_factory=SystemRunner)
 
     def __call__(
-        self, begin: Callable[[Made], Callable[[Piece], Result]], made_of: Made, pieces: Sequence[Piece]
+        self, begin: Callable[[Setup], Callable[[Piece], Result]], setup: Setup, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
         """Does pieces in jobs; see ``Executor``. If the caller stops waiting, jobs are cancelled.
 
@@ -62,25 +62,25 @@ class SlurmArray:
         if not pieces:
             return
         submitit_executor = _submitit_executor()
-        answers = Answers.asked(self.folder, begin, made_of, pieces, self.sleep, self.clock)
+        work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
         try:
-            jobs = self._submitted(submitit_executor, answers)
+            jobs = self._submitted(submitit_executor, work)
         except BaseException:
-            answers.remove()
+            work.remove()
             raise
         try:
-            yield from answers.gathered(_Watch(jobs, self.runner).all_over)
+            yield from work.results(_Watch(jobs, self.runner).all_over)
         finally:
-            answers.abandon()
+            work.abandon()
             for job in jobs:
                 if not _has_ended(job):
                     job.cancel()
-        answers.remove()
+        work.remove()
 
-    def _submitted(self, submitit_executor: Callable[..., Any], answers: Answers) -> list[Any]:
+    def _submitted(self, submitit_executor: Callable[..., Any], work: RemoteWork) -> list[Any]:
         """Submits the array and returns its jobs."""
         try:
-            executor = submitit_executor(folder=str(answers.folder))
+            executor = submitit_executor(folder=str(work.folder))
         except RuntimeError as error:
             raise ConfigurationError(f"no Slurm is found here ({error}); run this where sbatch and srun are") from error
         logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns where Slurm has no accounting
@@ -91,9 +91,9 @@ class SlurmArray:
             use_srun=False,
             additional_parameters=dict(self.sbatch),
         )
-        parts = dealt(range(answers.n), self.jobs)
+        parts = split_evenly(range(work.n), self.jobs)
         try:
-            return list(executor.map_array(answer_part, [str(answers.folder)] * len(parts), parts))
+            return list(executor.map_array(do_part, [str(work.folder)] * len(parts), parts))
         except Exception as error:
             raise SlurmError("the array was not submitted", str(error)) from error
 
@@ -109,7 +109,7 @@ class _Watch:
         self._left = list(jobs)
         self._array = jobs[0].job_id.partition("_")[0]
         self._runner = runner
-        self._looks = 0
+        self._polls = 0
         self._missed: set[str] = set()
 
     def all_over(self) -> bool:
@@ -122,8 +122,8 @@ class _Watch:
         for job in ended:
             _check(job)
         self._left = [job for job in self._left if job not in ended]
-        self._looks += 1
-        if self._left and self._looks % LOOKS_A_QUEUE == 0:
+        self._polls += 1
+        if self._left and self._polls % POLLS_PER_SQUEUE == 0:
             gone = self._left_queue()
             for job in self._left:
                 if job.job_id in gone & self._missed and not _has_ended(job):
@@ -133,10 +133,10 @@ class _Watch:
 
     def _left_queue(self) -> set[str]:
         """Ids of jobs that squeue no longer shows; none where squeue fails."""
-        told = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
-        if told.status and "invalid job id" not in told.stderr.lower():
+        listed = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
+        if listed.status and "invalid job id" not in listed.stderr.lower():
             return set()
-        return {job.job_id for job in self._left} - set(told.stdout.split())
+        return {job.job_id for job in self._left} - set(listed.stdout.split())
 
 
 def _submitit_executor() -> Callable[..., Any]:

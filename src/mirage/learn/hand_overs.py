@@ -92,7 +92,7 @@ class HandOvers:
         return cls(**values, names=parts[0].names, last=np.concatenate(last), repeats=together)
 
     @property
-    def tells_repeats(self) -> bool:
+    def has_repeats(self) -> bool:
         """Whether some decision knows how often users repeat their requests."""
         return self.repeats is not None and bool(np.isfinite(self.repeats).any())
 

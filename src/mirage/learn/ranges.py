@@ -38,8 +38,8 @@ class Outside(NamedTuple):
     @property
     def words(self) -> str:
         """The feature and its values, in the form that plan reasons use."""
-        said = f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
-        return said if self.allowed is None else f"{said},allowed={self.allowed:g}"
+        text = f"feature={self.feature},value={self.value:g},trained={self.bound:g}"
+        return text if self.allowed is None else f"{text},allowed={self.allowed:g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +72,11 @@ class Ranges:
         known = np.isfinite(values)
         low = np.where(known, values, np.inf).min(axis=0)
         high = np.where(known, values, -np.inf).max(axis=0)
-        ever = known.any(axis=0)
+        has_values = known.any(axis=0)
         return cls(
             names,
-            np.where(ever, low, np.nan).astype(np.float64),
-            np.where(ever, high, np.nan).astype(np.float64),
+            np.where(has_values, low, np.nan).astype(np.float64),
+            np.where(has_values, high, np.nan).astype(np.float64),
             np.asarray(~known.all(axis=0)),
             beyond,
         )

@@ -1,4 +1,4 @@
-"""Data sets by forking: exact outcomes, views at the decision, the same data however they are made."""
+"""Data sets by forking: exact outcomes, views at decisions, equal data from any executor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster
-from mirage.learn.dataset.make import make_data_set
-from mirage.learn.dataset.read import known_by, read_hand_overs
+from mirage.learn.dataset.make_data_set import make_data_set
+from mirage.learn.dataset.read_data_set import known_by, read_hand_overs
 from mirage.learn.dataset.recipe import Recipe
-from mirage.learn.dataset.shards import Folder
-from mirage.learn.features.features import feature_names, features_of
+from mirage.learn.dataset.shards import DataSetFolder
 from mirage.learn.features.forecast_features import forecast_of
+from mirage.learn.features.hand_over_features import feature_names, features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import QUEUE_COLUMNS, HandOvers
@@ -77,14 +77,14 @@ def test_a_row_shows_what_a_policy_sees_at_the_decision(small_recipe: Recipe, tm
         place = 0
         for episode, views in played(recipe, link, 2):
             forecaster = Forecaster(4, seed=window_seed(3, nodes, episode.submitted_s), discipline="easy")
-            for seen in views:
+            for observed in views:
                 history = mine.history(np.array([place]))[0, :, :QUEUE_COLUMNS]
-                np.testing.assert_array_equal(history, queue_history(seen))
-                assert mine.time_s[place] == seen.now_s
-                np.testing.assert_array_equal(mine.repeats[place], repeats_of(seen))
+                np.testing.assert_array_equal(history, queue_history(observed))
+                assert mine.time_s[place] == observed.now_s
+                np.testing.assert_array_equal(mine.repeats[place], repeats_of(observed))
                 if place % 4 == 0:
-                    forecast = forecast_of(forecaster.of(seen), seen.chain)
-                    np.testing.assert_array_equal(mine.features[place], features_of(seen, forecast)[0])
+                    forecast = forecast_of(forecaster.of(observed), observed.chain)
+                    np.testing.assert_array_equal(mine.features[place], features_of(observed, forecast)[0])
                 place += 1
             assert mine.remaining_s[place] == 0
             assert np.isfinite(mine.features[place]).all()
@@ -95,17 +95,17 @@ def test_a_row_shows_what_a_policy_sees_at_the_decision(small_recipe: Recipe, tm
 
 
 def test_a_data_set_without_repeats_is_read(small_recipe: Recipe, folder: Path, tmp_path: Path) -> None:
-    older, rows = Folder(tmp_path), read_hand_overs(folder)
+    older, rows = DataSetFolder(tmp_path), read_hand_overs(folder)
     (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     for shard in small_recipe.shards():
-        whole = Folder(folder).read(shard.number, small_recipe.shard_s)
+        whole = DataSetFolder(folder).read(shard.number, small_recipe.shard_s)
         older.write(shard, small_recipe.shard_s, "older", replace(whole, repeats=None))
     read = read_hand_overs(tmp_path)
     assert read.repeats is None
     np.testing.assert_array_equal(read.features, rows.features)
 
 
-def test_finished_shards_are_kept_and_others_made(small_recipe: Recipe, folder: Path, tmp_path: Path) -> None:
+def test_finished_shards_are_reused_and_others_made(small_recipe: Recipe, folder: Path, tmp_path: Path) -> None:
     whole = files(folder)
     for name, content in whole.items():
         (tmp_path / name).write_bytes(content)
@@ -114,13 +114,13 @@ def test_finished_shards_are_kept_and_others_made(small_recipe: Recipe, folder: 
     rows[0].unlink()  # its snapshots are there, as after a kill between the two
     rows[1].write_bytes(rows[1].read_bytes()[:100])
     last = small_recipe.shards()[2]
-    Folder(tmp_path).write(
-        last, small_recipe.shard_s, "another", Folder(folder).read(last.number, small_recipe.shard_s)
+    DataSetFolder(tmp_path).write(
+        last, small_recipe.shard_s, "another", DataSetFolder(folder).read(last.number, small_recipe.shard_s)
     )
-    told: list[tuple[int, int]] = []
-    made = make_data_set(small_recipe, tmp_path, progress=lambda *now: told.append(now))
+    progress: list[tuple[int, int]] = []
+    made = make_data_set(small_recipe, tmp_path, progress=lambda *now: progress.append(now))
     assert (made.shards, made.reused) == (4, 1)
-    assert (told[0], told[-1]) == ((1, 5), (5, 5))
+    assert (progress[0], progress[-1]) == ((1, 5), (5, 5))
     (tmp_path / ".rows-x.parquet.77.part").unlink()
     assert files(tmp_path) == whole
 
@@ -152,8 +152,8 @@ def test_a_data_set_that_lacks_shards_is_not_read(folder: Path, tmp_path: Path) 
     (tmp_path / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
     with pytest.raises(ConfigurationError, match="lacks 4 of its 4 shards"):
         read_hand_overs(tmp_path)
-    told = json.loads((folder / "manifest.json").read_text()) | {"schema": 99}
-    (tmp_path / "manifest.json").write_text(json.dumps(told))
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"schema": 99}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ConfigurationError, match="schema 99"):
         read_hand_overs(tmp_path)
 

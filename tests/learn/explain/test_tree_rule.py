@@ -1,4 +1,4 @@
-"""Trees in text as policies: they run, hands change them, and what is wrong is said when they are made."""
+"""Trees in text as policies: they run, can be edited, and report errors when made."""
 
 import dataclasses
 
@@ -7,11 +7,11 @@ import pytest
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
-from mirage.learn.explain.columns import COLUMNS, columns_in, rows_of
+from mirage.learn.explain.readable_columns import COLUMNS, columns_in, rows_of
 from mirage.learn.explain.tree_rule import TreeRule, tree_rule_of
-from mirage.learn.features.features import feature_names, features_of
 from mirage.learn.features.forecast_features import forecast_of
-from mirage.learn.policies.looks import shared_looks
+from mirage.learn.features.hand_over_features import feature_names, features_of
+from mirage.learn.policies.shared_futures import shared_futures
 from mirage.policy.check import check_policy
 from mirage.policy.example import example_views
 from mirage.policy.plan import Submit, Wait
@@ -75,7 +75,7 @@ def test_it_may_begin_with_a_byte_order_mark(written):
     assert make_policy(written(f"\ufeff{PLAIN}")).tree == tree_rule_of(PLAIN)
 
 
-def test_it_says_the_way_to_its_answer_in_words(written):
+def test_the_reason_is_the_path_to_the_answer(written):
     policy = make_policy(written(PLAIN))
     plans = [policy.decide(view) for view in example_views()]
     assert [action.reason for plan in plans for action in plan.actions] == [
@@ -99,11 +99,11 @@ def test_a_hand_changes_what_it_decides(written):
     assert after.reason == "tree:submit, as remaining < 1d 1h"
 
 
-def test_a_forecast_is_made_only_where_the_tree_asks_for_it():
-    looks = shared_looks(4, 0, "slurm", None, ())
+def test_a_forecast_is_made_only_where_the_tree_uses_it():
+    futures = shared_futures(4, 0, "slurm", None, ())
     unused = FORECAST.replace("if spare_p80 < 30min:", "if remaining < 30min:")
     assert TreeRule(tree_rule_of(unused), None).decide(half_way()).forecast is None
-    plan = TreeRule(tree_rule_of(FORECAST), looks).decide(half_way())
+    plan = TreeRule(tree_rule_of(FORECAST), futures).decide(half_way())
     assert plan.forecast.starts_s.shape[0] == 4
     remaining_s = plan.estimate["remaining_s"]
     assert plan.estimate["spare_p80_s"] == pytest.approx(remaining_s - plan.forecast.wait_quantiles_s((0.8,))[0], abs=1)
@@ -113,7 +113,7 @@ def test_a_forecast_is_made_only_where_the_tree_asks_for_it():
 
 def test_waits_and_spares_fit_together():
     view = half_way()
-    forecast = forecast_of(shared_looks(4, 0, "slurm", None, ()).at(view), view.chain)
+    forecast = forecast_of(shared_futures(4, 0, "slurm", None, ()).at(view), view.chain)
     values, names = features_of(view, forecast)
     columns = columns_in(names)
     assert [column.feature.name for column in columns] == list(COLUMNS)
@@ -130,7 +130,7 @@ KNOWN = ", ".join(sorted(COLUMNS))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("free_nodes", "free_node", f"unknown feature 'free_node'. Did you mean 'free_nodes'? Known: {KNOWN}."),
         (
@@ -152,12 +152,12 @@ KNOWN = ", ".join(sorted(COLUMNS))
         ("remaining < 6h:", "remaining < 6:", ":7:16: '6' is not a duration; write it as 6h, 30min, 45s or 1d 4h"),
     ],
 )
-def test_what_is_wrong_is_said_when_it_is_made(written, old, new, said):
+def test_errors_are_reported_when_it_is_made(written, old, new, message):
     text = PLAIN.replace(old, new)
     path = written(text if "free_nodes: duration" not in text else text.replace("free_nodes < 2", "free_nodes < 2s"))
     with pytest.raises(ConfigurationError) as error:
         make_policy(path)
-    assert str(error.value) == (f"{path}{said}" if said.startswith(":") else f"{path}: {said}")
+    assert str(error.value) == (f"{path}{message}" if message.startswith(":") else f"{path}: {message}")
 
 
 def test_a_tree_begins_with_the_word_and_one_of_numbers_decides_nothing(written):

@@ -17,7 +17,7 @@ def at(minutes_ago: int) -> int:
 
 
 def test_every_job_is_where_it_was_at_each_snapshot() -> None:
-    seen = view(
+    snapshot = view(
         NOW_S,
         8,
         0,
@@ -25,7 +25,7 @@ def test_every_job_is_where_it_was_at_each_snapshot() -> None:
         running=jobs({"nodes": 2, "width": 2, "limit_s": 3600, "submit_s": at(35), "start_s": at(15)}),
         history=ended((1, 4, 600, at(35), at(25), at(5))),
     )
-    rows = queue_history(seen)
+    rows = queue_history(snapshot)
     assert rows.shape == (HISTORY, QUEUE_COLUMNS)
     pending, running = rows[-5:, :2].tolist(), rows[-5:, 17:19].tolist()
     assert pending == [[0, 0], [2, 6], [1, 2], [1, 3], [1, 3]]
@@ -41,19 +41,19 @@ def test_every_job_is_where_it_was_at_each_snapshot() -> None:
 
 
 def test_what_happens_in_the_second_of_a_snapshot_has_not_happened_yet() -> None:
-    seen = view(NOW_S, 8, 0, history=ended((1, 4, 600, at(40), at(30), at(20))))
-    rows = queue_history(seen)[-5:]
+    snapshot = view(NOW_S, 8, 0, history=ended((1, 4, 600, at(40), at(30), at(20))))
+    rows = queue_history(snapshot)[-5:]
     assert rows[:, 0].tolist() == [0, 1, 0, 0, 0]
     assert rows[:, 17].tolist() == [0, 0, 1, 0, 0]
 
 
 def test_a_held_job_is_counted_nowhere() -> None:
-    seen = view(NOW_S, 8, 8, held=jobs({"submit_s": at(600)}))
-    assert not queue_history(seen).any()
+    snapshot = view(NOW_S, 8, 8, held=jobs({"submit_s": at(600)}))
+    assert not queue_history(snapshot).any()
 
 
 def test_what_a_view_shows_is_there_now_even_if_it_came_this_second() -> None:
-    seen = view(
+    snapshot = view(
         NOW_S,
         8,
         0,
@@ -61,7 +61,7 @@ def test_what_a_view_shows_is_there_now_even_if_it_came_this_second() -> None:
         running=jobs({"submit_s": at(5), "start_s": NOW_S, "width": 2}),
         history=ended((1, 4, 600, at(5), at(5), NOW_S)),
     )
-    assert queue_history(seen)[-1, [0, 1, 17, 18]].tolist() == [1, 3, 1, 2]
+    assert queue_history(snapshot)[-1, [0, 1, 17, 18]].tolist() == [1, 3, 1, 2]
 
 
 def test_a_part_of_the_history_is_the_end_of_all_of_it() -> None:
@@ -71,9 +71,9 @@ def test_a_part_of_the_history_is_the_end_of_all_of_it() -> None:
     end_s = start_s + rng.integers(0, 20_000, 300)
     order = np.argsort(end_s)
     past = [(1, int(rng.integers(1, 5)), 3600, int(submit_s[k]), int(start_s[k]), int(end_s[k])) for k in order]
-    seen = view(NOW_S, 8, 0, history=ended(*[row for row in past if row[-1] < NOW_S]))
-    whole = queue_history(seen)
-    np.testing.assert_array_equal(queue_history(seen, 7), whole[-7:])
+    snapshot = view(NOW_S, 8, 0, history=ended(*[row for row in past if row[-1] < NOW_S]))
+    whole = queue_history(snapshot)
+    np.testing.assert_array_equal(queue_history(snapshot, 7), whole[-7:])
     assert whole[-7:].any()
 
 

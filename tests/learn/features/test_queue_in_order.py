@@ -1,4 +1,4 @@
-"""Start behind the queue, first come first served."""
+"""Start after the queue, first come first served."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from views import chain, ended, jobs, view
 
-from mirage.learn.features.queue_in_order import expected_run_s, limit_run_s, wait_behind_queue_s
+from mirage.learn.features.queue_in_order import expected_run_s, limit_run_s, wait_after_queue_s
 
 NOW_S = 10_000
 LINK = chain(NOW_S + 5000, nodes=2)
 
 
 def busy(**more):
-    """Four nodes: three run for 100 and one for 400 seconds more; 4 nodes wait for 50, then 1 for 1000 seconds."""
+    """Four nodes: 3 run for 100 s and 1 for 400 s more; 4 wait for 50 s, then 1 for 1000 s."""
     running = jobs(
         {"id": 10, "width": 3, "nodes": 3, "limit_s": 600, "start_s": NOW_S - 500},
         {"id": 11, "width": 1, "limit_s": 600, "start_s": NOW_S - 200},
@@ -26,31 +26,31 @@ def busy(**more):
 
 @pytest.mark.parametrize(("nodes", "wait_s"), [(1, 450), (3, 450), (4, 1450), (5, math.inf)])
 def test_jobs_run_in_order_and_none_passes_another(nodes: int, wait_s: float) -> None:
-    seen = busy()
-    assert wait_behind_queue_s(seen, chain(0, nodes=nodes), limit_run_s(seen)) == wait_s
+    snapshot = busy()
+    assert wait_after_queue_s(snapshot, chain(0, nodes=nodes), limit_run_s(snapshot)) == wait_s
 
 
 def test_a_short_job_frees_its_nodes_before_a_longer_one_that_started_earlier() -> None:
     running = jobs({"width": 2, "nodes": 2, "limit_s": 1000, "start_s": NOW_S})
     pending = jobs({"nodes": 1, "limit_s": 300}, {"nodes": 1, "limit_s": 100}, {"nodes": 1, "limit_s": 50})
-    seen = view(NOW_S, 4, 2, running=running, pending=pending, chain=LINK)
-    waits = [wait_behind_queue_s(seen, chain(0, nodes=nodes), limit_run_s(seen)) for nodes in (1, 2, 3)]
+    snapshot = view(NOW_S, 4, 2, running=running, pending=pending, chain=LINK)
+    waits = [wait_after_queue_s(snapshot, chain(0, nodes=nodes), limit_run_s(snapshot)) for nodes in (1, 2, 3)]
     assert waits == [150, 300, 1000]
 
 
-def test_a_free_machine_keeps_nobody_waiting() -> None:
-    seen = view(NOW_S, 4, 4, chain=LINK)
-    assert wait_behind_queue_s(seen, LINK, limit_run_s(seen)) == 0
+def test_a_free_machine_has_no_wait() -> None:
+    snapshot = view(NOW_S, 4, 4, chain=LINK)
+    assert wait_after_queue_s(snapshot, LINK, limit_run_s(snapshot)) == 0
 
 
 def test_a_job_larger_than_the_machine_is_passed_over() -> None:
-    seen = view(NOW_S, 4, 4, pending=jobs({"nodes": 5}), chain=LINK)
-    assert wait_behind_queue_s(seen, LINK, limit_run_s(seen)) == 0
+    snapshot = view(NOW_S, 4, 4, pending=jobs({"nodes": 5}), chain=LINK)
+    assert wait_after_queue_s(snapshot, LINK, limit_run_s(snapshot)) == 0
 
 
 def test_expected_run_times_lean_on_the_users_own_jobs_and_on_what_has_run_longer() -> None:
     history = ended(*[(1, 1, 100, 0, 0, 20)] * 10, *[(2, 1, 100, 0, 0, 80)] * 10)
-    seen = view(
+    snapshot = view(
         NOW_S,
         4,
         0,
@@ -64,7 +64,7 @@ def test_expected_run_times_lean_on_the_users_own_jobs_and_on_what_has_run_longe
         history=history,
         chain=LINK,
     )
-    waits, runs = expected_run_s(seen)
+    waits, runs = expected_run_s(snapshot)
     assert waits.tolist() == pytest.approx([1000 * (10 * 0.2 + 10 * 0.5) / 20, 500])
     longer = (10 * 0.8 + 1.0) / 11  # the limit itself is one more use
     assert runs.tolist() == pytest.approx([1000 * (10 * 0.2 + 10 * 0.8 + 1.0) / 21, 1000 * longer, 1000, 1000])

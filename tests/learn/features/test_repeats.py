@@ -1,4 +1,4 @@
-"""Repeats of users: known answers, and what is told of too few jobs."""
+"""Repeats of users: known answers, and no shares for too few jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALICE, BOB, UNKNOWN = 3, 0, -1
 
 def after(*jobs: tuple[int, int, int]) -> View:
     """A view after some jobs: (user, nodes, limit)."""
-    rows = [(who, nodes, limit, 0, 0, k) for k, (who, nodes, limit) in enumerate(jobs)]
+    rows = [(user, nodes, limit, 0, 0, k) for k, (user, nodes, limit) in enumerate(jobs)]
     return view(10_000, 8, 8, history=ended(*rows))
 
 
@@ -47,7 +47,7 @@ def test_jobs_of_unknown_users_do_not_count() -> None:
     assert np.isnan(repeats_of(after(*[(UNKNOWN, 1, 60)] * 1000))).all()
 
 
-def test_of_too_few_jobs_nothing_is_told() -> None:
+def test_too_few_jobs_have_no_shares() -> None:
     assert np.isnan(repeats_of(after())).all()
     assert np.isnan(repeats_of(after(*[(ALICE, 1, 60)] * LEAST_JOBS))).all()  # the first has none before it
     assert repeats_of(after(*[(ALICE, 1, 60)] * (LEAST_JOBS + 1))).tolist() == [1, 1]
@@ -58,21 +58,21 @@ def test_a_cluster_repeats_itself_alike_in_all_months_and_one_made_after_it_less
     shared_data: Path,
 ) -> None:
     table = read_trace(shared_data / "mirage-ls6" / "ls6-a100.log.gz").table
-    own = told_along(table, DECEMBER_S, 4 * 30)
+    own = daily_repeats(table, DECEMBER_S, 4 * 30)
     months = [own[k : k + 30] for k in range(0, len(own), 30)]
     for k, month in enumerate(months):
         others = Ranges.of(np.concatenate([*months[:k], *months[k + 1 :]]), REPEATS, REPEATS_BEYOND)
         assert all(others.outside(row) is None for row in month)
     trained = Ranges.of(np.concatenate(months[:2]), REPEATS, REPEATS_BEYOND)
     made = generate_workload(load_builtin("lonestar6-like"), days=60, nodes=76, load=0.8, seed=7)
-    for row in told_along(made, DEFAULT_START_S + 30 * DAY_S, 30):
+    for row in daily_repeats(made, DEFAULT_START_S + 30 * DAY_S, 30):
         outside = trained.outside(row)
         assert outside is not None
         assert outside.feature == "repeated_limit_share"
 
 
-def told_along(table: JobTable, begin_s: int, days: int) -> np.ndarray:
-    """Shape (days, ``REPEATS``): what is told at the beginning of each day of a replay on 76 nodes."""
+def daily_repeats(table: JobTable, begin_s: int, days: int) -> np.ndarray:
+    """Shape (days, ``REPEATS``): shares at the start of each day of a replay on 76 nodes."""
     cluster = Cluster.pool(76)
     sim = Simulation(cluster, workload(table, cluster, refuse=False), "mirage-2023")
     found = []

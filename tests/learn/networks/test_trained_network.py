@@ -5,11 +5,11 @@ import pytest
 from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S
-from mirage.learn.regression.model import TrainingSettings, seen_in
+from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
 from mirage.learn.training.methods import METHODS
-from mirage.learn.training.steps import KeptSteps
-from mirage.learn.training.train import Said, Slices, train_policy
-from mirage.learn.training.trained import read_trained, train_part
+from mirage.learn.training.stored_steps import StoredSteps
+from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
+from mirage.learn.training.trained_policy import read_trained, train_link_size
 from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.registry import make_policy
@@ -27,31 +27,31 @@ def data():
 @pytest.mark.slow
 def test_a_network_is_a_policy_by_the_path_of_its_file(data, tmp_path):
     slices = Slices(BEGIN_S + 8 * DAY_S, BEGIN_S + 11 * DAY_S)
-    steps = KeptSteps(tmp_path / "steps")
-    trained = train_policy({1: "transformer-pg"}, data, slices, Said("made-up"), BRIEF, steps)
+    steps = StoredSteps(tmp_path / "steps")
+    trained = train_policy({1: "transformer-pg"}, data, slices, CardDetails("made-up"), BRIEF, steps)
     trained.save(tmp_path / "model")
     model, again = trained.parts[1].model, read_trained(tmp_path / "model").parts[1].model
-    seen = seen_in(before_and_after(data, 10)[1])
+    decisions = inputs_at(before_and_after(data, 10)[1])
     for cost in (Cost(1, 1), Cost(9, 1)):
-        assert np.array_equal(model.submits(seen, cost), again.submits(seen, cost))
+        assert np.array_equal(model.submits(decisions, cost), again.submits(decisions, cost))
     assert {name.rpartition("/")[2] for name in steps.curves} >= {"tune", "loss"}
     check_policy(lambda: make_policy(str(tmp_path / "model"), PolicySettings()))
 
 
 @pytest.mark.slow
-def test_a_network_says_nothing_earlier_than_it_was_trained_for(data):
+def test_a_network_never_submits_earlier_than_its_training_covers(data):
     early, late = before_and_after(data, 9)
-    part = train_part("transformer", early, late, BRIEF)
+    part = train_link_size("transformer", early, late, BRIEF)
     part.model.network = part.model.network.__class__(
         **{name: getattr(part.model.network, name) for name in part.model.network.__slots__} | {"longest_lead_s": 7200}
     )
-    submits = part.model.submits(seen_in(late), Cost(1000, 1))
+    submits = part.model.submits(inputs_at(late), Cost(1000, 1))
     assert submits[late.remaining_s <= 7200].any()
     assert not submits[late.remaining_s > 7200].any()
 
 
 def test_every_network_has_a_trainer_and_those_of_2023_read_no_forecast():
-    networks = {name: method for name, method in METHODS.items() if ".network_methods" in method.trainer}
+    networks = {name: method for name, method in METHODS.items() if ".network_trainers" in method.trainer}
     assert len(networks) == 10
     for name, method in networks.items():
         assert callable(method.train())

@@ -1,4 +1,4 @@
-"""Policies in files: what they decide, where they decide as what-if does, and what is no policy."""
+"""Policies in files: their decisions, where they decide as what-if, and what is no policy."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.learn.policies import policy_file
-from mirage.learn.policies.looks import shared_looks
+from mirage.learn.policies.shared_futures import shared_futures
 from mirage.learn.ranges import Ranges
-from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.regression.model_contract import TrainingSettings
+from mirage.learn.training.method_trials import outside_share
 from mirage.learn.training.methods import METHODS
-from mirage.learn.training.rolling_origin import outside_share
-from mirage.learn.training.train import Said, Slices, train_policy
-from mirage.learn.training.trained import Part, Trained, read_trained, train_part
+from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
+from mirage.learn.training.trained_policy import LinkSizeModel, TrainedPolicy, read_trained, train_link_size
 from mirage.policy.check import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.example import example_views, queued_views
@@ -39,7 +39,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def trained(data):
-    return train_policy({1: "correction"}, data, SLICES, Said("made-up", 8), SETTINGS)
+    return train_policy({1: "correction"}, data, SLICES, CardDetails("made-up", 8), SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,20 @@ def model(trained, tmp_path_factory):
     return path
 
 
-def wide(trained: Trained, method: str = "correction") -> Trained:
-    """The same, with ranges that hold everything."""
+def wide(trained: TrainedPolicy, method: str = "correction") -> TrainedPolicy:
+    """The trained policy, with ranges that hold everything."""
     part = trained.parts[1]
     names = part.model.inputs
     everything = Ranges(names, np.full(len(names), -1e9), np.full(len(names), 1e9), np.zeros(len(names), dtype=bool))
-    return Trained({1: Part(method, part.model, everything)}, trained.trained_on, {}, trained.futures)
+    return TrainedPolicy({1: LinkSizeModel(method, part.model, everything)}, trained.trained_on, {}, trained.futures)
 
 
 def views():
-    """A chain whose link is half-way, then four hours before its end, then at its end."""
+    """A chain with a link half-way, then four hours before its end, then at its end."""
     return [view for view in example_views() if view.chain.started_s != -1][1:]
 
 
-def test_the_card_says_what_it_was_trained_on_and_how(trained, model):
+def test_the_card_states_the_training_data_and_settings(trained, model):
     card = read_trained(model).card
     assert card.settings["sizes"]["1"]["method"] == "correction"
     assert {feature.name for feature in card.features} == set(trained.parts[1].model.inputs)
@@ -71,7 +71,7 @@ def test_the_card_says_what_it_was_trained_on_and_how(trained, model):
     assert card.trained_on.first_s == BEGIN_S
 
 
-def test_a_model_file_keeps_the_contract_of_policies(trained, tmp_path):
+def test_a_model_file_meets_the_contract_of_policies(trained, tmp_path):
     wide(trained).save(tmp_path / "wide")
     check_policy(lambda: make_policy(str(tmp_path / "wide")))
 
@@ -102,7 +102,7 @@ def test_a_feature_outside_its_training_is_decided_as_what_if_does_and_named_wit
 
 
 def with_repeats(data, *shares):
-    """The same decisions, where limits are repeated in one share or the other, by turns, and nodes always."""
+    """Equal decisions; limits are repeated in one share or the other by turns, nodes always."""
     shares = np.resize(shares, len(data))
     return replace(data, repeats=np.column_stack([shares, np.ones(len(data))]).astype(np.float32))
 
@@ -116,7 +116,7 @@ def after(view, limits_s):
 
 def test_where_users_repeat_themselves_otherwise_than_in_training_it_decides_as_what_if_does(data, tmp_path):
     small = TrainingSettings(rounds=2, most_rows=1000)
-    taught = train_policy({1: "correction"}, with_repeats(data, 0.5, 0.7), SLICES, Said("made-up", 8), small)
+    taught = train_policy({1: "correction"}, with_repeats(data, 0.5, 0.7), SLICES, CardDetails("made-up", 8), small)
     path = str(tmp_path / "model")
     everything = wide(taught).parts[1]
     replace(taught, parts={1: replace(everything, repeats=taught.parts[1].repeats)}).save(path)
@@ -129,8 +129,8 @@ def test_where_users_repeat_themselves_otherwise_than_in_training_it_decides_as_
         ([3600] * 120, "value=1,trained=0.7,allowed=0.9"),
         ([3600], "value=nan,trained=0.7,allowed=0.9"),
     ):
-        seen = after(view, elsewhere)
-        plan, its = policy.decide(seen), what_if.decide(seen)
+        changed = after(view, elsewhere)
+        plan, its = policy.decide(changed), what_if.decide(changed)
         assert plan.actions[0].reason == (
             f"outside-training:feature=repeated_limit_share,{words},what-if={its.actions[0].reason.partition(':')[0]}"
         )
@@ -147,37 +147,37 @@ def test_where_users_repeat_themselves_otherwise_than_in_training_it_decides_as_
 def test_a_model_that_knows_of_no_repeats_decides_anywhere(data, trained, tmp_path):
     assert trained.parts[1].repeats is None  # its data tell nothing of them
     few = replace(data, repeats=np.full((len(data), 2), np.nan, dtype=np.float32))
-    assert train_part("correction", *before_and_after(few, 14), TrainingSettings(rounds=1)).repeats is None
+    assert train_link_size("correction", *before_and_after(few, 14), TrainingSettings(rounds=1)).repeats is None
     wide(trained).save(tmp_path / "older")
     plan = make_policy(str(tmp_path / "older")).decide(after(views()[0], [3600, 7200] * 60))
     assert plan.actions[0].reason.endswith(":model=correction")
 
 
 def test_a_size_it_was_not_trained_for_is_decided_as_what_if_does(trained, tmp_path):
-    Trained({4: trained.parts[1]}, trained.trained_on, {}, 8).save(tmp_path / "of-four")
+    TrainedPolicy({4: trained.parts[1]}, trained.trained_on, {}, 8).save(tmp_path / "of-four")
     reason = make_policy(str(tmp_path / "of-four")).decide(views()[0]).actions[0].reason
     assert reason.startswith("outside-training:feature=link_nodes,value=1,trained=4,what-if=")
 
 
 def test_a_size_for_which_nothing_learnt_is_better_is_what_if(trained, tmp_path):
-    Trained({1: Part("what-if")}, trained.trained_on, {}, 0).save(tmp_path / "none")
+    TrainedPolicy({1: LinkSizeModel("what-if")}, trained.trained_on, {}, 0).save(tmp_path / "none")
     for view in views():
         assert make_policy(str(tmp_path / "none")).decide(view) == make_policy("what-if").decide(view)
 
 
 def test_a_model_that_reads_the_history_sees_it_in_a_view(data, tmp_path):
-    train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
+    train_policy({1: HISTORY_ONLY}, data, SLICES, CardDetails("made-up"), SETTINGS).save(tmp_path / "old")
     policy = make_policy(str(tmp_path / "old"))
     plans = [policy.decide(view) for view in views()]
     assert all("gap_h" in plan.estimate for plan in plans[:-1])
     assert isinstance(plans[-1].actions[0], Submit)
 
 
-def test_chains_share_one_look_at_the_queue(model):
+def test_chains_share_the_futures_of_the_queue(model):
     first, second = (make_policy(str(model), PolicySettings(cost)) for cost in (Cost(), Cost(5, 1)))
-    assert first.looks is second.looks is shared_looks(8, 0, "slurm", None, ())
+    assert first.futures is second.futures is shared_futures(8, 0, "slurm", None, ())
     view = views()[0]
-    assert first.looks.at(view) is second.looks.at(view)
+    assert first.futures.at(view) is second.futures.at(view)
 
 
 def held(view, *, aged=True):
@@ -187,7 +187,7 @@ def held(view, *, aged=True):
     return replace(view, chain=replace(view.chain, queued=link))
 
 
-def test_a_model_has_second_thoughts_as_the_rule_of_holds(trained, tmp_path):
+def test_a_model_revises_a_queued_link_as_the_rule_of_holds(trained, tmp_path):
     wide(trained).save(tmp_path / "wide")
     policy = make_policy(f"holds:by={tmp_path}/wide")
     four_hours_left, ended = views()[1], views()[-1]
@@ -206,9 +206,9 @@ def test_a_model_submits_ahead_of_time_where_it_would_if_interruptions_were_dear
     view = replace(views()[0], chain=replace(views()[0].chain, ends_s=views()[0].now_s + 12 * HOUR_S))
     plain = {cost: make_policy(f"{tmp_path}/wide", PolicySettings(Cost(cost, 1))) for cost in (1, 10)}
     assert {cost: policy.decide(view).submits for cost, policy in plain.items()} == {1: False, 10: True}
-    asked = {times: make_policy(f"holds:insure={times}:by={tmp_path}/wide").decide(view) for times in (1, 10)}
-    assert not asked[1].submits
-    assert [action.reason for action in asked[10].actions] == ["may-be-needed", "look-soon"]
+    plans = {times: make_policy(f"holds:insure={times}:by={tmp_path}/wide").decide(view) for times in (1, 10)}
+    assert not plans[1].submits
+    assert [action.reason for action in plans[10].actions] == ["may-be-needed", "look-soon"]
 
 
 def test_outside_its_training_a_held_link_is_decided_as_what_if_does(model):
@@ -219,8 +219,8 @@ def test_outside_its_training_a_held_link_is_decided_as_what_if_does(model):
     assert plan.actions[0].reason.startswith("outside-training:feature=remaining_h")
 
 
-def test_what_cannot_tell_of_a_held_link_is_refused_as_a_rule_of_holds(data, tmp_path):
-    train_policy({1: HISTORY_ONLY}, data, SLICES, Said("made-up"), SETTINGS).save(tmp_path / "old")
+def test_a_model_that_cannot_decide_about_a_held_link_is_refused_as_a_rule_of_holds(data, tmp_path):
+    train_policy({1: HISTORY_ONLY}, data, SLICES, CardDetails("made-up"), SETTINGS).save(tmp_path / "old")
     for name in (f"{tmp_path}/old", "average"):
         with pytest.raises(ConfigurationError, match="cannot know what a held link would do; name the file of a model"):
             make_policy(f"holds:by={name}")
@@ -243,16 +243,16 @@ def test_a_model_may_lie_in_a_folder_with_a_colon_in_its_name(trained, tmp_path)
 
 
 def test_a_link_that_competes_is_not_in_its_own_way(data, tmp_path):
-    train_policy({1: "forest"}, data, SLICES, Said("made-up", 8), SETTINGS).save(tmp_path / "model")
-    policy, told = make_policy(f"{tmp_path}/model"), 0
+    train_policy({1: "forest"}, data, SLICES, CardDetails("made-up", 8), SETTINGS).save(tmp_path / "model")
+    policy, competing = make_policy(f"{tmp_path}/model"), 0
     for view in queued_views():
         others = view.pending.id != view.chain.queued.job
-        told += int((~others).sum())
+        competing += int((~others).sum())
         alone = replace(view, pending=view.pending[others])
-        own, without = (policy._seen(each, view.chain, policy.trained.parts[1])[0] for each in (view, alone))
+        own, without = (policy._decision(each, view.chain, policy.trained.parts[1])[0] for each in (view, alone))
         assert np.array_equal(own.features, without.features)
         assert np.array_equal(own.history(), without.history())
-    assert told == 2  # so often it competes among the views
+    assert competing == 2  # so often it competes among the views
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_damaged_model_is_refused(model, tmp_path):
         make_policy(str(tmp_path / "damaged"))
 
 
-def test_a_text_is_told_by_its_first_line(tmp_path, monkeypatch):
+def test_a_text_is_recognised_by_its_first_line(tmp_path, monkeypatch):
     (tmp_path / "hedge.py").write_text("def policy(path, *, cost, **more):\n    return Clipped(path, cost)\n")
     with open(tmp_path / "hedge.py", "a") as module:
         module.write("class Clipped:\n    def __init__(self, *made_of): self.made_of = made_of\n")

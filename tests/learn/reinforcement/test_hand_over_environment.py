@@ -3,7 +3,7 @@ import pytest
 import small_environment
 
 from mirage.duration import HOUR_S
-from mirage.learn.reinforcement.environment import (
+from mirage.learn.reinforcement.hand_over_environment import (
     SUBMIT,
     WAIT,
     HandOverEnv,
@@ -64,7 +64,7 @@ def test_windows_are_played_to_their_first_submission_or_their_end(data):
     assert play(data, best, 0.5).cost_h == pytest.approx(cost.min(axis=1).mean())
 
 
-def test_some_windows_keep_their_ends(data):
+def test_some_windows_retain_their_ends(data):
     found = some_windows(data, 20, 5)
     assert len(found) <= 20
     edges = found.windows()

@@ -3,8 +3,8 @@ import pytest
 import small_environment
 from test_dqn import gains
 
-from mirage.learn.networks.pretrain import PretrainSettings
-from mirage.learn.reinforcement.methods import NetworkSettings, train_network
+from mirage.learn.networks.pretraining import PretrainSettings
+from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
 from mirage.learn.reinforcement.ppo import PpoSettings, advantages
 
 

@@ -4,14 +4,14 @@ import small_environment
 import torch
 
 from mirage.duration import HOUR_S
-from mirage.learn.networks.inputs import OF_THE_LINK
-from mirage.learn.networks.model import network_arrays, network_from, network_settings
-from mirage.learn.networks.published import PublishedPolicy, PublishedTransformer
-from mirage.learn.regression.model import TrainingSettings
-from mirage.learn.reinforcement import network_methods
-from mirage.learn.reinforcement.published_methods import PublishedSettings, train_published
+from mirage.learn.networks.network_inputs import OF_THE_LINK
+from mirage.learn.networks.network_model import network_arrays, network_from, network_settings
+from mirage.learn.networks.published_networks import PublishedPolicy, PublishedTransformer
+from mirage.learn.regression.model_contract import TrainingSettings
+from mirage.learn.reinforcement import network_trainers
+from mirage.learn.reinforcement.published_training import PublishedSettings, train_published
 from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
-from mirage.learn.training.steps import KeptSteps
+from mirage.learn.training.stored_steps import StoredSteps
 
 
 def test_samples_lie_eight_hours_apart_and_end_with_the_link():
@@ -37,25 +37,25 @@ def test_an_epoch_changes_the_linear_layer_only():
     assert figures["reward"] < 0
 
 
-def test_a_row_is_predicted_once_and_alike_whoever_comes_to_it_first():
+def test_a_row_is_predicted_once_and_alike_in_any_order():
     torch.manual_seed(0)
     network = PublishedPolicy(PublishedTransformer(1, 1, width=8)).eval()
-    data, asked = small_environment.sampled(30), []
-    network.frozen.register_forward_hook(lambda _, histories, predicted: asked.append(len(histories[0])))
+    data, arguments = small_environment.sampled(30), []
+    network.frozen.register_forward_hook(lambda _, histories, predicted: arguments.append(len(histories[0])))
     rows = np.arange(len(data))
     at_once = ReinforceLearning(network, data)._predicted(rows)
     one_by_one = ReinforceLearning(network, data)
     last_first = torch.cat([one_by_one._predicted(rows[[row]]) for row in rows[::-1]]).flip(0)
     assert torch.equal(at_once, last_first)
-    assert sum(asked) == 2 * len(data)
+    assert sum(arguments) == 2 * len(data)
 
 
 def test_fewer_epochs_bound_regressions_and_leave_reinforce_as_published(monkeypatch, tmp_path):
-    seen = []
-    monkeypatch.setattr(network_methods, "train_published", lambda *asked: seen.append(asked[-1]))
-    monkeypatch.setattr(network_methods, "_trained", lambda model, steps: model)
-    network_methods.train_moe_pg_2023(None, None, TrainingSettings(epochs=3), KeptSteps(tmp_path))
-    assert (seen[0].epochs, seen[0].reinforce_epochs) == (3, None)
+    calls = []
+    monkeypatch.setattr(network_trainers, "train_published", lambda *arguments: calls.append(arguments[-1]))
+    monkeypatch.setattr(network_trainers, "_trained", lambda model, steps: model)
+    network_trainers.train_moe_pg_2023(None, None, TrainingSettings(epochs=3), StoredSteps(tmp_path))
+    assert (calls[0].epochs, calls[0].reinforce_epochs) == (3, None)
 
 
 @pytest.mark.slow
@@ -69,8 +69,8 @@ def test_published_methods_train_what_they_are_named_after(name):
     model = train_published(body, decides, data, small_environment.sampled(3, 2), settings)
     assert model.method == f"{name.replace('_', '-')}-2023"
     link = np.stack([getattr(data, each)[:4] for each in OF_THE_LINK], axis=1).astype(np.float32)
-    asked = (data.history(np.arange(4)), data.features[:4], link, 0.5)
+    arguments = (data.history(np.arange(4)), data.features[:4], link, 0.5)
     read = network_from(network_settings(model), network_arrays(model))
-    mine, again = model.told(*asked), read.told(*asked)
+    mine, again = model.estimates(*arguments), read.estimates(*arguments)
     assert all(np.array_equal(mine[key], again[key]) for key in mine)
     assert ("submit_probability" in mine) == name.endswith("pg")

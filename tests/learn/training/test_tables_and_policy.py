@@ -1,15 +1,15 @@
-"""What a rolling origin reads off the data is what the policy in the file does in an evaluation."""
+"""A rolling origin reads off the data what the policy file does in an evaluation."""
 
 import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.learn.dataset.make import make_data_set
-from mirage.learn.dataset.read import read_hand_overs
+from mirage.learn.dataset.make_data_set import make_data_set
+from mirage.learn.dataset.read_data_set import read_hand_overs
 from mirage.learn.dataset.recipe import Recipe
-from mirage.learn.regression.model import TrainingSettings, seen_in
-from mirage.learn.training.rolling_origin import submitted_rows
-from mirage.learn.training.train import Said, Slices, train_policy
+from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
+from mirage.learn.training.method_trials import submitted_rows
+from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.policy.cost import Cost
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import Candidate
@@ -54,14 +54,14 @@ def data(scenario, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["correction", "xgboost-2023"])
-def test_a_policy_submits_where_the_tables_say(scenario, data, tmp_path, method):
+def test_a_policy_submits_as_in_the_tables(scenario, data, tmp_path, method):
     cost = Cost(2, 1)
     slices = Slices(18 * DAY_S, 30 * DAY_S)
     settings = TrainingSettings(rounds=30, trees=10)
-    trained = train_policy({2: method}, data, slices, Said("made-up", FUTURES), settings)
+    trained = train_policy({2: method}, data, slices, CardDetails("made-up", FUTURES), settings)
     trained.save(tmp_path / "model")
     part = trained.parts[2]
-    rows = submitted_rows(part.model.submits(seen_in(data), cost), data)
+    rows = submitted_rows(part.model.submits(inputs_at(data), cost), data)
     policy = str(tmp_path / "model")
     trials = evaluate(scenario, PROTOCOL, [LINK], [policy], [cost]).trials[2]
     decided_s = [trial.episode.decisions_s[trial.chosen[Candidate(policy, cost).key]] for trial in trials]

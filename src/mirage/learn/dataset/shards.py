@@ -22,7 +22,7 @@ SNAPSHOT_COLUMNS = tuple(f"c{k:02d}" for k in range(QUEUE_COLUMNS))
 _KEY = b"mirage"
 
 
-class Folder:
+class DataSetFolder:
     """The folder of a data set.
 
     Args:
@@ -43,7 +43,7 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             if (self.path / MANIFEST).exists():
                 self._refuse_another(manifest)
-            elif any(not place.name.startswith(".") for place in self.path.iterdir()):
+            elif any(not entry.name.startswith(".") for entry in self.path.iterdir()):
                 raise ConfigurationError(f"{self.path} holds files and no data set; name an empty or a new folder")
             else:
                 write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
@@ -74,9 +74,9 @@ class Folder:
         found = self.manifest()
         differs = [name for name in wanted if found.get(name) != wanted[name]]
         if differs:
-            told = ", ".join(f"{name} {_short(found.get(name))}, now {_short(wanted[name])}" for name in differs)
+            changes = ", ".join(f"{name} {_short(found.get(name))}, now {_short(wanted[name])}" for name in differs)
             raise ConfigurationError(
-                f"{self.path} holds a data set of another recipe ({told}); name another folder, or remove this one"
+                f"{self.path} holds a data set of another recipe ({changes}); name another folder, or remove this one"
             )
 
     def rows_path(self, number: int, shard_s: int) -> Path:
@@ -93,8 +93,8 @@ class Folder:
         import pyarrow.parquet as parquet
 
         try:
-            told = parquet.read_schema(self.rows_path(shard.number, shard_s)).metadata or {}
-            return bool(json.loads(told.get(_KEY, b"{}")).get("digest") == digest)
+            metadata = parquet.read_schema(self.rows_path(shard.number, shard_s)).metadata or {}
+            return bool(json.loads(metadata.get(_KEY, b"{}")).get("digest") == digest)
         except (OSError, ValueError, pyarrow.ArrowException):
             return False
 
@@ -108,11 +108,11 @@ class Folder:
         columns |= {name: np.ascontiguousarray(rows.features[:, k]) for k, name in enumerate(rows.names)}
         if rows.repeats is not None:
             columns |= {name: np.ascontiguousarray(rows.repeats[:, k]) for k, name in enumerate(REPEATS)}
-        seen = {name: np.ascontiguousarray(rows.snapshots[:, k]) for k, name in enumerate(SNAPSHOT_COLUMNS)}
-        told = {"digest": digest, "windows": list(shard.windows), "features": list(rows.names)}
+        snapshots = {name: np.ascontiguousarray(rows.snapshots[:, k]) for k, name in enumerate(SNAPSHOT_COLUMNS)}
+        metadata = {"digest": digest, "windows": list(shard.windows), "features": list(rows.names)}
         try:
-            write_whole(self.snapshots_path(shard.number, shard_s), _parquet(seen, {"digest": digest}))
-            write_whole(self.rows_path(shard.number, shard_s), _parquet(columns, told))
+            write_whole(self.snapshots_path(shard.number, shard_s), _parquet(snapshots, {"digest": digest}))
+            write_whole(self.rows_path(shard.number, shard_s), _parquet(columns, metadata))
         except OSError as error:
             raise ConfigurationError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
@@ -130,14 +130,14 @@ class Folder:
             table = parquet.read_table(path)
             names = tuple(json.loads(table.schema.metadata[_KEY])["features"])
             path = self.snapshots_path(number, shard_s)
-            seen = parquet.read_table(path)
+            snapshots = parquet.read_table(path)
         except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
             raise ConfigurationError(f"cannot read {path}: {error}; remove it, and make the data set again") from error
         return HandOvers(
             **{name: table[name].to_numpy().astype(np.int64) for name in ROW_COLUMNS},  # link_nodes is a feature, too
             features=_matrix(table, names),
             names=names,
-            snapshots=_matrix(seen, SNAPSHOT_COLUMNS),
+            snapshots=_matrix(snapshots, SNAPSHOT_COLUMNS),
             last=table["last"].to_numpy(),
             repeats=_matrix(table, REPEATS) if set(REPEATS) <= set(table.column_names) else None,
         )
@@ -151,13 +151,13 @@ def _matrix(table: Any, names: tuple[str, ...]) -> Any:
     return found
 
 
-def _parquet(columns: dict[str, Any], told: dict[str, Any]) -> bytes:
+def _parquet(columns: dict[str, Any], metadata: dict[str, Any]) -> bytes:
     """A Parquet file as bytes; equal columns give equal bytes."""
     import pyarrow
     import pyarrow.parquet as parquet
 
     content = pyarrow.BufferOutputStream()
-    table = pyarrow.table(columns).replace_schema_metadata({_KEY: json.dumps(told)})
+    table = pyarrow.table(columns).replace_schema_metadata({_KEY: json.dumps(metadata)})
     parquet.write_table(table, content, compression="zstd")
     return bytes(content.getvalue())
 

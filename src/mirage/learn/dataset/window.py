@@ -10,11 +10,11 @@ import numpy as np
 from mirage.forecast.forecaster import Forecaster
 from mirage.job_state import Ints
 from mirage.learn.dataset.recipe import Recipe
-from mirage.learn.dataset.snapshots import SnapshotTape
-from mirage.learn.features.features import features_of
 from mirage.learn.features.forecast_features import forecast_of
+from mirage.learn.features.hand_over_features import features_of
+from mirage.learn.features.queue_history import SNAPSHOT_S, queue_history
 from mirage.learn.features.repeats import repeats_of
-from mirage.learn.hand_overs import QUEUE_COLUMNS, Floats32, HandOvers
+from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32, HandOvers
 from mirage.policy.view import Chain, View
 from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import window_seed
@@ -22,7 +22,7 @@ from mirage.provision.evaluation.episode import Episode, play
 from mirage.provision.evaluation.study import Player
 from mirage.sim.simulation import Simulation
 
-Seen = tuple[Floats32, tuple[str, ...]]
+FeatureRow = tuple[Floats32, tuple[str, ...]]
 
 
 class WindowMaker:
@@ -40,17 +40,17 @@ class WindowMaker:
         if not self.recipe.views:
             return _labels(play(sim, study.protocol, link, window))
         tape, rows, repeats = SnapshotTape(), list[Floats32](), list[Floats32]()
-        look = self._look(window_seed(study.seed, link.nodes, study.protocol.submits_s(window)))
+        make_features = self._feature_maker(window_seed(study.seed, link.nodes, study.protocol.submits_s(window)))
 
-        def see(view: View) -> None:
-            tape.see(view)
-            values, names[:] = look(view)
+        def record(view: View) -> None:
+            tape.record(view)
+            values, names[:] = make_features(view)
             rows.append(values)
             repeats.append(repeats_of(view))
 
         names: list[str] = []
-        episode = play(sim, study.protocol, link, window, see)
-        see(sim.view(_chain_at_the_end(sim, episode, study.protocol.step_s)))
+        episode = play(sim, study.protocol, link, window, record)
+        record(sim.view(_chain_at_the_end(sim, episode, study.protocol.step_s)))
         snapshots, last = tape.rows()
         found = _labels(episode)
         return replace(
@@ -62,7 +62,7 @@ class WindowMaker:
             repeats=np.stack(repeats),
         )
 
-    def _look(self, seed: int) -> Callable[[View], Seen]:
+    def _feature_maker(self, seed: int) -> Callable[[View], FeatureRow]:
         """Returns the function that makes features of a view.
 
         Its futures are those of a policy in the same window of an evaluation.
@@ -78,11 +78,11 @@ class WindowMaker:
             limits=scenario.cluster.limits,
         )
 
-        def look(view: View) -> Seen:
+        def make_features(view: View) -> FeatureRow:
             assert view.chain is not None
             return features_of(view, forecast_of(forecaster.of(view), view.chain))
 
-        return look
+        return make_features
 
 
 def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> Chain:
@@ -119,3 +119,37 @@ def _labels(episode: Episode) -> HandOvers:
         snapshots=np.zeros((0, QUEUE_COLUMNS), dtype=np.float32),
         last=same(-1),
     )
+
+
+class SnapshotTape:
+    """The queue of a window at its decisions, each row recorded once.
+
+    The first decision records the 24 hours before it, and every later one the time since. So a row holds only what was
+    known at a decision, and nothing of later ones. Decisions that are not a multiple of ten minutes apart have rows of
+    their own.
+    """
+
+    def __init__(self) -> None:
+        self._tapes: dict[int, list[Floats32]] = {}
+        self._latest_s: dict[int, int] = {}
+        self._places: list[tuple[int, int]] = []
+
+    def record(self, view: View) -> None:
+        """Records the rows of a view that are not yet on the tape; times must ascend."""
+        phase_s = view.now_s % SNAPSHOT_S
+        tape = self._tapes.setdefault(phase_s, [])
+        since = (view.now_s - self._latest_s.get(phase_s, -HISTORY * SNAPSHOT_S + view.now_s)) // SNAPSHOT_S
+        if since:
+            tape.append(queue_history(view, since))
+        self._latest_s[phase_s] = view.now_s
+        self._places.append((phase_s, sum(map(len, tape)) - 1))
+
+    def rows(self) -> tuple[Floats32, Ints]:
+        """Shape (m, ``QUEUE_COLUMNS``), the snapshots, and shape (views,), the row of each view."""
+        if not self._places:
+            return np.zeros((0, QUEUE_COLUMNS), dtype=np.float32), np.zeros(0, dtype=np.int64)
+        first, found = {}, 0
+        for phase_s, tape in self._tapes.items():
+            first[phase_s], found = found, found + sum(map(len, tape))
+        together = np.concatenate([rows for tape in self._tapes.values() for rows in tape])
+        return together, np.array([first[phase_s] + row for phase_s, row in self._places], dtype=np.int64)

@@ -21,10 +21,10 @@ from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import reason
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName, shown
-from mirage.learn.explain.columns import Column, columns_named, rows_of
-from mirage.learn.features.features import features_of
+from mirage.learn.explain.readable_columns import Column, columns_named, rows_of
 from mirage.learn.features.forecast_features import FUTURES, forecast_of
-from mirage.learn.policies.looks import Looks, shared_looks
+from mirage.learn.features.hand_over_features import features_of
+from mirage.learn.policies.shared_futures import SharedFutures, shared_futures
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
@@ -40,7 +40,7 @@ FUTURES_KEY, POLICY_KEY, COST_KEY = "futures", "policy", "cost"
 SETTINGS = (POLICY_KEY, COST_KEY, FUTURES_KEY)
 """Known settings."""
 
-_KEPT = 8
+_CACHED_TREES = 8
 _LONGEST_BYTES = 1_000_000
 
 
@@ -49,20 +49,20 @@ class TreeRule:
 
     Args:
         tree: A tree of the features in ``columns``.
-        looks: The futures of the queue, shared by all chains; None where the tree uses none.
+        futures: The futures of the queue, shared by all chains; None where the tree uses none.
 
     Raises:
         UnknownName: A feature does not exist.
-        ConfigurationError: The tree needs a forecast and ``looks`` is None.
+        ConfigurationError: The tree needs a forecast and ``futures`` is None.
     """
 
-    def __init__(self, tree: Tree, looks: Looks | None) -> None:
+    def __init__(self, tree: Tree, futures: SharedFutures | None) -> None:
         self.tree = tree
-        self._columns = asked_columns(tree)
+        self._columns = used_columns(tree)
         self._forecasts = any(column.needs_forecast for column in self._columns)
-        if self._forecasts and looks is None:
-            raise ConfigurationError("the tree needs a forecast, and there is none; give looks")
-        self.looks = looks
+        if self._forecasts and futures is None:
+            raise ConfigurationError("the tree needs a forecast, and there is none; give futures")
+        self.futures = futures
 
     def decide(self, view: View) -> Plan:
         """Returns the plan that the tree gives."""
@@ -71,29 +71,29 @@ class TreeRule:
             return plan
         row, forecast = self._row(view, chain)
         leaf = self.tree.leaf_of(row)
-        said = f"tree:{reason(self.tree, row)}"
+        path = f"tree:{reason(self.tree, row)}"
         estimate = {"remaining_s": float(chain.ends_s - view.now_s)}
         for column in self._columns:
             unit = "_s" if column.feature.unit is Unit.DURATION else ""
             estimate[column.feature.name + unit] = row[column.feature.name]
         if leaf.value == SUBMIT:
-            return Plan((Submit(reason=said),), estimate, forecast)
+            return Plan((Submit(reason=path),), estimate, forecast)
         until_s = min(view.now_s + chain.step_s, chain.ends_s)
-        return Plan((Wait(reason=said, until_s=until_s),), estimate, forecast)
+        return Plan((Wait(reason=path, until_s=until_s),), estimate, forecast)
 
     def _row(self, view: View, chain: Chain) -> tuple[dict[str, float], StartForecast | None]:
         """The inputs of the tree, and its forecast; None for a tree that uses no forecast."""
         forecast = None
         if self._forecasts:
-            assert self.looks is not None
-            forecast = forecast_of(self.looks.at(view), chain)
+            assert self.futures is not None
+            forecast = forecast_of(self.futures.at(view), chain)
         values, names = features_of(view, forecast)
         remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
         row = rows_of(self._columns, values[None, :], names, remaining_s)[0]
         return {column.feature.name: float(value) for column, value in zip(self._columns, row)}, forecast
 
 
-def asked_columns(tree: Tree) -> tuple[Column, ...]:
+def used_columns(tree: Tree) -> tuple[Column, ...]:
     """The columns that a tree really uses.
 
     Raises:
@@ -124,13 +124,13 @@ def tree_from_file(
         tree = _read(str(whole.resolve()), path, stat.st_mtime_ns, stat.st_size)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    looks = None
-    if any(column.needs_forecast for column in asked_columns(tree)):
-        looks = shared_looks(futures_of(tree), seed, discipline, scheduler, tuple(limits))
-    return TreeRule(tree, looks)
+    futures = None
+    if any(column.needs_forecast for column in used_columns(tree)):
+        futures = shared_futures(futures_of(tree), seed, discipline, scheduler, tuple(limits))
+    return TreeRule(tree, futures)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_TREES)
 def _read(path: str, shown_path: str, mtime_ns: int, size: int) -> Tree:
     """Reads a tree; an unchanged file is read once."""
     if size > _LONGEST_BYTES:
@@ -177,7 +177,7 @@ def futures_of(tree: Tree) -> int:
     Raises:
         ConfigurationError: The setting is not a number above 0.
     """
-    said = dict(tree.settings).get(FUTURES_KEY, str(FUTURES))
-    if not (said.isascii() and said.isdecimal()) or not 0 < int(said) <= 100_000:
-        raise ConfigurationError(f"setting 'futures' is {shown(said)}; give a number of futures, such as 32")
-    return int(said)
+    text = dict(tree.settings).get(FUTURES_KEY, str(FUTURES))
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= 100_000:
+        raise ConfigurationError(f"setting 'futures' is {shown(text)}; give a number of futures, such as 32")
+    return int(text)

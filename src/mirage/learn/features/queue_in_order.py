@@ -46,7 +46,7 @@ def limit_run_s(view: View) -> tuple[Floats, Floats]:
     return view.pending.limit_s.astype(np.float64), view.running.limit_s.astype(np.float64)
 
 
-def wait_behind_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) -> float:
+def wait_after_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) -> float:
     """Wait of a link submitted now, first come first served after all pending jobs.
 
     No job passes another. Nodes are one pool; where jobs share nodes, a job counts as its share of each of its nodes.
@@ -66,9 +66,9 @@ def wait_behind_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) 
     busy_until_s, busy = np.empty(room), np.empty(room)
     busy_until_s[: len(running)], busy[: len(running)] = ends_s[order], held[order]
     free = max(total - float(held.sum()), 0.0)
-    asked = pending.nodes * _share(view, pending)
+    requested = pending.nodes * _share(view, pending)
     link = chain.nodes * _share_of(view, chain.gpus, chain.cpus)
-    return float(start_in_order(asked, run_s[0], busy_until_s, busy, len(running), free, total, link))
+    return float(start_in_order(requested, run_s[0], busy_until_s, busy, len(running), free, total, link))
 
 
 def _share(view: View, jobs: Jobs) -> Floats:
@@ -89,12 +89,12 @@ def _share_of(view: View, gpus: int, cpus: int) -> float:
 
 @kernel()
 def start_in_order(
-    asked: Any, run_s: Any, busy_until_s: Any, busy: Any, running: int, free: float, total: float, link: float
+    requested: Any, run_s: Any, busy_until_s: Any, busy: Any, running: int, free: float, total: float, link: float
 ) -> float:
     """Seconds to the start of a job that is last in order; infinite where it never fits.
 
     Args:
-        asked: Shape (pending,): requested nodes, in queue order.
+        requested: Shape (pending,): requested nodes, in queue order.
         run_s: Shape (pending,): run times.
         busy_until_s: Shape (running + pending,): when running jobs free their nodes, ascending; overwritten.
         busy: Shape (running + pending,): number of those nodes; overwritten.
@@ -106,15 +106,15 @@ def start_in_order(
     if link > total + _ENOUGH:
         return np.inf
     now_s, first, last = 0.0, 0, running
-    for k in range(len(asked) + 1):
-        nodes = asked[k] if k < len(asked) else link
+    for k in range(len(requested) + 1):
+        nodes = requested[k] if k < len(requested) else link
         if nodes > total + _ENOUGH:
             continue
         while free < nodes - _ENOUGH and first < last:
             now_s = busy_until_s[first]
             free += busy[first]
             first += 1
-        if k == len(asked):
+        if k == len(requested):
             break
         free -= nodes
         place, until_s = last, now_s + run_s[k]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from mirage.errors import ContractBroken
 from mirage.learn.hand_overs import COLUMNS
-from mirage.learn.networks.network import Batch, Read
-from mirage.learn.networks.transformer import HistoryTokens, encoder
+from mirage.learn.networks.hand_over_network import BodyOutput, InputBatch
+from mirage.learn.networks.transformer import FEATURES_PATH, HistoryTokens, encoder, features_path
 
 LEAST_BALANCE = 0.5
 """A gate with less balance has collapsed: it uses less than half of its experts."""
@@ -77,20 +77,20 @@ class MixtureBody(nn.Module):
         self.tokens = HistoryTokens(features, width)
         self.experts = nn.ModuleList(encoder(width, layers, heads, feed_forward, dropout) for _ in range(experts))
         self.gate = nn.Sequential(nn.Linear(features + COLUMNS, 32), nn.GELU(), nn.Linear(32, experts))
-        self.beside = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
+        self.add_module(FEATURES_PATH, features_path(features, width))
 
-    def weights(self, batch: Batch) -> Tensor:
+    def weights(self, batch: InputBatch) -> Tensor:
         """Shape (n, experts): the weights that the gate gives to the experts."""
         day = torch.cat([batch.features, batch.history.mean(dim=1)], dim=1)
         return torch.softmax(self.gate(day), dim=1)
 
-    def forward(self, batch: Batch) -> Read:
+    def forward(self, batch: InputBatch) -> BodyOutput:
         """The embedding of each row, and the balancing loss."""
         weights, tokens = self.weights(batch), self.tokens(batch)
         read = torch.stack([expert(tokens)[:, 0] for expert in self.experts], dim=1)
         mixed = (weights[:, :, None] * read).sum(dim=1)
-        embedding = torch.nn.functional.gelu(mixed + self.beside(batch.features))
-        return Read(embedding, self.balancing * balancing_loss(weights))
+        embedding = torch.nn.functional.gelu(mixed + self.get_submodule(FEATURES_PATH)(batch.features))
+        return BodyOutput(embedding, self.balancing * balancing_loss(weights))
 
 
 def balancing_loss(weights: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def balancing_loss(weights: Tensor) -> Tensor:
     return experts * (led * weights.mean(dim=0)).sum()
 
 
-def expert_usage(body: MixtureBody, batches: Iterable[Batch]) -> ExpertUsage:
+def expert_usage(body: MixtureBody, batches: Iterable[InputBatch]) -> ExpertUsage:
     """Usage of the experts over batches of rows."""
     with torch.no_grad():
         weights = torch.cat([body.weights(batch) for batch in batches]).double()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mirage.learn.hand_overs import COLUMNS
-from mirage.learn.networks.network import Batch, Read
+from mirage.learn.networks.hand_over_network import BodyOutput, InputBatch
 
 
 class PerceptronBody(nn.Module):
@@ -25,7 +25,7 @@ class PerceptronBody(nn.Module):
         self.width = width
         self.layers = nn.Sequential(nn.Linear(features + COLUMNS, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
 
-    def forward(self, batch: Batch) -> Read:
+    def forward(self, batch: InputBatch) -> BodyOutput:
         """The embedding of each row."""
         latest = torch.cat([batch.features, batch.history[:, -1]], dim=1)
-        return Read(self.layers(latest), torch.zeros(()))
+        return BodyOutput(self.layers(latest), torch.zeros(()))

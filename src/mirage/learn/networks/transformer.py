@@ -11,10 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from mirage.learn.hand_overs import COLUMNS, HISTORY
-from mirage.learn.networks.network import Batch, Read
+from mirage.learn.networks.hand_over_network import BodyOutput, InputBatch
 
 SNAPSHOTS_A_TOKEN = 6
 TOKENS = HISTORY // SNAPSHOTS_A_TOKEN
+
+FEATURES_PATH = "beside"
+"""Name of the layers from the features to the embedding, past the encoder: part of the names in model files."""
 
 
 class HistoryTokens(nn.Module):
@@ -26,7 +29,7 @@ class HistoryTokens(nn.Module):
         self.of_hour = nn.Linear(SNAPSHOTS_A_TOKEN * COLUMNS, width)
         self.position = nn.Parameter(torch.randn(1 + TOKENS, width) * 0.02)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: InputBatch) -> Tensor:
         """The tokens."""
         hours = batch.history.reshape(len(batch.history), TOKENS, SNAPSHOTS_A_TOKEN * COLUMNS)
         tokens = torch.cat([self.of_features(batch.features)[:, None], self.of_hour(hours)], dim=1)
@@ -39,6 +42,11 @@ def encoder(width: int, layers: int, heads: int, feed_forward: int, dropout: flo
         width, heads, feed_forward, dropout, activation="gelu", batch_first=True, norm_first=True
     )
     return nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
+
+
+def features_path(features: int, width: int) -> nn.Sequential:
+    """The layers from the features to the embedding, past the encoder."""
+    return nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
 
 
 class TransformerBody(nn.Module):
@@ -66,9 +74,11 @@ class TransformerBody(nn.Module):
         self.width = width
         self.tokens = HistoryTokens(features, width)
         self.encoder = encoder(width, layers, heads, feed_forward, dropout)
-        self.beside = nn.Sequential(nn.Linear(features, width), nn.GELU(), nn.Linear(width, width))
+        self.add_module(FEATURES_PATH, features_path(features, width))
 
-    def forward(self, batch: Batch) -> Read:
+    def forward(self, batch: InputBatch) -> BodyOutput:
         """The embedding of each row."""
         read = self.encoder(self.tokens(batch))[:, 0]
-        return Read(torch.nn.functional.gelu(read + self.beside(batch.features)), torch.zeros(()))
+        return BodyOutput(
+            torch.nn.functional.gelu(read + self.get_submodule(FEATURES_PATH)(batch.features)), torch.zeros(())
+        )

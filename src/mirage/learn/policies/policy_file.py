@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ModelFileError, shown
-from mirage.learn.policies.looks import shared_looks
-from mirage.learn.policies.provisioner import LearnedProvisioner
+from mirage.learn.policies.learned_provisioner import LearnedProvisioner
+from mirage.learn.policies.shared_futures import shared_futures
 from mirage.learn.training.methods import METHODS
-from mirage.learn.training.trained import Trained, read_trained
+from mirage.learn.training.trained_policy import TrainedPolicy, read_trained
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.provision.policies.what_if import WhatIf
@@ -24,7 +24,7 @@ TEXTS: dict[str, str] = {"tree:": "mirage.learn.explain.tree_rule:tree_from_file
 ``policy_from_file``."""
 
 _HEAD = 200
-_KEPT = 8
+_CACHED_MODELS = 8
 """Number of models cached in memory: an evaluation makes its policies again for every window."""
 
 
@@ -69,14 +69,14 @@ def _head(path: Path) -> bytes:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
 
 
-@lru_cache(maxsize=_KEPT)
-def _read(path: str, mtime_ns: int, size: int) -> Trained:
+@lru_cache(maxsize=_CACHED_MODELS)
+def _read(path: str, mtime_ns: int, size: int) -> TrainedPolicy:
     """Reads a model; an unchanged file is read once."""
     return read_trained(path)
 
 
 def _learned(
-    trained: Trained,
+    trained: TrainedPolicy,
     *,
     cost: Cost,
     seed: int,
@@ -87,7 +87,7 @@ def _learned(
     """The provisioner of a model, with the futures that all of its kind share."""
     what_if = WhatIf(cost=cost, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits)
     forecasts = any(METHODS[part.method].forecast for part in trained.parts.values() if part.model)
-    looks = None
+    futures = None
     if forecasts and trained.futures:
-        looks = shared_looks(trained.futures, seed, discipline, scheduler, limits)
-    return LearnedProvisioner(trained, cost, what_if, looks)
+        futures = shared_futures(trained.futures, seed, discipline, scheduler, limits)
+    return LearnedProvisioner(trained, cost, what_if, futures)

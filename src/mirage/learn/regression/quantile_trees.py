@@ -1,7 +1,8 @@
 """Boosted trees for quantiles of the wait of a link.
 
 The target is the logarithm of the wait, so ten minutes more matter where a minute was expected, and not where a day
-was. For every level of ``mirage.learn.rule.LEVELS``, XGBoost grows one group of trees by its pinball loss, from an
+was. For every level of ``mirage.learn.cost_ratio_rule.LEVELS``, XGBoost grows one group of trees by its pinball
+loss, from an
 optional first guess. Growing stops when the pinball loss on later data no longer falls.
 """
 
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.job_state import Floats
+from mirage.learn.cost_ratio_rule import LEVELS
 from mirage.learn.hand_overs import Floats32
-from mirage.learn.regression.model import Arrays, TrainingSettings
-from mirage.learn.rule import LEVELS
+from mirage.learn.regression.model_contract import Arrays, TrainingSettings
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
 LEAST_S = 300.0

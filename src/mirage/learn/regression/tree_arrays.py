@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.learn.hand_overs import Floats32
-from mirage.learn.regression.model import TrainingSettings
+from mirage.learn.regression.model_contract import TrainingSettings
 
 LEAF = -1
 

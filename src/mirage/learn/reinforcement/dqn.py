@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mirage.job_state import Floats, Ints
-from mirage.learn.networks.inputs import ScaledHandOvers
-from mirage.learn.networks.model import DQN
-from mirage.learn.networks.network import COST_UNIT_H, SUBMITS, WAITS, Batch, Network, pinball_loss
-from mirage.learn.networks.pretrain import cosine, happened_h, set_rate, step
-from mirage.learn.networks.training import Figures
-from mirage.learn.reinforcement.environment import cost_h, draw_shares, last_rows, some_windows
-from mirage.learn.reinforcement.judge import judge
+from mirage.learn.networks.hand_over_network import COST_UNIT_H, SUBMITS, WAITS, InputBatch, Network, pinball_loss
+from mirage.learn.networks.network_inputs import ScaledHandOvers
+from mirage.learn.networks.network_model import DQN
+from mirage.learn.networks.pretraining import cosine, happened_h, set_rate, step
+from mirage.learn.networks.training_loop import Figures
+from mirage.learn.reinforcement.hand_over_environment import cost_h, draw_shares, last_rows, some_windows
+from mirage.learn.reinforcement.network_validation import judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,21 @@ class DqnLearning:
     def _loss(self, rows: Ints, shares: Floats) -> tuple[Tensor, Tensor, Tensor]:
         """Bellman error, pinball loss and penalty of a batch of stretches."""
         flat = rows.reshape(-1)
-        seen = Batch.of(self._data.seen(flat))
+        inputs = InputBatch.of(self._data.inputs(flat))
         share = torch.from_numpy(np.repeat(shares, rows.shape[1]).astype(np.float32))
-        said = self.network(seen, share)
+        output = self.network(inputs, share)
         with torch.no_grad():
-            slow = self.target(seen, share).q.reshape(*rows.shape, 2)
+            slow = self.target(inputs, share).q.reshape(*rows.shape, 2)
         submitted = -cost_h(self._data.data.outcome_s[rows], shares[:, None]) / COST_UNIT_H
         exact = torch.from_numpy(submitted.astype(np.float32))
         ends = torch.from_numpy(rows == self._last[rows])
-        q = said.q.reshape(*rows.shape, 2)
+        q = output.q.reshape(*rows.shape, 2)
         waited = n_step_values(q.detach(), slow, exact, ends)
         again = torch.from_numpy(np.diff(rows, axis=1, prepend=-1) == 0)  # repetitions of the last row do not count
         of_submitting = _mean_error(q[..., SUBMITS], exact, ~again)
         of_waiting = _mean_error(q[:, :-1, WAITS], waited, ~ends[:, :-1])
-        quantiles = pinball_loss(said.outcome_h, happened_h(self._data, flat), seen.remaining_h)
-        return of_submitting + of_waiting, quantiles, said.penalty
+        quantiles = pinball_loss(output.outcome_h, happened_h(self._data, flat), inputs.remaining_h)
+        return of_submitting + of_waiting, quantiles, output.penalty
 
     def _follow(self) -> None:
         """Moves the target network one step towards the online one."""
@@ -141,10 +141,10 @@ def n_step_values(online: Tensor, target: Tensor, exact: Tensor, ends: Tensor) -
     return torch.stack(values[::-1], dim=1)
 
 
-def _mean_error(told: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
+def _mean_error(predicted: Tensor, wanted: Tensor, counts: Tensor) -> Tensor:
     """Mean Huber loss over the entries that count.
 
     It is quadratic up to six times the unit, so means are learnt, not medians.
     """
-    errors = functional.huber_loss(told, wanted, reduction="none", delta=6.0)
+    errors = functional.huber_loss(predicted, wanted, reduction="none", delta=6.0)
     return (errors * counts).sum() / counts.sum().clamp(min=1)

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mirage.job_state import Floats, Ints
-from mirage.learn.networks.inputs import ScaledHandOvers
-from mirage.learn.networks.model import PPO
-from mirage.learn.networks.network import COST_UNIT_H, Batch, Network, pinball_loss
-from mirage.learn.networks.pretrain import batches, cosine, happened_h, set_rate, step
-from mirage.learn.networks.training import Figures
-from mirage.learn.reinforcement.environment import SUBMIT, WAIT, HandOverEnv, some_windows
-from mirage.learn.reinforcement.judge import judge
+from mirage.learn.networks.hand_over_network import COST_UNIT_H, InputBatch, Network, pinball_loss
+from mirage.learn.networks.network_inputs import ScaledHandOvers
+from mirage.learn.networks.network_model import PPO
+from mirage.learn.networks.pretraining import batches, cosine, happened_h, set_rate, step
+from mirage.learn.networks.training_loop import Figures
+from mirage.learn.reinforcement.hand_over_environment import SUBMIT, WAIT, HandOverEnv, some_windows
+from mirage.learn.reinforcement.network_validation import judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class PpoLearning:
             played, reward_h = self._play(env, rng)
             figures += reward_h, *self._learn(played, rng, self._settings.entropy * left)
         reward, value_loss, entropy = figures / self._settings.rounds
-        said = {"reward_h": float(reward), "value_loss": float(value_loss), "entropy": float(entropy)}
-        return {**said, **judge(self.network, self._judged, PPO)}
+        losses = {"reward_h": float(reward), "value_loss": float(value_loss), "entropy": float(entropy)}
+        return {**losses, **judge(self.network, self._judged, PPO)}
 
     def _play(self, env: HandOverEnv, rng: np.random.Generator) -> tuple[Rollout, float]:
         """Plays a horizon in every environment; returns it and the mean reward of ended windows."""
@@ -116,7 +116,7 @@ class PpoLearning:
         self.network.eval()
         for k in range(shape[0]):
             rows[k], shares[k], choice[k] = env.rows, env.shares, env.allowed()[:, WAIT]
-            logits[k], values[k] = self._asked(env.rows, env.shares)
+            logits[k], values[k] = self._predicted(env.rows, env.shares)
             if k == self._settings.horizon:
                 break
             drawn = rng.random(shape[1]) < 1 / (1 + np.exp(-logits[k]))
@@ -135,11 +135,11 @@ class PpoLearning:
         )
         return rollout, float(rewards.sum() / max(ended.sum(), 1))
 
-    def _asked(self, rows: Ints, shares: Floats) -> tuple[Floats, Floats]:
+    def _predicted(self, rows: Ints, shares: Floats) -> tuple[Floats, Floats]:
         """Logits of submitting, and values."""
         with torch.no_grad():
-            said = self.network(Batch.of(self._data.seen(rows)), torch.from_numpy(shares.astype(np.float32)))
-        return said.logit.double().numpy(), said.value.double().numpy()
+            output = self.network(InputBatch.of(self._data.inputs(rows)), torch.from_numpy(shares.astype(np.float32)))
+        return output.logit.double().numpy(), output.value.double().numpy()
 
     def _learn(self, played: Rollout, rng: np.random.Generator, entropy_weight: float) -> tuple[float, float]:
         """Learns in passes over the steps; returns the value's mean loss and the mean entropy."""
@@ -157,22 +157,22 @@ class PpoLearning:
 
     def _loss(self, part: Rollout, entropy_weight: float) -> tuple[Tensor, Tensor, Tensor]:
         """Loss of a batch, and its parts: the value's loss and the entropy."""
-        seen = Batch.of(self._data.seen(part.rows))
-        said = self.network(seen, _tensor(part.shares))
+        inputs = InputBatch.of(self._data.inputs(part.rows))
+        output = self.network(inputs, _tensor(part.shares))
         choice, submitted = torch.from_numpy(part.choice), torch.from_numpy(part.actions == SUBMIT)
-        log_prob = functional.logsigmoid(torch.where(submitted, said.logit, -said.logit))
+        log_prob = functional.logsigmoid(torch.where(submitted, output.logit, -output.logit))
         ratio, advantage = torch.exp(log_prob - _tensor(part.log_prob)), _tensor(part.advantage)
         clipped = ratio.clamp(1 - self._settings.clip, 1 + self._settings.clip)
         gained = torch.minimum(ratio * advantage, clipped * advantage)
-        probability = torch.sigmoid(said.logit)
-        uncertain = -probability * functional.logsigmoid(said.logit)
-        uncertain = uncertain - (1 - probability) * functional.logsigmoid(-said.logit)
+        probability = torch.sigmoid(output.logit)
+        uncertain = -probability * functional.logsigmoid(output.logit)
+        uncertain = uncertain - (1 - probability) * functional.logsigmoid(-output.logit)
         chosen = choice.float() / max(int(choice.sum()), 1)
         entropy = (uncertain * chosen).sum()
-        value_loss = functional.huber_loss(said.value, _tensor(part.value), delta=6.0)
-        quantiles = pinball_loss(said.outcome_h, happened_h(self._data, part.rows), seen.remaining_h)
+        value_loss = functional.huber_loss(output.value, _tensor(part.value), delta=6.0)
+        quantiles = pinball_loss(output.outcome_h, happened_h(self._data, part.rows), inputs.remaining_h)
         loss = self._settings.value * value_loss - (gained * chosen).sum() - entropy_weight * entropy
-        return loss + self._settings.quantiles * quantiles + said.penalty, value_loss, entropy
+        return loss + self._settings.quantiles * quantiles + output.penalty, value_loss, entropy
 
 
 def advantages(rewards: Floats, values: Floats, ended: NDArray[np.bool_], trace: float) -> Floats:
@@ -187,9 +187,9 @@ def advantages(rewards: Floats, values: Floats, ended: NDArray[np.bool_], trace:
     found = np.zeros_like(rewards)
     after = np.zeros(rewards.shape[1])
     for k in range(len(rewards) - 1, -1, -1):
-        goes_on = ~ended[k]
-        surprise = rewards[k] + values[k + 1] * goes_on - values[k]
-        after = surprise + trace * after * goes_on
+        ongoing = ~ended[k]
+        surprise = rewards[k] + values[k + 1] * ongoing - values[k]
+        after = surprise + trace * after * ongoing
         found[k] = after
     return found
 

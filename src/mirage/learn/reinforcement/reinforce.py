@@ -18,10 +18,10 @@ from torch.nn import functional
 from mirage.duration import HOUR_S
 from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.networks.pretrain import batches, even_rows
-from mirage.learn.networks.published import PublishedMixture, PublishedPolicy, PublishedTransformer
-from mirage.learn.networks.training import Figures
-from mirage.learn.reinforcement.environment import SUBMIT, last_rows
+from mirage.learn.networks.pretraining import batches, even_rows
+from mirage.learn.networks.published_networks import PublishedMixture, PublishedPolicy, PublishedTransformer
+from mirage.learn.networks.training_loop import Figures
+from mirage.learn.reinforcement.hand_over_environment import SUBMIT, last_rows
 
 DISCOUNT, ENTROPY, RATE, EPISODES = 0.99, 0.1, 0.01, 32
 REWARD_AN_HOUR = 60.0
@@ -31,7 +31,7 @@ _SURE = 500.0
 PROBES, APART_S = 7, 8 * HOUR_S
 """Samples of a window: their number and the time between them; the last is at its end."""
 
-ASKED_AT_ONCE = 64
+INFERENCE_ROWS = 64
 
 JUDGED_ROWS = 128
 """Rows of the tuning slice that judge every epoch."""
@@ -84,13 +84,17 @@ class RegressionLearning:
             total += float(loss.detach()) * len(rows)
         self.network.eval()
         with torch.no_grad():
-            judged = [float(self._loss(self._tune, rows)) * len(rows) for rows in batches(self._judged, ASKED_AT_ONCE)]
+            judged = [float(self._loss(self._tune, rows)) * len(rows) for rows in batches(self._judged, INFERENCE_ROWS)]
         return {"loss": total / len(self._rows), "tune": sum(judged) / len(self._judged)}
 
     def _loss(self, data: HandOvers, rows: Ints) -> Tensor:
         happened_h = torch.from_numpy((data.outcome_s[rows] / HOUR_S).astype(np.float32))
-        told = self.network(torch.from_numpy(data.history(rows)))[:, 0]
-        return functional.mse_loss(told, happened_h) if self._settings.squared else functional.l1_loss(told, happened_h)
+        predicted = self.network(torch.from_numpy(data.history(rows)))[:, 0]
+        return (
+            functional.mse_loss(predicted, happened_h)
+            if self._settings.squared
+            else functional.l1_loss(predicted, happened_h)
+        )
 
 
 class ReinforceLearning:
@@ -130,13 +134,13 @@ class ReinforceLearning:
         rows, logits, actions = [], [], []
         plays = np.ones(EPISODES, dtype=np.bool_)
         while plays.any():
-            said = torch.zeros(EPISODES, 2)
-            said[torch.from_numpy(plays)] = self.network.action(self._predicted(at[plays]))
-            logit = np.diff(said.detach().numpy().astype(np.float64), axis=1)[:, 0]
+            step_logits = torch.zeros(EPISODES, 2)
+            step_logits[torch.from_numpy(plays)] = self.network.action(self._predicted(at[plays]))
+            logit = np.diff(step_logits.detach().numpy().astype(np.float64), axis=1)[:, 0]
             odds = np.exp(np.minimum(logit, _SURE))
             submits = (rng.random(EPISODES) < odds / (1 + odds)) | (at == self._last[at])
             rows.append(np.where(plays, at, -1))
-            logits.append(said)
+            logits.append(step_logits)
             actions.append(np.where(submits, SUBMIT, 1 - SUBMIT))
             plays = plays & ~submits
             at = np.where(plays, at + 1, at)
@@ -148,10 +152,10 @@ class ReinforceLearning:
         Rows are predicted in the same batches whatever the order of requests, so a training that is resumed after a
         kill predicts the same values to the last bit.
         """
-        for batch in np.unique(rows[self._parts[rows, 0].isnan().numpy()] // ASKED_AT_ONCE):
-            asked = np.arange(batch * ASKED_AT_ONCE, min((batch + 1) * ASKED_AT_ONCE, len(self._data)))
+        for batch in np.unique(rows[self._parts[rows, 0].isnan().numpy()] // INFERENCE_ROWS):
+            batch_rows = np.arange(batch * INFERENCE_ROWS, min((batch + 1) * INFERENCE_ROWS, len(self._data)))
             with torch.no_grad():
-                self._parts[asked] = self.network.frozen.parts(torch.from_numpy(self._data.history(asked)))
+                self._parts[batch_rows] = self.network.frozen.parts(torch.from_numpy(self._data.history(batch_rows)))
         return self._parts[rows]
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
-from mirage.learn.dataset.read import known_by
+from mirage.learn.dataset.read_data_set import known_by
 from mirage.learn.hand_overs import HandOvers
 
 FEWEST_MONTHS = 3

@@ -9,10 +9,10 @@ from typing import Any
 
 from mirage.errors import UnknownName
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.packages import check_packages, installed_version
-from mirage.learn.regression.model import Model, Steps, TrainingSettings
+from mirage.learn.regression.model_contract import Model, TrainingSettings, TrainingSteps
+from mirage.learn.required_packages import check_packages, installed_version
 
-Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, Steps], Model]
+Trainer = Callable[[HandOvers, HandOvers, TrainingSettings, TrainingSteps], Model]
 """Takes decisions, later ones to tune on, settings, and stored steps; returns the model."""
 
 
@@ -47,12 +47,12 @@ class Method:
         return kind
 
 
-_ROOM = "mirage.learn.regression"
+_REGRESSION = "mirage.learn.regression"
 
 
 def _network(name: str, summary: str) -> Method:
     """A method that trains a network; those of 2023 use no forecast and have own bodies."""
-    trainer = f"mirage.learn.reinforcement.network_methods:train_{name.replace('-', '_')}"
+    trainer = f"mirage.learn.reinforcement.network_trainers:train_{name.replace('-', '_')}"
     model = "mirage.learn.networks.trained_network:TrainedNetwork"
     published = name.endswith("-2023")
     body = f"{name.partition('-')[0]}{'-2023' if published else ''}"
@@ -61,42 +61,42 @@ def _network(name: str, summary: str) -> Method:
 
 METHODS: dict[str, Method] = {
     "correction": Method(
-        f"{_ROOM}.correction:train_correction",
-        f"{_ROOM}.correction:CorrectedForecast",
+        f"{_REGRESSION}.corrected_forecast:train_correction",
+        f"{_REGRESSION}.corrected_forecast:CorrectedForecast",
         "quantiles of the forecast, corrected by past outcomes of forecasts",
         "xgboost",
         forecast=True,
     ),
     "stopping": Method(
-        f"{_ROOM}.stopping:train_stopping",
-        f"{_ROOM}.stopping:Stopping",
+        f"{_REGRESSION}.optimal_stopping:train_stopping",
+        f"{_REGRESSION}.optimal_stopping:OptimalStopping",
         "optimal stopping by backward induction on all outcomes, from the forecast",
         "xgboost",
         forecast=True,
     ),
     "boosted": Method(
-        f"{_ROOM}.boosted:train_boosted",
-        f"{_ROOM}.boosted:BoostedOutcomes",
+        f"{_REGRESSION}.boosted_outcomes:train_boosted",
+        f"{_REGRESSION}.boosted_outcomes:BoostedOutcomes",
         "gradient boosting of the outcome's distribution on features of the queue and of the forecast",
         "xgboost",
         forecast=True,
     ),
     "forest": Method(
-        f"{_ROOM}.forest:train_forest",
-        f"{_ROOM}.forest:QuantileForest",
+        f"{_REGRESSION}.quantile_forest:train_forest",
+        f"{_REGRESSION}.quantile_forest:QuantileForest",
         "quantile regression forest on features of the queue and of the forecast",
         "sklearn",
         forecast=True,
     ),
     "random-forest-2023": Method(
-        f"{_ROOM}.as_published:train_published_forest",
-        f"{_ROOM}.as_published:PublishedForest",
+        f"{_REGRESSION}.published_regression:train_published_forest",
+        f"{_REGRESSION}.published_regression:PublishedForest",
         "forest on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "sklearn",
     ),
     "xgboost-2023": Method(
-        f"{_ROOM}.as_published:train_published_trees",
-        f"{_ROOM}.as_published:PublishedTrees",
+        f"{_REGRESSION}.published_regression:train_published_trees",
+        f"{_REGRESSION}.published_regression:PublishedTrees",
         "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "xgboost",
     ),
@@ -122,7 +122,7 @@ METHODS: dict[str, Method] = {
 """Name → method."""
 
 
-SPLIT_BY = ("mirage.learn.training.folds", "mirage.learn.training.trained")
+SPLIT_BY = ("mirage.learn.training.folds", "mirage.learn.training.trained_policy")
 """Modules that select a method's training data and what is stored with its model; training keys include them."""
 
 

@@ -1,0 +1,68 @@
+"""Processes of this machine as an executor."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from mirage.executors.executor import Piece, Result, Setup
+
+_work: Callable[[Any], Any] | None = None
+"""The function that does pieces in this worker process; its state persists from piece to piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProcesses:
+    """Distributes pieces one by one over local processes, which end together with this one.
+
+    Attributes:
+        workers: Number of processes; with one, this process does the work.
+    """
+
+    workers: int = 1
+
+    def __call__(
+        self, begin: Callable[[Setup], Callable[[Piece], Result]], setup: Setup, pieces: Sequence[Piece]
+    ) -> Iterator[Result]:
+        """Does pieces in processes; see ``Executor``."""
+        workers = min(self.workers, len(pieces))
+        if workers <= 1:
+            if pieces:
+                yield from map(begin(setup), pieces)
+            return
+        context = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
+        pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(begin, setup))
+        try:
+            for done in as_completed([pool.submit(_do, piece) for piece in pieces]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def available_cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _begin(begin: Callable[[Any], Callable[[Any], Any]], setup: Any) -> None:
+    global _work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _work = begin(setup)
+
+
+def _end_with_parent() -> None:
+    """Ends this worker when its parent has ended, in whichever way."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _do(piece: Any) -> Any:
+    assert _work is not None
+    return _work(piece)

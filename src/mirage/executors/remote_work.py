@@ -1,0 +1,163 @@
+"""A shared folder through which remote jobs receive pieces of work and return results."""
+
+from __future__ import annotations
+
+import pickle  # noqa: TID251 – it reads only files of this command and of its own jobs
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mirage.errors import ConfigurationError, SlurmError
+from mirage.executors.executor import Piece, Result, Setup
+from mirage.whole_file import write_whole
+
+POLL_S = 1.0
+"""Interval between two polls for results."""
+
+PATIENCE_S = 90.0
+"""Time a result may take to appear: network file systems show new files late."""
+
+GONE_S = 900.0
+"""Time without a heartbeat after which the caller counts as gone: killed, or its machine lost."""
+
+_CALL, _WORK, _WAITED_FOR, _BEGUN, _RESULT = "call-", "work", "waited-for", ".begun", ".result"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteWork:
+    """The remote work of one call of an executor.
+
+    Attributes:
+        folder: Folder of this call only.
+        n: Number of pieces.
+        sleep: Sleeps for a number of seconds.
+        clock: A monotonic clock, in seconds.
+    """
+
+    folder: Path
+    n: int
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def create(
+        cls,
+        around: Path,
+        begin: Callable[[Setup], Callable[[Piece], Result]],
+        setup: Setup,
+        pieces: Sequence[Piece],
+        sleep: Callable[[float], None],
+        clock: Callable[[], float],
+    ) -> Self:
+        """Creates a new folder that holds the work of one call.
+
+        Args:
+            around: The folder in which the new one is created.
+            begin: See ``Executor``.
+            setup: See ``Executor``.
+            pieces: See ``Executor``.
+            sleep: Sleeps for a number of seconds.
+            clock: A monotonic clock, in seconds.
+
+        Raises:
+            ConfigurationError: The folder cannot be written.
+        """
+        try:
+            around.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=_CALL, dir=around)).resolve()
+            write_whole(folder / _WORK, pickle.dumps((begin, setup, list(pieces))))
+            (folder / _WAITED_FOR).touch()
+        except OSError as error:
+            raise ConfigurationError(f"cannot write the work to {around}: {error.strerror}") from error
+        return cls(folder, len(pieces), sleep, clock)
+
+    def results(self, all_over: Callable[[], bool]) -> Iterator[Any]:
+        """Yields the result of each piece as it arrives.
+
+        Args:
+            all_over: Returns whether all jobs have ended; raises the error they failed with.
+
+        Raises:
+            SlurmError: The jobs failed, or ended without all results; results that had arrived were yielded before.
+        """
+        awaited, over_s = set(range(self.n)), None
+        while awaited:
+            (self.folder / _WAITED_FOR).touch()
+            failed: SlurmError | None = None
+            try:
+                is_over = all_over()  # before reading results: a job that has ended has written its results
+            except SlurmError as error:
+                failed, is_over = error, True
+            for k in sorted(awaited & self._finished()):
+                yield pickle.loads(self._result_path(k).read_bytes())
+                awaited.remove(k)
+            if failed is not None:
+                raise failed
+            if awaited and is_over:
+                over_s = self.clock() if over_s is None else over_s
+                if self.clock() - over_s > PATIENCE_S:
+                    raise SlurmError(
+                        f"all jobs or tasks have ended, but {len(awaited)} of {self.n} pieces have no result in "
+                        f"{self.folder}: they were cancelled, or the folder is not shared with them. Run the same "
+                        "command again: finished work is stored"
+                    )
+            if awaited:
+                self.sleep(POLL_S)
+
+    def abandon(self) -> None:
+        """Removes the heartbeat: jobs of this call end before their next piece."""
+        with suppress(OSError):
+            (self.folder / _WAITED_FOR).unlink()
+
+    def remove(self) -> None:
+        """Removes the folder, and those of calls that have lost their caller."""
+        now_s = _touched_s(self.folder / _WORK)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for other in self.folder.parent.glob(f"{_CALL}*"):
+            if not _is_waited_for(other, now_s):
+                shutil.rmtree(other, ignore_errors=True)
+        with suppress(OSError):
+            self.folder.parent.rmdir()
+
+    def do(self, part: Sequence[int]) -> None:
+        """Does some pieces, by number, in a remote job; pieces that have a result are skipped."""
+        begin, setup, pieces = pickle.loads((self.folder / _WORK).read_bytes())
+        do_piece: Callable[[Any], Any] | None = None
+        for k in part:
+            if self._result_path(k).exists():
+                continue
+            if not _is_waited_for(self.folder, _touched_s(self.folder / f"{k}{_BEGUN}")):
+                return
+            do_piece = do_piece or begin(setup)
+            write_whole(self._result_path(k), pickle.dumps(do_piece(pieces[k])))
+
+    def _result_path(self, k: int) -> Path:
+        return self.folder / f"{k}{_RESULT}"
+
+    def _finished(self) -> set[int]:
+        """Numbers of the pieces that have a result."""
+        return {int(path.stem) for path in self.folder.glob(f"[0-9]*{_RESULT}")}
+
+
+def _touched_s(path: Path) -> float:
+    """The present time of the file system; clocks of machines differ, and this one is shared."""
+    path.touch()
+    return path.stat().st_mtime
+
+
+def _is_waited_for(folder: Path, now_s: float) -> bool:
+    """Whether a caller still waits for the results in a folder."""
+    try:
+        return now_s - (folder / _WAITED_FOR).stat().st_mtime < GONE_S
+    except FileNotFoundError:
+        return False
+
+
+def do_part(folder: str, part: Sequence[int]) -> None:
+    """Does some pieces of a call: the function that a job or a task runs."""
+    RemoteWork(Path(folder), 0).do(part)

@@ -1,0 +1,181 @@
+"""Plays a policy in the windows of a data set, and records its answer at every decision.
+
+Decisions after its submission are included: a tree that submits later than the policy reaches decisions that the
+policy never does, and should give the answer that the policy would have given there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from mirage.errors import ConfigurationError
+from mirage.executors.executor import Executor
+from mirage.executors.local_processes import LocalProcesses
+from mirage.policy.contract import Policy
+from mirage.policy.cost import Cost
+from mirage.policy.view import View
+from mirage.provision.chain import Link
+from mirage.provision.evaluation.candidate import NEVER, WindowRun, candidates
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import Progress, check_windows, evaluate
+from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.study import Player, Study, Trial, window_run
+from mirage.sim.simulation import Simulation
+
+SubmitsByTime = dict[int, bool]
+"""Time of a decision → whether the policy submits."""
+
+
+@dataclass(slots=True)
+class Recorder(WindowRun):
+    """A candidate in one window that answers at every decision, also after it has submitted.
+
+    Attributes:
+        submits: Its answers, by time.
+    """
+
+    submits: SubmitsByTime = field(default_factory=dict)
+
+    def ask(self, view: View) -> int | None:
+        """Decides as in an evaluation, and at every further decision of the protocol."""
+        chain = view.chain
+        assert chain is not None
+        calls_before = self.asked
+        named_s = WindowRun.ask(self, view)
+        if (view.now_s - chain.started_s) % chain.step_s == 0:
+            if self.asked > calls_before:
+                self.submits[view.now_s] = self.submitted_s != NEVER
+            else:
+                self.submits[view.now_s] = self.policy.decide(view).submits
+        return named_s
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWindow:
+    """A window with links of one size.
+
+    Attributes:
+        trial: The results of the policies.
+        submits: The answers of the first policy at every decision.
+    """
+
+    trial: Trial
+    submits: SubmitsByTime
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Windows by link size and by submission of the present link.
+
+    Attributes:
+        trials: The results of the policies.
+        submits: The answers of the recorded policy at every decision.
+    """
+
+    trials: dict[int, dict[int, Trial]]
+    submits: dict[int, dict[int, SubmitsByTime]]
+
+
+def recorded(
+    scenario: Scenario,
+    protocol: Protocol,
+    links: Sequence[Link],
+    policies: Sequence[str],
+    costs: Sequence[Cost],
+    *,
+    judged_s: int = 0,
+    seed: int = 0,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Plays policies in the windows of a data set.
+
+    Args:
+        scenario: The cluster, its queue and the trace of the data.
+        protocol: The protocol of the data.
+        links: Link sizes.
+        policies: The first is recorded, with the first of the costs.
+        costs: Where policies are compared, those that weigh costs are played with each of them.
+        judged_s: Policies are compared in windows with a present link submitted at this time or later; in earlier ones
+            only the first is played.
+        seed: The seed of the data.
+        executor: Plays the windows; None for this process.
+        progress: Called as windows are finished.
+
+    Raises:
+        UnknownName: A policy does not exist.
+        ConfigurationError: A window lies outside the trace.
+    """
+    check_windows(scenario, protocol, links)
+    compared = Study(scenario, protocol, tuple(links), tuple(candidates(list(policies), list(costs))), seed)
+    for candidate in compared.candidates:
+        candidate.make(scenario, seed)
+    alone = replace(compared, candidates=compared.candidates[:1])
+    windows = range(protocol.windows)
+    early, late = ([w for w in windows if (protocol.submits_s(w) >= judged_s) == is_late] for is_late in (False, True))
+    play = executor or LocalProcesses()
+    several = chain(play(_player, alone, early), play(_player, compared, late))
+    found = Recording({link.nodes: {} for link in links}, {link.nodes: {} for link in links})
+    for done, played in enumerate(several, 1):
+        for of_link in played:
+            episode = of_link.trial.episode
+            found.trials[episode.link.nodes][episode.submitted_s] = of_link.trial
+            found.submits[episode.link.nodes][episode.submitted_s] = of_link.submits
+        if progress:
+            progress(done, len(windows))
+    return found
+
+
+def played_since(
+    scenario: Scenario,
+    protocol: Protocol,
+    links: Sequence[Link],
+    policy: str,
+    costs: Sequence[Cost],
+    *,
+    since_s: int,
+    seed: int = 0,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> dict[int, dict[int, Trial]]:
+    """Nodes of a link → submission of the present link → the window as one policy played it.
+
+    Args:
+        since_s: Windows with a present link submitted at this time or later; for the others see ``recorded``.
+
+    Raises:
+        ConfigurationError: A window lies outside the trace, or none is left.
+    """
+    first = sum(protocol.submits_s(window) < since_s for window in range(protocol.windows))
+    if first == protocol.windows:
+        raise ConfigurationError("no window of the data is left to play")
+    within = replace(protocol, begin_s=protocol.begin_s + first * protocol.every_s, windows=protocol.windows - first)
+    found = evaluate(
+        scenario, within, links, [policy], costs, seed=seed, executor=executor, progress=progress, against=policy
+    )
+    return {nodes: {trial.episode.submitted_s: trial for trial in trials} for nodes, trials in found.trials.items()}
+
+
+def _player(study: Study) -> Callable[[int], tuple[RecordedWindow, ...]]:
+    player = Player(study)
+
+    def play(window: int) -> tuple[RecordedWindow, ...]:
+        return tuple(_played(player, link, sim, window) for link, sim in player.worlds(window))
+
+    return play
+
+
+def _played(player: Player, link: Link, sim: Simulation, window: int) -> RecordedWindow:
+    """Plays a window with links of one size; the first candidate is recorded."""
+    recorder: list[Recorder] = []
+
+    def run(policy: Policy, revises: bool) -> WindowRun:
+        if recorder:
+            return window_run(policy, revises)
+        recorder.append(Recorder(policy))
+        return recorder[0]
+
+    trial = player.trial(sim, link, window, run)
+    return RecordedWindow(trial, recorder[0].submits)

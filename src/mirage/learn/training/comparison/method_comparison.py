@@ -1,0 +1,110 @@
+"""Comparison: methods trained before each month, all policies played in it, and judged.
+
+models = train_models(ModelRecipe(data, data_key, card, settings), plan, folder / "models", executor)
+comparison = judged(plan, play(setup, plan, models))
+
+The judged policies are those that run: methods are played from their model files, as an agent makes them, not read off
+the labels of their training data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mirage.learn.training.comparison.claims import Claim, claims
+from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, ComparisonPlan, kind_of
+from mirage.learn.training.comparison.play_comparison import Trials
+from mirage.learn.training.comparison.under_load import UnderLoad, under_load
+from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
+from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
+from mirage.provision.evaluation.paired import Difference, differences
+from mirage.provision.evaluation.score import ALL, REACTIVE, Row, outcome, score
+
+
+@dataclass(frozen=True, slots=True)
+class MethodComparison:
+    """The results of a comparison.
+
+    Attributes:
+        evaluation: Evaluation over all seeds.
+        against_reactive: Every policy less ``reactive``, over all loads and months.
+        seeds: Seed → rows over all loads of policies with randomness.
+        claims: The claims of the paper's abstract for the published methods and ours, at the first cost.
+        alike: Nodes of a link → groups of policies of one kind that acted alike in every window.
+        under_load: Gains in medium and heavy load.
+    """
+
+    plan: ComparisonPlan
+    evaluation: Evaluation
+    against_reactive: tuple[Difference, ...]
+    seeds: dict[int, tuple[Row, ...]]
+    claims: tuple[Claim, ...]
+    alike: dict[int, tuple[tuple[str, ...], ...]]
+    under_load: tuple[UnderLoad, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        found = self.evaluation
+        return {
+            "rows": [row.to_json() for row in found.rows],
+            "months": [row.to_json() for row in found.months],
+            "differences": [one.to_json() for one in (*found.differences, *self.against_reactive)],
+            "seeds": {str(seed): [row.to_json() for row in rows] for seed, rows in self.seeds.items()},
+            "claims": [claim.to_json() for claim in self.claims],
+            "under_load": [one.to_json() for one in self.under_load],
+            "intervals": found.intervals,
+        }
+
+
+def judged(plan: ComparisonPlan, trials: Trials, against: str | None = None) -> MethodComparison:
+    """Judges the windows that were played.
+
+    Args:
+        plan: The plan of the comparison.
+        trials: Windows from ``play``, seed by seed.
+        against: The policy that all are compared with; None for ``what-if``, where it was played.
+
+    Raises:
+        ConfigurationError: ``against`` is not among the compared policies.
+    """
+    names, costs = plan.names, plan.costs
+    base = compared_with(names, against)
+    evaluation = assess(trials, names, costs, against=base)
+    if REACTIVE in names:
+        paired = [one for of_link in trials.values() for one in differences(of_link, names, REACTIVE, costs)]
+        less_reactive = tuple(one for one in paired if (one.load, one.month) == (ALL, ALL))
+    else:
+        less_reactive = ()
+    learned = [name for name in names if kind_of(name) in (PUBLISHED, OURS)]
+    claimed = [claim for of_link in trials.values() for claim in claims(of_link, learned, costs[0])]
+    alike = {nodes: _alike(plan, nodes, trials) for nodes in trials}
+    loaded = [one for of_link in trials.values() for one in under_load(of_link, names, base, costs)]
+    return MethodComparison(
+        plan, evaluation, less_reactive, _by_seed(plan, trials), tuple(claimed), alike, tuple(loaded)
+    )
+
+
+def _by_seed(plan: ComparisonPlan, trials: Trials) -> dict[int, tuple[Row, ...]]:
+    """The rows of each seed, for policies with randomness."""
+    random = [*(p for p in plan.policies if p not in HINDSIGHT and "seed" in Candidate(p).spec.needs), *plan.methods]
+    shown = [name for name in plan.names if name in random]
+    found = {}
+    for k, seed in enumerate(plan.seeds):
+        rows = []
+        for of_link in trials.values():
+            each = len(of_link) // len(plan.seeds)
+            rows += [r for r in score(of_link[k * each : (k + 1) * each], shown, plan.costs) if r.load == ALL]
+        found[seed] = tuple(rows)
+    return found
+
+
+def _alike(plan: ComparisonPlan, nodes: int, trials: Trials) -> tuple[tuple[str, ...], ...]:
+    groups: dict[tuple[str, bytes], list[str]] = {}
+    for name in plan.names:
+        results = [outcome(name, trials[nodes], cost) for cost in plan.costs]
+        done = b"".join(np.stack([r.interruption_s, r.overlap_s]).tobytes() for r in results)
+        groups.setdefault((kind_of(name), done), []).append(name)
+    return tuple(tuple(group) for group in groups.values())

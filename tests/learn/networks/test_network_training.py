@@ -1,0 +1,114 @@
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_environment
+
+from mirage.errors import ConfigurationError
+from mirage.learn.networks.pretraining import PretrainSettings
+from mirage.learn.networks.training_checkpoint import weights_of_module
+from mirage.learn.reinforcement.dqn import DqnSettings
+from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
+from mirage.learn.reinforcement.ppo import PpoSettings
+
+BRIEF = NetworkSettings(
+    seed=3,
+    sizes={"width": 8},
+    pretrain=PretrainSettings(epochs=2, rows=256, tune_rows=64),
+    dqn=DqnSettings(epochs=3, steps=3, stretches=4),
+    ppo=PpoSettings(epochs=3, rounds=1, environments=8, horizon=8),
+)
+
+
+class Killed(Exception):
+    """The training ends here."""
+
+
+def trained(settings: NetworkSettings, decides: str, body: str = "perceptron"):
+    return train_network(body, decides, small_environment.sampled(12, 1), small_environment.sampled(6, 2), settings)
+
+
+def same(a, b) -> bool:
+    mine, theirs = weights_of_module(a.network), weights_of_module(b.network)
+    return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("decides", ["dqn", "ppo"])
+def test_a_training_that_was_broken_off_ends_with_the_same_weights(tmp_path, decides):
+    whole = trained(BRIEF, decides)
+    for stage, number in (("pretrain", 1), ("pretrain", 2), (decides, 2)):
+
+        def progress(epoch, ends=(stage, number)):
+            if (epoch.stage, epoch.number) == ends:
+                raise Killed
+
+        with pytest.raises(Killed):
+            trained(replace(BRIEF, folder=tmp_path, progress=progress), decides)
+    again = trained(replace(BRIEF, folder=tmp_path), decides)
+    assert same(whole, again)
+    assert again.curve == whole.curve
+
+
+def test_another_seed_gives_other_weights():
+    assert not same(trained(BRIEF, "quantiles"), trained(replace(BRIEF, seed=4), "quantiles"))
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+import test_network_training
+def progress(epoch):
+    if (epoch.stage, epoch.number) == (sys.argv[2], 2):
+        os.kill(os.getpid(), signal.SIGKILL)
+test_network_training.trained(replace(test_network_training.BRIEF, folder=Path(sys.argv[1]), progress=progress), "dqn", "transformer")
+"""
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_ends_with_the_same_weights(tmp_path):
+    folders = [str(Path(__file__).parent), *sys.path]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
+    for stage in ("pretrain", "dqn"):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), stage], env=env, check=False)
+        assert done.returncode == -signal.SIGKILL
+    again = trained(replace(BRIEF, folder=tmp_path), "dqn", "transformer")
+    assert same(again, trained(BRIEF, "dqn", "transformer"))
+
+
+def test_the_checkpoint_of_another_training_is_refused(tmp_path):
+    trained(replace(BRIEF, folder=tmp_path), "quantiles")
+    with pytest.raises(ConfigurationError, match="another training"):
+        trained(replace(BRIEF, folder=tmp_path, pretrain=replace(BRIEF.pretrain, rows=128)), "quantiles")
+    (checkpoint,) = tmp_path.iterdir()
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(ConfigurationError, match="not a checkpoint"):
+        trained(replace(BRIEF, folder=tmp_path), "quantiles")
+
+
+def test_methods_of_one_body_share_its_pretraining(tmp_path):
+    stages = []
+    settings = replace(BRIEF, folder=tmp_path, progress=lambda epoch: stages.append(epoch.stage))
+    trained(settings, "dqn")
+    trained(settings, "ppo")
+    assert stages == ["pretrain"] * 2 + ["dqn"] * 3 + ["ppo"] * 3
+
+
+def test_the_best_epoch_is_retained_and_training_stops_without_a_gain():
+    hasty = replace(BRIEF, pretrain=replace(BRIEF.pretrain, epochs=20, rate=1.0, patience=2))
+    model = trained(hasty, "quantiles")
+    tunes = [epoch.figures["tune"] for epoch in model.curve]
+    best = int(np.argmin(tunes))
+    assert len(tunes) == best + 3 < 20
+    until_best = trained(replace(hasty, pretrain=replace(hasty.pretrain, patience=20)), "quantiles")
+    assert until_best.curve[: len(tunes)] == model.curve
+
+
+def test_a_window_of_early_decisions_only_is_refused():
+    with pytest.raises(ConfigurationError, match="longest_lead_h"):
+        trained(replace(BRIEF, longest_lead_h=-1.0), "dqn")
