@@ -62,11 +62,11 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-import test_network_training
+import test_network_training as training
 def progress(epoch):
     if (epoch.stage, epoch.number) == (sys.argv[2], 2):
         os.kill(os.getpid(), signal.SIGKILL)
-test_network_training.trained(replace(test_network_training.BRIEF, folder=Path(sys.argv[1]), progress=progress), "dqn", "transformer")
+training.trained(replace(training.BRIEF, folder=Path(sys.argv[1]), progress=progress), "dqn", "transformer")
 """
 
 
