@@ -120,7 +120,8 @@ class _Watch:
         """
         ended = [job for job in self._left if _has_ended(job)]
         for job in ended:
-            _check(job)
+            if (error := job.exception()) is not None:
+                raise _failed(job, (_ERROR.findall(str(error)) or [str(error)])[-1])
         self._left = [job for job in self._left if job not in ended]
         self._polls += 1
         if self._left and self._polls % POLLS_PER_SQUEUE == 0:
@@ -158,17 +159,6 @@ def _submitit_executor() -> Callable[..., Any]:
 def _has_ended(job: Any) -> bool:
     """Whether a job has written a result or an error; a job that is killed writes neither."""
     return bool(job.paths.result_pickle.exists())
-
-
-def _check(job: Any) -> None:
-    """Checks that a job that has ended did not fail.
-
-    Raises:
-        SlurmError: The job failed.
-    """
-    failed = job.exception()
-    if failed is not None:
-        raise _failed(job, (_ERROR.findall(str(failed)) or [str(failed)])[-1])
 
 
 def _failed(job: Any, why: str) -> SlurmError:

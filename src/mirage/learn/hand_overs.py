@@ -110,13 +110,10 @@ class HandOvers:
         found = np.zeros((len(rows), HISTORY, COLUMNS), dtype=np.float32)
         back = np.arange(1 - HISTORY, 1)
         found[:, :, :QUEUE_COLUMNS] = self.snapshots[self.last[rows, None] + back]
+        elapsed_s = self.link_limit_s[rows] - self.remaining_s[rows]
         found[:, :, QUEUE_COLUMNS:] = chain_columns(
-            self.link_nodes[rows], self.link_limit_s[rows], self.wait_s[rows], self._elapsed_s(rows)
+            self.link_nodes[rows], self.link_limit_s[rows], self.wait_s[rows], elapsed_s
         )
-        return found
-
-    def _elapsed_s(self, rows: Ints) -> Ints:
-        found: Ints = self.link_limit_s[rows] - self.remaining_s[rows]
         return found
 
     def windows(self) -> Ints:

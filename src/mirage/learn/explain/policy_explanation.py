@@ -234,7 +234,7 @@ def fitted_trees(
             f"too few windows of the data are over by {day(until_s)}: a tree needs some to fit, and later ones to "
             f"choose its size; windows begin {day(first_s)} to {day(last_s)}"
         )
-    sizes = _sizes(max_leaves)
+    sizes = [*(2**k for k in range(max_leaves.bit_length()) if 2**k < max_leaves), max_leaves]
     part, submits = data[choice], by_policy[choice]
     apart = [cost_apart(part, submits, tree_submits(_grown(examples, early, n, seed), part), cost) for n in sizes]
     trees = tuple(_grown(examples, known, n, seed) for n in sizes)
@@ -261,11 +261,6 @@ def _grown(examples: PolicyExamples, known: Flags, leaves: int, seed: int) -> Tr
     """Grows a tree with at most ``leaves`` leaves on the rows of some decisions."""
     settings = FitSettings(max_leaves=leaves, folds=0, least_share=LEAST_SHARE, may_move=MAY_MOVE)
     return fitted(examples.choices, ~known[examples.where], np.random.default_rng(seed), settings).tree
-
-
-def _sizes(most: int) -> list[int]:
-    """Numbers of leaves: powers of two below the largest, and the largest."""
-    return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]
 
 
 def default_until_s(data: HandOvers) -> int:

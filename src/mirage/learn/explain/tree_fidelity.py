@@ -149,7 +149,7 @@ def window_differences(data: HandOvers, by_policy: Flags, by_tree: Flags, cost: 
         if more[window]:
             found.append(
                 WindowDifference(
-                    window=_moment(int(data.window_s[ours])),
+                    window=f"{datetime.fromtimestamp(int(data.window_s[ours]), UTC):%Y-%m-%dT%H:%MZ}",
                     link_nodes=int(data.link_nodes[ours]),
                     policy_lead_h=float(data.remaining_s[ours] / HOUR_S),
                     tree_lead_h=float(data.remaining_s[theirs] / HOUR_S),
@@ -164,7 +164,3 @@ def window_differences(data: HandOvers, by_policy: Flags, by_tree: Flags, cost: 
 def day(time_s: int) -> str:
     """The day of a moment, UTC, as 2023-03-01."""
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d}"
-
-
-def _moment(time_s: int) -> str:
-    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%dT%H:%MZ}"

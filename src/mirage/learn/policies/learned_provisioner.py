@@ -57,7 +57,8 @@ class LearnedProvisioner:
         """The plan at a cost: submit now or wait; release or hold a link already queued."""
         part = self.trained.parts.get(chain.nodes)
         if part is None:
-            return self._as_what_if(view, chain, cost, self._unknown_size(chain))
+            nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
+            return self._as_what_if(view, chain, cost, Outside("link_nodes", chain.nodes, nearest))
         if part.model is None:
             return self.what_if.weighed_at(view, chain, cost)
         if part.repeats is not None:
@@ -92,16 +93,11 @@ class LearnedProvisioner:
             values[None, :], names, remaining_s, chain.step_s, nodes, limit_s, wait_s, history
         ), forecast
 
-    def _unknown_size(self, chain: Chain) -> Outside:
-        """A link size that was not trained for, and the nearest one that was."""
-        nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
-        return Outside("link_nodes", chain.nodes, nearest)
-
     def _as_what_if(self, view: View, chain: Chain, cost: Cost, outside: Outside) -> Plan:
         """The plan of ``what-if``, with the reason for using it."""
         plan = self.what_if.weighed_at(view, chain, cost)
         prefix = f"outside-training:{outside.words},what-if="
-        actions = tuple(replace(action, reason=prefix + _word(action.reason)) for action in plan.actions)
+        actions = tuple(replace(action, reason=prefix + action.reason.partition(":")[0]) for action in plan.actions)
         return replace(plan, actions=actions)
 
 
@@ -113,10 +109,6 @@ def _without_queued(view: View, chain: Chain) -> View:
     if chain.queued is None:
         return view
     return replace(view, pending=view.pending[view.pending.id != chain.queued.job])
-
-
-def _word(reason: str) -> str:
-    return reason.partition(":")[0]
 
 
 def _history(view: View, chain: Chain) -> Callable[[], Floats32]:

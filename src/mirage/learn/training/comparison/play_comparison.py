@@ -103,7 +103,10 @@ def play(
                 if progress is not None:
                     progress(before + of_group, total)
 
-            played = _renamed(_played(study, setup, report), names)
+            played = {
+                nodes: tuple(_plain(trial, names) for trial in trials)
+                for nodes, trials in _played(study, setup, report).items()
+            }
             done += protocol.windows
             for seed in plan.seeds if group.every_seed else (group.seed,):
                 parts[seed].append(played)
@@ -179,10 +182,6 @@ def _played(study: Study, setup: ComparisonSetup, progress: Callable[[int], None
         progress(study.protocol.windows - len(windows) + done)
     every = [journal.trials(window) for window in range(study.protocol.windows)]
     return {link.nodes: tuple(trials[k] for trials in every) for k, link in enumerate(study.links)}
-
-
-def _renamed(played: Trials, names: Mapping[str, str]) -> Trials:
-    return {nodes: tuple(_plain(trial, names) for trial in trials) for nodes, trials in played.items()}
 
 
 def _plain(trial: Trial, names: Mapping[str, str]) -> Trial:
