@@ -125,11 +125,11 @@ class _Watch:
         self._left = [job for job in self._left if job not in ended]
         self._polls += 1
         if self._left and self._polls % POLLS_PER_SQUEUE == 0:
-            gone = self._left_queue()
+            missing = self._left_queue()
             for job in self._left:
-                if job.job_id in gone & self._missed and not _has_ended(job):
+                if job.job_id in missing & self._missed and not _has_ended(job):
                     raise _failed(job, "it ended without a result: killed, or out of time or memory")
-            self._missed = gone
+            self._missed = missing
         return not self._left
 
     def _left_queue(self) -> set[str]:
@@ -152,8 +152,8 @@ def _submitit_executor() -> Callable[..., Any]:
         raise ConfigurationError(
             'an array of Slurm jobs needs submitit, which is not installed; run: pip install "mirage-hpc[cluster]"'
         ) from error
-    made: Callable[..., Any] = submitit.SlurmExecutor
-    return made
+    executor_class: Callable[..., Any] = submitit.SlurmExecutor
+    return executor_class
 
 
 def _has_ended(job: Any) -> bool:

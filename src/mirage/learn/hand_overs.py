@@ -134,10 +134,10 @@ def chain_columns(nodes: Ints, limit_s: Ints, wait_s: Ints, elapsed_s: Ints, ste
     back_s = np.arange(1 - HISTORY, 1) * step_s
     ran_s = elapsed_s[:, None] + back_s
     waited_s = np.clip(wait_s[:, None] + np.minimum(ran_s, 0), 0, None)
-    there = wait_s[:, None] + ran_s >= 0
+    submitted = wait_s[:, None] + ran_s >= 0
     found = np.zeros((len(nodes), HISTORY, 8), dtype=np.float32)
     found[:, :, 0] = found[:, :, 4] = (limit_s / 60)[:, None]
     found[:, :, 1] = found[:, :, 5] = nodes[:, None]
-    found[:, :, 2] = np.where(there, waited_s, 0)
+    found[:, :, 2] = np.where(submitted, waited_s, 0)
     found[:, :, 3] = np.clip(ran_s, 0, None)
     return found

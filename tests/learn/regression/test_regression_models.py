@@ -14,7 +14,7 @@ from mirage.learn.regression.corrected_forecast import forecast_columns, forecas
 from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
 from mirage.learn.regression.published_regression import PROBES, PublishedForest, probes
 from mirage.learn.regression.quantile_trees import wait_of
-from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, random_state
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, join_trees, random_state
 from mirage.learn.training.method_trials import submitted_rows
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.learn.training.stored_steps import StoredSteps
@@ -110,7 +110,7 @@ def test_trees_as_arrays_reach_the_leaves_that_scikit_learn_reaches():
     y = np.nan_to_num(x).sum(axis=1)
     forest = RandomForestRegressor(6, min_samples_leaf=9, random_state=0).fit(x, y)
     trees = [tree.tree_ for tree in forest.estimators_]
-    mine = all_of([TreeArrays.of(trees[:2]), TreeArrays.of(trees[2:])])
+    mine = join_trees([TreeArrays.of(trees[:2]), TreeArrays.of(trees[2:])])
     means = np.concatenate([tree.value[tree.children_left == -1, 0, 0] for tree in trees])
     assert means[mine.leaves(x)].mean(axis=1) == pytest.approx(forest.predict(x))
 

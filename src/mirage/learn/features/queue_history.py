@@ -102,20 +102,20 @@ class _Present:
     """
 
     def __init__(self, first: Ints, last: Ints, snapshots: int) -> None:
-        self._there = np.flatnonzero(last > first)
-        self._first, self._many = first[self._there], (last - first)[self._there]
+        self._present = np.flatnonzero(last > first)
+        self._first, self._counts = first[self._present], (last - first)[self._present]
         self._snapshots = snapshots
-        self.count = self._sum(np.ones(len(self._there)))
-        self._room = np.empty(len(self._there), dtype=np.int64)
+        self.count = self._sum(np.ones(len(self._present)))
+        self._room = np.empty(len(self._present), dtype=np.int64)
 
     def total(self, values: Ints) -> NDArray[np.float64]:
         """Shape (snapshots,): the sum over the jobs present."""
-        return self._sum(values[self._there].astype(np.float64))
+        return self._sum(values[self._present].astype(np.float64))
 
     def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Adds each job's value at its first snapshot, and subtracts it after its last."""
         n = self._snapshots + 1
-        steps = np.bincount(self._first, values, n) - np.bincount(self._first + self._many, values, n)
+        steps = np.bincount(self._first, values, n) - np.bincount(self._first + self._counts, values, n)
         summed: NDArray[np.float64] = np.cumsum(steps)[:-1]
         return summed
 
@@ -130,22 +130,22 @@ class _Present:
         some = self.count > 0
         if not some.any():
             return found
-        own = values[self._there]
-        fill_spread(own, np.argsort(own), self._first, self._many, self._room, found)
+        own = values[self._present]
+        fill_spread(own, np.argsort(own), self._first, self._counts, self._room, found)
         if isinstance(plus, np.ndarray):
             found[some] += plus[some, None]
         return found
 
 
 @kernel(void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1]))
-def fill_spread(values: Any, order: Any, first: Any, many: Any, ascending: Any, found: Any) -> None:
+def fill_spread(values: Any, order: Any, first: Any, counts: Any, ascending: Any, found: Any) -> None:
     """Writes minimum, quartiles and maximum of the values present in each snapshot, if any.
 
     Args:
         values: Shape (jobs,).
         order: Shape (jobs,): the jobs by value.
         first: Shape (jobs,): the first snapshot with each job.
-        many: Shape (jobs,): number of snapshots with it.
+        counts: Shape (jobs,): number of snapshots with it.
         ascending: Shape (jobs,): work space.
         found: Shape (snapshots, 5), written.
     """
@@ -153,7 +153,7 @@ def fill_spread(values: Any, order: Any, first: Any, many: Any, ascending: Any, 
         n = 0
         for k in range(len(order)):
             job = order[k]
-            if 0 <= snapshot - first[job] < many[job]:
+            if 0 <= snapshot - first[job] < counts[job]:
                 ascending[n] = values[job]
                 n += 1
         for quarter in range(5 if n > 0 else 0):

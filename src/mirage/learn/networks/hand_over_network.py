@@ -98,22 +98,22 @@ class Network(nn.Module):
         A link waits at least 0. So the network learns the logarithm of the wait; its quantiles are in order by
         construction.
         """
-        read = self.body(batch)
-        logs = functional.softplus(self.waits(read.embedding) - _SHORT).cumsum(dim=1).clamp(max=_LONGEST_LOG_H)
-        return torch.expm1(logs) - batch.remaining_h[:, None], read
+        body_output = self.body(batch)
+        logs = functional.softplus(self.waits(body_output.embedding) - _SHORT).cumsum(dim=1).clamp(max=_LONGEST_LOG_H)
+        return torch.expm1(logs) - batch.remaining_h[:, None], body_output
 
     def forward(self, batch: InputBatch, share: Tensor) -> NetworkOutput:
         """The outputs of all heads, with one cost a row."""
         return self.at_cost(batch, *self.outcome(batch), share)
 
-    def at_cost(self, batch: InputBatch, outcome_h: Tensor, read: BodyOutput, share: Tensor) -> NetworkOutput:
+    def at_cost(self, batch: InputBatch, outcome_h: Tensor, body_output: BodyOutput, share: Tensor) -> NetworkOutput:
         """The outputs of all heads from outcome and body output, with one cost a row."""
         fixed = outcome_h.detach()
         expected = expected_cost_h(fixed, share) / COST_UNIT_H
         late = torch.sigmoid(fixed / _SOFT_H).mean(dim=1)
         head_input = torch.cat(
             [
-                read.embedding,
+                body_output.embedding,
                 torch.asinh(fixed),
                 torch.logit(share, eps=1e-3)[:, None] / 2,
                 torch.log1p(batch.remaining_h)[:, None],
@@ -123,7 +123,7 @@ class Network(nn.Module):
         )
         q = self.q_head(head_input) - torch.stack([torch.zeros_like(expected), expected], dim=1)
         logit = self.policy_head(head_input)[:, 0] + _SHARPNESS * (late - (1 - share))
-        return NetworkOutput(outcome_h, q, logit, self.value_head(head_input)[:, 0], read.penalty)
+        return NetworkOutput(outcome_h, q, logit, self.value_head(head_input)[:, 0], body_output.penalty)
 
 
 def cost_h(outcome_h: Tensor, share: Tensor) -> Tensor:

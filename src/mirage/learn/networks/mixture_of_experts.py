@@ -87,8 +87,8 @@ class MixtureBody(nn.Module):
     def forward(self, batch: InputBatch) -> BodyOutput:
         """The embedding of each row, and the balancing loss."""
         weights, tokens = self.weights(batch), self.tokens(batch)
-        read = torch.stack([expert(tokens)[:, 0] for expert in self.experts], dim=1)
-        mixed = (weights[:, :, None] * read).sum(dim=1)
+        encoded = torch.stack([expert(tokens)[:, 0] for expert in self.experts], dim=1)
+        mixed = (weights[:, :, None] * encoded).sum(dim=1)
         embedding = torch.nn.functional.gelu(mixed + self.get_submodule(FEATURES_PATH)(batch.features))
         return BodyOutput(embedding, self.balancing * balancing_loss(weights))
 

@@ -78,7 +78,7 @@ class TransformerBody(nn.Module):
 
     def forward(self, batch: InputBatch) -> BodyOutput:
         """The embedding of each row."""
-        read = self.encoder(self.tokens(batch))[:, 0]
+        encoded = self.encoder(self.tokens(batch))[:, 0]
         return BodyOutput(
-            torch.nn.functional.gelu(read + self.get_submodule(FEATURES_PATH)(batch.features)), torch.zeros(())
+            torch.nn.functional.gelu(encoded + self.get_submodule(FEATURES_PATH)(batch.features)), torch.zeros(())
         )

@@ -28,7 +28,7 @@ from mirage.learn.regression.model_contract import (
     TrainingSteps,
     inputs_at,
 )
-from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, grown
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, grow_trees, join_trees
 from mirage.policy.cost import Cost
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 
@@ -137,13 +137,13 @@ def train_published_forest(
     history, gap_h = _both(data, tune)
 
     def some(first: int) -> dict[str, NDArray[Any]]:
-        trees = grown(history, gap_h, first, settings)
+        trees = grow_trees(history, gap_h, first, settings)
         means = [tree.value[tree.children_left == -1, 0, 0] for tree in trees]
         return TreeArrays.of(trees).as_arrays() | {"means_h": np.concatenate(means).astype(np.float32)}
 
-    made = [steps.done(f"trees-{first}", partial(some, first)) for first in range(0, settings.trees, BATCH)]
-    means_h = np.concatenate([part["means_h"] for part in made])
-    return PublishedForest(all_of([TreeArrays.from_arrays(part) for part in made]), means_h)
+    steps_done = [steps.done(f"trees-{first}", partial(some, first)) for first in range(0, settings.trees, BATCH)]
+    means_h = np.concatenate([part["means_h"] for part in steps_done])
+    return PublishedForest(join_trees([TreeArrays.from_arrays(part) for part in steps_done]), means_h)
 
 
 def train_published_trees(
@@ -158,7 +158,7 @@ def train_published_trees(
         steps: Stores finished steps.
     """
 
-    def grown() -> dict[str, NDArray[Any]]:
+    def grow() -> dict[str, NDArray[Any]]:
         history, gap_h = _both(data, tune)
         package = xgboost()
         matrix = package.DMatrix(history, gap_h, nthread=settings.threads)
@@ -173,7 +173,7 @@ def train_published_trees(
         )
         return {"trees": trees_as_bytes(booster), "curve/train": np.array(curves["train"]["rmse"])}
 
-    return PublishedTrees(steps.done("trees", grown)["trees"].astype(np.uint8))
+    return PublishedTrees(steps.done("trees", grow)["trees"].astype(np.uint8))
 
 
 def probes(data: HandOvers) -> Ints:

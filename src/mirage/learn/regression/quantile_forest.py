@@ -23,7 +23,7 @@ from mirage.learn.regression.model_contract import (
     training_rows,
 )
 from mirage.learn.regression.quantile_trees import log_wait, wait_of
-from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, all_of, grown
+from mirage.learn.regression.tree_arrays import BATCH, TreeArrays, grow_trees, join_trees
 
 GRID = 64
 """Number of waits at which a leaf's distribution is stored: quantiles of all waits of the training."""
@@ -103,12 +103,12 @@ def train_forest(data: HandOvers, tune: HandOvers, settings: TrainingSettings, s
     rows = np.concatenate([each[0] for each in lessons])
     target = np.concatenate([each[1] for each in lessons])
     grid = np.unique(np.quantile(target, np.linspace(0, 1, GRID)).astype(np.float32))
-    made = [
+    steps_done = [
         steps.done(f"trees-{first}", partial(_grown, rows, target, grid, first, settings))
         for first in range(0, settings.trees, BATCH)
     ]
-    below = np.concatenate([part["below"] for part in made])
-    return QuantileForest(all_of([TreeArrays.from_arrays(part) for part in made]), below, grid, inputs)
+    below = np.concatenate([part["below"] for part in steps_done])
+    return QuantileForest(join_trees([TreeArrays.from_arrays(part) for part in steps_done]), below, grid, inputs)
 
 
 def _lesson(data: HandOvers, inputs: tuple[str, ...], settings: TrainingSettings) -> tuple[Floats32, Floats32]:
@@ -120,7 +120,7 @@ def _grown(
     inputs: Floats32, target: Floats32, grid: Floats32, first: int, settings: TrainingSettings
 ) -> dict[str, NDArray[Any]]:
     """Grows ten trees, with the distributions of their leaves."""
-    found = grown(inputs, target, first, settings, min_samples_leaf=LEAST_ROWS, max_features=1 / 3)
+    found = grow_trees(inputs, target, first, settings, min_samples_leaf=LEAST_ROWS, max_features=1 / 3)
     trees = TreeArrays.of(found)
     reached = trees.leaves(inputs)
     leaves = int(trees.leaf.max()) + 1

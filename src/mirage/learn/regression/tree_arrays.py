@@ -77,10 +77,10 @@ class TreeArrays:
     @classmethod
     def of(cls, trees: Sequence[Any]) -> Self:
         """Converts scikit-learn's ``tree_`` objects."""
-        grown = [cls._one(tree) for tree in trees]
-        nodes = np.cumsum([0, *(len(tree.feature) for tree in grown)])
-        leaves = np.cumsum([0, *(int(tree.leaf.max()) + 1 for tree in grown)])
-        return cls.joined(grown, nodes, leaves)
+        parts = [cls._one(tree) for tree in trees]
+        nodes = np.cumsum([0, *(len(tree.feature) for tree in parts)])
+        leaves = np.cumsum([0, *(int(tree.leaf.max()) + 1 for tree in parts)])
+        return cls.joined(parts, nodes, leaves)
 
     @classmethod
     def joined(cls, parts: Sequence[Self], nodes: Ints, leaves: Ints) -> Self:
@@ -117,14 +117,14 @@ class TreeArrays:
         )
 
 
-def all_of(parts: Sequence[TreeArrays]) -> TreeArrays:
+def join_trees(parts: Sequence[TreeArrays]) -> TreeArrays:
     """Joins several groups of trees; their leaves are renumbered in the same order."""
     nodes = np.cumsum([0, *(len(part.feature) for part in parts)])
     leaves = np.cumsum([0, *(int(part.leaf.max()) + 1 for part in parts)])
     return TreeArrays.joined(parts, nodes, leaves)
 
 
-def grown(inputs: Floats32, target: Floats32, first: int, settings: TrainingSettings, **options: Any) -> list[Any]:
+def grow_trees(inputs: Floats32, target: Floats32, first: int, settings: TrainingSettings, **options: Any) -> list[Any]:
     """Grows the trees of one step of a forest.
 
     Args:

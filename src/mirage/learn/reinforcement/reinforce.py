@@ -117,9 +117,9 @@ class ReinforceLearning:
         log_prob = functional.log_softmax(logits, dim=2)
         chosen = log_prob.gather(2, actions[:, :, None])[:, :, 0]
         reward = -REWARD_AN_HOUR * np.abs(self._data.outcome_s[rows.max(axis=0)] / HOUR_S)
-        weight, there = _weights(rows, reward)
+        weight, is_step = _weights(rows, reward)
         gained = (chosen * torch.from_numpy(weight)).sum(dim=0).mean()
-        entropy = (-(log_prob.exp() * log_prob).sum(dim=2) * there).sum() / there.sum()
+        entropy = (-(log_prob.exp() * log_prob).sum(dim=2) * is_step).sum() / is_step.sum()
         self.optimiser.zero_grad()
         (-gained - ENTROPY * entropy).backward()
         self.optimiser.step()
@@ -161,12 +161,12 @@ class ReinforceLearning:
 
 def _weights(rows: Ints, reward: Floats) -> tuple[Floats, Tensor]:
     """Discounted future reward minus the mean reward so far, and a mask of existing steps."""
-    there = rows >= 0
-    steps = there.sum(axis=0)
+    is_step = rows >= 0
+    steps = is_step.sum(axis=0)
     to_come = steps - 1 - np.arange(len(rows))[:, None]
-    weight = np.where(there, reward * DISCOUNT ** np.maximum(to_come, 0), 0.0)
+    weight = np.where(is_step, reward * DISCOUNT ** np.maximum(to_come, 0), 0.0)
     weight[steps - 1, np.arange(rows.shape[1])] -= reward / steps
-    return weight.astype(np.float32), torch.from_numpy(there)
+    return weight.astype(np.float32), torch.from_numpy(is_step)
 
 
 def probes(data: HandOvers) -> Ints:
