@@ -132,7 +132,7 @@ class SnapshotTape:
     def __init__(self) -> None:
         self._tapes: dict[int, list[Floats32]] = {}
         self._latest_s: dict[int, int] = {}
-        self._places: list[tuple[int, int]] = []
+        self._positions: list[tuple[int, int]] = []
 
     def record(self, view: View) -> None:
         """Records the rows of a view that are not yet on the tape; times must ascend."""
@@ -142,14 +142,14 @@ class SnapshotTape:
         if since:
             tape.append(queue_history(view, since))
         self._latest_s[phase_s] = view.now_s
-        self._places.append((phase_s, sum(map(len, tape)) - 1))
+        self._positions.append((phase_s, sum(map(len, tape)) - 1))
 
     def rows(self) -> tuple[Floats32, Ints]:
         """Shape (m, ``QUEUE_COLUMNS``), the snapshots, and shape (views,), the row of each view."""
-        if not self._places:
+        if not self._positions:
             return np.zeros((0, QUEUE_COLUMNS), dtype=np.float32), np.zeros(0, dtype=np.int64)
         first, found = {}, 0
         for phase_s, tape in self._tapes.items():
             first[phase_s], found = found, found + sum(map(len, tape))
         together = np.concatenate([rows for tape in self._tapes.values() for rows in tape])
-        return together, np.array([first[phase_s] + row for phase_s, row in self._places], dtype=np.int64)
+        return together, np.array([first[phase_s] + row for phase_s, row in self._positions], dtype=np.int64)

@@ -134,10 +134,10 @@ def rows_of(
         names: Names of the features.
         remaining_s: Shape (n,), time to the end of the present link.
     """
-    place = {name: k for k, name in enumerate(names)}
+    position = {name: k for k, name in enumerate(names)}
     left_s = remaining_s.astype(np.float64)
     found = np.empty((len(left_s), len(columns)))
     for k, column in enumerate(columns):
-        source = values[:, place[column.source]].astype(np.float64) if column.source else left_s
+        source = values[:, position[column.source]].astype(np.float64) if column.source else left_s
         found[:, k] = column.formula(source, left_s)
     return found

@@ -57,9 +57,9 @@ def quantiles_of(values: Floats) -> Floats:
         values: Shape (n, columns).
     """
     ascending = np.sort(values, axis=0)
-    place = (len(values) - 1) * np.array(LEVELS)
-    first = place.astype(np.int64)
+    position = (len(values) - 1) * np.array(LEVELS)
+    first = position.astype(np.int64)
     below, above = ascending[first], ascending[np.minimum(first + 1, len(values) - 1)]
-    share, apart = (place - first)[:, None], above - below
+    share, apart = (position - first)[:, None], above - below
     found: Floats = np.where(share >= 0.5, above - apart * (1 - share), below + apart * share)
     return found

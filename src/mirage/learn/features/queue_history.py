@@ -157,7 +157,7 @@ def fill_spread(values: Any, order: Any, first: Any, counts: Any, ascending: Any
                 ascending[n] = values[job]
                 n += 1
         for quarter in range(5 if n > 0 else 0):
-            place = (n - 1.0) * (quarter / 4.0)
-            low = int(place)
-            below, above = ascending[low], ascending[math.ceil(place)]
-            found[snapshot, quarter] = below + (above - below) * (place - low)
+            position = (n - 1.0) * (quarter / 4.0)
+            low = int(position)
+            below, above = ascending[low], ascending[math.ceil(position)]
+            found[snapshot, quarter] = below + (above - below) * (position - low)

@@ -117,10 +117,10 @@ def start_in_order(
         if k == len(requested):
             break
         free -= nodes
-        place, until_s = last, now_s + run_s[k]
-        while place > first and busy_until_s[place - 1] > until_s:
-            busy_until_s[place], busy[place] = busy_until_s[place - 1], busy[place - 1]
-            place -= 1
-        busy_until_s[place], busy[place] = until_s, nodes
+        position, until_s = last, now_s + run_s[k]
+        while position > first and busy_until_s[position - 1] > until_s:
+            busy_until_s[position], busy[position] = busy_until_s[position - 1], busy[position - 1]
+            position -= 1
+        busy_until_s[position], busy[position] = until_s, nodes
         last += 1
     return now_s

@@ -202,8 +202,8 @@ def _empty(settings: Mapping[str, Any], scaling: InputScaling) -> nn.Module:
 
 def _quantile(values: NDArray[np.float32], level: float) -> NDArray[np.float64]:
     """Shape (n,): a quantile interpolated between ``LEVELS``; clipped to the outermost ones."""
-    place = np.clip(level * len(LEVELS) - 0.5, 0, len(LEVELS) - 1)
-    below = int(place)
+    position = np.clip(level * len(LEVELS) - 0.5, 0, len(LEVELS) - 1)
+    below = int(position)
     above = min(below + 1, len(LEVELS) - 1)
-    found: NDArray[np.float64] = values[:, below] + (place - below) * (values[:, above] - values[:, below])
+    found: NDArray[np.float64] = values[:, below] + (position - below) * (values[:, above] - values[:, below])
     return found

@@ -159,8 +159,8 @@ class _Lesson:
 
         It is the cost at one ratio.
         """
-        place = np.where(self.stops[which], np.arange(len(self.last)), len(self.last))
-        following = np.minimum.accumulate(place[::-1])[::-1]
+        position = np.where(self.stops[which], np.arange(len(self.last)), len(self.last))
+        following = np.minimum.accumulate(position[::-1])[::-1]
         found: Floats = self.costs[which][following[rows + 1]] - self.costs[which][rows]
         return found
 

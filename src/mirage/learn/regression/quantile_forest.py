@@ -124,8 +124,8 @@ def _grown(
     trees = TreeArrays.of(found)
     reached = trees.leaves(inputs)
     leaves = int(trees.leaf.max()) + 1
-    place = np.searchsorted(grid, target)  # the first wait of the grid that is not below the target
+    position = np.searchsorted(grid, target)  # the first wait of the grid that is not below the target
     counts = np.zeros((leaves, len(grid)))
-    np.add.at(counts, (reached.ravel(), np.repeat(np.minimum(place, len(grid) - 1), reached.shape[1])), 1.0)
+    np.add.at(counts, (reached.ravel(), np.repeat(np.minimum(position, len(grid) - 1), reached.shape[1])), 1.0)
     below = np.cumsum(counts, axis=1)
     return trees.as_arrays() | {"below": (below / below[:, -1:]).astype(np.float16)}

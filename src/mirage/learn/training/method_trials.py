@@ -94,8 +94,8 @@ def submitted_rows(submits: Flags, data: HandOvers) -> Ints:
     edges = data.windows()
     decided = submits.copy()
     decided[edges[1:] - 1] = True
-    place = np.where(decided, np.arange(len(data)), len(data))
-    first: Ints = np.minimum.reduceat(place, edges[:-1])
+    position = np.where(decided, np.arange(len(data)), len(data))
+    first: Ints = np.minimum.reduceat(position, edges[:-1])
     return first
 
 
@@ -160,13 +160,13 @@ def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int
         else:
             continue
         decisions_s = trial.episode.decisions_s
-        places = {key: int(np.searchsorted(decisions_s, time_s)) for key, time_s in times_s.items()}
-        if any(decisions_s[min(place, len(decisions_s) - 1)] != times_s[key] for key, place in places.items()):
+        positions = {key: int(np.searchsorted(decisions_s, time_s)) for key, time_s in times_s.items()}
+        if any(decisions_s[min(position, len(decisions_s) - 1)] != times_s[key] for key, position in positions.items()):
             raise ConfigurationError(
                 f"window {trial.episode.window} was played differently from the data: give the trace, machine, "
                 "discipline and step that the data were made with"
             )
-        found.append(replace(trial, chosen=trial.chosen | places))
+        found.append(replace(trial, chosen=trial.chosen | positions))
     return found
 
 

@@ -130,9 +130,9 @@ def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
     decisions_s, first = np.unique(np.concatenate([e.decisions_s for e in episodes]), return_index=True)
     outcome_s = np.concatenate([e.outcome_s for e in episodes])[first]
     chosen = {
-        key: int(np.searchsorted(decisions_s, trial.episode.decisions_s[place]))
+        key: int(np.searchsorted(decisions_s, trial.episode.decisions_s[position]))
         for trial in trials
-        for key, place in trial.chosen.items()
+        for key, position in trial.chosen.items()
     }
     return Trial(
         replace(episodes[0], decisions_s=decisions_s, outcome_s=outcome_s),
@@ -186,7 +186,7 @@ def _played(study: Study, setup: ComparisonSetup, progress: Callable[[int], None
 
 def _plain(trial: Trial, names: Mapping[str, str]) -> Trial:
     """Renames a trial's keys from model files to methods."""
-    chosen = {names.get(key, key): place for key, place in trial.chosen.items()}
+    chosen = {names.get(key, key): position for key, position in trial.chosen.items()}
     calls = {names.get(key, key): times for key, times in trial.asked.items()}
     followed = {names.get(key, key): one for key, one in trial.followed.items()}
     return replace(trial, chosen=chosen, asked=calls, followed=followed)
