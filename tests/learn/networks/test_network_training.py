@@ -10,8 +10,8 @@ import pytest
 import small_environment
 
 from mirage.errors import ConfigurationError
+from mirage.learn.networks.network_checkpoint import weights_of_module
 from mirage.learn.networks.pretraining import PretrainSettings
-from mirage.learn.networks.training_checkpoint import weights_of_module
 from mirage.learn.reinforcement.dqn import DqnSettings
 from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
 from mirage.learn.reinforcement.ppo import PpoSettings

@@ -24,6 +24,7 @@ from mirage.learn.networks.hand_over_network import (
     NetworkOutput,
 )
 from mirage.learn.networks.mixture_of_experts import MixtureBody
+from mirage.learn.networks.network_checkpoint import load_weights, weights_of_module
 from mirage.learn.networks.network_inputs import InputScaling
 from mirage.learn.networks.perceptron import PerceptronBody
 from mirage.learn.networks.published_networks import (
@@ -33,7 +34,6 @@ from mirage.learn.networks.published_networks import (
     submits_by_regression,
     weights_of,
 )
-from mirage.learn.networks.training_checkpoint import load_weights, weights_of_module
 from mirage.learn.networks.training_loop import Curve, torch_threads
 from mirage.learn.networks.transformer import TransformerBody
 from mirage.predict.model_file import (

@@ -20,7 +20,7 @@ from torch import nn
 
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
-from mirage.learn.networks.training_checkpoint import (
+from mirage.learn.networks.network_checkpoint import (
     TrainingState,
     load_weights,
     read_checkpoint,

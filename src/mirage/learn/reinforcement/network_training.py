@@ -14,10 +14,10 @@ from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.networks.hand_over_network import InputBatch, Network
 from mirage.learn.networks.mixture_of_experts import ExpertUsage, MixtureBody, check_balance, expert_usage
+from mirage.learn.networks.network_checkpoint import checkpoint_path
 from mirage.learn.networks.network_inputs import InputScaling, ScaledHandOvers
 from mirage.learn.networks.network_model import DQN, PPO, QUANTILES, NetworkModel, network_of
 from mirage.learn.networks.pretraining import INFERENCE_ROWS, Pretraining, PretrainSettings, batches, even_rows
-from mirage.learn.networks.training_checkpoint import checkpoint_path
 from mirage.learn.networks.training_loop import Curve, Learner, Progress, TrainingSchedule, digest_of, train
 from mirage.learn.reinforcement.dqn import DqnLearning, DqnSettings
 from mirage.learn.reinforcement.hand_over_environment import some_windows
