@@ -93,22 +93,22 @@ def drawn(random: np.random.Generator, windows: int, real: Costs, days: float = 
 
 def played(trace: str, nodes: int, link_nodes: int) -> Costs:
     """Hand-overs of a trace, under the simulator's ``slurm``, from a third of it on."""
-    from mirage.provision.chain import Link
     from mirage.provision.evaluation.episode import Scenario
-    from mirage.provision.evaluation.protocol import Protocol
-    from mirage.provision.evaluation.study import Player, Study
+    from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+    from mirage.provision.evaluation.evaluation_study import Player, Study
+    from mirage.provision.link_size import LinkSize
     from mirage.sim.cluster import Cluster
     from mirage.sim.jobs import workload
-    from mirage.trace.read import read_trace
+    from mirage.trace.read_trace import read_trace
 
     table = read_trace(trace).table
     cluster = Cluster.pool(nodes)
     first_s, last_s = int(table.submit_s.min()), int(table.submit_s.max())
     begin_s = first_s + (last_s - first_s) // 3
     count = (last_s - begin_s - 3 * DAY_S) // EVERY_S
-    protocol = Protocol.warm(begin_s, windows=count, every_s=EVERY_S, step_s=2 * HOUR_S)
+    protocol = EvaluationProtocol.warm(begin_s, windows=count, every_s=EVERY_S, step_s=2 * HOUR_S)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm")
-    player = Player(Study(scenario, protocol, (Link(link_nodes),), ()))
+    player = Player(Study(scenario, protocol, (LinkSize(link_nodes),), ()))
     cost = np.array([np.abs(player.play(k)[0].episode.outcome_s) / HOUR_S for k in range(count)])
     best = cost.argmin(axis=1)
     yesterday = np.roll(best, DAY_S // EVERY_S)

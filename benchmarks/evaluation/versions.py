@@ -19,19 +19,19 @@ import numpy as np
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Stretches
-from mirage.provision.evaluation.score import Outcome, outcome
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.policy_score import PolicyOutcome, outcome
 
 
-def journal(path: Path) -> dict[tuple[int, int], Trial]:
+def journal(path: Path) -> dict[tuple[int, int], WindowTrial]:
     """The trials of a journal by the size of their links and the time of their window."""
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    trials: Iterator[Trial] = (Trial.from_json(trial) for line in lines for trial in line["trials"])
+    trials: Iterator[WindowTrial] = (WindowTrial.from_json(trial) for line in lines for trial in line["trials"])
     return {(trial.episode.link.nodes, trial.episode.submitted_s): trial for trial in trials}
 
 
-def told(result: Outcome) -> str:
+def told(result: PolicyOutcome) -> str:
     """Mean hours of interruption and overlap."""
     return f"{result.interruption_s.mean() / 3600:.2f} / {result.overlap_s.mean() / 3600:.2f}"
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Floats, Ints
 from mirage.predict.model_file import Feature
-from mirage.predict.waits.sample import WaitSample
+from mirage.predict.waits.wait_sample import WaitSample
 
 FILE = Path("queue-wait-graham") / "graham_on_submit_days.parquet"
 _TIMES = ("submit_time", "eligible_time", "start_time", "poll_time")
@@ -57,7 +57,7 @@ def graham_sample(columns: Columns, *, published_only: bool = False) -> WaitSamp
         named |= _drain_times(columns) | _same_poll(columns, request) | _earlier_polls(columns, request)
     group = _codes(columns["account_id"], columns["partition_id_x"], *(request[k][1] for k in ("cpus", "limit", "mem")))
     return WaitSample(
-        asked_s=columns["poll_time"],
+        request_s=columns["poll_time"],
         waited_s=columns["poll_wait_sec"],
         started=np.ones(len(columns["poll_time"]), dtype=np.bool_),
         inputs=np.stack([values.astype(np.float32) for _, values in named.values()], axis=1),

@@ -27,9 +27,9 @@ from graham import graham_sample, read_graham
 from mirage.duration import DAY_S
 from mirage.job_state import Floats
 from mirage.predict.waits.boosted_waits import BoostingSettings
-from mirage.predict.waits.rolling_origin import LEVELS, RollingForecast, RollingSettings, rolling_forecast
-from mirage.predict.waits.sample import WaitSample
-from mirage.predict.waits.score import coverage_by, interval_figures, point_figures
+from mirage.predict.waits.rolling_forecast import LEVELS, RollingForecast, RollingSettings, rolling_forecast
+from mirage.predict.waits.wait_sample import WaitSample
+from mirage.predict.waits.wait_score import coverage_by, interval_figures, point_figures
 from shared_fates import NEAR, expected_coverage, print_expected
 from wait_references import (
     boosted,
@@ -60,7 +60,7 @@ def main() -> None:
     chosen = parser.parse_args()
     columns = read_graham(Path(chosen.data))
     sample, published = graham_sample(columns), graham_sample(columns, published_only=True)
-    days = (sample.asked_s - sample.asked_s[0]) // DAY_S
+    days = (sample.request_s - sample.request_s[0]) // DAY_S
     first = int(np.searchsorted(days, int(TRAINING_SHARE * (days[-1] + 1))))
     settings = RollingSettings(refit_s=2 * DAY_S, boosting=BoostingSettings(threads=chosen.threads))
     wait = log_waits(sample)[first:]
@@ -87,7 +87,7 @@ def main() -> None:
         results["points"][name] = point_figures(wait, predict())
         _say(f"{name}: {time.process_time() - begun_s:.0f} CPU-s")
     begun_s = time.process_time()
-    begin_s = int(sample.asked_s[0]) + STREAM_FROM_DAY * DAY_S
+    begin_s = int(sample.request_s[0]) + STREAM_FROM_DAY * DAY_S
     stream = rolling_forecast(
         sample, begin_s, settings, progress=lambda done, total: _say(f"stream: {done:,} of {total:,} waits")
     )
@@ -120,7 +120,7 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
     test, tested = slice(first, None), slice(first - stream.first, None)
     quantiles, streamed = stream.quantiles, waits[stream.first :]
     rows = len(waits) - first
-    month = sample.asked_s[stream.first :].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    month = sample.request_s[stream.first :].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
     found: dict[str, Any] = {
         "last 7 days": (rows, interval_figures(waits[test], rolling_quantiles(sample, first, LEVELS), LEVELS)),
         "ours": (rows, interval_figures(waits[test], quantiles[tested], LEVELS)),
@@ -141,13 +141,13 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
 
 def _expected(sample: WaitSample, first: int, stream: RollingForecast, draws: int) -> list[dict[str, Any]]:
     """What a forecast that is right by class would show on as many polls as the last days, and the stream, have."""
-    poll = sample.asked_s[stream.first :]
+    poll = sample.request_s[stream.first :]
     of_class = sample.size_class[stream.first :]
     return [
         expected_coverage(
             log_waits(sample)[stream.first :], stream.quantiles, poll, of_class, polls, least=COUNTED, draws=draws
         )
-        for polls in (len(np.unique(sample.asked_s[first:])), len(np.unique(poll)))
+        for polls in (len(np.unique(sample.request_s[first:])), len(np.unique(poll)))
     ]
 
 

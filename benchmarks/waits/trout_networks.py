@@ -18,7 +18,7 @@ from torch import nn
 
 from mirage.duration import MINUTE_S
 from mirage.job_state import Floats
-from mirage.predict.waits.sample import WaitSample
+from mirage.predict.waits.wait_sample import WaitSample
 from wait_references import CLASSIFIED_S, joined_stages
 
 WIDTHS = (64, 48, 32)

@@ -20,8 +20,8 @@ from graham import graham_sample, read_graham
 from mirage.duration import DAY_S
 from mirage.predict.conformal import CalibrationSettings
 from mirage.predict.waits.boosted_waits import BoostingSettings
-from mirage.predict.waits.rolling_origin import LEVELS, RollingSettings, rolling_forecast
-from mirage.predict.waits.score import coverage_by, interval_figures
+from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings, rolling_forecast
+from mirage.predict.waits.wait_score import coverage_by, interval_figures
 from queue_waits import STREAM_FROM_DAY, near_by_class, print_intervals
 from wait_references import log_waits
 
@@ -43,9 +43,9 @@ def main() -> None:
         half_life_s=chosen.half_life_days * DAY_S, others=chosen.others, rate=chosen.rate, together=chosen.together
     )
     sample = graham_sample(read_graham(Path(chosen.data)))
-    begin_s = int(sample.asked_s[0]) + STREAM_FROM_DAY * DAY_S
+    begin_s = int(sample.request_s[0]) + STREAM_FROM_DAY * DAY_S
     until_s = begin_s + FORMER_DAYS * DAY_S
-    sample = sample[: int(np.searchsorted(sample.asked_s, until_s + LATTER_DAYS * DAY_S))]
+    sample = sample[: int(np.searchsorted(sample.request_s, until_s + LATTER_DAYS * DAY_S))]
     settings = RollingSettings(
         refit_s=2 * DAY_S, boosting=BoostingSettings(threads=chosen.threads), calibration=calibration
     )
@@ -53,7 +53,7 @@ def main() -> None:
         sample, begin_s, settings, progress=lambda done, total: print(done, total, file=sys.stderr, flush=True)
     )
     wait, of_class = log_waits(sample)[stream.first :], sample.size_class[stream.first :]
-    former = sample.asked_s[stream.first :] < until_s
+    former = sample.request_s[stream.first :] < until_s
     for name, here in (("17 May to 7 June", former), ("8 to 17 June", ~former)):
         by_class = coverage_by(wait[here], stream.quantiles[here], LEVELS, of_class[here])
         print_intervals({name: (int(here.sum()), interval_figures(wait[here], stream.quantiles[here], LEVELS))})

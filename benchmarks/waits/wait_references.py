@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mirage.duration import MINUTE_S, WEEK_S
 from mirage.job_state import Floats
-from mirage.predict.waits.qbets import Qbets
-from mirage.predict.waits.sample import WaitSample
+from mirage.predict.waits.wait_sample import WaitSample
+from qbets import Qbets
 
 CLASSIFIED_S = 10 * MINUTE_S
 """Below it, TROUT's classifier says, there is no need of a regression."""
@@ -37,10 +37,10 @@ def rolling_median(sample: WaitSample, first: int) -> Floats:
 def rolling_quantiles(sample: WaitSample, first: int, levels: Floats) -> Floats:
     """Quantiles of the waits of the last seven days that are known, shape (m, k)."""
     found = np.empty((len(sample) - first, len(levels)))
-    for now_s in np.unique(sample.asked_s[first:]):
+    for now_s in np.unique(sample.request_s[first:]):
         wait, is_bound = sample.known_at(int(now_s))
-        recent = ~is_bound & (sample.asked_s[: len(wait)] >= now_s - WEEK_S)
-        found[sample.asked_s[first:] == now_s] = np.quantile(wait[recent], levels)
+        recent = ~is_bound & (sample.request_s[: len(wait)] >= now_s - WEEK_S)
+        found[sample.request_s[first:] == now_s] = np.quantile(wait[recent], levels)
     return found
 
 
@@ -96,14 +96,14 @@ def _grown(
 def qbets_bounds(sample: WaitSample, first: int) -> Floats:
     """QBETS' bound on the 95th percentile with 95 % confidence, log10, by size class; waits told as they end."""
     queues = {int(each): Qbets() for each in np.unique(sample.size_class)}
-    start_s = sample.asked_s + sample.waited_s
+    start_s = sample.request_s + sample.waited_s
     by_start, told, bounds = np.argsort(start_s, kind="stable"), 0, np.full(len(sample), np.inf)
-    for now_s in np.unique(sample.asked_s):
+    for now_s in np.unique(sample.request_s):
         until = int(np.searchsorted(start_s[by_start], now_s, side="right"))
         news = by_start[told:until]
         told = until
-        here = sample.asked_s == now_s
+        here = sample.request_s == now_s
         for each, queue in queues.items():
-            queue.tell(log_waits(sample)[news[sample.size_class[news] == each]])
+            queue.learn(log_waits(sample)[news[sample.size_class[news] == each]])
             bounds[here & (sample.size_class == each)] = queue.bound()
     return bounds[first:]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from faulty_slurm import FaultySlurm
+
 from mirage.lab.commands.dispatch import answer
-from mirage.lab.commands.invocation import Answer, Invocation
-from mirage.lab.virtual.faults import FaultySlurm
+from mirage.lab.commands.invocation import CommandOutput, Invocation
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
@@ -66,7 +67,7 @@ def command(
     line: str | list[str],
     environment: Mapping[str, str] | None = None,
     script: str | None = None,
-) -> Answer:
+) -> CommandOutput:
     """What a command line prints; its name comes first."""
     name, *words = line.split() if isinstance(line, str) else line
     spool = folder / "spool"

@@ -16,10 +16,10 @@ from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a f
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
-from mirage.lab.real import packages
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.processes import lives
-from mirage.lab.real.spec import LabSpec, slurm_conf
+from mirage.lab.real import slurm_packages
+from mirage.lab.real.cluster_processes import lives
+from mirage.lab.real.lab_spec import LabSpec, slurm_conf
+from mirage.lab.real.private_cluster import PrivateCluster
 from mirage.lab.sockets import LONGEST_BYTES
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
@@ -38,7 +38,7 @@ def test_a_configuration_names_every_node_and_its_gpus(tmp_path: Path) -> None:
 
 
 def test_missing_programs_are_named_with_the_packages_that_hold_them(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(packages, "PATH", str(tmp_path))
+    monkeypatch.setattr(slurm_packages, "PATH", str(tmp_path))
     with pytest.raises(
         ConfigurationError, match=r"needs slurmctld, .*apt-get install --no-install-recommends slurm-wlm"
     ):

@@ -21,12 +21,12 @@ from mirage.agent.store.sql_store import open_store
 from mirage.duration import HOUR_S
 from mirage.lab.commands.server import served_slurm
 from mirage.lab.virtual.program import Program
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, View
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import play
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.jobs import workload
@@ -348,7 +348,7 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
     def ask(view: View) -> None:
         here.decide(view)
 
-    play(sim, Protocol.warm(BEGIN_S, step_s=300), Link(1, limit_s), 0, ask)
+    play(sim, EvaluationProtocol.warm(BEGIN_S, step_s=300), LinkSize(1, limit_s), 0, ask)
     known = {kind: list(agent.names.codes[kind]).__getitem__ for kind in ("user", "name", "account")}
     told = Told(there.views[0], **known).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}

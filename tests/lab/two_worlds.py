@@ -12,7 +12,7 @@ import numpy as np
 from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import Invocation
 from mirage.lab.virtual.queries import ACCOUNT
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
 from mirage.sim.simulation import Simulation
 from mirage.slurm.backend import Backend

@@ -9,10 +9,10 @@ LEVELS = np.array([0.1, 0.5, 0.9])
 DAY_S = 86_400
 
 
-def scores_of(score, size_class=None, asked_s=None, is_bound=None):
+def scores_of(score, size_class=None, predicted_s=None, is_bound=None):
     n = len(score)
     return Scores(
-        np.zeros(n, dtype=np.int64) if asked_s is None else asked_s,
+        np.zeros(n, dtype=np.int64) if predicted_s is None else predicted_s,
         np.asarray(score, dtype=float),
         np.zeros(n, dtype=bool) if is_bound is None else is_bound,
         np.zeros(n, dtype=np.int64) if size_class is None else size_class,
@@ -37,8 +37,8 @@ def test_a_small_class_leans_on_the_others():
 
 
 def test_old_predictions_fade():
-    asked_s = np.repeat([0, 10 * DAY_S], 100)
-    scores = scores_of(np.repeat([0.0, 1.0], 100), asked_s=asked_s)
+    predicted_s = np.repeat([0, 10 * DAY_S], 100)
+    scores = scores_of(np.repeat([0.0, 1.0], 100), predicted_s=predicted_s)
     slow, fast = (CalibrationSettings(half_life_s=days * DAY_S) for days in (1000, 1))
     assert scores.quantiles(0, 10 * DAY_S, np.array([0.4]), slow).tolist() == [0]
     assert scores.quantiles(0, 10 * DAY_S, np.array([0.4]), fast).tolist() == [1]
@@ -62,25 +62,25 @@ def test_levels_move_towards_what_was_promised():
     levels = AdaptiveLevels(LEVELS, 0.1)
     promised = np.tile([0.0, 1.0, 2.0], (10, 1))
     levels.learn(promised, np.full(10, 5.0), np.zeros(10, dtype=bool))
-    assert levels.asked == pytest.approx([0.11, 0.55, 0.99])
+    assert levels.adjusted == pytest.approx([0.11, 0.55, 0.99])
     levels.learn(promised, np.full(10, -5.0), np.zeros(10, dtype=bool))
-    assert levels.asked == pytest.approx([0.02, 0.5, 0.98])
+    assert levels.adjusted == pytest.approx([0.02, 0.5, 0.98])
 
 
 def test_levels_stay_in_order_and_inside():
     levels = AdaptiveLevels(LEVELS, 5.0)
     for wait in (5.0, -5.0, 1.5):
         levels.learn(np.tile([0.0, 1.0, 2.0], (3, 1)), np.full(3, wait), np.zeros(3, dtype=bool))
-        assert np.all(np.diff(levels.asked) >= 0)
-        assert levels.asked.min() >= OUTERMOST
-        assert levels.asked.max() <= 1 - OUTERMOST
+        assert np.all(np.diff(levels.adjusted) >= 0)
+        assert levels.adjusted.min() >= OUTERMOST
+        assert levels.adjusted.max() <= 1 - OUTERMOST
 
 
 def test_levels_bring_intervals_back_after_the_waits_became_wilder():
     rng, levels, hits = np.random.default_rng(5), AdaptiveLevels(np.array([0.1, 0.9]), 0.1), []
     for batch in range(400):
         true = rng.normal(size=50) * (1 if batch < 50 else 1.6)
-        low, high = -np.log(1 / levels.asked - 1) / 1.7
+        low, high = -np.log(1 / levels.adjusted - 1) / 1.7
         hits.append(np.mean((low <= true) & (true <= high)))
         levels.learn(np.tile([low, high], (50, 1)), true, np.zeros(50, dtype=bool))
     assert np.mean(hits[100:]) == pytest.approx(0.8, abs=0.02)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirage.errors import ConfigurationError, TraceError, UnknownName
-from mirage.trace.read import READERS, detect_format, read_trace
+from mirage.trace.read_trace import READERS, detect_format, read_trace
 from mirage.trace.table import JobTable
-from mirage.trace.write import WRITERS
+from mirage.trace.write_trace import WRITERS
 
 SWF = b"; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
 SACCT = b"JobID|JobName|State|Submit\n1|a|COMPLETED|2024-01-15T08:00:00\n1.batch|batch|COMPLETED|\n"

@@ -12,9 +12,9 @@ from job_tables import assert_same, job_tables, workloads
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
-from mirage.trace.write import write_trace
+from mirage.trace.write_trace import write_trace
 
 SMALL = JobTable.build(
     ["1", "2_3"],

@@ -47,14 +47,14 @@ class Scores:
     """How far waits were from their predictions, one row per prediction.
 
     Attributes:
-        asked_s: Shape (n,), when the prediction was made.
+        predicted_s: Shape (n,), when the prediction was made.
         score: Shape (n,), (log10 wait − mean) ÷ spread.
         is_bound: Shape (n,), whether the wait, and so the score, is larger than that.
         size_class: Shape (n,).
         weight: Shape (n,), the number of rows that each represents.
     """
 
-    asked_s: Ints
+    predicted_s: Ints
     score: Floats
     is_bound: Flags
     size_class: Ints
@@ -69,7 +69,7 @@ class Scores:
             levels: Shape (k,), in (0, 1).
             settings: How much less they count.
         """
-        weight = self.weight * 0.5 ** ((now_s - self.asked_s) / settings.half_life_s)
+        weight = self.weight * 0.5 ** ((now_s - self.predicted_s) / settings.half_life_s)
         own = self.size_class == size_class
         others = float(weight[~own].sum())
         if others > settings.others:
@@ -95,12 +95,12 @@ class AdaptiveLevels:
 
     Attributes:
         nominal: Shape (k,), ascending, the nominal levels.
-        asked: Shape (k,), the levels that are used instead.
+        adjusted: Shape (k,), the levels that are used instead.
     """
 
     def __init__(self, nominal: Floats, rate: float) -> None:
         self.nominal, self.rate = nominal, rate
-        self.asked = nominal.copy()
+        self.adjusted = nominal.copy()
 
     def learn(self, promised: Floats, log_wait: Floats, is_bound: Flags) -> None:
         """Adjust the levels by the outcomes that became known.
@@ -113,5 +113,5 @@ class AdaptiveLevels:
         ones = np.ones(len(log_wait))
         for k, level in enumerate(self.nominal):
             below = survival_share(log_wait - promised[:, k], is_bound, ones, 0.0)
-            self.asked[k] += self.rate * (level - below)
-        self.asked = np.maximum.accumulate(np.clip(self.asked, OUTERMOST, 1.0 - OUTERMOST))
+            self.adjusted[k] += self.rate * (level - below)
+        self.adjusted = np.maximum.accumulate(np.clip(self.adjusted, OUTERMOST, 1.0 - OUTERMOST))

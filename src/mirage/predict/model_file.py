@@ -116,8 +116,8 @@ def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arra
         if values.dtype.kind not in "biuf":
             raise ValueError(f"array {name!r} holds {values.dtype}; a model file holds numbers only")
     header = {"layout": LAYOUT, "sha256": _digest(whole), "card": asdict(card)}
-    said = json.dumps(header, allow_nan=False, sort_keys=True)
-    write_whole(path, safetensors.numpy.save(whole, metadata={CARD: said}))
+    card_text = json.dumps(header, allow_nan=False, sort_keys=True)
+    write_whole(path, safetensors.numpy.save(whole, metadata={CARD: card_text}))
 
 
 def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> ModelFile:
@@ -133,8 +133,8 @@ def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> Mod
         ModelFileError: The file does not exist, is truncated or damaged, is not a model of Mirage, is of another kind,
             or is newer than this version.
     """
-    said, arrays = _content(Path(path))
-    header = _header(path, said)
+    card_text, arrays = _content(Path(path))
+    header = _header(path, card_text)
     if header["layout"] > LAYOUT:
         raise _newer(path, header)
     try:
@@ -184,20 +184,20 @@ def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str,
         raise ModelFileError(f"{path}: no such file; 'mirage train predict' makes one")
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            said = (file.metadata() or {}).get(CARD)
+            card_text = (file.metadata() or {}).get(CARD)
             names = () if card_only else file.keys()
-            return said, {name: file.get_tensor(name) for name in names}
+            return card_text, {name: file.get_tensor(name) for name in names}
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error}") from error
     except (safetensors.SafetensorError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path} is no model file, or was cut short: {error}") from error
 
 
-def _header(path: str | os.PathLike[str], said: str | None) -> dict[str, Any]:
-    if said is None:
+def _header(path: str | os.PathLike[str], card_text: str | None) -> dict[str, Any]:
+    if card_text is None:
         raise ModelFileError(f"{path} is a safetensors file of another program: it has no Mirage card")
     try:
-        header = json.loads(said)
+        header = json.loads(card_text)
     except ValueError as error:
         raise ModelFileError(f"{path}: its card is not JSON ({error}); train the model again") from error
     if not isinstance(header, dict) or not isinstance(header.get("layout"), int):
@@ -205,16 +205,16 @@ def _header(path: str | os.PathLike[str], said: str | None) -> dict[str, Any]:
     return header
 
 
-def _card(said: Mapping[str, Any]) -> ModelCard:
+def _card(card: Mapping[str, Any]) -> ModelCard:
     """Returns a card from JSON; unknown entries are ignored."""
     return ModelCard(
-        kind=str(said["kind"]),
-        schema=int(said["schema"]),
-        features=tuple(Feature(str(each["name"]), str(each["unit"])) for each in said["features"]),
-        trained_on=TrainedOn(**{name: said["trained_on"][name] for name in TrainedOn.__dataclass_fields__}),
-        figures=dict(said["figures"]),
-        settings=dict(said["settings"]),
-        package=str(said["package"]),
+        kind=str(card["kind"]),
+        schema=int(card["schema"]),
+        features=tuple(Feature(str(each["name"]), str(each["unit"])) for each in card["features"]),
+        trained_on=TrainedOn(**{name: card["trained_on"][name] for name in TrainedOn.__dataclass_fields__}),
+        figures=dict(card["figures"]),
+        settings=dict(card["settings"]),
+        package=str(card["package"]),
     )
 
 

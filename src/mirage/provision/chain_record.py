@@ -8,7 +8,7 @@ from itertools import pairwise
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
+from mirage.provision.link_size import LinkSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ChainRun:
         stopped_s: When links were no longer wanted; ``MISSING`` while they are.
     """
 
-    link: Link
+    link: LinkSize
     begin_s: int
     until_s: int
     links: tuple[LinkRecord, ...]

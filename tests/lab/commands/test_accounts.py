@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm, submit
 
-from mirage.lab.commands.invocation import Answer
-from mirage.lab.virtual.faults import FaultySlurm
+from mirage.lab.commands.invocation import CommandOutput
 
 SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 
@@ -86,12 +86,12 @@ def test_every_field_of_jobs_cancelled_running_and_waiting(slurm: FaultySlurm, f
     ],
 )
 def test_what_is_asked_for(slurm: FaultySlurm, folder: Path, line: str, found: str) -> None:
-    assert command(slurm, folder, line) == Answer(found)
+    assert command(slurm, folder, line) == CommandOutput(found)
 
 
 def test_a_field_that_there_is_not(slurm: FaultySlurm, folder: Path) -> None:
     words = 'sacct: error: Invalid field requested: "nope"\n'
-    assert command(slurm, folder, "sacct -o jobid,nope") == Answer("", words, 1)
+    assert command(slurm, folder, "sacct -o jobid,nope") == CommandOutput("", words, 1)
 
 
 @pytest.mark.usefixtures("newfoundland")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, FOUR_JOBS, command, job_of, small_slurm, submit
 
 from mirage.job_state import JobState
-from mirage.lab.commands.invocation import Answer, WantsScript
-from mirage.lab.virtual.faults import FaultySlurm
+from mirage.lab.commands.invocation import CommandOutput, WantsScript
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.slurm.options import LETTERS
 
 SECONDS = {"SLURM_TIME_FORMAT": "%s"}
-FINE = Answer()
+FINE = CommandOutput()
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def slurm(folder: Path) -> FaultySlurm:
 
 def test_sbatch_prints_the_number(folder: Path) -> None:
     slurm = small_slurm()
-    assert command(slurm, folder, "sbatch job.sh") == Answer("Submitted batch job 1\n")
-    assert command(slurm, folder, "sbatch --parsable -N 2 job.sh a -b") == Answer("2\n")
+    assert command(slurm, folder, "sbatch job.sh") == CommandOutput("Submitted batch job 1\n")
+    assert command(slurm, folder, "sbatch --parsable -N 2 job.sh a -b") == CommandOutput("2\n")
     made = slurm.own[2].submission
     assert (made.script, made.options, made.arguments, made.directory) == (
         f"{folder}/job.sh", {"nodes": "2"}, ("a", "-b"), str(folder)
@@ -84,7 +84,7 @@ TRY = '\nTry "sbatch --help" for more information'
 )  # fmt: skip
 def test_sbatch_refuses(folder: Path, words: str, said: str, status: int) -> None:
     slurm = small_slurm(Cluster((NodeGroup("node", 4),), (Partition("main", max_limit_s=3600),)))
-    assert command(slurm, folder, f"sbatch {words} job.sh") == Answer("", said + "\n", status)
+    assert command(slurm, folder, f"sbatch {words} job.sh") == CommandOutput("", said + "\n", status)
     assert slurm.own == {}
 
 
@@ -117,7 +117,7 @@ def test_scancel(slurm: FaultySlurm, folder: Path, line: str, gone: list[int]) -
 def test_scancel_sends_a_signal_to_what_runs(slurm: FaultySlurm, folder: Path) -> None:
     assert command(slurm, folder, "scancel -b -s SIGUSR1 5") == FINE
     slurm.sleep(1)
-    assert command(slurm, folder, "scancel --signal=WINCH 5") == Answer(
+    assert command(slurm, folder, "scancel --signal=WINCH 5") == CommandOutput(
         "", "scancel: error: Kill job error on job id 5: Invalid job id specified\n", 1
     ), "it has ended of the first"
     assert slurm.own[5].signals == [(BEGIN_S + 40, "USR1")]
@@ -171,7 +171,7 @@ def test_scancel_and_scontrol_refuse_and_change_nothing(
     slurm: FaultySlurm, folder: Path, line: str, words: str
 ) -> None:
     before = slurm.observe()
-    assert command(slurm, folder, line) == Answer("", words + "\n", 1)
+    assert command(slurm, folder, line) == CommandOutput("", words + "\n", 1)
     assert slurm.observe() == before
 
 
@@ -230,8 +230,10 @@ def test_scontrol_shows_a_job(slurm: FaultySlurm, folder: Path) -> None:
         "Partition=batch NodeList=(null) NumNodes=1 NumCPUs=1 TRES=cpu=1,node=1,billing=1 OverSubscribe=NO "
         "Comment=(null)\n"
     )
-    assert command(slurm, folder, "scontrol -o show job 7", SECONDS) == Answer(one_line)
-    assert command(slurm, folder, "scontrol show job 7", SECONDS) == Answer(one_line.replace(" ", "\n   ") + "\n")
+    assert command(slurm, folder, "scontrol -o show job 7", SECONDS) == CommandOutput(one_line)
+    assert command(slurm, folder, "scontrol show job 7", SECONDS) == CommandOutput(
+        one_line.replace(" ", "\n   ") + "\n"
+    )
     running = command(slurm, folder, "scontrol show job 2 --oneliner", SECONDS).out.split()
     assert {"UserId=bob(0)", "RunTime=00:00:40", f"EndTime={BEGIN_S + 600}", "NodeList=n[3-4]", "NumNodes=2"} <= {
         *running

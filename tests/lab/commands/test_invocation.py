@@ -9,10 +9,10 @@ from small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.lab.commands.columns import Form, elapsed
 from mirage.lab.commands.dispatch import COMMANDS
 from mirage.lab.commands.format import cell, read_fields, read_format
-from mirage.lab.commands.invocation import Answer, midnight_s, read_words
+from mirage.lab.commands.invocation import CommandOutput, midnight_s, read_words
+from mirage.lab.commands.output_columns import OutputFormat, elapsed
 
 TRY = '\nTry "{} --help" for more information\n'
 
@@ -36,7 +36,7 @@ TRY = '\nTry "{} --help" for more information\n'
 )
 def test_options_that_a_command_does_not_have(folder: Path, line: str, words: str) -> None:
     slurm = small_slurm(**FOUR_JOBS)
-    assert command(slurm, folder, line) == Answer("", words + TRY.format(line.split()[0]), 1)
+    assert command(slurm, folder, line) == CommandOutput("", words + TRY.format(line.split()[0]), 1)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_every_command_tells_its_version_even_while_nobody_answers(folder: Path,
     slurm = small_slurm()
     slurm.unreachable = True
     for word in ("-V", "--version"):
-        assert command(slurm, folder, f"{name} {word}") == Answer("slurm-wlm 22.05.8\n")
+        assert command(slurm, folder, f"{name} {word}") == CommandOutput("slurm-wlm 22.05.8\n")
     assert slurm.commands == 0
 
 
@@ -82,7 +82,7 @@ def test_no_answer(folder: Path, line: str, before: str) -> None:
     slurm = small_slurm(**FOUR_JOBS)
     slurm.unreachable = True
     silence = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
-    assert command(slurm, folder, line) == Answer("", before + silence, 1)
+    assert command(slurm, folder, line) == CommandOutput("", before + silence, 1)
 
 
 @pytest.mark.usefixtures("newfoundland")
@@ -90,9 +90,12 @@ def test_midnight_and_times_of_this_machine_s_zone() -> None:
     assert midnight_s(BEGIN_S) == BEGIN_S - 6 * 3600 - 1800
     assert midnight_s(midnight_s(BEGIN_S)) == midnight_s(BEGIN_S)
     assert midnight_s(midnight_s(BEGIN_S) - 1) == midnight_s(BEGIN_S) - 86_400
-    assert Form(0, False).instant(BEGIN_S) == "2026-11-21T06:30:00"
-    assert Form(0, True).instant(BEGIN_S) == "1795255200"
-    assert (Form(0, True).instant(MISSING), Form(0, False).instant(MISSING, "Unknown")) == ("N/A", "Unknown")
+    assert OutputFormat(0, False).instant(BEGIN_S) == "2026-11-21T06:30:00"
+    assert OutputFormat(0, True).instant(BEGIN_S) == "1795255200"
+    assert (OutputFormat(0, True).instant(MISSING), OutputFormat(0, False).instant(MISSING, "Unknown")) == (
+        "N/A",
+        "Unknown",
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm, submit
 
-from mirage.lab.commands.invocation import Answer
-from mirage.lab.virtual.faults import FaultySlurm
+from mirage.lab.commands.invocation import CommandOutput
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition
 
@@ -94,7 +94,7 @@ def test_squeue_shows_ended_jobs_where_they_are_asked_for_and_forgets_them(slurm
     ],
 )
 def test_squeue_refuses(slurm: FaultySlurm, folder: Path, line: str, words: str) -> None:
-    assert command(slurm, folder, line) == Answer("", words + "\n", 1)
+    assert command(slurm, folder, line) == CommandOutput("", words + "\n", 1)
 
 
 def test_every_letter_of_a_running_and_of_a_held_job(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_every_letter_of_a_running_and_of_a_held_job(folder: Path) -> None:
         f"{BEGIN_S + 90_060} N/A N/A afterany:1(unfulfilled)  (Dependency) (null) job.sh\n"
     )
     found = command(slurm, folder, ["squeue", "-h", "-o", text], SECONDS)
-    assert found == Answer(waiting + running)
+    assert found == CommandOutput(waiting + running)
     slurm.sleep(2)
     fields = "TimeLeft:.9,priority:_,exit_code:|,EndTime:_,state:4,tres-alloc:"
     assert command(slurm, folder, ["squeue", "-j", "1", "-O", fields], SECONDS).out == (
@@ -190,7 +190,7 @@ def nodes(folder: Path) -> FaultySlurm:
     ],
 )
 def test_sinfo(nodes: FaultySlurm, folder: Path, line: str, found: str) -> None:
-    assert command(nodes, folder, line) == Answer(found)
+    assert command(nodes, folder, line) == CommandOutput(found)
 
 
 def test_sinfo_of_nodes_that_leave_while_in_use(folder: Path) -> None:

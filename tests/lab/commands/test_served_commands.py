@@ -11,12 +11,12 @@ import pytest
 from small_slurm import BEGIN_S, small_slurm
 
 from mirage.errors import ConfigurationError
-from mirage.lab.commands import client
+from mirage.lab.commands import command_client
 from mirage.lab.commands.dispatch import COMMANDS
-from mirage.lab.commands.server import Site, environment, place_commands, served_slurm
+from mirage.lab.commands.server import CommandExecutor, environment, place_commands, served_slurm
 
 
-def ask(site: Site, name: str, *words: str, **more: object) -> dict[str, object]:
+def request(site: CommandExecutor, name: str, *words: str, **more: object) -> dict[str, object]:
     return site.answer({"name": name, "words": list(words), "directory": str(site.spool), "environment": {}, **more})
 
 
@@ -34,22 +34,22 @@ def ask(site: Site, name: str, *words: str, **more: object) -> dict[str, object]
 def test_time_passes_when_it_is_told_to(
     tmp_path: Path, words: list[str], answer: dict[str, object], later_s: int
 ) -> None:
-    site = Site(small_slurm(), tmp_path)
-    assert ask(site, "fake-slurm", *words) == answer
+    site = CommandExecutor(small_slurm(), tmp_path)
+    assert request(site, "fake-slurm", *words) == answer
     assert site.slurm.now_s == BEGIN_S + later_s
 
 
 def test_a_time_that_is_none(tmp_path: Path) -> None:
-    answer = ask(Site(small_slurm(), tmp_path), "fake-slurm", "advance", "soon")
+    answer = request(CommandExecutor(small_slurm(), tmp_path), "fake-slurm", "advance", "soon")
     assert (answer["out"], answer["status"]) == ("", 1)
     assert str(answer["err"]).startswith("fake-slurm: 'soon' is no duration")
 
 
 def test_sbatch_asks_for_its_script_and_takes_it_with_the_second_question(tmp_path: Path) -> None:
-    site = Site(small_slurm(), tmp_path)
-    assert ask(site, "sbatch", "-N", "2") == {"wants_script": True}
+    site = CommandExecutor(small_slurm(), tmp_path)
+    assert request(site, "sbatch", "-N", "2") == {"wants_script": True}
     assert site.slurm.own == {}
-    answer = ask(site, "sbatch", "-N", "2", script="#!/bin/sh\n")
+    answer = request(site, "sbatch", "-N", "2", script="#!/bin/sh\n")
     assert answer == {"out": "Submitted batch job 1\n", "err": "", "status": 0}
 
 
@@ -59,7 +59,7 @@ def test_a_folder_of_commands(tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "bin").iterdir()} == {*COMMANDS, "fake-slurm"}
     script = (tmp_path / "bin" / "squeue").read_text().splitlines()
     assert script[0] == "#!/bin/sh"
-    assert script[1].endswith(f'client.py {tmp_path}/slurm.sock squeue "$@"')
+    assert script[1].endswith(f'command_client.py {tmp_path}/slurm.sock squeue "$@"')
     assert stat.S_IMODE((tmp_path / "bin" / "squeue").stat().st_mode) == 0o755
     assert environment(tmp_path)["PATH"].split(os.pathsep)[0] == f"{tmp_path}/bin"
     with pytest.raises(ConfigurationError, match=r"is too long a path for a Unix socket, by \d+ bytes; choose"):
@@ -75,12 +75,12 @@ def test_a_client_asks_prints_and_is_told_when_nobody_answers(
     monkeypatch.setenv("NOTHING_OF_SLURM", "x")
     with served_slurm(small_slurm()) as served:
         path = str(served.directory / "slurm.sock")
-        assert client.main(path, "sbatch", ["--parsable"]) == 0
-        assert client.main(path, "sbatch", ["-t", "soon", "job.sh"]) == 1
+        assert command_client.main(path, "sbatch", ["--parsable"]) == 0
+        assert command_client.main(path, "sbatch", ["-t", "soon", "job.sh"]) == 1
         made = served.slurm.own[1]
         assert (made.request.nodes, made.comment, made.submission.directory) == (3, "said", str(folder))
         assert "NOTHING_OF_SLURM" not in made.submission.environment
-    assert client.main(path, "squeue", []) == 1
+    assert command_client.main(path, "squeue", []) == 1
     printed = capsys.readouterr()
     assert printed.out == "1\n"
     assert printed.err == (

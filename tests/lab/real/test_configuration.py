@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
-from mirage.lab.real import packages, ports
-from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real import ports, slurm_packages
+from mirage.lab.real.cluster_processes import lives
+from mirage.lab.real.lab_spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 from mirage.lab.real.ports import free_ports
-from mirage.lab.real.processes import lives
-from mirage.lab.real.spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
+from mirage.lab.real.private_cluster import PrivateCluster
 from waiting import until
 
 LAB = LabSpec(directory=Path("/lab"), nodes=2, gpus=4, cpus=8, memory_mib=1000, port=20_000)
@@ -177,12 +177,12 @@ ALWAYS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "munged"]
 def test_programs_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], lacking: list[str]
 ) -> None:
-    monkeypatch.setattr(packages, "PATH", str(tmp_path))
-    monkeypatch.setattr(packages, "faketime_library", lambda: None)
-    assert packages.missing(replace(LAB, **spec)) == lacking
+    monkeypatch.setattr(slurm_packages, "PATH", str(tmp_path))
+    monkeypatch.setattr(slurm_packages, "faketime_library", lambda: None)
+    assert slurm_packages.missing(replace(LAB, **spec)) == lacking
     (tmp_path / "squeue").touch(0o755)
     (tmp_path / "slurmd").touch(0o644)
-    assert packages.missing(replace(LAB, **spec)) == [name for name in lacking if name != "squeue"]
+    assert slurm_packages.missing(replace(LAB, **spec)) == [name for name in lacking if name != "squeue"]
 
 
 @pytest.fixture(params=["slurm-wlm 22.05.8"])
@@ -190,7 +190,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     """A cluster whose files are written for some version of Slurm, and that was never started."""
     (tmp_path / "slurmctld").write_text(f"#!/bin/sh\necho {request.param}\n")
     (tmp_path / "slurmctld").chmod(0o755)
-    monkeypatch.setattr(packages, "PATH", f"{tmp_path}:{packages.PATH}")
+    monkeypatch.setattr(slurm_packages, "PATH", f"{tmp_path}:{slurm_packages.PATH}")
     cluster = PrivateCluster(replace(LAB, directory=tmp_path / "lab", port=0, extra=("Epilog=/bin/true",)))
     cluster.write()
     return cluster
@@ -283,8 +283,8 @@ def test_of_a_first_start_that_fails_nothing_stays(tmp_path: Path, monkeypatch: 
     for name, text in {**dict.fromkeys(ALWAYS, "#!/bin/sh\n"), "munged": MUNGED, "slurmctld": SLURMCTLD}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    for module in ("cluster", "packages"):
-        monkeypatch.setattr(f"mirage.lab.real.{module}.PATH", f"{tmp_path}:{packages.PATH}")
+    for module in ("private_cluster", "slurm_packages"):
+        monkeypatch.setattr(f"mirage.lab.real.{module}.PATH", f"{tmp_path}:{slurm_packages.PATH}")
     directory = tmp_path / "lab"
     for nodes in (1, 2):
         wanted = PrivateCluster(LabSpec(directory=directory, nodes=nodes))

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit, trace
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation

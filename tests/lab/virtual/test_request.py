@@ -10,7 +10,7 @@ from small_slurm import BEGIN_S
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
-from mirage.lab.virtual.request import Request, Wait, read_begin, read_request, read_wait
+from mirage.lab.virtual.batch_request import BatchRequest, StartCondition, read_begin, read_request, read_wait
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, WHOLE_NODE
 from mirage.slurm.values import Submission
@@ -23,7 +23,7 @@ SHARED = Cluster(
 )
 
 
-def read(folder: Path, cluster: Cluster, script: str = "", **options: str | None) -> Request:
+def read(folder: Path, cluster: Cluster, script: str = "", **options: str | None) -> BatchRequest:
     (folder / "job.sh").write_text(f"#!/bin/sh\n{script}")
     given = {name.replace("_", "-"): value for name, value in options.items()}
     asked = Submission("job.sh", given, directory=str(folder))
@@ -31,9 +31,9 @@ def read(folder: Path, cluster: Cluster, script: str = "", **options: str | None
 
 
 def test_nothing_asked_for(tmp_path: Path) -> None:
-    assert read(tmp_path, Cluster.pool(4)) == Request(
+    assert read(tmp_path, Cluster.pool(4)) == BatchRequest(
         name="job.sh", comment="", account="", partition=0, qos="", nodes=1, gpus=WHOLE_NODE, cpus=1, limit_s=3600,
-        nice=0, held=False, wait=Wait(),
+        nice=0, held=False, wait=StartCondition(),
     )  # fmt: skip
 
 
@@ -43,9 +43,9 @@ def test_everything_asked_for(tmp_path: Path) -> None:
         gpus_per_node="a100:3", ntasks_per_node="2", cpus_per_task="5", time="20", nice="50", hold=None,
         signal="B:SIGUSR2@300", begin="now+60", dependency="afterok:7",
     )  # fmt: skip
-    assert found == Request(
+    assert found == BatchRequest(
         name="train", comment="a:b", account="phys", partition=1, qos="low", nodes=2, gpus=3, cpus=10, limit_s=1200,
-        nice=50, held=True, wait=Wait(BEGIN_S + 60, 7, AFTER_OK, "afterok"), warning="USR2", warning_s=300,
+        nice=50, held=True, wait=StartCondition(BEGIN_S + 60, 7, AFTER_OK, "afterok"), warning="USR2", warning_s=300,
     )  # fmt: skip
 
 
@@ -142,16 +142,16 @@ def test_a_normal_qos_is_known_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dependency", "wait"),
     [
-        ("", Wait()),
-        ("after:3", Wait(MISSING, 3, AFTER_START, "after")),
-        ("after:3+10", Wait(MISSING, 3, AFTER_START, "after")),
-        ("afterok:3", Wait(MISSING, 3, AFTER_OK, "afterok")),
-        ("afterok:12,afterany:4", Wait(MISSING, 4, AFTER_ANY, "afterany")),
-        ("afterok:12:13", Wait()),
-        ("afterany:3,", Wait(MISSING, 3, AFTER_ANY, "afterany")),
+        ("", StartCondition()),
+        ("after:3", StartCondition(MISSING, 3, AFTER_START, "after")),
+        ("after:3+10", StartCondition(MISSING, 3, AFTER_START, "after")),
+        ("afterok:3", StartCondition(MISSING, 3, AFTER_OK, "afterok")),
+        ("afterok:12,afterany:4", StartCondition(MISSING, 4, AFTER_ANY, "afterany")),
+        ("afterok:12:13", StartCondition()),
+        ("afterany:3,", StartCondition(MISSING, 3, AFTER_ANY, "afterany")),
     ],
 )
-def test_dependencies_but_those_that_are_met(dependency: str, wait: Wait) -> None:
+def test_dependencies_but_those_that_are_met(dependency: str, wait: StartCondition) -> None:
     assert read_wait("", dependency, BEGIN_S, lambda job: job < 10) == wait
 
 

@@ -6,15 +6,15 @@ import signal
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.faults import FaultySlurm
-from mirage.lab.virtual.job import VirtualJob
+from mirage.lab.virtual.batch_request import StartCondition
 from mirage.lab.virtual.program import DEADLY, Program
-from mirage.lab.virtual.request import Wait
+from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.sim.cluster import Cluster
 from mirage.slurm.values import Submission
 
@@ -197,14 +197,14 @@ def test_several_are_changed_though_one_is_refused(folder: Path) -> None:
 
 
 def test_a_requeued_job_begins_anew_after_a_while(folder: Path) -> None:
-    program = Program(run_s=100, says=((5, "up"), (500, "never")))
+    program = Program(run_s=100, words=((5, "up"), (500, "never")))
     slurm, job = running(folder, program, comment="mirage:x:1 | of mine")
     assert job.comment == "mirage:x:1 up | of mine"
     slurm.requeue(job.number)
     assert (job.start_s, job.nodelist, job.restarts, job.submit_s) == (MISSING, "", 1, BEGIN_S + 15)
-    assert job.wait == Wait(BEGIN_S + 35)
+    assert job.wait == StartCondition(BEGIN_S + 35)
     slurm.sleep(30)
-    assert (job.start_s, job.nodelist, job.wait) == (BEGIN_S + 35, "n1", Wait())
+    assert (job.start_s, job.nodelist, job.wait) == (BEGIN_S + 35, "n1", StartCondition())
     slurm.sleep(91)
     assert (job.outcome, job.end_s, job.comment) == (JobState.COMPLETED, BEGIN_S + 135, "mirage:x:1 up up | of mine")
     with pytest.raises(SlurmRefused) as refused:
@@ -236,7 +236,7 @@ def test_cancelling(folder: Path) -> None:
         slurm.cancel(number)
     for own, start_s in ((job, BEGIN_S + 5), (slurm.own[waits], MISSING)):
         assert (own.outcome, own.start_s, own.end_s, own.wait, own.held) == (
-            JobState.CANCELLED, start_s, BEGIN_S + 15, Wait(), False
+            JobState.CANCELLED, start_s, BEGIN_S + 15, StartCondition(), False
         )  # fmt: skip
 
 
@@ -252,13 +252,13 @@ def test_a_program_is_made_for_every_submission(folder: Path) -> None:
 
 def test_a_job_says_words_before_the_bar_of_its_comment(folder: Path) -> None:
     slurm, job = running(folder)
-    for comment, said in (("", " hi"), ("a", "a hi"), ("a | b | c", "a hi | b | c")):
+    for comment, words_added in (("", " hi"), ("a", "a hi"), ("a | b | c", "a hi | b | c")):
         slurm.update(job.number, {"Comment": comment})
-        slurm.say(job.number, "hi")
-        assert job_of(slurm, job.number).comment == said
+        slurm.add_words(job.number, "hi")
+        assert job_of(slurm, job.number).comment == words_added
 
 
 def test_words_whose_time_comes_after_the_end_are_never_said(folder: Path) -> None:
-    slurm, job = running(folder, Program(run_s=50, says=((49, "a"), (50, "b"), (51, "c"))), comment="x")
+    slurm, job = running(folder, Program(run_s=50, words=((49, "a"), (50, "b"), (51, "c"))), comment="x")
     slurm.sleep(300)
-    assert (job.comment, job.said) == ("x a b", 2)
+    assert (job.comment, job.words_added) == ("x a b", 2)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.job import VirtualJob
+from mirage.lab.virtual.batch_request import BatchRequest, StartCondition
 from mirage.lab.virtual.program import Program
-from mirage.lab.virtual.request import Request, Wait
+from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.slurm.values import Submission
 
 
 def job(program: Program, comment: str = "", start_s: int = MISSING, **options: str | None) -> VirtualJob:
-    request = Request("job.sh", comment, "", 0, "", 1, 0, 1, 600, 0, False, Wait())
+    request = BatchRequest("job.sh", comment, "", 0, "", 1, 0, 1, 600, 0, False, StartCondition())
     submission = Submission("job.sh", options, ("a", "-b"))
-    return VirtualJob(7, request, submission, program, "job.sh", comment, 0, 600, 0, Wait(5), True, start_s=start_s)
+    return VirtualJob(
+        7, request, submission, program, "job.sh", comment, 0, 600, 0, StartCondition(5), True, start_s=start_s
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def job(program: Program, comment: str = "", start_s: int = MISSING, **options: 
     ],
 )
 def test_words_are_said_in_the_run_once_and_in_their_order(start_s: int, end_s: int, now_s: int, comment: str) -> None:
-    one = job(Program(says=((10, "ready"), (20, "left"))), "c | note", start_s)
+    one = job(Program(words=((10, "ready"), (20, "left"))), "c | note", start_s)
     if end_s != MISSING:
         one.end(JobState.COMPLETED, end_s)
     one.speak(now_s)
@@ -42,7 +44,7 @@ def test_an_end_takes_away_what_the_job_waited_for() -> None:
     assert not one.over
     one.end(JobState.FAILED, 50, (3, 0))
     assert (one.over, one.outcome, one.end_s, one.exits, one.wait, one.held) == (
-        True, JobState.FAILED, 50, (3, 0), Wait(), False
+        True, JobState.FAILED, 50, (3, 0), StartCondition(), False
     )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.predict.run_times.back_off import Level, distributions, posterior
-from mirage.predict.run_times.observations import Observations, Requests
+from mirage.predict.run_times.back_off import GroupLevel, distributions, posterior
+from mirage.predict.run_times.run_time_observations import Observations, Requests
 
 
 def requests(n: int) -> Requests:
@@ -22,7 +22,7 @@ def seen(ended: list[float], running: list[float]) -> Observations:
     )
 
 
-def at_most(past: Observations, use: float, levels: tuple[Level, ...]) -> float:
+def at_most(past: Observations, use: float, levels: tuple[GroupLevel, ...]) -> float:
     """The predicted probability of a use of at most this."""
     found = distributions(past, requests(1), levels)
     return float(found.below[0][found.values <= use][-1])
@@ -31,7 +31,7 @@ def at_most(past: Observations, use: float, levels: tuple[Level, ...]) -> float:
 def test_alone_it_is_kaplan_meier() -> None:
     """Five ended and one lost just before the third ended; worked by hand."""
     past = seen([0.1, 0.2, 0.3, 0.4, 0.5], [0.2995])
-    everybody = (Level(("user",), prior=0.0),)
+    everybody = (GroupLevel(("user",), prior=0.0),)
     assert at_most(past, 0.15, everybody) == pytest.approx(1 / 6)
     assert at_most(past, 0.25, everybody) == pytest.approx(1 - 5 / 6 * 4 / 5)
     assert at_most(past, 0.35, everybody) == pytest.approx(1 - 5 / 6 * 4 / 5 * 2 / 3)
@@ -45,14 +45,14 @@ def test_the_wider_group_counts_as_so_many_at_risk_in_every_bin() -> None:
 
 def test_the_latest_of_a_group_count_most() -> None:
     past = seen([0.1] * 10 + [0.9] * 10, [])
-    forgetful = at_most(past, 0.5, (Level(("user",), prior=0.0, memory=5.0),))
+    forgetful = at_most(past, 0.5, (GroupLevel(("user",), prior=0.0, memory=5.0),))
     assert forgetful == pytest.approx(0.2)  # the first ten weigh a quarter of the last ten
-    assert at_most(past, 0.5, (Level(("user",), prior=0.0),)) == pytest.approx(0.5)
+    assert at_most(past, 0.5, (GroupLevel(("user",), prior=0.0),)) == pytest.approx(0.5)
 
 
 def test_what_nobody_tells_is_nothing_in_common() -> None:
     """Else jobs without an account would be a group of their own, in which the latest count most."""
     past = seen([0.1] * 20 + [0.9] * 20, [])
-    everybody = Level((), prior=0.0)
-    assert at_most(past, 0.5, (everybody, Level(("account",), prior=1.0, memory=5.0))) == pytest.approx(0.5)
-    assert at_most(past, 0.5, (everybody, Level(("user",), prior=1.0, memory=5.0))) < 0.25
+    everybody = GroupLevel((), prior=0.0)
+    assert at_most(past, 0.5, (everybody, GroupLevel(("account",), prior=1.0, memory=5.0))) == pytest.approx(0.5)
+    assert at_most(past, 0.5, (everybody, GroupLevel(("user",), prior=1.0, memory=5.0))) < 0.25

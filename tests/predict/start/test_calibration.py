@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.predict.start.calibration import calibration
-from mirage.predict.start.levels import LEVELS
-from mirage.predict.start.promise import KEPT, Promise
+from mirage.predict.start.promise import SETTLED, Promise
+from mirage.predict.start.promise_calibration import calibration
+from mirage.predict.start.quantile_levels import LEVELS
 
 TOLD = tuple(100.0 * k for k in range(len(LEVELS)))
-OF_MAIN = Promise("c1", 0, MISSING, MISSING, "ada", "train", "main", 1, 3600, TOLD, TOLD, 1300.0, KEPT, 300.0)
+OF_MAIN = Promise("c1", 0, MISSING, MISSING, "ada", "train", "main", 1, 3600, TOLD, TOLD, 1300.0, SETTLED, 300.0)
 
 
 def test_how_promises_held_is_told_by_group_and_beside_slurm() -> None:
@@ -20,13 +20,13 @@ def test_how_promises_held_is_told_by_group_and_beside_slurm() -> None:
     of_all, gpu, main = calibration([OF_MAIN, replace(OF_MAIN, slurm_s=None, wait_s=565.0), of_gpu])
     assert (of_all.group, gpu.group, main.group) == ("all", "gpu 2-7 nodes", "main 1 node")
     assert of_all.inside == pytest.approx((1 / 3, 1 / 3, 2 / 3))
-    assert (of_all.kept, of_all.error_s) == (3, 265.0)
-    assert (of_all.slurm_kept, of_all.slurm_error_s, of_all.same_error_s) == (2, 500.0, 300.0)
-    assert (gpu.inside, main.slurm_kept) == ((0.0, 0.0, 0.0), 1)
+    assert (of_all.settled, of_all.error_s) == (3, 265.0)
+    assert (of_all.slurm_settled, of_all.slurm_error_s, of_all.same_error_s) == (2, 500.0, 300.0)
+    assert (gpu.inside, main.slurm_settled) == ((0.0, 0.0, 0.0), 1)
     assert calibration([]) == []
 
 
 @pytest.mark.parametrize(("wait_s", "held"), [(1.0, 1.0), (60.0, 0.0)])
 def test_a_second_until_the_scheduler_looks_is_no_miss(wait_s: float, held: float) -> None:
-    at_once = replace(OF_MAIN, told_s=(0.0,) * len(LEVELS), wait_s=wait_s)
+    at_once = replace(OF_MAIN, reported_s=(0.0,) * len(LEVELS), wait_s=wait_s)
     assert calibration([at_once])[0].inside == (held, held, held)

@@ -10,9 +10,9 @@ from views import jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
-from mirage.predict.start.levels import LEVELS
 from mirage.predict.start.offers import compare, limits_to_try
 from mirage.predict.start.predictor import JobRequest, StartPredictor
+from mirage.predict.start.quantile_levels import LEVELS
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 NOW = 40 * DAY_S
@@ -37,7 +37,7 @@ def test_a_pending_job_is_watched_where_it_stands() -> None:
 
 
 def test_what_lies_beyond_the_futures_is_open() -> None:
-    prediction = predictor(look_ahead_s=5 * HOUR_S).of_request(JobRequest(1, 8 * HOUR_S))
+    prediction = predictor(horizon_s=5 * HOUR_S).of_request(JobRequest(1, 8 * HOUR_S))
     assert prediction.open_share == 1.0
     assert prediction.quantiles_s().max() == 5 * HOUR_S
 
@@ -57,21 +57,21 @@ def test_of_several_partitions_the_first_with_room_counts() -> None:
 
 
 def test_the_longest_limit_that_starts_first_comes_first() -> None:
-    asked = JobRequest(1, 8 * HOUR_S)
-    offers = compare(predictor(), asked, [replace(asked, limit_s=k * HOUR_S) for k in (7, 3, 2)])
+    original = JobRequest(1, 8 * HOUR_S)
+    offers = compare(predictor(), original, [replace(original, limit_s=k * HOUR_S) for k in (7, 3, 2)])
     assert [offer.request.limit_s // HOUR_S for offer in offers] == [3, 2, 8, 7]
     assert [offer.sooner_s / HOUR_S for offer in offers] == [6, 6, 0, 0]
     assert (offers[0].sooner_share, offers[0].node_hours) == (1.0, 3.0)
 
 
 def test_a_shorter_limit_that_gains_nothing_is_not_recommended() -> None:
-    asked = JobRequest(4, 8 * HOUR_S)
-    assert compare(predictor(), asked, [JobRequest(4, HOUR_S)])[0].request == asked
+    original = JobRequest(4, 8 * HOUR_S)
+    assert compare(predictor(), original, [JobRequest(4, HOUR_S)])[0].request == original
 
 
 def test_requests_that_do_not_fit_are_left_out() -> None:
-    asked = JobRequest(1, HOUR_S)
-    assert [offer.request for offer in compare(predictor(), asked, [JobRequest(9, HOUR_S), asked])] == [asked]
+    original = JobRequest(1, HOUR_S)
+    assert [offer.request for offer in compare(predictor(), original, [JobRequest(9, HOUR_S), original])] == [original]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
-from mirage.predict.start.correction import PLACES
-from mirage.predict.start.levels import LEVELS
-from mirage.predict.start.promise import FORGOTTEN_S, KEPT, OPEN, SUBMITTED_WITHIN_S, VOID, Promise
-from mirage.predict.start.promises import Promises
+from mirage.predict.start.promise import FORGOTTEN_S, OPEN, SETTLED, SUBMITTED_WITHIN_S, VOID, Promise
+from mirage.predict.start.promise_file import Promises
+from mirage.predict.start.quantile_levels import LEVELS
+from mirage.predict.start.start_correction import PLACES
 from mirage.slurm.values import AccountedJob, QueuedJob
 
 NOW = 1_790_000_000
@@ -34,7 +34,7 @@ def promises(tmp_path: Path) -> Promises:
 
 
 def only(promises: Promises) -> Promise:
-    (found,) = [one for state in (OPEN, KEPT, VOID) for _, one in promises.of("c1", state)]
+    (found,) = [one for state in (OPEN, SETTLED, VOID) for _, one in promises.of("c1", state)]
     return found
 
 
@@ -66,8 +66,8 @@ def test_a_job_has_waited_from_the_promise_to_its_start(promises: Promises) -> N
     promises.add(OF_JOB)
     assert promises.fill_in("c1", [job(JobState.PENDING, start_s=NOW + 9)], NOW + 5) == 0, "Slurm's plan is no start"
     assert promises.fill_in("c1", [job()], NOW + 500) == 1
-    (kept,) = promises.kept("c1")
-    assert (kept.wait_s, kept.slurm_s, kept.kind) == (400.0, 240.0, "gpu 2-7 nodes")
+    (settled,) = promises.settled("c1")
+    assert (settled.wait_s, settled.slurm_s, settled.kind) == (400.0, 240.0, "gpu 2-7 nodes")
 
 
 def test_a_script_is_the_job_of_its_form_submitted_soon_after(promises: Promises) -> None:
@@ -146,8 +146,8 @@ def test_a_job_that_still_waits_teaches_and_a_script_that_nobody_submitted_does_
 def test_promises_of_an_earlier_version_are_read_as_their_quantiles(promises: Promises) -> None:
     promises.add(replace(OF_JOB, waits_s=TOLD))
     promises.fill_in("c1", [job()], NOW + 500)
-    (kept,) = promises.kept("c1")
-    assert kept.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(TOLD[1:-1], abs=60)
+    (settled,) = promises.settled("c1")
+    assert settled.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(TOLD[1:-1], abs=60)
     assert promises.correction("c1").outcomes() == 1
 
 

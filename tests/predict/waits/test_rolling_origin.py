@@ -8,14 +8,14 @@ from made_up_waits import DAY_S, made_up_sample
 
 from mirage.predict.conformal import CalibrationSettings
 from mirage.predict.waits.boosted_waits import BoostingSettings, fit_boosted_waits, thinned
-from mirage.predict.waits.rolling_origin import LEVELS, RollingSettings, rolling_forecast
-from mirage.predict.waits.score import interval_figures, point_figures
+from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings, rolling_forecast
+from mirage.predict.waits.wait_score import interval_figures, point_figures
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[predict]")
 
 SETTINGS = RollingSettings(refit_s=5 * DAY_S, boosting=BoostingSettings(rounds=40, bags=1, blocks=2, step=0.2))
 SAMPLE = made_up_sample()
-BEGIN_S = int(SAMPLE.asked_s[0]) // DAY_S * DAY_S + 15 * DAY_S
+BEGIN_S = int(SAMPLE.request_s[0]) // DAY_S * DAY_S + 15 * DAY_S
 
 
 def log_wait_of(sample, forecast):
@@ -55,8 +55,8 @@ def test_the_intervals_hold_again_after_the_waits_became_ten_times_longer():
 
 def test_a_prediction_uses_nothing_that_was_not_known(forecast):
     now_s = BEGIN_S + 9 * DAY_S
-    row = int(np.searchsorted(SAMPLE.asked_s, now_s + DAY_S))
-    later = SAMPLE.asked_s + SAMPLE.waited_s > now_s
+    row = int(np.searchsorted(SAMPLE.request_s, now_s + DAY_S))
+    later = SAMPLE.request_s + SAMPLE.waited_s > now_s
     altered = replace(SAMPLE, waited_s=np.where(later, SAMPLE.waited_s + 7 * DAY_S, SAMPLE.waited_s))[: row + 500]
     again = rolling_forecast(altered, BEGIN_S, SETTINGS)
     same = slice(0, row - forecast.first)
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_forecast(forecast):
 
 
 def test_an_array_does_not_speak_for_all():
-    alike = np.where((np.arange(len(SAMPLE)) % 3 == 0) & (SAMPLE.asked_s < BEGIN_S), 0, 1 + np.arange(len(SAMPLE)))
+    alike = np.where((np.arange(len(SAMPLE)) % 3 == 0) & (SAMPLE.request_s < BEGIN_S), 0, 1 + np.arange(len(SAMPLE)))
     hurried = replace(SAMPLE, alike=alike, waited_s=np.where(alike == 0, SAMPLE.waited_s // 20 + 1, SAMPLE.waited_s))
     calibration = replace(SETTINGS.calibration, rate=0.0)
     alone, each = (

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.predict.waits.features import FEATURES, QUEUE, names_of, rows_of_sample, size_class, waits_at_submission
+from mirage.predict.waits.wait_features import (
+    FEATURES,
+    QUEUE,
+    names_of,
+    rows_of_sample,
+    size_class,
+    waits_at_submission,
+)
 from mirage.trace.table import JobTable, Labels
 
 DAY_S = 86_400
@@ -110,7 +117,7 @@ def test_waits_and_those_that_never_ended():
 def test_a_job_that_must_wait_for_another_waits_from_when_it_may_start():
     table = JobTable.build(["1", "2"], submit_s=[100, 100], eligible_s=[100, 900], start_s=[150, 1000], user=["a", "a"])
     sample = waits_at_submission(table, names_of(table))
-    assert sample.asked_s.tolist() == [100, 900]
+    assert sample.request_s.tolist() == [100, 900]
     assert sample.waited_s.tolist() == [50, 100]
 
 

@@ -9,9 +9,9 @@ from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import MISSING
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostingSettings
-from mirage.predict.waits.rolling_origin import LEVELS, RollingSettings
+from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings
 from mirage.predict.waits.wait_model import load_wait_model, train_wait_model
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[predict]")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mirage.predict.waits.score import coverage_by, interval, interval_figures, point_figures, spearman
+from mirage.predict.waits.wait_score import coverage_by, interval, interval_figures, point_figures, spearman
 
 WAITS = np.log10([60.0, 1200.0, 36_000.0, 72_000.0])
 

@@ -10,28 +10,28 @@ from gymnasium.utils.env_checker import check_env
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.environment.chain_env import SUBMIT, WAIT, ChainEnv, ChainVectorEnv
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 
 @pytest.fixture(scope="module")
-def trial() -> tuple[Scenario, Protocol]:
+def trial() -> tuple[Scenario, EvaluationProtocol]:
     table = generate_workload(load_builtin("lonestar6-like"), days=16, seed=3)
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "easy")
-    return scenario, Protocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)
+    return scenario, EvaluationProtocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)
 
 
 @pytest.fixture(scope="module")
-def table(trial: tuple[Scenario, Protocol]) -> EpisodeTable:
-    return build_episode_table(*trial, Link(1), history=4)
+def table(trial: tuple[Scenario, EvaluationProtocol]) -> EpisodeTable:
+    return build_episode_table(*trial, LinkSize(1), history=4)
 
 
 def test_gymnasiums_checker_passes(table: EpisodeTable) -> None:
@@ -45,10 +45,10 @@ def test_it_is_registered_single_and_vectorised(table: EpisodeTable) -> None:
     assert many.reset(seed=1)[0].shape == (3, 4, 42)
 
 
-def test_looking_up_is_playing(trial: tuple[Scenario, Protocol], table: EpisodeTable) -> None:
+def test_looking_up_is_playing(trial: tuple[Scenario, EvaluationProtocol], table: EpisodeTable) -> None:
     scenario, protocol = trial
     for k, (window, sim) in enumerate(warm_simulations(scenario, protocol, [0, 1, 2, 3])):
-        episode = play(sim, protocol, Link(1), window)
+        episode = play(sim, protocol, LinkSize(1), window)
         assert table.decisions[k] == len(episode.decisions_s)
         np.testing.assert_array_equal(table.outcome_s[k, : table.decisions[k]], episode.outcome_s)
         env = ChainEnv(table, Cost(3.0, 1.0))
@@ -107,14 +107,14 @@ def test_an_ended_episode_begins_anew_in_the_next_step(table: EpisodeTable) -> N
     assert terminated.tolist() == [True, False]
     seen, rewards, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
     assert (rewards[0], terminated[0]) == (0.0, False)
-    assert any(np.array_equal(seen[0], table.seen[e, :4]) for e in range(len(table)))
+    assert any(np.array_equal(seen[0], table.observations[e, :4]) for e in range(len(table)))
 
 
 def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> None:
     path = f"{tmp_path}/table.npz"
     table.save(path)
     again = EpisodeTable.load(path)
-    np.testing.assert_array_equal(again.seen, table.seen)
+    np.testing.assert_array_equal(again.observations, table.observations)
     assert (again.history, again.step_s) == (table.history, table.step_s)
     with pytest.raises(ConfigurationError, match="not an episode table"):
         EpisodeTable.load(__file__)

@@ -6,12 +6,12 @@ from hand_made import four_windows, trial
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import BOUNDS, Candidate, candidates, run_times_s
 from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.interval import Stretches
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import outcome, score
+from mirage.provision.evaluation.policy_score import outcome, score
+from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.what_if import WhatIf
 
 
@@ -43,9 +43,9 @@ def test_true_run_times_are_told_to_what_if(busy_setting):
 
 
 def test_bounds_are_evaluated_like_policies(busy_setting):
-    protocol = Protocol.warm(0, windows=3, every_s=12 * HOUR_S, step_s=4 * HOUR_S, lead_in_s=DAY_S)
+    protocol = EvaluationProtocol.warm(0, windows=3, every_s=12 * HOUR_S, step_s=4 * HOUR_S, lead_in_s=DAY_S)
     named = ["reactive", "true-run-times", "exact-wait", "oracle"]
-    found = evaluate(busy_setting, protocol, [Link(1, 12 * HOUR_S)], named)
+    found = evaluate(busy_setting, protocol, [LinkSize(1, 12 * HOUR_S)], named)
     cost = {row.policy: row.cost for row in found.rows if row.load == "all"}
     assert cost["oracle"] <= min(cost["exact-wait"], cost["true-run-times"])
     assert max(cost["exact-wait"], cost["true-run-times"]) < cost["reactive"]
@@ -57,7 +57,7 @@ def test_true_run_times_weigh_the_cost():
         "true-run-times@1:1",
         "true-run-times@3:1",
     ]
-    assert not Candidate("true-run-times").thinks_again
+    assert not Candidate("true-run-times").revises
 
 
 def test_windows_that_are_there_twice_make_nothing_more_certain():

@@ -8,14 +8,14 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link, load_class
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize, load_class
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 
 def scenario(discipline: str, nodes: int = 76) -> tuple[Scenario, int]:
@@ -28,8 +28,8 @@ def scenario(discipline: str, nodes: int = 76) -> tuple[Scenario, int]:
 @pytest.mark.parametrize("discipline", ["easy", "slurm", "mirage-2023"])
 def test_every_outcome_is_what_submitting_then_gives(discipline: str) -> None:
     trial, begin_s = scenario(discipline)
-    protocol = Protocol.warm(begin_s, windows=1, step_s=4 * HOUR_S)
-    link = Link(4)
+    protocol = EvaluationProtocol.warm(begin_s, windows=1, step_s=4 * HOUR_S)
+    link = LinkSize(4)
     ((_, sim),) = warm_simulations(trial, protocol, [0])
     episode = play(sim, protocol, link, 0)
     for k in (0, 5, len(episode.decisions_s) - 1):
@@ -46,10 +46,10 @@ def test_every_outcome_is_what_submitting_then_gives(discipline: str) -> None:
 def test_a_dependency_queues_from_the_end_of_its_predecessor(discipline: str) -> None:
     # Queued at once but held, it gains nothing over a link that is submitted when the last has ended.
     trial, begin_s = scenario(discipline)
-    protocol = Protocol.warm(begin_s, windows=3, every_s=DAY_S, step_s=48 * HOUR_S)
+    protocol = EvaluationProtocol.warm(begin_s, windows=3, every_s=DAY_S, step_s=48 * HOUR_S)
     for window, sim in warm_simulations(trial, protocol, range(3)):
         held = sim.fork()
-        episode = play(sim, protocol, Link(8), window)
+        episode = play(sim, protocol, LinkSize(8), window)
         first = held.inject(nodes=8, limit_s=48 * HOUR_S)
         held.run_until_started(first)
         following = held.inject(nodes=8, limit_s=48 * HOUR_S, after=first)
@@ -61,9 +61,9 @@ def test_a_dependency_queues_from_the_end_of_its_predecessor(discipline: str) ->
 
 def test_the_last_decision_is_the_end_of_the_link() -> None:
     trial, begin_s = scenario("easy")
-    ((_, sim),) = warm_simulations(trial, Protocol.warm(begin_s, windows=1), [0])
+    ((_, sim),) = warm_simulations(trial, EvaluationProtocol.warm(begin_s, windows=1), [0])
     asked: list[int] = []
-    episode = play(sim, Protocol.warm(begin_s), Link(1), 0, lambda view: asked.append(view.now_s))
+    episode = play(sim, EvaluationProtocol.warm(begin_s), LinkSize(1), 0, lambda view: asked.append(view.now_s))
     assert episode.decisions_s[-1] == episode.ends_s == episode.started_s + 48 * HOUR_S
     assert asked == episode.decisions_s[:-1].tolist()
     assert (np.diff(episode.decisions_s) == 1800).all()
@@ -72,7 +72,7 @@ def test_the_last_decision_is_the_end_of_the_link() -> None:
 def test_a_link_that_cannot_start_is_an_error() -> None:
     trial, begin_s = scenario("easy", nodes=40)
     with pytest.raises(Exception, match="can never run"):
-        play(trial.simulation(begin_s), Protocol.warm(begin_s), Link(41), 0)
+        play(trial.simulation(begin_s), EvaluationProtocol.warm(begin_s), LinkSize(41), 0)
 
 
 def test_load_classes() -> None:
@@ -88,7 +88,7 @@ def test_costs() -> None:
 
 
 def test_protocols_by_name() -> None:
-    assert Protocol.named("published", 0).step_s == 600
-    assert Protocol.named("warm", 7200).submits_s(1) == 7200 + 4 * HOUR_S + 2 * DAY_S
+    assert EvaluationProtocol.named("published", 0).step_s == 600
+    assert EvaluationProtocol.named("warm", 7200).submits_s(1) == 7200 + 4 * HOUR_S + 2 * DAY_S
     with pytest.raises(ConfigurationError, match="warm or published"):
-        Protocol.named("cold", 0)
+        EvaluationProtocol.named("cold", 0)

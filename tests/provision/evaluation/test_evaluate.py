@@ -13,16 +13,16 @@ from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import candidates, weighs_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
-LINKS = [Link(1, 12 * HOUR_S), Link(2, 12 * HOUR_S)]
+LINKS = [LinkSize(1, 12 * HOUR_S), LinkSize(2, 12 * HOUR_S)]
 JUDGED = ["reactive", "average", "lead:4", "oracle"]
 
 
@@ -45,7 +45,7 @@ def gambler_is_found(monkeypatch):
 
 
 def protocol(windows=6):
-    return Protocol.warm(10 * DAY_S, windows=windows, every_s=36 * HOUR_S, step_s=HOUR_S)
+    return EvaluationProtocol.warm(10 * DAY_S, windows=windows, every_s=36 * HOUR_S, step_s=HOUR_S)
 
 
 def plain(evaluation):
@@ -124,8 +124,8 @@ def test_more_windows_reuse_those_played_but_another_seed_does_not(busy_setting,
 @pytest.mark.slow
 def test_a_longer_study_reuses_the_windows_it_shares_and_decides_alike_in_them(busy_setting, tmp_path):
     """Every other day of six, then each of them and three days before: the same moments under other numbers."""
-    short = Protocol.warm(15 * DAY_S, windows=3, every_s=2 * DAY_S, step_s=HOUR_S)
-    long = Protocol.warm(12 * DAY_S, windows=8, every_s=DAY_S, step_s=HOUR_S)
+    short = EvaluationProtocol.warm(15 * DAY_S, windows=3, every_s=2 * DAY_S, step_s=HOUR_S)
+    long = EvaluationProtocol.warm(12 * DAY_S, windows=8, every_s=DAY_S, step_s=HOUR_S)
     policies, costs = ["test-gambler"], [Cost(8, 1)]
     alone = evaluate(busy_setting, short, LINKS, policies, costs, seed=7, resume_dir=tmp_path)
     whole = evaluate(busy_setting, long, LINKS, policies, costs, seed=7)
@@ -171,7 +171,7 @@ def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_pa
 
 
 def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
-    from mirage.provision.evaluation.study import Study, play_windows
+    from mirage.provision.evaluation.evaluation_study import Study, play_windows
 
     study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)
     all_of_them = dict(play_windows(study, [0, 1, 2, 3], Processes()))
@@ -194,7 +194,7 @@ def test_seeds_differ_by_window_and_link():
 def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
     evaluation = evaluate(busy_setting, protocol(1), LINKS[:1], ["test-gambler"], [Cost(0.001, 1)])
     (trial,) = evaluation.trials[1]
-    assert trial.asked["test-gambler@0.001:1"] == 6  # 11 hourly decisions, every second one
+    assert trial.calls["test-gambler@0.001:1"] == 6  # 11 hourly decisions, every second one
 
 
 @pytest.mark.parametrize(
@@ -215,14 +215,14 @@ def test_a_policy_that_wants_to_be_left_alone_is(busy_setting):
     ],
 )
 def test_complaints(busy_setting, policies, changes, error, complaint):
-    wanted = Protocol.warm(**{"begin_s": 10 * DAY_S, "windows": 2, "every_s": 36 * HOUR_S} | changes)
+    wanted = EvaluationProtocol.warm(**{"begin_s": 10 * DAY_S, "windows": 2, "every_s": 36 * HOUR_S} | changes)
     with pytest.raises(error, match=complaint):
         evaluate(busy_setting, wanted, LINKS, policies)
 
 
 def test_every_size_of_link_once(busy_setting):
     with pytest.raises(ConfigurationError, match="every size of link once"):
-        evaluate(busy_setting, protocol(), [Link(1), Link(1)], ["reactive"])
+        evaluate(busy_setting, protocol(), [LinkSize(1), LinkSize(1)], ["reactive"])
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,9 @@ def published(shared_data):
     scenario = Scenario(cluster, workload(table, cluster), "mirage-2023")
     begin_s = 1_677_628_800  # 2023-03-01
     policies = ["reactive", "average", "lead:4", "lead:8", "lead:24", "oracle"]
-    return evaluate(scenario, Protocol.published(begin_s), [Link(1), Link(8)], policies, executor=Processes(2))
+    return evaluate(
+        scenario, EvaluationProtocol.published(begin_s), [LinkSize(1), LinkSize(8)], policies, executor=Processes(2)
+    )
 
 
 @pytest.mark.slow

@@ -7,15 +7,15 @@ from hand_made import four_windows, trial
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.frontier import LEADS_H, Frontier, Point, Series, frontiers
-from mirage.provision.evaluation.score import score
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.evaluation.frontier import LEADS_H, Frontier, Point, PolicySeries, frontiers
+from mirage.provision.evaluation.policy_score import score
 
 COSTS = (Cost(1, 1), Cost(3, 1))
 
 
 def evaluation(
-    *sizes: list[Trial], policies: tuple[str, ...] = ("early",), costs: tuple[Cost, ...] = COSTS
+    *sizes: list[WindowTrial], policies: tuple[str, ...] = ("early",), costs: tuple[Cost, ...] = COSTS
 ) -> Evaluation:
     by_nodes = {trials[0].episode.link.nodes: tuple(trials) for trials in sizes}
     rows = [row for trials in sizes for row in score(trials, policies, costs)]
@@ -65,7 +65,7 @@ def test_bounds_and_constant_leads_are_no_series() -> None:
     asked = Evaluation(judged.trials, judged.rows, ("lead:4", *judged.policies), judged.costs, 0, "")
     frontier = only(frontiers(asked))
     assert [series.policy for series in frontier.series] == ["early"]
-    assert frontier.oracle == Series("oracle", (Point("3:1", 2.0, 0.0),))
+    assert frontier.oracle == PolicySeries("oracle", (Point("3:1", 2.0, 0.0),))
 
 
 def test_no_oracle_where_none_was_asked_for() -> None:

@@ -13,15 +13,15 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import View
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import oracle
-from mirage.provision.evaluation.study import Player, Study, Trial
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial
+from mirage.provision.evaluation.policy_score import oracle
+from mirage.provision.link_size import LinkSize
 
-LINK = Link(2, 12 * HOUR_S)
-PLAN = Protocol.warm(10 * DAY_S, windows=3, every_s=36 * HOUR_S, step_s=HOUR_S)
+LINK = LinkSize(2, 12 * HOUR_S)
+PLAN = EvaluationProtocol.warm(10 * DAY_S, windows=3, every_s=36 * HOUR_S, step_s=HOUR_S)
 
 
 class Watcher:
@@ -58,30 +58,32 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def play(busy_setting: Scenario) -> Callable[..., Trial]:
+def play(busy_setting: Scenario) -> Callable[..., WindowTrial]:
     """Plays one window."""
 
-    def played(*policies: str, window: int = 0) -> Trial:
+    def played(*policies: str, window: int = 0) -> WindowTrial:
         study = Study(busy_setting, PLAN, (LINK,), tuple(candidates(list(policies), [Cost()])))
         return Player(study).play(window)[0]
 
     return played
 
 
-def leads_s(trial: Trial) -> dict[str, int]:
+def leads_s(trial: WindowTrial) -> dict[str, int]:
     return {key: trial.episode.ends_s - int(trial.episode.decisions_s[k]) for key, k in trial.chosen.items()}
 
 
-def test_a_constant_lead_submits_to_the_second(play: Callable[..., Trial]) -> None:
+def test_a_constant_lead_submits_to_the_second(play: Callable[..., WindowTrial]) -> None:
     trial = play("saia", "sml", "lead:0.7", "lead:0.9999", "lead:4")
     assert leads_s(trial) == {
         "saia": 540, "sml": 3 * HOUR_S, "lead:0.7": 2520, "lead:0.9999": 3599, "lead:4": 4 * HOUR_S
     }  # fmt: skip
     assert (np.diff(trial.episode.decisions_s) > 0).all()
-    assert trial.asked["saia"] == 12, "at eleven decisions and its moment"
+    assert trial.calls["saia"] == 12, "at eleven decisions and its moment"
 
 
-def test_the_outcome_of_a_moment_is_that_of_submitting_then(play: Callable[..., Trial], busy_setting: Scenario) -> None:
+def test_the_outcome_of_a_moment_is_that_of_submitting_then(
+    play: Callable[..., WindowTrial], busy_setting: Scenario
+) -> None:
     for window in range(3):
         trial = play("saia", window=window)
         episode = trial.episode
@@ -94,30 +96,30 @@ def test_the_outcome_of_a_moment_is_that_of_submitting_then(play: Callable[..., 
         assert alone.run_until_started(following) == episode.ends_s + episode.outcome_s[trial.chosen["saia"]]
 
 
-def test_others_see_what_they_saw_without_them(play: Callable[..., Trial]) -> None:
+def test_others_see_what_they_saw_without_them(play: Callable[..., WindowTrial]) -> None:
     for window in range(3):
         alone = play("test-watcher", window=window)
         before = Watcher.seen
         together = play("test-watcher", "saia", "test-sleeper", "lead:0.7", window=window)
         assert Watcher.seen == before
         assert len(before) == 11
-        assert together.asked["test-watcher"] == alone.asked["test-watcher"]
+        assert together.calls["test-watcher"] == alone.calls["test-watcher"]
         grid = np.isin(together.episode.decisions_s, alone.episode.decisions_s)
         assert grid.sum() == 12
         assert len(grid) > 12
         assert together.episode.outcome_s[grid].tolist() == alone.episode.outcome_s.tolist()
 
 
-def test_a_policy_is_asked_at_the_moment_it_named_and_not_before(play: Callable[..., Trial]) -> None:
+def test_a_policy_is_asked_at_the_moment_it_named_and_not_before(play: Callable[..., WindowTrial]) -> None:
     """First after an hour, then after 3.5 and 6 hours of twelve."""
     trial = play("test-sleeper", "lead:0.7")
     assert leads_s(trial)["test-sleeper"] == 6 * HOUR_S
-    assert trial.asked["test-sleeper"] == 3
+    assert trial.calls["test-sleeper"] == 3
     elapsed_h = (trial.episode.decisions_s - trial.episode.started_s) / HOUR_S
     assert elapsed_h.tolist() == [1, 2, 3, 3.5, 4, 5, 6, 7, 8, 9, 10, 11, 11.3, 12]
 
 
-def test_the_oracle_may_take_any_moment_played(play: Callable[..., Trial]) -> None:
+def test_the_oracle_may_take_any_moment_played(play: Callable[..., WindowTrial]) -> None:
     for window in range(3):
         trial = play("saia", "lead:0.7", window=window)
         best = oracle([trial], Cost())
@@ -125,7 +127,7 @@ def test_the_oracle_may_take_any_moment_played(play: Callable[..., Trial]) -> No
         assert best.interruption_s[0] + best.overlap_s[0] == least_s
 
 
-def test_a_lead_that_moves_is_not_chased_by_the_second(play: Callable[..., Trial]) -> None:
+def test_a_lead_that_moves_is_not_chased_by_the_second(play: Callable[..., WindowTrial]) -> None:
     """The backfill plan's wait shrinks as time goes by, so that its moment may flee for as long as one looks."""
     for window in range(3):
         trial = play("slurm-estimate", "quantile:0.5", window=window)

@@ -12,16 +12,16 @@ from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import assess, compared_with
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.paired import Difference, differences
-from mirage.provision.evaluation.score import by_month, score, score_by_month, submissions_s
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.policy_score import by_month, score, score_by_month, submissions_s
 
 COST = Cost(3, 1)
 POLICIES = ("reactive", "early", "told", "oracle")
 
 
-def at(trial: Trial, submitted_s: int) -> Trial:
+def at(trial: WindowTrial, submitted_s: int) -> WindowTrial:
     """The same window at another time."""
     later_s = submitted_s - trial.episode.submitted_s
     times = ("submitted_s", "started_s", "ends_s", "decisions_s")
@@ -90,7 +90,7 @@ MARCH_S = 1_677_628_800
 """2023-03-01T00:00Z."""
 
 
-def winter() -> list[Trial]:
+def winter() -> list[WindowTrial]:
     """Six windows, every second one in February and out of order."""
     times = [MARCH_S - k * DAY_S for k in (1, 8, 15)] + [MARCH_S + k * DAY_S for k in (0, 7, 14)]
     return [at(trial(k, [-6, -2, k], {"early": k % 2}), times[k]) for k in (3, 0, 5, 1, 4, 2)]

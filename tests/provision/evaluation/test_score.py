@@ -10,10 +10,11 @@ from hand_made import MONDAY_S, four_windows, trial
 
 from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.followed_link import Followed
 from mirage.provision.evaluation.interval import Stretches
-from mirage.provision.evaluation.score import (
-    Outcome,
-    Row,
+from mirage.provision.evaluation.policy_score import (
+    EvaluationRow,
+    PolicyOutcome,
     constant_lead,
     loads,
     oracle,
@@ -22,20 +23,19 @@ from mirage.provision.evaluation.score import (
     score,
     submissions_s,
 )
-from mirage.provision.evaluation.second_thoughts import Followed
 
 COST = Cost(3, 1)
 
 
-def hours(result: Outcome) -> list[float]:
+def hours(result: PolicyOutcome) -> list[float]:
     return ((result.interruption_s - result.overlap_s) / HOUR_S).tolist()
 
 
-def leads_h(result: Outcome) -> list[float]:
+def leads_h(result: PolicyOutcome) -> list[float]:
     return (result.lead_s / HOUR_S).tolist()
 
 
-def row_of(rows: list[Row], policy: str, load: str = "all") -> Row:
+def row_of(rows: list[EvaluationRow], policy: str, load: str = "all") -> EvaluationRow:
     (row,) = [row for row in rows if row.policy == policy and row.load == load]
     return row
 
@@ -94,7 +94,7 @@ def test_windows_know_their_load_and_their_time() -> None:
 def test_every_column_of_a_row() -> None:
     windows = four_windows()
     row = row_of(score(windows, ["early"], [COST]), "early")
-    assert replace(row, interruption_95=None, overlap_95=None, cost_95=None, gap_closed_95=None) == Row(
+    assert replace(row, interruption_95=None, overlap_95=None, cost_95=None, gap_closed_95=None) == EvaluationRow(
         policy="early",
         link_nodes=2,
         load="all",
@@ -132,7 +132,7 @@ def test_intervals_are_those_of_the_stretches() -> None:
 
 
 def test_second_thoughts_may_close_more_than_all() -> None:
-    held = Followed(submitted_s=MONDAY_S, outcome_s=0, asked=1, thoughts=1)
+    held = Followed(submitted_s=MONDAY_S, outcome_s=0, calls=1, revisions=1)
     windows = [replace(window, followed={"early": held}) for window in four_windows()]
     row = row_of(score(windows, ["early"], [COST]), "early")
     closed = Stretches.of(submissions_s(windows)).ratio(
@@ -200,4 +200,4 @@ def test_a_row_as_plain_values() -> None:
     row = row_of(score(four_windows(nodes=8), ["early"], [COST]), "early")
     plain = row.to_json()
     assert (plain["policy"], plain["link_nodes"], plain["windows"], plain["lead_h"]) == ("early", 8, 4, 6)
-    assert Row(**plain) == row
+    assert EvaluationRow(**plain) == row

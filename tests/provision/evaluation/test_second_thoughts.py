@@ -15,21 +15,21 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.view import View
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import oracle_holds, outcome
-from mirage.provision.evaluation.study import Player, Study, Trial
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial
+from mirage.provision.evaluation.policy_score import oracle_holds, outcome
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.slurm_conf.settings import SlurmSettings
 from mirage.trace.table import JobTable
 
-LINK = Link(1, 12 * HOUR_S)
+LINK = LinkSize(1, 12 * HOUR_S)
 BEGIN_S = 10 * HOUR_S
-PLAN = Protocol.warm(BEGIN_S, windows=1, lead_in_s=0, step_s=HOUR_S)
+PLAN = EvaluationProtocol.warm(BEGIN_S, windows=1, lead_in_s=0, step_s=HOUR_S)
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ class Script:
 
 
 @pytest.fixture
-def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trial]:
+def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., WindowTrial]:
     """Plays the window with a script."""
     spec = PolicySpec(f"{__name__}:Script", "for tests", thinks_again=True)
     monkeypatch.setitem(POLICIES, "test-script", spec)
 
-    def played(lines: dict[int, tuple[Action, ...]]) -> Trial:
+    def played(lines: dict[int, tuple[Action, ...]]) -> WindowTrial:
         Script.lines, Script.seen = lines, []
         study = Study(two_nodes, PLAN, (LINK,), tuple(candidates(["test-script"], [Cost()])), holds=True)
         return Player(study).play(0)[0]
@@ -87,27 +87,27 @@ def soon(minute: int) -> Wait:
 AHEAD = (Submit(reason="ahead"), soon(61))
 
 
-def test_a_link_left_alone_does_what_the_table_says(follow: Callable[..., Trial]) -> None:
+def test_a_link_left_alone_does_what_the_table_says(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: (Submit(reason="now"),)})
     followed = trial.followed["test-script"]
     # submitted before the other job, it gets the node that falls free four hours before the end
     assert followed.outcome_s == trial.episode.outcome_s[0] == -4 * HOUR_S
-    assert (followed.submitted_s, followed.thoughts, followed.lost_s) == (BEGIN_S + HOUR_S, 0, 0)
-    assert followed.asked == 7  # at 2, 3 … 8 h; it starts in the second of the last
+    assert (followed.submitted_s, followed.revisions, followed.lost_s) == (BEGIN_S + HOUR_S, 0, 0)
+    assert followed.calls == 7  # at 2, 3 … 8 h; it starts in the second of the last
     assert trial.episode.reactive_s == HOUR_S
 
 
-def test_a_held_link_is_let_go_at_the_end_with_its_age(follow: Callable[..., Trial]) -> None:
+def test_a_held_link_is_let_go_at_the_end_with_its_age(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: AHEAD, 61: (Hold(reason="too-early"),)})
     assert trial.followed["test-script"].outcome_s == 0
-    assert trial.followed["test-script"].thoughts == 1
+    assert trial.followed["test-script"].revisions == 1
     # what it sees: its age counts from the submission, held or not
     assert Script.seen[1] == (61, (HOUR_S, False, -1, LINK.limit_s), 1, 0)
     assert Script.seen[2] == (120, (HOUR_S, True, -1, LINK.limit_s), 0, 1)
     assert Script.seen[-1][0] == 11 * 60
 
 
-def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., Trial]) -> None:
+def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., WindowTrial]) -> None:
     hold = (Hold(reason="too-early"),)
     at_seven = follow({60: AHEAD, 61: hold, 420: (Release(reason="now"),)})
     assert at_seven.followed["test-script"].outcome_s == -4 * HOUR_S
@@ -124,7 +124,7 @@ def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., Trial]) 
     assert anew.followed["test-script"].outcome_s == HOUR_S
 
 
-def test_time_cut_off_a_link_is_charged_as_overlap(follow: Callable[..., Trial]) -> None:
+def test_time_cut_off_a_link_is_charged_as_overlap(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: AHEAD, 61: (Hold(reason="a"), Shorten(limit_s=9 * HOUR_S, reason="gap"))})
     assert trial.followed["test-script"].lost_s == 3 * HOUR_S
     told = outcome("test-script", [trial], Cost(5, 2))
@@ -132,12 +132,12 @@ def test_time_cut_off_a_link_is_charged_as_overlap(follow: Callable[..., Trial])
     assert told.costs(Cost(5, 2)).tolist() == [6]
 
 
-def test_two_links_are_never_queued(follow: Callable[..., Trial]) -> None:
+def test_two_links_are_never_queued(follow: Callable[..., WindowTrial]) -> None:
     with pytest.raises(PlanInfeasible, match="withdraw that one first"):
         follow({60: AHEAD, 61: (Submit(reason="again"),)})
 
 
-def test_the_bound_in_hindsight_holds_from_the_first_decision_on(follow: Callable[..., Trial]) -> None:
+def test_the_bound_in_hindsight_holds_from_the_first_decision_on(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({})
     assert trial.followed == {}
     # let go at 1 … 8 h it gets the node that falls free then; later the present link's own, at its end
@@ -148,14 +148,14 @@ def test_the_bound_in_hindsight_holds_from_the_first_decision_on(follow: Callabl
         oracle_holds(four_windows(), Cost())
 
 
-def test_a_journal_holds_what_was_followed(follow: Callable[..., Trial]) -> None:
+def test_a_journal_holds_what_was_followed(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: AHEAD, 61: (Hold(reason="too-early"),)})
-    again = Trial.from_json(trial.to_json())
+    again = WindowTrial.from_json(trial.to_json())
     assert (again.followed, again.held_outcome_s) == (trial.followed, trial.held_outcome_s)
 
 
 def test_no_policy_beats_the_bound_on_a_busy_cluster(busy_setting: Scenario, tmp_path: object) -> None:
-    plan = Protocol.warm(10 * DAY_S, windows=2, every_s=36 * HOUR_S, step_s=2 * HOUR_S)
+    plan = EvaluationProtocol.warm(10 * DAY_S, windows=2, every_s=36 * HOUR_S, step_s=2 * HOUR_S)
     judged = ["reactive", "holds:bank=yes:futures=4", "oracle", "oracle-holds"]
     found = evaluate(busy_setting, plan, [LINK], judged, resume_dir=tmp_path)
     again = evaluate(busy_setting, plan, [LINK], judged, resume_dir=tmp_path)

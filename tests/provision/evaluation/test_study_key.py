@@ -12,11 +12,11 @@ import pytest
 
 import mirage
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import Candidate, candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study, codes_of
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study, codes_of
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable
@@ -24,11 +24,11 @@ from mirage.trace.table import JobTable
 SCRIPT = """
 import sys
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
+from mirage.provision.link_size import LinkSize
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.trace.table import JobTable
@@ -36,7 +36,8 @@ from mirage.trace.table import JobTable
 cluster = Cluster.pool(4)
 table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
 found = candidates(sys.argv[2].split(","), [Cost(1, 1)])
-print(Study(Scenario(cluster, workload(table, cluster), sys.argv[1]), Protocol.warm(0), (Link(),), tuple(found)).key)
+scenario = Scenario(cluster, workload(table, cluster), sys.argv[1])
+print(Study(scenario, EvaluationProtocol.warm(0), (LinkSize(),), tuple(found)).key)
 """
 
 
@@ -88,7 +89,7 @@ def test_which_jobs_are_called_alike_is_part_of_it() -> None:
         table = JobTable.build(
             [1, 2], submit_s=[0, 1], elapsed_s=[9, 9], limit_s=[9, 9], nodes=[1, 1], name=names, account=accounts
         )
-        return Study(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), ()).key
+        return Study(Scenario(cluster, workload(table, cluster)), EvaluationProtocol.warm(0), (LinkSize(),), ()).key
 
     alike = key_of(["train-1", "train-2"], ["physics", "physics"])
     assert alike == key_of(["test-1", "test-1"], ["chemistry", "chemistry"])
@@ -105,7 +106,7 @@ def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(
     def key_of(content: bytes, policy: str) -> str:
         model.write_bytes(content)
         tried = tuple(candidates([policy], [Cost()]))
-        return Study(Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), tried).key
+        return Study(Scenario(cluster, workload(table, cluster)), EvaluationProtocol.warm(0), (LinkSize(),), tried).key
 
     monkeypatch.setenv("HOME", str(tmp_path))
     for policy in (str(model), "~/model", f"holds:by={model}", "holds:by=~/model", f"holds:insure=2:by={model}"):

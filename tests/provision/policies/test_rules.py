@@ -13,7 +13,7 @@ from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.plan import Wait
 from mirage.policy.registry import make_policy
-from mirage.provision.policies.rules import binomial_rank, recent_waits_s
+from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s
 
 NOW = 1_000_000
 
@@ -102,16 +102,19 @@ def test_the_binomial_rank_is_the_least_that_is_sure_enough(n: int, quantile: fl
     mass = np.exp(log_choose + k * np.log(quantile) + (n - k) * np.log1p(-quantile))
     below = np.cumsum(mass)  # below[k] = P(Bin <= k)
     rank = binomial_rank(n, quantile, confidence)
+    if rank is None:
+        assert below[n - 1] < confidence + 1e-9
+        return
     assert 1 <= rank <= n
+    assert below[rank - 1] >= confidence - 1e-9
     if rank > 1:
         assert below[rank - 2] < confidence + 1e-9
-    if rank < n:
-        assert below[rank - 1] >= confidence - 1e-9
 
 
 def test_known_rank() -> None:
     # The 59th of 59 samples is the first to bound the 0.95-quantile with 95 % confidence (1 - 0.95**59 = 0.9515).
     assert binomial_rank(59, 0.95, 0.95) == 59
+    assert binomial_rank(58, 0.95, 0.95) is None
     assert 1 - 0.95**59 > 0.95 > 1 - 0.95**58
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.trace.formats.read_report import ReadReport, ReadTally, Skipped
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 SACCT = "JobID|Submit|Elapsed|Timelimit|NNodes|NodeList|State"
 LOG = "1\nJobID JobName UID Start Submit End Priority TimelimitR ExitCode NNodes\n--- ---\n"

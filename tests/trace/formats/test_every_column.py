@@ -11,7 +11,7 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.swf_write import swf_bytes
-from mirage.trace.read import Trace, read_trace
+from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 T0 = 1_705_305_600  # 2024-01-15T08:00:00Z

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.trace.formats.sacct.field_shapes import FREE_TEXT, SEVERAL_LINES, shape_of
+from mirage.trace.formats.field_shapes import FREE_TEXT, SEVERAL_LINES, shape_of
 
 SHAPES = {
     # fields: (cells they may hold, cells they may not)

@@ -2,7 +2,7 @@ import pytest
 
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 COLUMNS = "JobID JobName UID Start Submit End Priority TimelimitR ExitCode NNodes"
 TIMES = "2022-11-01T15:34:14\t2022-10-05T11:52:48\t2022-11-03T15:34:15"

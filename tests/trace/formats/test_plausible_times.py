@@ -10,10 +10,10 @@ from mirage.cli import main
 from mirage.errors import TraceError
 from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.formats.plausible_times import ENDS_FIRST, STARTS_FIRST
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.summary import describe
 from mirage.trace.table import JobTable
-from mirage.trace.write import write_trace
+from mirage.trace.write_trace import write_trace
 
 SUBMIT_S, START_S, END_S = 1_705_305_600, 1_705_305_900, 1_705_309_500
 

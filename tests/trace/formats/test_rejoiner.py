@@ -8,7 +8,7 @@ import pytest
 
 from mirage.errors import LineError
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.sacct.torn_rows import Rejoiner
+from mirage.trace.formats.torn_rows import Rejoiner
 
 FIELDS = ["JobID", "JobName", "State", "AllocTRES", "TRESUsageInAve", "Comment"]
 

@@ -3,7 +3,7 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|Timelimit|NNodes|NCPUS|AllocTRES|NodeList"
 

@@ -4,7 +4,7 @@ import pytest
 from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats import swf
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 GOOD = "3 100 20 60 4 -1 -1 8 600 -1 1 7 2 9 1 5 2 -1"
 

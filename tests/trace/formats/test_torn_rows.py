@@ -3,7 +3,7 @@
 import pytest
 
 from mirage.errors import ConfigurationError, TraceError
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 FIELDS = (
     "Account|AdminComment|AllocCPUS|AllocNodes|AllocTRES|AssocID|AveCPU|AveCPUFreq|AveDiskRead|AveDiskWrite|"

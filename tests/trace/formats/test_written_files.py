@@ -9,10 +9,10 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.trace.formats.csv import csv_bytes
+from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf_write import swf_bytes
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ["job_id", *INT_COLUMNS, *LABEL_COLUMNS]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import describe, iso_utc
 from mirage.trace.statistics.utilization import covered_s, inferred_capacity

@@ -13,13 +13,13 @@ from mirage.job_state import MISSING, JobState
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.marginals import Marginals, compare, hour_of_week
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
-from mirage.trace.workload.fit import fit_workload
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model import DEFAULT_START_S
-from mirage.trace.workload.model_json import builtin_models, load_builtin, model_from_json, model_to_json
+from mirage.trace.workload.fit_workload import fit_workload
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import builtin_models, load_builtin, model_from_json, model_to_json
+from mirage.trace.workload.workload_model import DEFAULT_START_S
 
 MODEL = load_builtin("lonestar6-like")
 

@@ -9,38 +9,38 @@ import getopt
 from collections.abc import Callable
 
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
-from mirage.lab.commands.control import sbatch, scancel, scontrol
-from mirage.lab.commands.invocation import Answer, Failed, Invocation, getopt_words
-from mirage.lab.commands.query import sacct, sinfo, sprio, squeue
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.commands.control_commands import sbatch, scancel, scontrol
+from mirage.lab.commands.invocation import CommandOutput, Failed, Invocation, getopt_words
+from mirage.lab.commands.query_commands import sacct, sinfo, sprio, squeue
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 
 VERSION = "slurm-wlm 22.05.8"
 
 
-def answer(slurm: VirtualSlurm, name: str, asked: Invocation) -> Answer:
+def answer(slurm: VirtualSlurm, name: str, command: Invocation) -> CommandOutput:
     """Executes a command.
 
     Raises:
         WantsScript: The command reads its script from its standard input.
     """
     try:
-        if set(asked.words) & {"-V", "--version"}:
-            return Answer(VERSION + "\n")
-        said = COMMANDS[name](slurm, asked)
-        return said if isinstance(said, Answer) else Answer(said)
+        if set(command.words) & {"-V", "--version"}:
+            return CommandOutput(VERSION + "\n")
+        result = COMMANDS[name](slurm, command)
+        return result if isinstance(result, CommandOutput) else CommandOutput(result)
     except Failed as error:
-        return Answer("", error.words + "\n", error.status)
+        return CommandOutput("", error.words + "\n", error.status)
     except getopt.GetoptError as error:
-        return Answer("", f'{name}: {getopt_words(error)}\nTry "{name} --help" for more information\n', 1)
+        return CommandOutput("", f'{name}: {getopt_words(error)}\nTry "{name} --help" for more information\n', 1)
     except (SlurmRefused, SlurmUnreachable) as error:
         lost = isinstance(error, SlurmUnreachable) and name == "sbatch"
         before = "sbatch: error: Batch job submission failed: " if lost else ""
-        return Answer("", f"{before}{error.stderr}\n", 1)
+        return CommandOutput("", f"{before}{error.stderr}\n", 1)
     except ConfigurationError as error:
-        return Answer("", f"{name}: error: {error}\n", 1)
+        return CommandOutput("", f"{name}: error: {error}\n", 1)
 
 
-COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str | Answer]] = {
+COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str | CommandOutput]] = {
     "sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel, "scontrol": scontrol, "sinfo": sinfo,
     "sprio": sprio,
 }  # fmt: skip

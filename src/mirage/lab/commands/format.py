@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mirage.lab.commands.columns import QUEUE, QUEUE_LETTERS
 from mirage.lab.commands.invocation import Failed
+from mirage.lab.commands.output_columns import QUEUE, QUEUE_LETTERS
 
 _WORD = re.compile(r"%(\.?)(\d*)([A-Za-z])")
 _FIELD = re.compile(r"([A-Za-z_-]+)(?::(\.?)(\d*)(.*))?", re.DOTALL)
@@ -31,8 +31,8 @@ def read_fields(text: str) -> list[Part]:
         name = found[1].lower() if found else word
         if found is None or name not in QUEUE:
             raise Failed(f"squeue: error: Invalid job format specification: {word}")
-        said = found[2] is not None
-        parts.append((name, bool(found[2]), int(found[3] or "0") if said else 20, found[4] or ""))
+        width = 20 if found[2] is None else int(found[3] or "0")
+        parts.append((name, bool(found[2]), width, found[4] or ""))
     return parts
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mirage.job_state import JobState
-from mirage.lab.commands.columns import STATE_LETTERS, Form
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.commands.output_columns import STATE_LETTERS, OutputFormat
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import job_state
 
@@ -45,7 +45,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandOutput:
     """Output and exit status of a command."""
 
     out: str = ""
@@ -106,9 +106,9 @@ def getopt_words(error: getopt.GetoptError) -> str:
     return f"option '--{error.opt}' is ambiguous"
 
 
-def form_of(slurm: VirtualSlurm, asked: Invocation) -> Form:
+def form_of(slurm: VirtualSlurm, command: Invocation) -> OutputFormat:
     """Returns the time format that the caller requests."""
-    return Form(slurm.now_s, asked.environment.get("SLURM_TIME_FORMAT") == "%s")
+    return OutputFormat(slurm.now_s, command.environment.get("SLURM_TIME_FORMAT") == "%s")
 
 
 def midnight_s(now_s: int) -> int:

@@ -3,8 +3,8 @@
     with served_slurm(VirtualSlurm(simulation)) as served:
         slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
 
-Time passes on ``fake-slurm advance 2h`` or when ``served.slurm.sleep`` is called. Faults are configured on the
-``FaultySlurm`` that is served.
+Time passes on ``fake-slurm advance 2h`` or when ``served.slurm.sleep`` is called. Tests serve a
+subclass that fails on request.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import Any
 from mirage.duration import parse_duration_s
 from mirage.errors import ConfigurationError
 from mirage.lab.commands.dispatch import COMMANDS, answer
-from mirage.lab.commands.invocation import Answer, Invocation, WantsScript
+from mirage.lab.commands.invocation import CommandOutput, Invocation, WantsScript
 from mirage.lab.sockets import require_short_path
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 
 STEERING = "fake-slurm"
 SOCKET, BIN, SPOOL = "slurm.sock", "bin", "spool"
 
 
 @dataclass
-class Site:
+class CommandExecutor:
     """The simulated Slurm, executing one command at a time.
 
     Args:
@@ -52,13 +52,13 @@ class Site:
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answers one command."""
         with self.lock:
-            asked = Invocation(
+            command = Invocation(
                 question["words"], question["directory"], self.spool, question["environment"], question.get("script")
             )
             try:
                 if question["name"] == STEERING:
-                    return asdict(_steer(self.slurm, asked))
-                return asdict(answer(self.slurm, question["name"], asked))
+                    return asdict(_steer(self.slurm, command))
+                return asdict(answer(self.slurm, question["name"], command))
             except WantsScript:
                 return {"wants_script": True}
 
@@ -71,7 +71,7 @@ class Served:
         directory: Its socket and commands.
     """
 
-    def __init__(self, site: Site, directory: Path) -> None:
+    def __init__(self, site: CommandExecutor, directory: Path) -> None:
         self.site, self.slurm, self.directory = site, site.slurm, directory
         place_commands(directory)
         self._server = _Server(str(directory / SOCKET), _Handler)
@@ -97,7 +97,7 @@ def served_slurm(slurm: VirtualSlurm) -> Iterator[Served]:
     """Serves a simulated Slurm for the duration of the block."""
     directory = Path(tempfile.mkdtemp(prefix="mirage-"))
     try:
-        served = Served(Site(slurm, directory / SPOOL), directory)
+        served = Served(CommandExecutor(slurm, directory / SPOOL), directory)
         try:
             yield served
         finally:
@@ -115,7 +115,9 @@ def place_commands(directory: Path) -> None:
     require_short_path(directory, directory / SOCKET)
     (directory / SPOOL).mkdir(parents=True, exist_ok=True)
     (directory / BIN).mkdir(exist_ok=True)
-    client = shlex.join([sys.executable, "-SE", str(Path(__file__).with_name("client.py")), str(directory / SOCKET)])
+    client = shlex.join(
+        [sys.executable, "-SE", str(Path(__file__).with_name("command_client.py")), str(directory / SOCKET)]
+    )
     for name in (*COMMANDS, STEERING):
         path = directory / BIN / name
         path.write_text(f'#!/bin/sh\nexec {client} {name} "$@"\n', encoding="utf-8")
@@ -139,19 +141,19 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 class _Server(socketserver.UnixStreamServer):
-    site: Site
+    site: CommandExecutor
 
 
-def _steer(slurm: VirtualSlurm, asked: Invocation) -> Answer:
+def _steer(slurm: VirtualSlurm, command: Invocation) -> CommandOutput:
     """``fake-slurm now | advance TIME``: ``3600`` (here seconds) or a duration with a unit."""
-    match list(asked.words):
+    match list(command.words):
         case ["now"]:
             pass
         case ["advance", text]:
             try:
                 slurm.sleep(int(text) if text.isdecimal() else parse_duration_s(text))
             except ConfigurationError as error:
-                return Answer("", f"{STEERING}: {error}\n", 1)
+                return CommandOutput("", f"{STEERING}: {error}\n", 1)
         case _:
-            return Answer("", f"usage: {STEERING} now | advance TIME\n", 2)
-    return Answer(f"{slurm.now_s}\n")
+            return CommandOutput("", f"usage: {STEERING} now | advance TIME\n", 2)
+    return CommandOutput(f"{slurm.now_s}\n")

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirage.errors import SlurmUnreachable
+from mirage.lab.real.cluster_processes import ClusterProcesses
+from mirage.lab.real.lab_spec import DATABASE, DATABASE_DAEMON, LabSpec
 from mirage.lab.real.ports import answers
-from mirage.lab.real.processes import Processes
-from mirage.lab.real.spec import DATABASE, DATABASE_DAEMON, LabSpec
 
 Until = Callable[[Callable[[], bool], float, str, Path], None]
 """Waits for a condition for some real seconds, or raises with the condition's name and the end of a log."""
 
 
-def start_accounting(spec: LabSpec, processes: Processes, run: Callable[..., str], until: Until) -> None:
+def start_accounting(spec: LabSpec, processes: ClusterProcesses, run: Callable[..., str], until: Until) -> None:
     """Start accounting processes that are not running, and create the accounts if missing.
 
     Raises:
@@ -32,7 +32,7 @@ def start_accounting(spec: LabSpec, processes: Processes, run: Callable[..., str
         (spec.state / "accounts").touch()
 
 
-def _start_database(spec: LabSpec, processes: Processes, until: Until) -> None:
+def _start_database(spec: LabSpec, processes: ClusterProcesses, until: Until) -> None:
     if not (spec.state / "mysql" / "mysql").is_dir():
         processes.daemon(
             "mariadb-install-db", "--no-defaults", f"--datadir={spec.state}/mysql", "--skip-test-db",

@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from mirage.lab.real.packages import faketime_library
-from mirage.lab.real.processes import outlive
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.cluster_processes import outlive
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.slurm_packages import faketime_library
 
 NAME = "clock"
 """Name of the clock process; the shared start exists as long as this process runs."""
@@ -35,9 +35,9 @@ def start_clock(spec: LabSpec) -> None:
     """Start the clock process; its file appears when the clock runs."""
     shared = shared_beginning(spec)
     shared.unlink(missing_ok=True)
-    keep = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
+    record_start = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
     keeper = subprocess.Popen(
-        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", keep, str(shared)],
+        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", record_start, str(shared)],
         env={**os.environ, "SLURM_CONF": str(spec.conf)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.lab.real.spec import CONTROLLER, DATABASE, DATABASE_DAEMON
+from mirage.lab.real.lab_spec import CONTROLLER, DATABASE, DATABASE_DAEMON
 
 LOWEST_PORT = 10_000
 

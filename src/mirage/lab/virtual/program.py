@@ -19,11 +19,11 @@ class Program:
         exit_code: Exit code of that end.
         leave_s: Duration of its checkpoint after the signal, before it exits with 0; ``MISSING`` to ignore the signal.
         on: The signal.
-        says: Words it adds to its own comment, as ``mirage link`` does, with seconds after its start.
+        words: Words it adds to its own comment, as ``mirage link`` does, with seconds after its start.
     """
 
     run_s: int = UNLIMITED_S
     exit_code: int = 0
     leave_s: int = 60
     on: str = "USR2"
-    says: tuple[tuple[int, str], ...] = ()
+    words: tuple[tuple[int, str], ...] = ()

@@ -12,9 +12,9 @@ import numpy as np
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.job import VirtualJob
+from mirage.lab.virtual.batch_request import DEFAULT_TIME_S, StartCondition
 from mirage.lab.virtual.node_names import NodeNames, hostlist
-from mirage.lab.virtual.request import DEFAULT_TIME_S, Wait
+from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.sim.contract.to_view import limits_reached
 from mirage.sim.disciplines.registry import DISCIPLINES
 from mirage.sim.kernel.arrays import (
@@ -67,17 +67,17 @@ class Queries:
 
     # -- jobs -------------------------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def take_note(self) -> None:
         """Record in our jobs when they became eligible, and when and where they run."""
         state, clock = self.sim.state, self.sim.state.clock[0]
         for slot in state.running[: clock.n_running]:
             own = self.own.get(int(state.live.id[slot]) + 1)
             if own is not None and own.start_s == MISSING:
-                own.start_s, own.wait = int(state.live.start_s[slot]), Wait()
+                own.start_s, own.wait = int(state.live.start_s[slot]), StartCondition()
                 own.nodelist = hostlist(self.node_names.of(int(slot)))
         for own in self.own.values():
-            if own.wait != Wait() and not own.over and self.sim.state.fate[own.number - 1] > HELD:
-                own.wait = Wait()
+            if own.wait != StartCondition() and not own.over and self.sim.state.fate[own.number - 1] > HELD:
+                own.wait = StartCondition()
 
     def queue(self, min_job_age_s: int) -> Queue:
         """Returns the queue like squeue: pending, running and recently ended jobs."""
@@ -207,11 +207,11 @@ class Queries:
 
     def _ended(self, segment: Any) -> QueuedJob:
         row = int(segment.id)
-        asked = self.sim.workload.jobs[row]
+        request = self.sim.workload.jobs[row]
         outcome = {BY_LIMIT: JobState.TIMEOUT, BY_CANCEL: JobState.CANCELLED}.get(
-            int(segment.why), JobState.FAILED if asked.failed else JobState.COMPLETED
+            int(segment.why), JobState.FAILED if request.failed else JobState.COMPLETED
         )
-        described = self._described({name: asked[name].item() for name in _ASKED}, None)
+        described = self._described({name: request[name].item() for name in _REQUEST_COLUMNS}, None)
         times = {name: int(segment[name]) for name in ("submit_s", "start_s", "end_s", "limit_s")}
         return QueuedJob(
             id=row + 1, state=outcome, exit_code=int(outcome is JobState.FAILED), eligible_s=times["submit_s"],
@@ -311,8 +311,19 @@ class Queries:
         }
 
 
-_ASKED = ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s")
-_SHOWN = (*_ASKED, "boost", "after", "after_kind", "begin_s", "priority", "planned_s", "eligible_s", "start_s", "width")
+_REQUEST_COLUMNS = ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s")
+_SHOWN = (
+    *_REQUEST_COLUMNS,
+    "boost",
+    "after",
+    "after_kind",
+    "begin_s",
+    "priority",
+    "planned_s",
+    "eligible_s",
+    "start_s",
+    "width",
+)
 
 
 def _rows(live: Records, slots: Any) -> Iterator[dict[str, Any]]:

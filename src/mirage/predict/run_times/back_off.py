@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mirage.forecast.use_history import LEVELS, like_limit
 from mirage.job_state import MISSING, Floats, Ints
-from mirage.predict.run_times.observations import Observations, Requests
+from mirage.predict.run_times.run_time_observations import Observations, Requests
 
 BINS = 160
 """Bins of the use of the limit; each holds about the same number of ended jobs."""
@@ -26,7 +26,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class GroupLevel:
     """A grouping of jobs, finer than the level before it.
 
     Attributes:
@@ -77,19 +77,19 @@ class Distributions:
         return self.values[at], row
 
 
-def distributions(past: Observations, asked: Requests, levels: Sequence[Level]) -> Distributions:
+def distributions(past: Observations, requests: Requests, levels: Sequence[GroupLevel]) -> Distributions:
     """Predicts the use of the limit of requested jobs from past observations.
 
     Args:
         levels: From the widest group to the narrowest.
     """
     edges, values, bins = binned(past)
-    known = _grouping(past.requests, asked)
+    known = _grouping(past.requests, requests)
     hazards = np.full((1, len(values)), _TINY)
-    row = np.zeros(len(asked), dtype=np.int64)
+    row = np.zeros(len(requests), dtype=np.int64)
     for level in levels:
-        of_past, of_asked = known(level.by)
-        groups, own = np.unique(of_asked, return_inverse=True)
+        of_past, of_requests = known(level.by)
+        groups, own = np.unique(of_requests, return_inverse=True)
         deaths, at_risk = counts(past, bins, _places(groups, of_past), (len(groups), len(values)), level.memory)
         pairs, row = np.unique(row * len(groups) + own.reshape(-1), return_inverse=True)
         wider, own = np.divmod(pairs, max(len(groups), 1))
@@ -129,7 +129,7 @@ def counts(past: Observations, bins: Ints, group: Ints, shape: tuple[int, int], 
         bins: Each past job's bin.
         group: Each past job's group, ``MISSING`` if it is in none.
         shape: Number of groups and of bins.
-        memory: See ``Level``.
+        memory: See ``GroupLevel``.
     """
     kin = group != MISSING
     ended, cell = past.ended[kin], group[kin] * shape[1] + bins[kin]
@@ -148,27 +148,27 @@ def posterior(hazards: Floats, prior: float, deaths: Floats, at_risk: Floats) ->
     return own
 
 
-def _grouping(past: Requests, asked: Requests) -> Callable[[tuple[str, ...]], tuple[Ints, Ints]]:
+def _grouping(past: Requests, requests: Requests) -> Callable[[tuple[str, ...]], tuple[Ints, Ints]]:
     """Returns a function from column names to group numbers of past and requested jobs."""
     codes: dict[str, Ints] = {}
 
     def column(name: str) -> Ints:
         if name not in codes:
             if name == "like_limit":
-                both = np.concatenate([past.limit_s, asked.limit_s])
+                both = np.concatenate([past.limit_s, requests.limit_s])
                 codes[name] = like_limit(both)
             else:
-                both = np.concatenate([getattr(past, name), getattr(asked, name)])
+                both = np.concatenate([getattr(past, name), getattr(requests, name)])
                 codes[name] = np.unique(both, return_inverse=True)[1].reshape(-1)
         return codes[name]
 
     def groups(by: tuple[str, ...]) -> tuple[Ints, Ints]:
-        together = np.zeros(len(past) + len(asked), dtype=np.int64)
+        together = np.zeros(len(past) + len(requests), dtype=np.int64)
         unknown = np.zeros(len(together), dtype=np.bool_)
         for name in by:
             together = together * (int(column(name).max(initial=0)) + 1) + column(name)
             if name != "like_limit":
-                unknown |= np.concatenate([getattr(past, name), getattr(asked, name)]) == MISSING
+                unknown |= np.concatenate([getattr(past, name), getattr(requests, name)]) == MISSING
         together[unknown] = MISSING  # jobs with an unknown value form no group
         return together[: len(past)], together[len(past) :]
 

@@ -12,23 +12,23 @@ import numpy as np
 from mirage.forecast.run_times import Uses
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.view import View
-from mirage.predict.run_times.back_off import Level, distributions
-from mirage.predict.run_times.observations import Observations, Requests, observed, share_of_limit, unfinished
+from mirage.predict.run_times.back_off import GroupLevel, distributions
+from mirage.predict.run_times.run_time_observations import Observations, Requests, observed, share_of_limit, unfinished
 
 NAMED_HISTORY = (
-    Level((), prior=0.0),
-    Level(("like_limit",), prior=10.0),
-    Level(("user",), prior=20.0, memory=30.0),
-    Level(("user", "limit_s"), prior=10.0, memory=30.0),
-    Level(("user", "name", "limit_s"), prior=5.0, memory=10.0),
+    GroupLevel((), prior=0.0),
+    GroupLevel(("like_limit",), prior=10.0),
+    GroupLevel(("user",), prior=20.0, memory=30.0),
+    GroupLevel(("user", "limit_s"), prior=10.0, memory=30.0),
+    GroupLevel(("user", "name", "limit_s"), prior=5.0, memory=10.0),
 )
 """Groups of jobs, from wide to narrow; chosen on Lonestar6, November to January."""
 
 WITHOUT_USERS = (
-    Level((), prior=0.0),
-    Level(("like_limit",), prior=10.0),
-    Level(("limit_s",), prior=10.0, memory=40.0),
-    Level(("limit_s", "nodes"), prior=10.0, memory=40.0),
+    GroupLevel((), prior=0.0),
+    GroupLevel(("like_limit",), prior=10.0),
+    GroupLevel(("limit_s",), prior=10.0, memory=40.0),
+    GroupLevel(("limit_s", "nodes"), prior=10.0, memory=40.0),
 )
 """Groups of jobs where users are unknown; chosen on Theta, February to June."""
 
@@ -42,18 +42,18 @@ class NamedHistory:
         levels: Groups of jobs, from the widest to the narrowest, where users are known.
     """
 
-    def __init__(self, levels: Sequence[Level] = NAMED_HISTORY) -> None:
+    def __init__(self, levels: Sequence[GroupLevel] = NAMED_HISTORY) -> None:
         self.levels = tuple(levels)
 
     def uses(self, view: View) -> Uses:
         """Uses of the limit of a view's jobs: pending ones in queue order, then running ones."""
-        asked, elapsed_s = unfinished(view)
-        elapsed = np.where(elapsed_s > 0, share_of_limit(elapsed_s, asked.limit_s), 0.0)
-        table, row = self.table(asked, elapsed, observed(view))
+        requests, elapsed_s = unfinished(view)
+        elapsed = np.where(elapsed_s > 0, share_of_limit(elapsed_s, requests.limit_s), 0.0)
+        table, row = self.table(requests, elapsed, observed(view))
         first = row.reshape(-1).astype(np.int64) * table.shape[1]
         return Uses(table.ravel(), np.stack([first, first + table.shape[1]], axis=1))
 
-    def table(self, asked: Requests, elapsed: Floats, past: Observations) -> tuple[Floats, Ints]:
+    def table(self, requests: Requests, elapsed: Floats, past: Observations) -> tuple[Floats, Ints]:
         """Equally likely uses of requested jobs, given the use of their limit up to now.
 
         Args:
@@ -62,5 +62,5 @@ class NamedHistory:
         Returns:
             A table with one row of ascending uses per distinct case, and the row of each job.
         """
-        levels = self.levels if (asked.user != MISSING).any() else WITHOUT_USERS
-        return distributions(past, asked, levels).levels(elapsed)
+        levels = self.levels if (requests.user != MISSING).any() else WITHOUT_USERS
+        return distributions(past, requests, levels).levels(elapsed)

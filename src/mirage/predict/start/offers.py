@@ -50,7 +50,7 @@ def limits_to_try(limit_s: int) -> list[int]:
     return sorted({one for one in tried if 0 < one <= limit_s}, reverse=True)
 
 
-def compare(predictor: StartPredictor, asked: JobRequest, others: Sequence[JobRequest]) -> list[Offer]:
+def compare(predictor: StartPredictor, original: JobRequest, others: Sequence[JobRequest]) -> list[Offer]:
     """The original request and others that fit the machine; the first to start comes first.
 
     All are simulated in the same futures, so their differences come from the requests alone. Among those that are
@@ -60,10 +60,10 @@ def compare(predictor: StartPredictor, asked: JobRequest, others: Sequence[JobRe
     Raises:
         ConfigurationError: The machine could not hold the original request.
     """
-    base = predictor.of_request(asked)
-    offers = [Offer(asked, base, 0.0, 0.0)]
+    base = predictor.of_request(original)
+    offers = [Offer(original, base, 0.0, 0.0)]
     for request in dict.fromkeys(others):
-        if request == asked or not predictor.fits(request):
+        if request == original or not predictor.fits(request):
             continue
         made = predictor.of_request(request)
         sooner_s = base.waits_s - made.waits_s

@@ -12,7 +12,7 @@ from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
-from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
+from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 FUTURES = 64
@@ -47,14 +47,14 @@ class StartPrediction:
 
     Attributes:
         now_s: When it was made.
-        waits_s: Shape (futures,), seconds from now to the start in every future; ``look_ahead_s`` if the job still
+        waits_s: Shape (futures,), seconds from now to the start in every future; ``horizon_s`` if the job still
             waited at the end of the future.
-        look_ahead_s: Length of the futures.
+        horizon_s: Length of the futures.
     """
 
     now_s: int
     waits_s: Ints
-    look_ahead_s: int
+    horizon_s: int
 
     @property
     def mean_s(self) -> float:
@@ -64,7 +64,7 @@ class StartPrediction:
     @property
     def open_share(self) -> float:
         """Share of futures in which the job still waited at their end."""
-        return float((self.waits_s >= self.look_ahead_s).mean())
+        return float((self.waits_s >= self.horizon_s).mean())
 
     def quantiles_s(self) -> Floats:
         """Quantiles of the wait, shape (levels,), at ``LEVELS``."""
@@ -73,7 +73,7 @@ class StartPrediction:
 
     def forecast(self) -> StartForecast:
         """Returns the prediction as one column, as a correction takes it."""
-        return forecast_of(self.now_s, self.waits_s, self.look_ahead_s)
+        return forecast_of(self.now_s, self.waits_s, self.horizon_s)
 
 
 class StartPredictor:
@@ -85,7 +85,7 @@ class StartPredictor:
         discipline: How the cluster orders its queue.
         futures: Number of futures to simulate.
         seed: Of the futures.
-        look_ahead_s: Length of the futures, in seconds from now.
+        horizon_s: Length of the futures, in seconds from now.
         threads: Number of futures simulated at once.
     """
 
@@ -97,10 +97,10 @@ class StartPredictor:
         discipline: str = "slurm",
         futures: int = FUTURES,
         seed: int = 0,
-        look_ahead_s: int = LOOK_AHEAD_S,
+        horizon_s: int = HORIZON_S,
         threads: int = 1,
     ) -> None:
-        self.view, self.look_ahead_s = view, look_ahead_s
+        self.view, self.horizon_s = view, horizon_s
         self._played: dict[JobRequest, StartPrediction] = {}
         forecaster = Forecaster(futures, seed=seed, discipline=discipline, scheduler=scheduler, threads=threads)
         self._queue: QueueFutures = forecaster.of(view)
@@ -133,8 +133,8 @@ class StartPredictor:
             qos=request.qos,
             nice=request.nice,
         )
-        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.look_ahead_s)
-        return StartPrediction(now_s, forecast.waits_s[:, 0], self.look_ahead_s)
+        forecast = self._queue.play(chain, np.zeros(1, dtype=np.int64), now_s + self.horizon_s)
+        return StartPrediction(now_s, forecast.waits_s[:, 0], self.horizon_s)
 
     def of_any(self, requests: Sequence[JobRequest]) -> StartPrediction:
         """The start of a job that takes the first free one of several partitions.
@@ -145,7 +145,7 @@ class StartPredictor:
         fitting = [request for request in requests if self.fits(request)] or list(requests[:1])
         found = [self.of_request(request) for request in fitting]
         waits_s: Ints = np.min([one.waits_s for one in found], axis=0)
-        return StartPrediction(self.view.now_s, waits_s, self.look_ahead_s)
+        return StartPrediction(self.view.now_s, waits_s, self.horizon_s)
 
     def of_pending(self, job: int) -> StartPrediction:
         """The start of a job that waits already; of an array, its first task.
@@ -156,8 +156,8 @@ class StartPredictor:
         Raises:
             ConfigurationError: The view has no such job.
         """
-        forecast = self._queue.play_pending(job, self.view.now_s + self.look_ahead_s)
-        return StartPrediction(self.view.now_s, forecast.waits_s[:, 0], self.look_ahead_s)
+        forecast = self._queue.play_pending(job, self.view.now_s + self.horizon_s)
+        return StartPrediction(self.view.now_s, forecast.waits_s[:, 0], self.horizon_s)
 
     def most_nodes(self, request: JobRequest) -> int:
         """Number of nodes that are up and could hold a part of such a job."""

@@ -11,8 +11,8 @@ import numpy as np
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import MISSING, JobState
 from mirage.policy.start_forecast import StartForecast
-from mirage.predict.start.correction import PLACES, kind_of
-from mirage.predict.start.levels import LEVELS, LOOK_AHEAD_S, forecast_of
+from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of
+from mirage.predict.start.start_correction import PLACES, kind_of
 from mirage.slurm_words.states import ALIVE, cancelled_while_pending
 
 SUBMITTED_WITHIN_S = 15 * MINUTE_S
@@ -21,11 +21,11 @@ SUBMITTED_WITHIN_S = 15 * MINUTE_S
 FORGOTTEN_S = 35 * DAY_S
 """A promise without an outcome for this long never gets one: accounting no longer has the job."""
 
-OPEN, KEPT, VOID = "open", "kept", "void"
+OPEN, SETTLED, VOID = "open", "kept", "void"
 """No outcome yet; has one; will have none: cancelled before its start, or never submitted."""
 
 
-class SeenJob(Protocol):
+class ObservedJob(Protocol):
     """A job as the queue or accounting reports it."""
 
     @property
@@ -79,7 +79,7 @@ class Promise:
         submit_s: When the job was submitted; ``MISSING`` for a script.
         waits_s: Shape (places,), ascending waits from ``made_s`` that represent the futures; in promises of an earlier
             version, shape (levels,), quantiles.
-        told_s: Shape (levels,), the reported quantiles of the wait.
+        reported_s: Shape (levels,), the reported quantiles of the wait.
         slurm_s: The wait that Slurm expected; None if it gave no estimate.
         state: ``open``, ``kept`` or ``void``.
         wait_s: The actual wait; None while it is not known.
@@ -95,7 +95,7 @@ class Promise:
     nodes: int
     limit_s: int
     waits_s: tuple[float, ...]
-    told_s: tuple[float, ...]
+    reported_s: tuple[float, ...]
     slurm_s: float | None = None
     state: str = OPEN
     wait_s: float | None = None
@@ -110,9 +110,9 @@ class Promise:
         waits_s = np.array(self.waits_s)
         if len(waits_s) == len(LEVELS):
             waits_s = np.interp((np.arange(PLACES) + 0.5) / PLACES, LEVELS, waits_s)
-        return forecast_of(self.made_s, np.round(waits_s).astype(np.int64), LOOK_AHEAD_S)
+        return forecast_of(self.made_s, np.round(waits_s).astype(np.int64), HORIZON_S)
 
-    def is_job(self, job: SeenJob) -> bool:
+    def is_job(self, job: ObservedJob) -> bool:
         """Whether a job is the one that the promise is about."""
         if self.job != MISSING:
             return job.id == self.job and job.submit_s == self.submit_s
@@ -123,22 +123,22 @@ class Promise:
         )
 
 
-def outcome(promise: Promise, jobs: Iterable[SeenJob], now_s: int) -> tuple[str, float | None, int] | None:
+def outcome(promise: Promise, jobs: Iterable[ObservedJob], now_s: int) -> tuple[str, float | None, int] | None:
     """Returns new state, wait and job of a promise; None while the outcome is not known."""
-    seen = [job for job in jobs if promise.is_job(job)]
-    if promise.job == MISSING and seen:
-        first = min(seen, key=lambda job: (job.submit_s, job.id)).id
-        seen = [job for job in seen if job.id == first]
-    for job in seen:
+    observed = [job for job in jobs if promise.is_job(job)]
+    if promise.job == MISSING and observed:
+        first = min(observed, key=lambda job: (job.submit_s, job.id)).id
+        observed = [job for job in observed if job.id == first]
+    for job in observed:
         if job.state is JobState.PENDING or job.start_s == MISSING:
             continue
         if cancelled_while_pending(job.state, job.start_s, job.end_s):
             return VOID, None, job.id
         since_s = promise.made_s if promise.job != MISSING else job.submit_s
-        return KEPT, float(max(job.start_s - since_s, 0)), job.id
-    if any(job.state not in ALIVE for job in seen):
-        return VOID, None, seen[0].id
-    never_submitted = promise.job == MISSING and not seen and now_s > promise.made_s + 2 * SUBMITTED_WITHIN_S
+        return SETTLED, float(max(job.start_s - since_s, 0)), job.id
+    if any(job.state not in ALIVE for job in observed):
+        return VOID, None, observed[0].id
+    never_submitted = promise.job == MISSING and not observed and now_s > promise.made_s + 2 * SUBMITTED_WITHIN_S
     if never_submitted or now_s > promise.made_s + FORGOTTEN_S:
         return VOID, None, promise.job
     return None

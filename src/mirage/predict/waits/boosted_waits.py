@@ -137,9 +137,9 @@ def fit_boosted_waits(
     left_out = np.empty(len(rows))
     block = rows * settings.blocks // len(wait)
     for k in range(settings.blocks):
-        seen = block != k
-        seen = seen if seen.any() else ~seen
-        trees = _grown(inputs, wait, rows[seen], weights[seen], settings, settings.seed + k)
+        training = block != k
+        training = training if training.any() else ~training
+        trees = _grown(inputs, wait, rows[training], weights[training], settings, settings.seed + k)
         left_out[block == k] = _mean((trees,), inputs[rows[block == k]])
     distance = np.log(np.abs(wait[rows] - left_out) + LEAST_SPREAD)
     spread_trees = _grown(inputs[rows], distance, np.arange(len(rows)), weights, settings, settings.seed)
@@ -161,10 +161,10 @@ def thinned(alike: Ints, most: int, random: np.random.Generator) -> tuple[NDArra
     size = np.diff(first, append=len(grouped))
     place = np.arange(len(grouped)) - np.repeat(first, size)
     weight = np.repeat(size / np.minimum(size, most), size)
-    kept = place < most
-    rows = order[kept]
+    retained = place < most
+    rows = order[retained]
     in_order = np.argsort(rows)
-    return rows[in_order], weight[kept][in_order]
+    return rows[in_order], weight[retained][in_order]
 
 
 def _grown(

@@ -18,7 +18,7 @@ class SweptJobs(NamedTuple):
     """Jobs in the order of their requests; all arrays have shape (n,).
 
     Attributes:
-        asked_s: When the job begins to wait for the scheduler.
+        request_s: When the job begins to wait for the scheduler.
         left_s: When it left the queue, started or not.
         end_s: When it ended; beyond all times if it did not start.
         started: 1 if it started.
@@ -31,7 +31,7 @@ class SweptJobs(NamedTuple):
         user: In [0, u).
     """
 
-    asked_s: Ints
+    request_s: Ints
     left_s: Ints
     end_s: Ints
     started: Ints
@@ -74,12 +74,12 @@ def sweep(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, out: Floats) -
         jobs: The trace.
         sums: Zeros.
         half_lives_s: Shape (h,), of the memory of recent waits.
-        out: Shape (n, 24 + 3 h + 3), in the order of ``QUEUE`` of `mirage.predict.waits.features`.
+        out: Shape (n, 24 + 3 h + 3), in the order of ``QUEUE`` of `mirage.predict.waits.wait_features`.
     """
-    n = len(jobs.asked_s)
+    n = len(jobs.request_s)
     left = ended = oldest = day_old = 0
     for job in range(n):
-        now = jobs.asked_s[job]
+        now = jobs.request_s[job]
         while left < n and jobs.left_s[jobs.by_left[left]] < now:
             _leave(jobs, sums, half_lives_s, jobs.by_left[left])
             left += 1
@@ -88,15 +88,15 @@ def sweep(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, out: Floats) -
             ended += 1
         while oldest < job and jobs.left_s[oldest] < now:
             oldest += 1
-        while jobs.asked_s[day_old] < now - DAY_S:
+        while jobs.request_s[day_old] < now - DAY_S:
             sums.day[jobs.user[day_old], 0] -= 1
             sums.day[jobs.user[day_old], 1] -= jobs.nodes[day_old] * jobs.limit_s[day_old]
             day_old += 1
-        column = _tell_queue(jobs, sums, job, out)
-        out[job, column] = now - jobs.asked_s[oldest]
+        column = _write_queue(jobs, sums, job, out)
+        out[job, column] = now - jobs.request_s[oldest]
         out[job, column + 1] = sums.day[jobs.user[job], 0]
         out[job, column + 2] = sums.day[jobs.user[job], 1] / HOUR_S
-        _tell_waits(jobs, sums, job, out, column + 3)
+        _write_waits(jobs, sums, job, out, column + 3)
         _queue(jobs, sums, job, 1)
         sums.day[jobs.user[job], 0] += 1
         sums.day[jobs.user[job], 1] += jobs.nodes[job] * jobs.limit_s[job]
@@ -132,7 +132,7 @@ def _leave(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, job: int) -> 
     if not jobs.started[job]:
         return
     _run(jobs, sums, job, 1)
-    now, wait = jobs.left_s[job], np.log10(max(jobs.left_s[job] - jobs.asked_s[job], 1))
+    now, wait = jobs.left_s[job], np.log10(max(jobs.left_s[job] - jobs.request_s[job], 1))
     partition, partitions = jobs.partition[job], len(sums.by_size)
     by_size = partitions + partition * SIZES + jobs.size[job]
     for g in (partition, by_size, partitions + partitions * SIZES + jobs.user[job]):
@@ -144,9 +144,9 @@ def _leave(jobs: SweptJobs, sums: QueueSums, half_lives_s: Floats, job: int) -> 
 
 
 @kernel()
-def _tell_queue(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats) -> int:
+def _write_queue(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats) -> int:
     """Write pending and running jobs by group; returns the next column."""
-    now, partition, column = jobs.asked_s[job], jobs.partition[job], 0
+    now, partition, column = jobs.request_s[job], jobs.partition[job], 0
     for g in (0, 1 + partition, 1 + len(sums.by_size) + jobs.user[job]):
         out[job, column] = sums.pending[g, 0]
         out[job, column + 1] = sums.pending[g, 1]
@@ -162,7 +162,7 @@ def _tell_queue(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats) -> int:
 
 
 @kernel()
-def _tell_waits(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats, column: int) -> None:
+def _write_waits(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats, column: int) -> None:
     """Write recent waits by group, and the time since a job of the group last started."""
     partition, partitions = jobs.partition[job], len(sums.by_size)
     by_size = partitions + partition * SIZES + jobs.size[job]
@@ -171,5 +171,5 @@ def _tell_waits(jobs: SweptJobs, sums: QueueSums, job: int, out: Floats, column:
         if sums.last_start_s[g] > 0:
             for h in range(halves):
                 out[job, column + h] = sums.waits[g, h, 0] / sums.waits[g, h, 1]
-            out[job, column + halves] = jobs.asked_s[job] - sums.last_start_s[g]
+            out[job, column + halves] = jobs.request_s[job] - sums.last_start_s[g]
         column += halves + 1

@@ -14,10 +14,10 @@ from mirage.job_state import Floats, Ints
 from mirage.predict.conformal import Scores, weights_of_alike
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits
-from mirage.predict.waits.features import FEATURES, LABELS, Names, names_of, rows_of_sample, waits_at_submission
-from mirage.predict.waits.rolling_origin import LEVELS, RollingForecast, RollingSettings, rolling_forecast
-from mirage.predict.waits.sample import WaitSample
-from mirage.predict.waits.score import interval_figures, point_figures
+from mirage.predict.waits.rolling_forecast import LEVELS, RollingForecast, RollingSettings, rolling_forecast
+from mirage.predict.waits.wait_features import FEATURES, LABELS, Names, names_of, rows_of_sample, waits_at_submission
+from mirage.predict.waits.wait_sample import WaitSample
+from mirage.predict.waits.wait_score import interval_figures, point_figures
 from mirage.trace.table import JobTable
 
 KIND = "waits"
@@ -164,7 +164,7 @@ def hold_out(sample: WaitSample, share: float, settings: RollingSettings, progre
     Raises:
         ConfigurationError: The sample spans no time.
     """
-    first_s, last_s = int(sample.asked_s[0]), int(sample.asked_s[-1])
+    first_s, last_s = int(sample.request_s[0]), int(sample.request_s[-1])
     begin_s = int(last_s - share * (last_s - first_s))
     if begin_s == first_s:
         raise ConfigurationError(
@@ -204,27 +204,27 @@ def train_wait_model(
             f"{trace}: {int(sample.started.sum())} jobs with a submission and a start; a wait model needs {FEWEST_JOBS}"
         )
     held_out = hold_out(sample, share, settings, progress)
-    now_s = int(sample.asked_s[-1]) + 1
+    now_s = int(sample.request_s[-1]) + 1
     log_wait, is_bound = sample.known_at(now_s)
     boosted, left_out = fit_boosted_waits(sample.inputs, log_wait, is_bound, sample.alike, settings.boosting)
     calibration = settings.calibration
     scores = Scores(
-        sample.asked_s[left_out.rows],
+        sample.request_s[left_out.rows],
         left_out.score,
         is_bound[left_out.rows],
         sample.size_class[left_out.rows],
         weights_of_alike(sample.alike[left_out.rows], left_out.stands_for, calibration.together),
     )
-    asked = held_out.forecast.asked
+    adjusted = held_out.forecast.adjusted
     classes = len(names["partition"]) * 3 + 3
     card = ModelCard(
         kind=KIND,
         schema=SCHEMA,
         features=sample.features,
-        trained_on=TrainedOn(trace, int(sample.asked_s[0]), int(sample.asked_s[-1]), len(sample)),
+        trained_on=TrainedOn(trace, int(sample.request_s[0]), int(sample.request_s[-1]), len(sample)),
         figures=held_out.figures(),
         settings={"names": {name: list(known) for name, known in names.items()}, "held_out_share": share},
     )
-    by_class = [scores.quantiles(each, now_s, asked, calibration) for each in range(classes)]
-    everything = scores.quantiles(-1, now_s, asked, replace(calibration, others=np.inf))
+    by_class = [scores.quantiles(each, now_s, adjusted, calibration) for each in range(classes)]
+    everything = scores.quantiles(-1, now_s, adjusted, replace(calibration, others=np.inf))
     return WaitModel(card, boosted, np.stack([*by_class, everything]))

@@ -26,16 +26,16 @@ from numpy.typing import NDArray
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.environment.snapshot import COLUMNS
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import workload
 from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 WAIT, SUBMIT = 0, 1
 Observations = NDArray[np.float32]
@@ -53,7 +53,9 @@ def builtin_episode_table(link_nodes: int = 1, windows: int = 42, history: int =
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())
     begin_s = int(table.submit_s.min()) + warm_up_days * DAY_S
-    return build_episode_table(scenario, Protocol.warm(begin_s, windows=windows), Link(link_nodes), history=history)
+    return build_episode_table(
+        scenario, EvaluationProtocol.warm(begin_s, windows=windows), LinkSize(link_nodes), history=history
+    )
 
 
 class _Episodes:
@@ -66,14 +68,14 @@ class _Episodes:
         self.action_space = spaces.Discrete(2)
         self._back = np.arange(table.history)
 
-    def seen(self, episode: Ints, decision: Ints) -> Observations:
+    def observations(self, episode: Ints, decision: Ints) -> Observations:
         """Observations at these decisions, shape (n, history, 42)."""
-        seen: Observations
+        observations: Observations
         if self.table.history == 1:
-            seen = self.table.seen[episode, decision][:, None, :]
+            observations = self.table.observations[episode, decision][:, None, :]
         else:
-            seen = self.table.seen[episode[:, None], decision[:, None] + self._back]
-        return seen
+            observations = self.table.observations[episode[:, None], decision[:, None] + self._back]
+        return observations
 
     def submit(self, episode: Ints, decision: Ints) -> tuple[NDArray[np.float64], Ints]:
         """Rewards and signed gaps (seconds) of submitting at these decisions, shape (n,) each."""
@@ -122,7 +124,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.episodes.table)))
         self._episode, self._decision = int((options or {}).get("episode", drawn)), 0
-        return self._seen(), {"episode": self._episode}
+        return self._observation(), {"episode": self._episode}
 
     def step(self, action: np.int64) -> tuple[Observations, float, bool, bool, dict[str, Any]]:
         """Wait or submit; the last decision always submits."""
@@ -131,7 +133,7 @@ class ChainEnv(gym.Env[Observations, np.int64]):
         if action == WAIT and self._decision < last:
             self._decision += 1
             if self._decision < last:
-                return self._seen(), 0.0, False, False, {}
+                return self._observation(), 0.0, False, False, {}
         reward, gap_s = self.episodes.submit(*self._place())
         gaps_s = {
             "": gap_s[0],
@@ -139,14 +141,14 @@ class ChainEnv(gym.Env[Observations, np.int64]):
             "best_": self.episodes.best_s(self._episode),
         }
         info = {name + of: lost_h for name, one_s in gaps_s.items() for of, lost_h in _losses_h(float(one_s)).items()}
-        return self._seen(), float(reward[0]), True, False, info
+        return self._observation(), float(reward[0]), True, False, info
 
     def _place(self) -> tuple[Ints, Ints]:
         return np.array([self._episode]), np.array([self._decision])
 
-    def _seen(self) -> Observations:
-        seen: Observations = self.episodes.seen(*self._place())[0]
-        return seen
+    def _observation(self) -> Observations:
+        observations: Observations = self.episodes.observations(*self._place())[0]
+        return observations
 
 
 class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
@@ -181,7 +183,7 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
         self._episode = self.np_random.integers(len(self.episodes.table), size=self.num_envs)
         self._decision = np.zeros(self.num_envs, dtype=np.int64)
         self._ended[:] = False
-        return self.episodes.seen(self._episode, self._decision), {"episode": self._episode.copy()}
+        return self.episodes.observations(self._episode, self._decision), {"episode": self._episode.copy()}
 
     def step(
         self, actions: Ints
@@ -202,8 +204,8 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
         info: dict[str, Any] = {}
         for name, lost_h in _losses_h(np.where(submits, gaps_s, 0)).items():
             info |= {name: lost_h, f"_{name}": submits}
-        seen = self.episodes.seen(self._episode, self._decision)
-        return seen, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
+        observations = self.episodes.observations(self._episode, self._decision)
+        return observations, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
 
 
 if "mirage/Chain-v1" not in gym.registry:

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
 from mirage.policy.view import Chain, View
-from mirage.provision.chain import Link
 from mirage.provision.environment.snapshot import COLUMNS, snapshot
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 
 _SCHEMA = 1
+_KEYS = {"observations": "seen"}
+"""Names of arrays in the file that are not those of the fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class EpisodeTable:
     """Episodes of one link size, padded to the longest.
 
     Attributes:
-        seen: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is the observation at decision k;
-            the rows before the first decision are the past that it may use.
+        observations: Shape (episodes, history − 1 + decisions, 42): row ``history − 1 + k`` is that at
+            decision k; the rows before the first decision are the past that it may use.
         outcome_s: Shape (episodes, decisions): start of the next link minus end of the last if submitted then.
         decisions: Shape (episodes,): number of decisions; the last is the end of the present link.
         submitted_s: Shape (episodes,): when the present link was submitted.
@@ -39,7 +41,7 @@ class EpisodeTable:
         step_s: Time between decisions.
     """
 
-    seen: NDArray[np.float32]
+    observations: NDArray[np.float32]
     outcome_s: Ints
     decisions: Ints
     submitted_s: Ints
@@ -57,7 +59,7 @@ class EpisodeTable:
 
     def save(self, path: str | Path) -> None:
         """Write the table as a compressed ``.npz``; nothing in it is pickled."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields = {_KEYS.get(name, name): getattr(self, name) for name in self.__slots__}
         np.savez_compressed(path, schema=_SCHEMA, **fields)
 
     @classmethod
@@ -71,7 +73,7 @@ class EpisodeTable:
             with np.load(path, allow_pickle=False) as stored:
                 if int(stored["schema"]) != _SCHEMA:
                     raise ConfigurationError(f"{path}: a table of schema {int(stored['schema'])}, expected {_SCHEMA}")
-                arrays = {name: stored[name] for name in cls.__slots__}
+                arrays = {name: stored[_KEYS.get(name, name)] for name in cls.__slots__}
         except (OSError, KeyError, ValueError) as error:
             raise ConfigurationError(
                 f"{path} is not an episode table ({error}); build one with build_episode_table"
@@ -81,8 +83,8 @@ class EpisodeTable:
 
 def build_episode_table(
     scenario: Scenario,
-    protocol: Protocol,
-    link: Link,
+    protocol: EvaluationProtocol,
+    link: LinkSize,
     windows: Sequence[int] | None = None,
     history: int = 1,
     progress: Callable[[int], None] | None = None,
@@ -99,18 +101,18 @@ def build_episode_table(
     episodes = []
     early_s = (history - 1) * protocol.step_s
     for window, sim in warm_simulations(scenario, protocol, chosen, early_s):
-        seen: list[NDArray[np.float32]] = []
+        observations: list[NDArray[np.float32]] = []
         chain = Chain(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
 
-        def look(view: View, seen: list[NDArray[np.float32]] = seen, chain: Chain = chain) -> None:
-            seen.append(snapshot(view, chain))
+        def on_view(view: View, observations: list[NDArray[np.float32]] = observations, chain: Chain = chain) -> None:
+            observations.append(snapshot(view, chain))
 
         for back in range(history - 1, 0, -1):
             sim.approach(protocol.submits_s(window) - back * protocol.step_s)
-            look(sim.view())
+            on_view(sim.view())
         sim.approach(protocol.submits_s(window))
-        episodes.append(play(sim, protocol, link, window, look))
-        rows.append(seen)
+        episodes.append(play(sim, protocol, link, window, on_view))
+        rows.append(observations)
         if progress is not None:
             progress(len(rows))
     return _padded(rows, episodes, history, protocol.step_s)
@@ -118,14 +120,14 @@ def build_episode_table(
 
 def _padded(rows: list[list[NDArray[np.float32]]], episodes: list, history: int, step_s: int) -> EpisodeTable:  # type: ignore[type-arg]
     longest = max(len(e.decisions_s) for e in episodes)
-    seen = np.zeros((len(episodes), history - 1 + longest, COLUMNS), dtype=np.float32)
+    observations = np.zeros((len(episodes), history - 1 + longest, COLUMNS), dtype=np.float32)
     outcome_s = np.zeros((len(episodes), longest), dtype=np.int64)
     for k, (episode, shown) in enumerate(zip(episodes, rows)):
-        seen[k, : len(shown)] = shown
-        seen[k, len(shown) :] = shown[-1]  # at the end of the link there is no decision left
+        observations[k, : len(shown)] = shown
+        observations[k, len(shown) :] = shown[-1]  # at the end of the link there is no decision left
         outcome_s[k, : len(episode.outcome_s)] = episode.outcome_s
     return EpisodeTable(
-        seen=seen,
+        observations=observations,
         outcome_s=outcome_s,
         decisions=np.array([len(e.decisions_s) for e in episodes], dtype=np.int64),
         submitted_s=np.array([e.submitted_s for e in episodes], dtype=np.int64),

@@ -14,7 +14,7 @@ from mirage.policy.registry import is_policy_file, known_policies, make_policy, 
 from mirage.policy.settings import PolicySettings
 from mirage.policy.view import Chain, View
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.second_thoughts import Followed, follow
+from mirage.provision.evaluation.followed_link import Followed, follow
 from mirage.sim.disciplines.registry import discipline_spec
 from mirage.sim.jobs import to_minutes
 from mirage.sim.simulation import Simulation
@@ -66,7 +66,7 @@ class Candidate:
         return self.policy if self.cost is None else f"{self.policy}@{self.cost.interruption:g}:{self.cost.overlap:g}"
 
     @property
-    def thinks_again(self) -> bool:
+    def revises(self) -> bool:
         """Whether it is also called while its link is queued."""
         return self.spec.thinks_again
 
@@ -135,35 +135,35 @@ class WindowRun:
 
     Attributes:
         submitted_s: When it submitted; ``NEVER`` while it has not.
-        asked: Number of its calls.
+        calls: Number of its calls.
         named_s: When it wants to be called again; ``NEVER`` for the next decision.
-        thinks_again: Whether it is also called while its link is queued.
+        revises: Whether it is also called while its link is queued.
         followed: What happened to the link afterwards.
         plan: Its latest plan.
     """
 
     policy: Policy
     submitted_s: int = NEVER
-    asked: int = 0
+    calls: int = 0
     named_s: int = NEVER
-    thinks_again: bool = False
+    revises: bool = False
     followed: Followed | None = None
     plan: Plan | None = None
 
-    def ask(self, view: View) -> int | None:
+    def on_view(self, view: View) -> int | None:
         """Let it decide if it is due; returns the time at which it wants the next call, if any."""
         if self._is_due(view):
             plan = self.policy.decide(view)
-            self.asked += 1
+            self.calls += 1
             if plan.submits:
                 self.submitted_s = view.now_s
             self.named_s = NEVER if plan.submits else named_moment_s(plan.actions, view.now_s)
             self.plan = plan
         return None if self.named_s == NEVER else self.named_s
 
-    def look(self, sim: Simulation, chain: Chain) -> None:
+    def on_decision(self, sim: Simulation, chain: Chain) -> None:
         """Follow the link in a fork if a policy that revises has just submitted it."""
-        if self.thinks_again and self.submitted_s == sim.now_s < chain.ends_s:
+        if self.revises and self.submitted_s == sim.now_s < chain.ends_s:
             assert self.plan is not None
             self.followed = follow(sim.fork(), self.policy, chain, self.plan)
 

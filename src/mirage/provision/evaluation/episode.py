@@ -16,9 +16,9 @@ from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.policy.view import Chain, View
-from mirage.provision.chain import Link, load_class
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.second_thoughts import PATIENCE_S
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.followed_link import PATIENCE_S
+from mirage.provision.link_size import LinkSize, load_class
 from mirage.sim.cluster import Cluster
 from mirage.sim.jobs import Workload
 from mirage.sim.simulation import Simulation
@@ -65,7 +65,7 @@ class Episode:
     """
 
     window: int
-    link: Link
+    link: LinkSize
     submitted_s: int
     started_s: int
     ends_s: int
@@ -84,7 +84,7 @@ class Episode:
 
 
 def warm_simulations(
-    scenario: Scenario, protocol: Protocol, windows: Iterable[int], early_s: int = 0
+    scenario: Scenario, protocol: EvaluationProtocol, windows: Iterable[int], early_s: int = 0
 ) -> Iterator[tuple[int, Simulation]]:
     """Yields a simulation for each window, ``early_s`` before its predecessor is submitted.
 
@@ -104,22 +104,27 @@ def warm_simulations(
         yield window, sim
 
 
-Ask = Callable[[View], int | None]
+OnView = Callable[[View], int | None]
 """Called with a view; returns the time at which it wants another one, between two decisions, or None."""
 
-Look = Callable[[Simulation, Chain], None]
+OnDecision = Callable[[Simulation, Chain], None]
 """Called with a simulation at a decision, to be forked, and with the chain at that time."""
 
 
 def play(
-    sim: Simulation, protocol: Protocol, link: Link, window: int, ask: Ask | None = None, look: Look | None = None
+    sim: Simulation,
+    protocol: EvaluationProtocol,
+    link: LinkSize,
+    window: int,
+    on_view: OnView | None = None,
+    on_decision: OnDecision | None = None,
 ) -> Episode:
     """Submit the predecessor, then step through the decisions to its end.
 
     Args:
         sim: Is just before the submission of the predecessor; it is consumed.
-        ask: Called at every decision before the last with a policy's view, and at the times it requests.
-        look: Called at every decision, after ``ask``, including the last.
+        on_view: Called at every decision before the last with a policy's view, and at the times it requests.
+        on_decision: Called at every decision, after ``on_view``, including the last.
 
     Raises:
         ConfigurationError: A link cannot start on this cluster.
@@ -145,9 +150,9 @@ def play(
         start_s = branch.run_until_started(following, now_s + PATIENCE_S)
         decisions_s.append(now_s)
         outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - ends_s)
-        named_s = None if ask is None or now_s >= ends_s else ask(sim.view(chain))
-        if look is not None:
-            look(sim, chain)
+        named_s = None if on_view is None or now_s >= ends_s else on_view(sim.view(chain))
+        if on_decision is not None:
+            on_decision(sim, chain)
         if now_s >= ends_s:
             decisions, outcomes = np.array(decisions_s, dtype=np.int64), np.array(outcome_s, dtype=np.int64)
             return Episode(window, link, submitted_s, started_s, ends_s, decisions, outcomes)

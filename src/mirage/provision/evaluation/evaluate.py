@@ -1,6 +1,6 @@
 """Evaluation of policies by the hand-overs they would have made in a trace.
 
-evaluation = evaluate(scenario, Protocol.warm(begin_s), [Link(1), Link(8)], ["average", "what-if"], [Cost(3, 1)])
+evaluation = evaluate(scenario, EvaluationProtocol.warm(begin_s), [LinkSize(1)], ["average", "what-if"], [Cost(3, 1)])
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.executors.processes import Processes
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluation_journal import EvaluationJournal
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, play_windows
 from mirage.provision.evaluation.interval import Stretches
-from mirage.provision.evaluation.journal import Journal
 from mirage.provision.evaluation.paired import Difference, differences
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.score import REACTIVE, Row, score, score_by_month, submissions_s
-from mirage.provision.evaluation.study import Study, Trial, play_windows
+from mirage.provision.evaluation.policy_score import REACTIVE, EvaluationRow, score, score_by_month, submissions_s
+from mirage.provision.link_size import LinkSize
 from mirage.sim.disciplines.registry import discipline_spec
 
 Progress = Callable[[int, int], None]
@@ -42,20 +42,20 @@ class Evaluation:
         differences: Every policy against one of them; empty if there is no such policy.
     """
 
-    trials: dict[int, tuple[Trial, ...]]
-    rows: tuple[Row, ...]
+    trials: dict[int, tuple[WindowTrial, ...]]
+    rows: tuple[EvaluationRow, ...]
     policies: tuple[str, ...]
     costs: tuple[Cost, ...]
     reused: int
     intervals: str
-    months: tuple[Row, ...] = ()
+    months: tuple[EvaluationRow, ...] = ()
     differences: tuple[Difference, ...] = ()
 
 
 def evaluate(
     scenario: Scenario,
-    protocol: Protocol,
-    links: Sequence[Link],
+    protocol: EvaluationProtocol,
+    links: Sequence[LinkSize],
     policies: Sequence[str],
     costs: Sequence[Cost] = (Cost(),),
     *,
@@ -97,7 +97,7 @@ def evaluate(
     discipline_spec(scenario.discipline).load()
     for candidate in study.candidates:  # reject a wrong name before hours of work; kernels are compiled once
         candidate.make(scenario, seed)
-    journal = Journal(resume_dir, study)
+    journal = EvaluationJournal(resume_dir, study)
     windows = [window for window in range(protocol.windows) if window not in journal]
     reused = protocol.windows - len(windows)
     if progress:
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def assess(
-    trials: dict[int, tuple[Trial, ...]],
+    trials: dict[int, tuple[WindowTrial, ...]],
     policies: Sequence[str],
     costs: Sequence[Cost],
     reused: int = 0,
@@ -149,7 +149,7 @@ def compared_with(policies: Sequence[str], against: str | None) -> str | None:
     return against
 
 
-def check_windows(scenario: Scenario, protocol: Protocol, links: Sequence[Link]) -> None:
+def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Sequence[LinkSize]) -> None:
     """Check that an evaluation can be played.
 
     Raises:

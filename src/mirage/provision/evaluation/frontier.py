@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from mirage.duration import HOUR_S
 from mirage.provision.evaluation.candidate import BOUNDS, ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Interval
-from mirage.provision.evaluation.score import REACTIVE, Row, constant_lead, loads, submissions_s
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.policy_score import REACTIVE, EvaluationRow, constant_lead, loads, submissions_s
 
 LEADS_H = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 18.0, 24.0)
 
@@ -35,7 +35,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PolicySeries:
     """One policy, over the cost ratios."""
 
     policy: str
@@ -56,8 +56,8 @@ class Frontier:
     load: str
     windows: int
     leads: tuple[Point, ...]
-    series: tuple[Series, ...]
-    oracle: Series | None
+    series: tuple[PolicySeries, ...]
+    oracle: PolicySeries | None
 
 
 def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]:
@@ -76,19 +76,19 @@ def frontiers(evaluation: Evaluation, load: str = "all") -> tuple[Frontier, ...]
     return tuple(found)
 
 
-def _series(policy: str, rows: Sequence[Row]) -> Series:
+def _series(policy: str, rows: Sequence[EvaluationRow]) -> PolicySeries:
     """Points of a policy by ascending cost ratio; ratios with equal results share one."""
     points: dict[tuple[float, float], Point] = {}
-    told = [row for row in rows if row.policy == policy]
-    for row in sorted(told, key=lambda row: math.inf if row.cost_ratio is None else row.cost_ratio):
+    of_policy = [row for row in rows if row.policy == policy]
+    for row in sorted(of_policy, key=lambda row: math.inf if row.cost_ratio is None else row.cost_ratio):
         at = row.overlap_h, row.interruption_h
         label = "free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"
         label = f"{points[at].label}, {label}" if at in points else label
         points[at] = Point(label, *at, row.overlap_95, row.interruption_95)
-    return Series(policy, tuple(points.values()))
+    return PolicySeries(policy, tuple(points.values()))
 
 
-def _lead(trials: Sequence[Trial], members: NDArray[np.bool_], hours: float) -> Point:
+def _lead(trials: Sequence[WindowTrial], members: NDArray[np.bool_], hours: float) -> Point:
     found = constant_lead(trials, hours)
-    overlap_h, interruption_h = (float(of[members].mean()) / HOUR_S for of in (found.overlap_s, found.interruption_s))
+    overlap_h, interruption_h = (float(of[members].mean() / HOUR_S) for of in (found.overlap_s, found.interruption_s))
     return Point(f"{hours:g} h", overlap_h, interruption_h)

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Interval, Stretches
-from mirage.provision.evaluation.score import (
+from mirage.provision.evaluation.policy_score import (
     ALL,
-    Outcome,
+    PolicyOutcome,
     by_month,
     classes,
     cost_ratio,
     outcome,
     submissions_s,
 )
-from mirage.provision.evaluation.study import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Difference:
 
 
 def differences(
-    trials: Sequence[Trial], policies: Sequence[str], against: str, costs: Sequence[Cost]
+    trials: Sequence[WindowTrial], policies: Sequence[str], against: str, costs: Sequence[Cost]
 ) -> list[Difference]:
     """Differences of one size of link: cost × (load classes, then months) × policy.
 
@@ -88,10 +88,10 @@ def differences(
 
 
 def _difference(
-    result: Outcome,
-    base: Outcome,
+    result: PolicyOutcome,
+    base: PolicyOutcome,
     cost: Cost,
-    example: Trial,
+    example: WindowTrial,
     load: str,
     month: str,
     members: NDArray[np.bool_],

@@ -9,7 +9,7 @@ import numpy as np
 from mirage.duration import DAY_S
 from mirage.forecast.forecaster import Forecaster
 from mirage.policy.view import Chain, Ended, View
-from mirage.provision.policies.rules import Lead
+from mirage.provision.policies.lead_rules import Lead
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
 LONGEST_S = 5 * DAY_S

@@ -20,7 +20,7 @@ from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import Chain, View
 from mirage.predict.run_times.named_history import NamedHistory
-from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
@@ -161,7 +161,7 @@ class WhatIf:
         if (best_s := int(forecast.delays_s[best])) < chain.step_s:
             until_s = forecast.now_s + best_s
         else:
-            until_s = next_look_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
+            until_s = next_decision_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate, forecast)
 
     def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
@@ -170,7 +170,7 @@ class WhatIf:
         if waits_s.min() >= remaining_s:
             return Plan((Submit(reason="too-late-even-now"),), forecast_estimate(remaining_s, waits_s))
         if remaining_s > _PLENTY * longest_s + chain.step_s:
-            until_s = next_look_s(view.now_s, chain.step_s, remaining_s - longest_s)
+            until_s = next_decision_s(view.now_s, chain.step_s, remaining_s - longest_s)
             return Plan((Wait(reason="plenty-of-time", until_s=until_s),), forecast_estimate(remaining_s, waits_s))
         return None
 
@@ -209,7 +209,7 @@ def forecast_estimate(remaining_s: int, waits_s: Ints) -> dict[str, float]:
     }
 
 
-def next_look_s(now_s: int, step_s: int, spare_s: int) -> int:
+def next_decision_s(now_s: int, step_s: int, spare_s: int) -> int:
     """Time of the next decision: after a quarter of the time left beyond the longest wait."""
     return now_s + max(spare_s // 4 // step_s, 1) * step_s
 

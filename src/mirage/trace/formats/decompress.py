@@ -57,14 +57,14 @@ def _decompressed(data: bytes, tally: ReadTally) -> bytes:
     except (EOFError, OSError, zlib.error, lzma.LZMAError, _zstd_error()) as error:
         found = b"".join(saved)
         line = found.count(b"\n") + 1
-        kept = _whole_lines(found)
-        if tally.on_error == "strict" or not kept:
-            hint = "fetch it again, or skip bad input to read the rest" if kept else "fetch it again"
+        readable = _whole_lines(found)
+        if tally.on_error == "strict" or not readable:
+            hint = "fetch it again, or skip bad input to read the rest" if readable else "fetch it again"
             raise TraceError(
                 f"{tally.path}:{line}: the compressed file is damaged or cut short: {error}; {hint}"
             ) from error
         tally.notes[_CUT] += 1
-        return kept
+        return readable
     return b"".join(saved)
 
 

@@ -18,7 +18,7 @@ from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.formats.record import JobRecord, TableBuilder
+from mirage.trace.formats.table_builder import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
 COLUMNS = (

@@ -16,7 +16,7 @@ from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, Ints, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
 from mirage.slurm_words.unicode import valid_unicode
-from mirage.trace.formats.csv import COLUMNS
+from mirage.trace.formats.job_table_csv import COLUMNS
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels

@@ -99,10 +99,10 @@ def _numbers(labels: Labels, column: str, header: list[str]) -> Ints:
 def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
     """Number of the job that must end first, if the dependency is ``afterany`` on one job."""
     number_of = dict(zip(job_ids, job_numbers))
-    kept = all(job_id == str(number) for job_id, number in number_of.items())
+    ids_are_numbers = all(job_id == str(number) for job_id, number in number_of.items())
     preceding = []
     for name in dependencies.names:
         job_id = name.removeprefix(_AFTERANY) if name.startswith(_AFTERANY) else ""
-        absent = int(job_id) if kept and _NUMBER.fullmatch(job_id) else MISSING
+        absent = int(job_id) if ids_are_numbers and _NUMBER.fullmatch(job_id) else MISSING
         preceding.append(number_of.get(job_id, absent))
     return np.array([*preceding, MISSING], dtype=np.int64)[dependencies.codes]

@@ -106,14 +106,14 @@ def rate_by_hour(submit_s: Ints) -> Floats:
     A cell is pulled towards the mean by one week of average submissions, so that a short trace has no empty hours.
     """
     hours = np.arange(submit_s.min() // HOUR_S, submit_s.max() // HOUR_S + 1)
-    weeks_seen = np.bincount(hour_of_week(hours * HOUR_S), minlength=WEEK_H)
+    weeks_with_hour = np.bincount(hour_of_week(hours * HOUR_S), minlength=WEEK_H)
     counts = np.bincount(hour_of_week(submit_s), minlength=WEEK_H)
-    rate = (counts + len(submit_s) / len(hours)) / (weeks_seen + 1)
+    rate = (counts + len(submit_s) / len(hours)) / (weeks_with_hour + 1)
     return np.asarray(rate / rate.mean(), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MarginalComparison:
     """One marginal of a real and of a synthetic trace."""
 
     marginal: str
@@ -121,7 +121,7 @@ class Comparison:
     synthetic: float
 
 
-def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tuple[Comparison, ...]:
+def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tuple[MarginalComparison, ...]:
     """Compares two traces, one row per marginal.
 
     The row ``hour-of-week correlation`` holds 1 and the correlation of the two weekly profiles.
@@ -133,17 +133,17 @@ def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tupl
     sizes = ("1", "2", "3-4", "5-8", "9-16", "over 16")
     correlation = np.corrcoef(a.hour_rate, b.hour_rate)[0, 1] if np.ptp(b.hour_rate) > 0 else 0.0
     return (
-        Comparison("jobs a day", a.jobs_per_day, b.jobs_per_day),
-        Comparison("mean nodes of a job", a.mean_nodes, b.mean_nodes),
-        Comparison("busy nodes", a.busy_nodes, b.busy_nodes),
-        *(Comparison(f"share of {s} nodes", *p) for s, p in zip(sizes, _pairs(a.size_share, b.size_share))),
-        *(Comparison(f"limit h, {q:.0%}", *p) for q, p in zip(LIMIT_LEVELS, _pairs(a.limit_h, b.limit_h))),
-        *(Comparison(f"use of limit, {q:.0%}", *p) for q, p in zip(USE_LEVELS, _pairs(a.use, b.use))),
-        Comparison("share using up the limit", a.used_up_share, b.used_up_share),
-        Comparison("share ending at once", a.instant_share, b.instant_share),
-        Comparison("burstiness (var/mean an hour)", a.dispersion, b.dispersion),
-        Comparison("share of top 10 users", a.top_user_share, b.top_user_share),
-        Comparison("hour-of-week correlation", 1.0, float(correlation)),
+        MarginalComparison("jobs a day", a.jobs_per_day, b.jobs_per_day),
+        MarginalComparison("mean nodes of a job", a.mean_nodes, b.mean_nodes),
+        MarginalComparison("busy nodes", a.busy_nodes, b.busy_nodes),
+        *(MarginalComparison(f"share of {s} nodes", *p) for s, p in zip(sizes, _pairs(a.size_share, b.size_share))),
+        *(MarginalComparison(f"limit h, {q:.0%}", *p) for q, p in zip(LIMIT_LEVELS, _pairs(a.limit_h, b.limit_h))),
+        *(MarginalComparison(f"use of limit, {q:.0%}", *p) for q, p in zip(USE_LEVELS, _pairs(a.use, b.use))),
+        MarginalComparison("share using up the limit", a.used_up_share, b.used_up_share),
+        MarginalComparison("share ending at once", a.instant_share, b.instant_share),
+        MarginalComparison("burstiness (var/mean an hour)", a.dispersion, b.dispersion),
+        MarginalComparison("share of top 10 users", a.top_user_share, b.top_user_share),
+        MarginalComparison("hour-of-week correlation", 1.0, float(correlation)),
     )
 
 

@@ -20,7 +20,7 @@ AT_LIMIT = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ValueSummary:
     """Count, mean and quantiles of a column, in its unit.
 
     Quantiles interpolate linearly.
@@ -72,7 +72,7 @@ class LimitUse:
         over_limit: Jobs that ran longer than their limit.
     """
 
-    use: Distribution
+    use: ValueSummary
     at_limit_share: float
     over_limit: int
 
@@ -107,12 +107,12 @@ class TraceStatistics:
     users: int
     first_submit_s: int | None
     last_submit_s: int | None
-    wait_s: Distribution | None
-    run_s: Distribution | None
-    limit_s: Distribution | None
+    wait_s: ValueSummary | None
+    run_s: ValueSummary | None
+    limit_s: ValueSummary | None
     unlimited: int
-    nodes: Distribution | None
-    gpus: Distribution | None
+    nodes: ValueSummary | None
+    gpus: ValueSummary | None
     sizes: tuple[SizeClass, ...]
     limit_use: LimitUse | None
     zero_duration: int
@@ -148,12 +148,12 @@ def describe(table: JobTable) -> TraceStatistics:
         users=len(_by_label(table.user)),
         first_submit_s=int(submitted.min()) if len(submitted) else None,
         last_submit_s=int(submitted.max()) if len(submitted) else None,
-        wait_s=Distribution.of(table.wait_s[table.wait_s >= 0]),
-        run_s=Distribution.of(run_s[run_s >= 0]),
-        limit_s=Distribution.of(table.limit_s[limited]),
+        wait_s=ValueSummary.of(table.wait_s[table.wait_s >= 0]),
+        run_s=ValueSummary.of(run_s[run_s >= 0]),
+        limit_s=ValueSummary.of(table.limit_s[limited]),
         unlimited=int((table.limit_s >= UNLIMITED_S).sum()),
-        nodes=Distribution.of(table.nodes[table.nodes >= 0]),
-        gpus=Distribution.of(table.gpus[table.gpus >= 0]),
+        nodes=ValueSummary.of(table.nodes[table.nodes >= 0]),
+        gpus=ValueSummary.of(table.gpus[table.gpus >= 0]),
         sizes=_sizes(table),
         limit_use=_limit_use(run_s[limited], table.limit_s[limited]),
         zero_duration=int((run_s == 0).sum()),
@@ -167,7 +167,7 @@ def describe(table: JobTable) -> TraceStatistics:
 def _limit_use(run_s: Ints, limit_s: Ints) -> LimitUse | None:
     known = (run_s >= 0) & (limit_s > 0)
     use = run_s[known] / limit_s[known]
-    distribution = Distribution.of(use)
+    distribution = ValueSummary.of(use)
     if distribution is None:
         return None
     return LimitUse(distribution, float((use >= AT_LIMIT).mean()), int((use > 1).sum()))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from mirage.job_state import Ints, JobState
-from mirage.trace.workload.model import WorkloadModel, burst_class, limit_class
-from mirage.trace.workload.sampling import Choice, Floats, Mask, at_level, copied_from
+from mirage.trace.workload.sampling import Floats, Mask, WeightedChoice, at_level, copied_from
+from mirage.trace.workload.workload_model import WorkloadModel, burst_class, limit_class
 
 USE_JITTER = 0.02
 """Largest difference, in quantiles, between the limit use of a job and that of the job it repeats."""
@@ -49,7 +49,7 @@ def draw_bursts(model: WorkloadModel, nodes: int, seed: int, bursts: int) -> Dra
     Every stream is read from front to back, so a shorter sequence is a prefix of a longer one.
     """
     habit_of_user, user_of_burst = _users(model, seed, bursts)
-    sizes = Choice([h.burst_weight for h in model.habits])
+    sizes = WeightedChoice([h.burst_weight for h in model.habits])
     picked = sizes.pick(habit_of_user[user_of_burst], generator(seed, "size").random(bursts))
     size = np.concatenate([h.burst_size for h in model.habits])[picked]
     burst = np.repeat(np.arange(bursts), size)
@@ -64,7 +64,7 @@ def draw_bursts(model: WorkloadModel, nodes: int, seed: int, bursts: int) -> Dra
 
     draws = generator(seed, "shape").random((len(user), 2))
     repeats = (draws[:, 0] < model.same_shape[opens.astype(np.int64)]) & ~first
-    fresh = Choice([w for h in model.habits for w in h.shape_weight]).pick(habit * 3 + kind, draws[:, 1])
+    fresh = WeightedChoice([w for h in model.habits for w in h.shape_weight]).pick(habit * 3 + kind, draws[:, 1])
     shape = fresh[copied_from(repeats, by_chain)]
     nodes_of, limit_of, partition_of = (
         np.concatenate([np.tile(column, 3) for column in columns])
@@ -105,7 +105,7 @@ def _users(model: WorkloadModel, seed: int, bursts: int) -> tuple[Ints, Ints]:
     habit_of_user = np.repeat(np.arange(len(model.habits)), [h.users for h in model.habits])
     activity = [np.arange(1, h.users + 1.0) ** -h.zipf for h in model.habits]
     share = np.concatenate([h.share * a / a.sum() for h, a in zip(model.habits, activity)])
-    fresh = Choice([share]).pick(np.zeros(bursts, dtype=np.int64), generator(seed, "user").random(bursts))
+    fresh = WeightedChoice([share]).pick(np.zeros(bursts, dtype=np.int64), generator(seed, "user").random(bursts))
 
     draws = generator(seed, "return").random((bursts, 2))
     lag = np.rint(at_level(model.return_lag, draws[:, 1])).astype(np.int64)
@@ -130,6 +130,6 @@ def _states(model: WorkloadModel, seed: int, elapsed_s: Ints, limit_s: Ints) -> 
     """TIMEOUT for jobs that use up their limit; for others, the model's shares of end states."""
     ends = np.array([JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED], dtype=np.int64)
     row = (elapsed_s >= 0.01 * limit_s).astype(np.int64)
-    picked = Choice(list(model.states)).pick(row, generator(seed, "state").random(len(row)))
+    picked = WeightedChoice(list(model.states)).pick(row, generator(seed, "state").random(len(row)))
     state = ends[picked % len(ends)]
     return np.where(elapsed_s >= limit_s, int(JobState.TIMEOUT), state)

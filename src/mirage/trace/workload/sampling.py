@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class Choice:
+class WeightedChoice:
     """Several discrete distributions in one array; a draw is an index into all."""
 
     def __init__(self, weights: list[Floats]) -> None:

@@ -8,7 +8,7 @@ from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.errors import LineError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.columns.cells import Value, cell_reader
+from mirage.trace.formats.column_cells import Value, cell_reader
 
 NOON_S = 1_619_870_400
 """2021-05-01T12:00:00Z."""

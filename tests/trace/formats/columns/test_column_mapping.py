@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.trace.formats.columns.mapping import Source, parse_columns, read_mapping
+from mirage.trace.formats.column_mapping import Source, parse_columns, read_mapping
 
 SAID = "submit_s=submit_time,limit_s=timelimit[min], nodes = num nodes ,user=uid,gpus==4"
 
@@ -25,7 +25,7 @@ def test_an_option_names_columns_units_and_constants() -> None:
         "gpus": ("", "", "4"),
     }
     assert parse_columns(SAID).columns == ["submit_time", "timelimit", "num nodes", "uid"]
-    assert parse_columns(SAID).sources["limit_s"] == Source("timelimit", "min", said="timelimit[min]")
+    assert parse_columns(SAID).sources["limit_s"] == Source("timelimit", "min", text="timelimit[min]")
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from mirage.errors import ConfigurationError, TraceError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.timestamps import LocalClock
-from mirage.trace.formats.columns.mapping import parse_columns
-from mirage.trace.formats.columns.reader import read_mapped_csv
-from mirage.trace.formats.csv import COLUMNS, csv_bytes
+from mirage.trace.formats.column_mapping import parse_columns
+from mirage.trace.formats.job_table_csv import COLUMNS, csv_bytes
+from mirage.trace.formats.mapped_csv import read_mapped_csv
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.read import Trace, read_trace
+from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
 
 NOON_S = 1_619_870_400
@@ -217,7 +217,7 @@ def test_the_job_table_s_own_csv_is_read_alike_by_its_own_names(jobs: list[tuple
         return
     columns = ",".join(f"{name}={name}" for name in COLUMNS)
     again = read_mapped_csv(
-        csv_bytes(table), ReadTally("x"), parse_columns(columns), LocalClock(), delimiter=None, told_zone=True
+        csv_bytes(table), ReadTally("x"), parse_columns(columns), LocalClock(), delimiter=None, zone_configured=True
     )
     for field in fields(JobTable):
         one, other = getattr(table, field.name), getattr(again, field.name)

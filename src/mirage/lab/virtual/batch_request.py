@@ -1,0 +1,211 @@
+"""Request of a submission to the simulated Slurm, or sbatch's message that rejects it.
+
+Rejections are those of a cluster with ``EnforcePartLimits=ALL``; on others sbatch accepts jobs that never start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from mirage.duration import HOUR_S, MINUTE_S, parse_limit_s
+from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.job_state import MISSING
+from mirage.sim.cluster import Cluster
+from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
+from mirage.slurm.text.batch_script import directives
+from mirage.slurm.values import Submission
+from mirage.slurm_words.numbers import count_of
+from mirage.slurm_words.timestamps import instant_s, next_instant_s
+from mirage.slurm_words.tres import gres_gpus_per_node
+
+DEFAULT_TIME_S = HOUR_S
+AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
+
+INVALID_PARTITION = "Invalid partition name specified"
+INVALID_LIMIT = "Requested time limit is invalid (missing or exceeds some limit)"
+TOO_MANY_NODES = "Node count specification invalid"
+UNAVAILABLE = "Requested node configuration is not available"
+INVALID_QOS = "Invalid qos specification"
+DEPENDENCY = "Job dependency problem"
+
+
+@dataclass(frozen=True, slots=True)
+class StartCondition:
+    """Condition for which a job waits: none, a time, one job.
+
+    Attributes:
+        begin_s: The earliest start.
+        job: Slurm's number of the job; ``NOBODY`` for none.
+        kind: One of ``AFTER``; ``word`` is its name.
+    """
+
+    begin_s: int = MISSING
+    job: int = NOBODY
+    kind: int = AFTER_ANY
+    word: str = "afterany"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A parsed submission.
+
+    Attributes:
+        partition: Its index in the cluster's list.
+        gpus: Per node, ``WHOLE_NODE`` if the job gets whole nodes.
+        cpus: Per node.
+        warning_s: Time before its limit when the job is sent ``warning``; ``MISSING`` for never.
+    """
+
+    name: str
+    comment: str
+    account: str
+    partition: int
+    qos: str
+    nodes: int
+    gpus: int
+    cpus: int
+    limit_s: int
+    nice: int
+    held: bool
+    wait: StartCondition
+    warning: str = ""
+    warning_s: int = MISSING
+
+
+def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known: Callable[[int], bool]) -> BatchRequest:
+    """Parse a submission: its options override the ``#SBATCH`` lines of its script.
+
+    Args:
+        known: Whether a job of this number still matters to waiting jobs; others ended long ago.
+
+    Raises:
+        SlurmRefused: If sbatch would reject it.
+    """
+    given = _options(submission)
+    try:
+        partition = _partition(given, cluster)
+        limit_s = parse_limit_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S))
+    except ConfigurationError:
+        refuse("Invalid --time specification", by_sbatch=True)
+    nodes, gpus, cpus = _size(given, cluster)
+    _admit(cluster, partition, limit_s, nodes, gpus, cpus)
+    qos = given.get("qos") or ""
+    if qos and qos != "normal" and qos not in cluster.qos_factors:
+        refuse(INVALID_QOS)
+    warning, _, lead = (given.get("signal") or "").rpartition(":")[2].partition("@")
+    return BatchRequest(
+        name=given.get("job-name") or Path(submission.script).name,
+        comment=given.get("comment") or "",
+        account=given.get("account") or "",
+        partition=partition,
+        qos=qos,
+        nodes=nodes,
+        gpus=gpus,
+        cpus=cpus,
+        limit_s=limit_s,
+        nice=count_of(given.get("nice") or "0"),
+        held="hold" in given,
+        wait=read_wait(given.get("begin") or "", given.get("dependency") or "", now_s, known),
+        warning=warning.removeprefix("SIG"),
+        warning_s=count_of(lead, 60) if warning else MISSING,
+    )
+
+
+def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bool]) -> StartCondition:
+    """Returns the present meaning of ``--begin`` and ``--dependency``, without met conditions.
+
+    Raises:
+        SlurmRefused: One cannot be read, or there is more than one job to wait for.
+    """
+    begin_s = read_begin(begin, now_s) if begin else MISSING
+    waits: list[StartCondition] = []
+    for part in filter(None, dependency.split(",")):
+        word, *jobs = part.split(":")
+        numbers = [job.partition("+")[0] for job in jobs]
+        if word not in AFTER or not numbers or not all(number.isdecimal() for number in numbers):
+            refuse(DEPENDENCY)
+        waits += [StartCondition(begin_s, int(number), AFTER[word], word) for number in numbers if known(int(number))]
+    if len(waits) > 1:
+        refuse(f"{DEPENDENCY} (a simulated job waits for one other at most)")
+    return waits[0] if waits else StartCondition(begin_s)
+
+
+def read_begin(text: str, now_s: int) -> int:
+    """Parses ``now+1hour``, ``2026-01-31T12:00:00``, ``16:30`` into seconds.
+
+    Raises:
+        SlurmRefused: The text has none of these forms.
+    """
+    try:
+        return next_instant_s(text, now_s)
+    except ConfigurationError:  # sacct also takes a number
+        pass
+    found_s = instant_s(text)
+    if found_s == MISSING:
+        refuse("Invalid --begin specification", by_sbatch=True)
+    return found_s
+
+
+def refuse(why: str, *, by_sbatch: bool = False) -> NoReturn:
+    """Reject a submission.
+
+    Args:
+        by_sbatch: Whether sbatch itself rejects, before it calls the controller.
+    """
+    words = why if by_sbatch else f"Batch job submission failed: {why}"
+    raise SlurmRefused("sbatch failed with status 1", f"sbatch: error: {words}")
+
+
+def _options(submission: Submission) -> Mapping[str, str | None]:
+    try:
+        script = Path(submission.directory, submission.script).read_bytes()
+        return {**directives(script), **submission.options}
+    except OSError:
+        refuse(f"Unable to open file {submission.script}", by_sbatch=True)
+    except ConfigurationError as error:
+        refuse(str(error), by_sbatch=True)
+
+
+def _partition(given: Mapping[str, str | None], cluster: Cluster) -> int:
+    names = [partition.name for partition in cluster.partitions]
+    first = (given.get("partition") or names[0]).partition(",")[0]
+    if first not in names:
+        raise SlurmRefused(
+            "sbatch failed with status 1",
+            f"sbatch: error: invalid partition specified: {first}\n"
+            f"sbatch: error: Batch job submission failed: {INVALID_PARTITION}",
+        )
+    return names.index(first)
+
+
+def _default_s(cluster: Cluster, partition: int) -> int:
+    return min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
+
+
+def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:
+    """Returns nodes, and GPUs and CPUs per node."""
+    tasks = count_of(given.get("ntasks") or "0")
+    of_node = count_of(given.get("ntasks-per-node") or "0")
+    nodes = count_of(given.get("nodes") or "0") or -(-tasks // of_node if tasks and of_node else -1)
+    of_node = of_node or -(-max(tasks, 1) // nodes)
+    cpus = max(of_node, 1) * count_of(given.get("cpus-per-task") or "1", 1)
+    if not cluster.shared_nodes or ("exclusive" in given and given["exclusive"] is None):
+        return nodes, WHOLE_NODE, max(cpus, 1)
+    gpus = count_of((given.get("gpus-per-node") or "0").rpartition(":")[2])
+    gpus = gpus or gres_gpus_per_node(given.get("gres") or "")
+    gpus = gpus or -(-count_of((given.get("gpus") or "0").rpartition(":")[2]) // nodes)
+    return nodes, gpus, max(cpus, 1)
+
+
+def _admit(cluster: Cluster, partition: int, limit_s: int, nodes: int, gpus: int, cpus: int) -> None:
+    where = cluster.partitions[partition]
+    if limit_s > where.max_limit_s or limit_s < 1:
+        refuse(INVALID_LIMIT)
+    groups = cluster.groups_of(where)
+    if nodes > sum(group.count for group in groups) or nodes < 1:
+        refuse(TOO_MANY_NODES)
+    if nodes > sum(g.count for g in groups if not cluster.shared_nodes or (g.gpus >= gpus and g.cpus >= cpus)):
+        refuse(UNAVAILABLE)

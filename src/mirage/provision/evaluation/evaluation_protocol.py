@@ -1,0 +1,66 @@
+"""Protocols of evaluation: windows, warm-up of the queue, decision times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError, shown
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationProtocol:
+    """How a chain is evaluated on a trace.
+
+    A window begins at ``begin_s + i·every_s``; the predecessor is submitted ``lead_in_s`` later. The queue it meets
+    is that of a replay from ``warm_up_s`` before that (None: from the beginning of the trace, once for all windows).
+
+    Attributes:
+        name: ``published`` or ``warm``.
+        begin_s: First window.
+        windows: Number of windows.
+        every_s: Time between windows.
+        lead_in_s: From the beginning of a window to the submission of the predecessor.
+        warm_up_s: Time that the machine has run by then, from empty.
+        arrivals_s: Jobs submitted later than this after the beginning of the window are left out; None: none are.
+        step_s: Time between decisions.
+    """
+
+    name: str
+    begin_s: int
+    windows: int = 156
+    every_s: int = 4 * HOUR_S
+    lead_in_s: int = 2 * DAY_S
+    warm_up_s: int | None = None
+    arrivals_s: int | None = None
+    step_s: int = 30 * MINUTE_S
+
+    @classmethod
+    def published(cls, begin_s: int, **changes: Any) -> Self:
+        """The protocol of the published code.
+
+        It starts two days earlier from an empty machine, has arrivals of five days, and decides every ten minutes.
+        """
+        base = cls("published", begin_s, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S)
+        return replace(base, **changes)
+
+    @classmethod
+    def warm(cls, begin_s: int, **changes: Any) -> Self:
+        """A warm queue: one replay of the whole trace, forked at each window."""
+        return replace(cls("warm", begin_s), **changes)
+
+    @classmethod
+    def named(cls, name: str, begin_s: int, **changes: Any) -> Self:
+        """Returns a protocol by its name.
+
+        Raises:
+            ConfigurationError: The name is unknown.
+        """
+        if name not in ("published", "warm"):
+            raise ConfigurationError(f"unknown protocol {shown(name)}; use warm or published")
+        return cls.published(begin_s, **changes) if name == "published" else cls.warm(begin_s, **changes)
+
+    def submits_s(self, window: int) -> int:
+        """When the predecessor of a window is submitted."""
+        return self.begin_s + window * self.every_s + self.lead_in_s

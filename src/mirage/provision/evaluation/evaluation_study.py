@@ -1,0 +1,232 @@
+"""Study: everything that determines an evaluation, and how its windows are played."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+import mirage
+from mirage.executors.executor import Executor
+from mirage.policy.contract import Policy
+from mirage.policy.registry import policy_named_by, policy_spec
+from mirage.policy.view import Chain, View
+from mirage.provision.compile_simulator import use
+from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
+from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.followed_link import BankedLink, Followed
+from mirage.provision.link_size import LinkSize
+from mirage.sim.contract.job_labels import LabelBook
+from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.simulation import Simulation
+from mirage.source_digest import source_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Which policies are evaluated on which scenario, and how.
+
+    Attributes:
+        links: Sizes of the chains.
+        candidates: The policies to evaluate.
+        seed: Of all random numbers.
+        holds: Whether the outcomes of a held link are computed too, as ``oracle-holds`` needs.
+    """
+
+    scenario: Scenario
+    protocol: EvaluationProtocol
+    links: tuple[LinkSize, ...]
+    candidates: tuple[Candidate, ...]
+    seed: int = 0
+    holds: bool = False
+
+    @property
+    def key(self) -> str:
+        """Digest of all that determines a window except its time.
+
+        Studies with the same key agree on windows at the same time. The key does not include when windows begin, their
+        distance and their number. It includes the code that plays them, without its docstrings and comments: this
+        module, the discipline, the policies, and what they import.
+        """
+        digest = hashlib.sha256()
+        scenario = self.scenario
+        for part in (
+            mirage.__version__,
+            np.__version__,
+            scenario.cluster,
+            scenario.discipline,
+            scenario.settings,
+            replace(self.protocol, begin_s=0, windows=0, every_s=0),
+            self.links,
+            self.candidates,
+            self.seed,
+            self.holds,
+        ):
+            digest.update(repr(part).encode())
+        digest.update(scenario.jobs.jobs.tobytes())
+        digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
+        modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
+        for candidate in self.candidates:
+            digest.update(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
+            digest.update(_content(policy_named_by(candidate.policy) or ""))
+            modules += codes_of(candidate)
+        digest.update(source_digest(modules).encode())
+        return digest.hexdigest()[:16]
+
+
+def codes_of(candidate: Candidate) -> list[str]:
+    """Modules of a candidate, and of the policy that it calls."""
+    named = policy_named_by(candidate.policy)
+    specs = [candidate.spec, *([] if named is None else [policy_spec(named)])]
+    return [module for spec in specs for module in (spec.entry.partition(":")[0], *spec.loads)]
+
+
+def _content(named: str) -> bytes:
+    """Content of the file named by a policy or its parameter, such as a model; empty if none."""
+    path = Path(named).expanduser() if named else None
+    return path.read_bytes() if path is not None and path.is_file() else b""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTrial:
+    """One window with one size of link: all possible outcomes, and each candidate's choice.
+
+    Attributes:
+        episode: Decisions and their outcomes.
+        chosen: Candidate's key → index of the decision at which it submitted.
+        calls: Candidate's key → number of its calls.
+        followed: Key of a candidate that revises → history of its link; without those that never submitted.
+        held_outcome_s: Shape (k,): outcomes of a link that was submitted early, held, and released at each decision;
+            None if they were not requested.
+    """
+
+    episode: Episode
+    chosen: dict[str, int]
+    calls: dict[str, int]
+    followed: dict[str, Followed] = field(default_factory=dict)
+    held_outcome_s: tuple[int, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the trial as plain values."""
+        plain = asdict(self)
+        for name in ("decisions_s", "outcome_s"):
+            plain["episode"][name] = plain["episode"][name].tolist()
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Self:
+        """Read back what ``to_json`` wrote."""
+        values = dict(plain["episode"])
+        for name in ("decisions_s", "outcome_s"):
+            values[name] = np.array(values[name], dtype=np.int64)
+        values["link"] = LinkSize(**values["link"])
+        followed = {key: Followed(**one) for key, one in plain["followed"].items()}
+        held_s = plain["held_outcome_s"]
+        return cls(
+            Episode(**values), plain["chosen"], plain["calls"], followed, None if held_s is None else tuple(held_s)
+        )
+
+
+Run = Callable[[Policy, bool], WindowRun]
+"""Creates the run of a policy in one window, from the policy and whether it revises."""
+
+
+def window_run(policy: Policy, revises: bool) -> WindowRun:
+    """Returns a run that calls a policy until it submits, or until the start if it revises."""
+    return WindowRun(policy, revises=revises)
+
+
+class Player:
+    """Plays windows of a study in ascending order; one replay of the trace serves them all."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._window = 0
+        self._simulations = warm_simulations(study.scenario, study.protocol, self._windows())
+
+    def _windows(self) -> Iterator[int]:
+        while True:
+            yield self._window
+
+    def play(self, window: int) -> tuple[WindowTrial, ...]:
+        """Play a window; returns a trial per size of link. Windows must ascend from call to call."""
+        return tuple(self.trial(sim, link, window) for link, sim in self.worlds(window))
+
+    def worlds(self, window: int) -> Iterator[tuple[LinkSize, Simulation]]:
+        """Yields a simulation per size of link, just before a window's predecessor is submitted.
+
+        Each is independent. Windows must ascend from call to call.
+        """
+        self._window = window
+        _, sim = next(self._simulations)
+        last = len(self.study.links) - 1
+        for k, link in enumerate(self.study.links):
+            yield link, sim if k == last else sim.fork()
+
+    def trial(self, sim: Simulation, link: LinkSize, window: int, run: Run = window_run) -> WindowTrial:
+        """Play the trial of one simulation of a window, which is consumed.
+
+        Args:
+            run: Creates the run of a policy.
+        """
+        study = self.study
+        seed = window_seed(study.seed, link.nodes, study.protocol.submits_s(window))
+        runs = {
+            candidate.key: run(candidate.make(study.scenario, seed), candidate.revises)
+            for candidate in study.candidates
+        }
+        banked = BankedLink() if study.holds else None
+
+        def on_view(view: View) -> int | None:
+            named_s = [run.on_view(view) for run in runs.values()]
+            return min((moment_s for moment_s in named_s if moment_s is not None), default=None)
+
+        def on_decision(sim: Simulation, chain: Chain) -> None:
+            for run in runs.values():
+                run.on_decision(sim, chain)
+            if banked is not None:
+                banked.on_decision(sim, chain)
+
+        episode = play(sim, study.protocol, link, window, on_view if runs else None, on_decision)
+        return WindowTrial(
+            episode,
+            {key: _place(episode, run) for key, run in runs.items()},
+            {key: run.calls for key, run in runs.items()},
+            {key: run.followed for key, run in runs.items() if run.followed is not None},
+            None if banked is None else tuple(banked.outcome_s),
+        )
+
+
+def play_windows(
+    study: Study, windows: Sequence[int], executor: Executor
+) -> Iterator[tuple[int, tuple[WindowTrial, ...]]]:
+    """Play windows; yields each when it is done, in any order.
+
+    Windows are distributed in ascending order, so that each process replays the trace only once. The result of a window
+    does not depend on the process that plays it.
+
+    Args:
+        study: What to play.
+        windows: Ascending.
+        executor: Runs the windows.
+    """
+    if len(windows) > 1:
+        use(study.scenario.discipline)  # compiled once here, where it is reported, rather than by each worker
+    return executor(_player, study, windows)
+
+
+def _player(study: Study) -> Callable[[int], tuple[int, tuple[WindowTrial, ...]]]:
+    player = Player(study)
+    return lambda window: (window, player.play(window))
+
+
+def _place(episode: Episode, run: WindowRun) -> int:
+    """Index of the decision at which a candidate submitted; the last if it never did."""
+    if run.submitted_s == NEVER:
+        return len(episode.decisions_s) - 1
+    return int(np.searchsorted(episode.decisions_s, run.submitted_s))

@@ -1,0 +1,198 @@
+"""Provisioners that need no training: when to submit the next link of a chain.
+
+Each is called at every decision with a view whose ``chain`` describes the present link, and returns a plan with or
+without a ``Submit``. Whatever the rule, a link that has ended is followed at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING, Ints
+from mirage.policy.parameter import COUNT, read_parameters
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.view import Chain, View
+
+RECENT_STARTS = 100
+"""Number of recently started jobs that are averaged (Mirage, SC'23)."""
+
+SAIA_H, SML_H = 9 / 60, 3.0
+"""Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
+submits jobs of 12 h with ``after:PREVIOUS+9h``."""
+
+MOVING_S = 5 * MINUTE_S
+"""A lead that changes from decision to decision is checked no more often than this."""
+
+
+def chain_of(view: View) -> Chain:
+    """Returns the chain of a view.
+
+    Raises:
+        ConfigurationError: The view is of a whole cluster, not of a chain.
+    """
+    if view.chain is None:
+        raise ConfigurationError("a provisioner decides about a chain; this view has none")
+    return view.chain
+
+
+def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
+    """Waits of the ``count`` jobs that started last, up to ``before_s``; in order of start."""
+    start_s = np.concatenate([view.ended.start_s, view.running.start_s])
+    submit_s = np.concatenate([view.ended.submit_s, view.running.submit_s])
+    known = np.flatnonzero(start_s <= before_s)
+    last = known[np.argsort(start_s[known], kind="stable")][-count:]
+    waits: Ints = (start_s - submit_s)[last]
+    return waits
+
+
+def plan_without_choice(view: View, chain: Chain) -> Plan | None:
+    """The plan for a link that has not started or has ended; else None: there is a choice."""
+    if chain.ends_s == MISSING:
+        return Plan((Wait(reason="predecessor-pending"),))
+    if chain.ends_s <= view.now_s:
+        return Plan((Submit(reason="ended"),), {"remaining_s": float(chain.ends_s - view.now_s)})
+    return None
+
+
+class Lead:
+    """Submits a certain time before the present link ends; subclasses define that time.
+
+    If this time comes before the next decision, the plan requests a call then.
+
+    Attributes:
+        steady: Whether the lead is constant for all decisions about a link.
+    """
+
+    steady = False
+
+    def decide(self, view: View) -> Plan:
+        """Submit when no more remains of the link than the lead."""
+        chain = chain_of(view)
+        if (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        remaining_s = chain.ends_s - view.now_s
+        lead_s = self.lead_s(view, chain)
+        estimate = {"remaining_s": float(remaining_s), "lead_s": float(lead_s)}
+        if remaining_s <= lead_s:
+            return Plan((Submit(reason="lead-reached"),), estimate)
+        return Plan((Wait(reason="lead-not-reached", until_s=self._moment_s(view, chain, lead_s)),), estimate)
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """Time before the end at which to submit; here 0."""
+        return 0.0
+
+    def _moment_s(self, view: View, chain: Chain, lead_s: float) -> int | None:
+        """When the lead is reached; None if the next decision or the end of the link comes first."""
+        reached_s = chain.ends_s - math.floor(lead_s)
+        if not self.steady:
+            reached_s = max(reached_s, view.now_s + MOVING_S)
+        return reached_s if reached_s < min(view.now_s + chain.step_s, chain.ends_s) else None
+
+
+class Reactive(Lead):
+    """Submits when the present link has ended, as most people do."""
+
+    steady = True
+
+
+class Dependency(Reactive):
+    """``--dependency=afterany``: queued at once, but held until the present link ends.
+
+    A held job gains no age priority (unless the site sets ACCRUE_ALWAYS), so it queues from the end of its
+    predecessor like a reactive link; it saves the wake-up, not the wait.
+    """
+
+
+class Singleton(Dependency):
+    """``singleton:K``: K links with ``--dependency=singleton``, as training watchers do.
+
+    However many wait, the first of them is held until the present link has ended and gains no age priority until then
+    (unless the site sets ACCRUE_ALWAYS): a hand-over is the same as with ``dependency``. K is the number of submissions
+    that may fail before the chain breaks, which no hand-over shows.
+    """
+
+    def __init__(self, parameter: str = "") -> None:
+        self.queued: int = read_parameters("singleton", parameter, {"links": COUNT}).get("links", 1)
+
+
+class ConstantLead(Lead):
+    """Submits a constant number of hours ahead: ``lead:4``."""
+
+    steady = True
+
+    def __init__(self, parameter: str) -> None:
+        try:
+            self.hours = float(parameter)
+        except ValueError:
+            self.hours = math.nan
+        if not self.hours >= 0:
+            raise ConfigurationError(f"lead takes hours, as in lead:4; got {parameter!r}")
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """Returns the constant."""
+        return self.hours * HOUR_S
+
+
+def saia() -> ConstantLead:
+    """Submits the next link nine minutes ahead: enough to load a service, not to queue."""
+    return ConstantLead(str(SAIA_H))
+
+
+def sml() -> ConstantLead:
+    """Submits the next link three hours ahead, whatever the queue."""
+    return ConstantLead(str(SML_H))
+
+
+class AverageWait(Lead):
+    """Leads by the mean wait of the last 100 jobs started before the present link.
+
+    The mean is that of the time when the present link started (Mirage, SC'23).
+    """
+
+    steady = True
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """Mean wait at that time."""
+        waits = recent_waits_s(view, chain.started_s, RECENT_STARTS)
+        return float(waits.mean()) if len(waits) else 0.0
+
+
+class QuantileWait(Lead):
+    """Leads by an upper bound on a quantile of recent waits, ``quantile:0.95``.
+
+    The binomial method (Brevik, Nurmi & Wolski, PPoPP'06): of n independent waits, the k-th smallest is above the
+    q-quantile with confidence C for the least k with P(Bin(n, q) < k) ≥ C;
+    where there is none, the largest wait is taken.
+    """
+
+    def __init__(self, parameter: str = "", confidence: float = 0.95, recent: int = RECENT_STARTS) -> None:
+        try:
+            self.quantile = float(parameter or 0.95)
+        except ValueError:
+            self.quantile = math.nan
+        if not 0 < self.quantile < 1:
+            raise ConfigurationError(f"quantile takes a share between 0 and 1, as in quantile:0.95; got {parameter!r}")
+        self.confidence, self.recent = confidence, recent
+
+    def lead_s(self, view: View, chain: Chain) -> float:
+        """Returns the bound from the jobs started last."""
+        waits = np.sort(recent_waits_s(view, view.now_s, self.recent))
+        if len(waits) == 0:
+            return 0.0
+        rank = binomial_rank(len(waits), self.quantile, self.confidence)
+        return float(waits[-1 if rank is None else rank - 1])
+
+
+def binomial_rank(n: int, quantile: float, confidence: float) -> int | None:
+    """Least k ≤ n with P(Bin(n, quantile) < k) ≥ confidence; None if n is too small for one."""
+    below = 0.0
+    for k in range(n):
+        choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        below += math.exp(choose + k * math.log(quantile) + (n - k) * math.log1p(-quantile))
+        if below >= confidence:
+            return k + 1
+    return None

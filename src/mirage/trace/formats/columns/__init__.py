@@ -1,1 +1,0 @@
-"""CSV files with arbitrary columns: a mapping to the job table, and its reader."""

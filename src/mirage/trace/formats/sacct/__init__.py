@@ -1,1 +1,0 @@
-"""Accounting records of Slurm: text and JSON of ``sacct``."""
