@@ -31,7 +31,7 @@ def journal(path: Path) -> dict[tuple[int, int], WindowTrial]:
     return {(trial.episode.link.nodes, trial.episode.submitted_s): trial for trial in trials}
 
 
-def told(result: PolicyOutcome) -> str:
+def printed(result: PolicyOutcome) -> str:
     """Mean hours of interruption and overlap."""
     return f"{result.interruption_s.mean() / 3600:.2f} / {result.overlap_s.mean() / 3600:.2f}"
 
@@ -57,7 +57,7 @@ def main() -> None:
         times = Stretches.of(np.array([submitted_s for _, submitted_s in both], dtype=np.int64))
         ends = times.ratio(difference, np.ones(len(both)), np.ones(len(both), dtype=np.bool_))
         interval = f"({ends[0]:+.2f} … {ends[1]:+.2f})" if ends else "(too few windows)"
-        print(f"{nodes:6}{len(both):9}{told(old):>15}{told(new):>15}{difference.mean():+16.2f} {interval}")
+        print(f"{nodes:6}{len(both):9}{printed(old):>15}{printed(new):>15}{difference.mean():+16.2f} {interval}")
 
 
 if __name__ == "__main__":

@@ -181,13 +181,13 @@ def _earlier_polls(
         for name, group in groups.items():
             own = _Sums(group[past], group[here])
             jobs = own.of(np.ones(len(past)))
-            told = {"jobs": jobs, "pending": own.of(pending), "started_6h": own.of(lately)}
+            kinds = {"jobs": jobs, "pending": own.of(pending), "started_6h": own.of(lately)}
             with np.errstate(invalid="ignore"):
-                told["pending_share"] = told["pending"] / jobs
+                kinds["pending_share"] = kinds["pending"] / jobs
                 for days in _FADING_DAYS:
                     fading = 0.5 ** ((now - poll[past]) / DAY_S / days)
-                    told[f"wait_{days:g}d"] = own.of(fading * wait) / own.of(fading)
-            for kind, values in told.items():
+                    kinds[f"wait_{days:g}d"] = own.of(fading * wait) / own.of(fading)
+            for kind, values in kinds.items():
                 named[f"past_{name}_{kind}"][1][here] = values
     return named
 

@@ -80,16 +80,16 @@ def main() -> None:
 
         points["trout-2024, networks"] = lambda: trout_networks(published, first)
     else:
-        _say("TROUT's networks need PyTorch, which is not installed (pip install torch): left out")
+        _print_progress("TROUT's networks need PyTorch, which is not installed (pip install torch): left out")
     results["points"] = {}
     for name, predict in points.items():
         begun_s = time.process_time()
         results["points"][name] = point_figures(wait, predict())
-        _say(f"{name}: {time.process_time() - begun_s:.0f} CPU-s")
+        _print_progress(f"{name}: {time.process_time() - begun_s:.0f} CPU-s")
     begun_s = time.process_time()
     begin_s = int(sample.request_s[0]) + STREAM_FROM_DAY * DAY_S
     stream = rolling_forecast(
-        sample, begin_s, settings, progress=lambda done, total: _say(f"stream: {done:,} of {total:,} waits")
+        sample, begin_s, settings, progress=lambda done, total: _print_progress(f"stream: {done:,} of {total:,} waits")
     )
     results["stream_cpu_s"] = time.process_time() - begun_s
     tested = slice(first - stream.first, None)
@@ -126,16 +126,16 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
         "ours": (rows, interval_figures(waits[test], quantiles[tested], LEVELS)),
     }
     by_size = coverage_by(waits[test], quantiles[tested], LEVELS, sample.size_class[test] % 4)
-    found |= {f"ours, {SIZES[size]}": told for size, told in by_size.items()}
+    found |= {f"ours, {SIZES[size]}": figures for size, figures in by_size.items()}
     by_class = coverage_by(waits[test], quantiles[tested], LEVELS, sample.size_class[test])
-    found |= {f"ours, class {each // 4}, {SIZES[each % 4]}": told for each, told in by_class.items()}
+    found |= {f"ours, class {each // 4}, {SIZES[each % 4]}": figures for each, figures in by_class.items()}
     found["ours, whole stream"] = (len(streamed), interval_figures(streamed, quantiles, LEVELS))
-    for each, told in coverage_by(streamed, quantiles, LEVELS, month).items():
-        found[f"ours, stream, {np.datetime64(each, 'M')}"] = told
+    for each, figures in coverage_by(streamed, quantiles, LEVELS, month).items():
+        found[f"ours, stream, {np.datetime64(each, 'M')}"] = figures
     by_size = coverage_by(streamed, quantiles, LEVELS, sample.size_class[stream.first :] % 4)
-    found |= {f"ours, stream, {SIZES[size]}": told for size, told in by_size.items()}
+    found |= {f"ours, stream, {SIZES[size]}": figures for size, figures in by_size.items()}
     by_class = coverage_by(streamed, quantiles, LEVELS, sample.size_class[stream.first :])
-    found |= {f"ours, stream, class {each // 4}, {SIZES[each % 4]}": told for each, told in by_class.items()}
+    found |= {f"ours, stream, class {each // 4}, {SIZES[each % 4]}": figures for each, figures in by_class.items()}
     return found
 
 
@@ -153,8 +153,8 @@ def _expected(sample: WaitSample, first: int, stream: RollingForecast, draws: in
 
 def near_by_class(intervals: dict[str, tuple[int, dict[str, float]]], prefix: str) -> str:
     """How many classes are within 5 points of their promise, of those with 500 waits or more."""
-    counted = [told for name, (rows, told) in intervals.items() if name.startswith(prefix) and rows >= COUNTED]
-    near = [sum(abs(told[f"coverage_{k}"] - k / 100) <= NEAR for told in counted) for k in (50, 80, 95)]
+    counted = [figures for name, (rows, figures) in intervals.items() if name.startswith(prefix) and rows >= COUNTED]
+    near = [sum(abs(figures[f"coverage_{k}"] - k / 100) <= NEAR for figures in counted) for k in (50, 80, 95)]
     return f"{', '.join(map(str, near))} of {len(counted)}"
 
 
@@ -179,7 +179,7 @@ def print_intervals(intervals: dict[str, tuple[int, dict[str, float]]]) -> None:
         print(f"| {name} | {rows:,} | {' | '.join(cells)} | {figures['crps_log10']:.3f} |")
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

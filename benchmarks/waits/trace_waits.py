@@ -58,8 +58,8 @@ def main() -> None:
         },
     }
     size = sample.size_class[first:][judged] % len(SIZES)
-    for each, told in coverage_by(wait, quantiles, LEVELS, size).items():
-        results["intervals"][f"ours, {SIZES[each]}"] = told
+    for each, figures in coverage_by(wait, quantiles, LEVELS, size).items():
+        results["intervals"][f"ours, {SIZES[each]}"] = figures
     Path(chosen.o).parent.mkdir(parents=True, exist_ok=True)
     Path(chosen.o).write_text(json.dumps(results, indent=2))
     print(f"{len(sample):,} jobs; the last {chosen.share:.0%} of the time: {int(np.sum(judged)):,}\n")

@@ -38,7 +38,7 @@ def trout_networks(sample: WaitSample, first: int, *, seed: int = 0, epochs: int
     classifier = _trained(before, long, balanced, epochs)
     minutes = sample.waited_s[:first][long] / MINUTE_S
     regressor = _trained(before[long], minutes, nn.SmoothL1Loss(), epochs)
-    return joined_stages(sample, first, _said(classifier, after) > 0.0, _said(regressor, after))
+    return joined_stages(sample, first, _predicted(classifier, after) > 0.0, _predicted(regressor, after))
 
 
 def _network(inputs: int) -> nn.Sequential:
@@ -64,6 +64,6 @@ def _trained(inputs: NDArray[np.float32], target: NDArray[np.generic], loss: Los
     return network.eval()
 
 
-def _said(network: nn.Sequential, inputs: NDArray[np.float32]) -> Floats:
+def _predicted(network: nn.Sequential, inputs: NDArray[np.float32]) -> Floats:
     with torch.no_grad():
         return np.asarray(network(torch.tensor(inputs))[:, 0].numpy(), dtype=np.float64)

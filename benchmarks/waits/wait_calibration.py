@@ -57,7 +57,7 @@ def main() -> None:
     for name, here in (("17 May to 7 June", former), ("8 to 17 June", ~former)):
         by_class = coverage_by(wait[here], stream.quantiles[here], LEVELS, of_class[here])
         print_intervals({name: (int(here.sum()), interval_figures(wait[here], stream.quantiles[here], LEVELS))})
-        near = near_by_class({f"class {each}": told for each, told in by_class.items()}, "class")
+        near = near_by_class({f"class {each}": figures for each, figures in by_class.items()}, "class")
         print(f"within 5 points by class: {near}\n")
 
 

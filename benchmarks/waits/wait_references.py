@@ -97,11 +97,11 @@ def qbets_bounds(sample: WaitSample, first: int) -> Floats:
     """QBETS' bound on the 95th percentile with 95 % confidence, log10, by size class; waits told as they end."""
     queues = {int(each): Qbets() for each in np.unique(sample.size_class)}
     start_s = sample.request_s + sample.waited_s
-    by_start, told, bounds = np.argsort(start_s, kind="stable"), 0, np.full(len(sample), np.inf)
+    by_start, learnt, bounds = np.argsort(start_s, kind="stable"), 0, np.full(len(sample), np.inf)
     for now_s in np.unique(sample.request_s):
         until = int(np.searchsorted(start_s[by_start], now_s, side="right"))
-        news = by_start[told:until]
-        told = until
+        news = by_start[learnt:until]
+        learnt = until
         here = sample.request_s == now_s
         for each, queue in queues.items():
             queue.learn(log_waits(sample)[news[sample.size_class[news] == each]])

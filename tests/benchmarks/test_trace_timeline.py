@@ -26,7 +26,7 @@ def trace() -> JobTable:
     )  # fmt: skip
 
 
-def test_a_moment_of_a_trace_is_what_a_view_of_it_tells() -> None:
+def test_a_moment_of_a_trace_equals_the_view_of_it() -> None:
     table = trace()
     cluster = Cluster.pool(100)
     sim = Simulation(cluster, workload(table, cluster), "fcfs")

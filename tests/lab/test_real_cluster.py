@@ -212,18 +212,18 @@ def test_every_cluster_has_a_name_and_a_home_of_its_own(private_cluster) -> None
     one, two = private_cluster(nodes=1, gpus=0), private_cluster(nodes=1, gpus=0, accounting=True)
     names = []
     for cluster in (one, two):
-        said = SlurmClient(SystemRunner(cluster.environment)).configuration()["clustername"]
-        assert said == cluster.spec.cluster_name
-        assert re.fullmatch("lab[a-z]{4}", said)
-        names.append(said)
+        name = SlurmClient(SystemRunner(cluster.environment)).configuration()["clustername"]
+        assert name == cluster.spec.cluster_name
+        assert re.fullmatch("lab[a-z]{4}", name)
+        names.append(name)
     assert names[0] != names[1]
     assert two.run("sacctmgr", "-nP", "show", "cluster", "format=cluster").split() == [names[1]]
     assert two.run("sacctmgr", "-nP", "show", "assoc", "where", "account=research", "format=cluster,account").split()
     words = [sys.executable, "-m", "mirage", "lab"]
     for cluster in (one, two):
         folder = str(cluster.spec.directory)
-        told = subprocess.run([*words, "env", folder], capture_output=True, text=True, check=True).stdout
-        assert f"export MIRAGE_HOME={folder}/mirage-home\nexport MIRAGE_STORE=''\nexport MIRAGE_QUEUE=''\n" in told
+        names = subprocess.run([*words, "env", folder], capture_output=True, text=True, check=True).stdout
+        assert f"export MIRAGE_HOME={folder}/mirage-home\nexport MIRAGE_STORE=''\nexport MIRAGE_QUEUE=''\n" in names
         shell = {**os.environ, "MIRAGE_STORE": "sqlite:////elsewhere/store.db", "MIRAGE_HOME": "/elsewhere"}
         inside = [*words, "run", folder, sys.executable, "-m", "mirage", "agent", "status", "--json"]
         done = subprocess.run(inside, env=shell, capture_output=True, text=True)
@@ -285,8 +285,8 @@ def test_names_and_accounts_are_read_word_for_word_from_queue_and_accounting(pri
     waits = [submit(cluster, tmp_path, "true", "--hold", "-J", name) for name in ODD_NAMES]
     client = SlurmClient(SystemRunner(cluster.environment), clock=time.time)
     by_scontrol = ScontrolClient(SystemRunner(cluster.environment), clock=time.time)
-    told = {str(job.id): job.name for job in client.observe().jobs}
-    assert [told[job] for job in waits] == list(ODD_NAMES)
+    names = {str(job.id): job.name for job in client.observe().jobs}
+    assert [names[job] for job in waits] == list(ODD_NAMES)
     shown = {str(job.id): (job.name, job.account) for job in by_scontrol.observe().jobs}
     single = [(job, name) for job, name in zip(waits, ODD_NAMES) if "\n" not in name]  # scontrol breaks its line there
     assert [shown[job][0] for job, _ in single] == [name for _, name in single]

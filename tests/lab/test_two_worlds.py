@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from two_worlds import CommandLines, Told, assert_worlds_equal
+from two_worlds import CommandLines, NamedView, assert_worlds_equal
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
@@ -95,7 +95,7 @@ ACCOUNTS = ("physics", "", "größe-2", "a|b")
 NOT_RUN_BY_A_SLURM = {
     "srtf": "knows true run times, and suspends jobs whose work is kept: done_s of what waits is nowhere told",
 }
-PASS_TOLD = {"mirage-2023": ("phase_s",)}
+NOT_COMPARED = {"mirage-2023": ("phase_s",)}
 """The ten-minute pass of the published simulator, which has no Slurm behind it; everywhere else nobody tells."""
 
 
@@ -159,7 +159,7 @@ class Life:
 
     def __init__(self, slurm: VirtualSlurm, script: str, discipline: str) -> None:
         self.slurm, self.script, self.names = slurm, script, Names()
-        self.but = PASS_TOLD.get(discipline, ())
+        self.but = NOT_COMPARED.get(discipline, ())
 
     def equal(self, moment: str) -> View:
         return assert_worlds_equal(self.slurm, self.names, moment, but=self.but)
@@ -170,11 +170,11 @@ class Life:
 
     def pass_time(self, until_s: int, moment: str) -> list[View]:
         """Every second that something may happen in, and those between."""
-        seen = []
+        observed = []
         while self.slurm.now_s < until_s:
             self.slurm.sleep(min(13, until_s - self.slurm.now_s))
-            seen.append(self.equal(moment))
-        return seen
+            observed.append(self.equal(moment))
+        return observed
 
 
 @pytest.mark.parametrize(("kind", "discipline"), CASES)
@@ -194,15 +194,15 @@ def test_the_two_worlds_are_one(kind: str, discipline: str, script: str) -> None
     later = life.submit(begin="now+90")
     if slurm.sim.cluster.shared_nodes:
         life.submit(exclusive=None)
-    told = life.equal("held, dependent, of later")
-    assert {held, waits, later} <= set(told.held.id)
+    reported = life.equal("held, dependent, of later")
+    assert {held, waits, later} <= set(reported.held.id)
     life.pass_time(130, "after a minute or two")
     while slurm.own[runs].start_s < 0 and slurm.now_s < 4000:
         life.pass_time(slurm.now_s + 30, "until ours runs")
     if not slurm.own[runs].over:
         slurm.requeue(runs)
-        told = life.equal("requeued")
-        assert runs in told.held.id
+        reported = life.equal("requeued")
+        assert runs in reported.held.id
     slurm.update(held, {"JobName": "renamed_1"})
     life.equal("renamed")
     slurm.release(held)
@@ -237,18 +237,18 @@ def test_no_discipline_is_left_out_in_silence() -> None:
 
 def test_the_moments_show_what_they_are_to_show(script: str) -> None:
     """Priorities, whole-node jobs among shared nodes, displaced jobs, nodes that leave in use, limits: all are seen."""
-    seen: dict[str, list[View]] = {}
+    observed: dict[str, list[View]] = {}
     slurms: dict[str, VirtualSlurm] = {}
     for kind in ("shared GPU nodes", "QOS that preempt", "nodes that come and go", "user limits"):
         slurms[kind] = simulated(CLUSTERS[kind], "slurm")
-        seen[kind] = Life(slurms[kind], script, "slurm").pass_time(600, kind)
-    assert any((view.pending.priority > 1).any() for view in seen["shared GPU nodes"])
-    assert any({-1, 0} < set(view.running.gpus) for view in seen["shared GPU nodes"])
+        observed[kind] = Life(slurms[kind], script, "slurm").pass_time(600, kind)
+    assert any((view.pending.priority > 1).any() for view in observed["shared GPU nodes"])
+    assert any({-1, 0} < set(view.running.gpus) for view in observed["shared GPU nodes"])
     assert BY_PREEMPTION in slurms["QOS that preempt"].sim.segments().why
-    assert {view.nodes.total for view in seen["nodes that come and go"]} == {7, 5, 8}
-    assert any(len(view.running) and view.nodes.total == 5 for view in seen["nodes that come and go"])
-    assert any(len(view.held) > 3 for view in seen["user limits"])
-    for views in seen.values():
+    assert {view.nodes.total for view in observed["nodes that come and go"]} == {7, 5, 8}
+    assert any(len(view.running) and view.nodes.total == 5 for view in observed["nodes that come and go"])
+    assert any(len(view.held) > 3 for view in observed["user limits"])
+    for views in observed.values():
         jobs = [rows for view in views for rows in (view.pending, view.running, view.ended)]
         assert all(len({code for rows in jobs for code in getattr(rows, name)}) >= 4 for name in ("name", "account"))
 
@@ -265,7 +265,7 @@ def test_groups_that_serve_the_same_partitions_are_one_pool_to_slurm() -> None:
     assert view.nodes.capacity.tolist() == [[5, 0]]
 
 
-def test_a_provisioner_sees_so_many_pending_and_ended_jobs_and_no_more() -> None:
+def test_a_provisioner_gets_a_limited_number_of_pending_and_ended_jobs() -> None:
     ended, waiting = MOST_ENDED + 5, MOST_PENDING + 50
     table = JobTable.build(
         range(ended + waiting),
@@ -284,7 +284,7 @@ def test_a_provisioner_sees_so_many_pending_and_ended_jobs_and_no_more() -> None
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_the_view_read_from_command_lines_is_the_same(kind: str, script: str, tmp_path: Path) -> None:
+def test_the_view_read_from_command_lines_is_equal(kind: str, script: str, tmp_path: Path) -> None:
     """As text; in Slurm's, second 0 means that there is no time, so this life begins later."""
     slurm, names = simulated(CLUSTERS[kind], "slurm", BEGIN_S), Names()
     client = SlurmClient(CommandLines(slurm, tmp_path), clock=slurm.clock)
@@ -298,7 +298,7 @@ def test_the_view_read_from_command_lines_is_the_same(kind: str, script: str, tm
             assert_worlds_equal(slurm, names, "submitted", backend=client)
 
 
-def test_the_view_that_processes_on_path_print_is_the_same(script: str) -> None:
+def test_the_view_that_processes_on_path_print_is_equal(script: str) -> None:
     slurm = simulated(CLUSTERS["shared GPU nodes"], "slurm", BEGIN_S)
     slurm.sleep(200)
     with served_slurm(slurm) as served:
@@ -345,14 +345,14 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
             agent.cycle()
             slurm.sleep(60)
 
-    def ask(view: View) -> None:
+    def on_view(view: View) -> None:
         here.decide(view)
 
-    play(sim, EvaluationProtocol.warm(BEGIN_S, step_s=300), LinkSize(1, limit_s), 0, ask)
+    play(sim, EvaluationProtocol.warm(BEGIN_S, step_s=300), LinkSize(1, limit_s), 0, on_view)
     known = {kind: list(agent.names.codes[kind]).__getitem__ for kind in ("user", "name", "account")}
-    told = Told(there.views[0], **known).plain(there.chains[0])
+    reported = NamedView(there.views[0], **known).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}
     names |= {"name": {-1: "job.sh"}.__getitem__, "account": {-1: "lab"}.__getitem__}  # an evaluation's links have none
-    assert told == Told(here.views[0], **names).plain(here.chains[0])
-    assert told.keys() == Chain.__dataclass_fields__.keys()
-    assert told["user"] == "me"
+    assert reported == NamedView(here.views[0], **names).plain(here.chains[0])
+    assert reported.keys() == Chain.__dataclass_fields__.keys()
+    assert reported["user"] == "me"

@@ -28,7 +28,7 @@ def slurm_view(backend: Backend, names: Names) -> View:
     return view_of(queue, machine, ended, names, backend.configuration())
 
 
-class Told:
+class NamedView:
     """A view as plain values in which jobs, users, partitions and QOS have the names that Slurm gives them."""
 
     def __init__(self, view: View, **name_of: NameOf) -> None:
@@ -68,13 +68,13 @@ class Told:
         return {name: [row[k] for row in rows] for k, name in enumerate(columns)}
 
 
-def told_by_simulator(sim: Simulation, user: str = "me", chain: Chain | None = None) -> dict[str, Any]:
+def values_of_simulator(sim: Simulation, user: str = "me", chain: Chain | None = None) -> dict[str, Any]:
     """The simulator's view; its numbers are places in the trace's and the cluster's lists.
 
     A job that the trace gives no name, or no account, has those that the simulated Slurm shows.
     """
     book, users = sim.labels.book, [user, *sim.workload.table.user.names]
-    return Told(
+    return NamedView(
         sim.view(chain),
         id=lambda row: row + 1,
         predecessor=lambda row: row + 1,
@@ -86,10 +86,10 @@ def told_by_simulator(sim: Simulation, user: str = "me", chain: Chain | None = N
     ).values
 
 
-def told_by_slurm(view: View, names: Names) -> dict[str, Any]:
+def values_of_slurm(view: View, names: Names) -> dict[str, Any]:
     """The view from Slurm's output; its numbers are those of a name book."""
     known = {kind: [*codes, None] for kind, codes in names.codes.items()}
-    return Told(view, **{kind: listed.__getitem__ for kind, listed in known.items()}).values
+    return NamedView(view, **{kind: listed.__getitem__ for kind, listed in known.items()}).values
 
 
 def differences(one: dict[str, Any], other: dict[str, Any], at: str = "") -> list[str]:
@@ -121,9 +121,9 @@ def assert_worlds_equal(
         but: Fields of the view that may differ here, by name.
     """
     view = slurm_view(backend or slurm, names)
-    mine, its = told_by_simulator(slurm.sim, chain=chain), told_by_slurm(view, names)
+    mine, its = values_of_simulator(slurm.sim, chain=chain), values_of_slurm(view, names)
     but = [*but, "chain"] if chain is not None else but
-    found = [told for told in differences(mine, its) if told.partition(":")[0] not in but]
+    found = [reported for reported in differences(mine, its) if reported.partition(":")[0] not in but]
     assert not found, "\n".join([f"{moment}, second {slurm.now_s}:", *found])
     return view
 
@@ -143,6 +143,6 @@ class CommandLines:
         environment: Mapping[str, str] | None = None,
         directory: str | None = None,
     ) -> Completed:
-        asked = Invocation(argv[1:], directory or ".", self.spool, {"SLURM_TIME_FORMAT": "%s", **(environment or {})})
-        told = answer(self.slurm, argv[0], asked)
-        return Completed(told.status, told.out, told.err)
+        command = Invocation(argv[1:], directory or ".", self.spool, {"SLURM_TIME_FORMAT": "%s", **(environment or {})})
+        reported = answer(self.slurm, argv[0], command)
+        return Completed(reported.status, reported.out, reported.err)

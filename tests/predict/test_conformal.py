@@ -51,7 +51,7 @@ def test_jobs_that_still_wait_count_as_longer():
     assert known > ignored + 0.2
 
 
-def test_jobs_submitted_together_weigh_less_than_so_many_others():
+def test_jobs_submitted_together_weigh_less_than_as_many_others():
     alike, stands_for = np.array([4, 4, 7, 9]), np.array([8.0, 8.0, 1.0, 4.0])
     assert weights_of_alike(alike, stands_for, 1.0).tolist() == stands_for.tolist()
     assert weights_of_alike(alike, stands_for, 0.5) == pytest.approx([2.0, 2.0, 1.0, 2.0])

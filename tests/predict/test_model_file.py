@@ -49,11 +49,11 @@ def rewrite(path, header, body):
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
-def rewrite_said(path, change):
+def rewrite_header(path, change):
     header, body = header_of(path)
-    said = json.loads(header["__metadata__"]["mirage"])
-    change(said)
-    header["__metadata__"]["mirage"] = json.dumps(said)
+    content = json.loads(header["__metadata__"]["mirage"])
+    change(content)
+    header["__metadata__"]["mirage"] = json.dumps(content)
     rewrite(path, header, body)
 
 
@@ -71,9 +71,9 @@ def test_a_model_comes_back_as_it_was_written(path):
 def test_other_programs_read_the_numbers_and_the_card(path):
     arrays = safetensors.load(path.read_bytes())
     np.testing.assert_array_equal(arrays["turned"], ARRAYS["turned"])
-    said = json.loads(header_of(path)[0]["__metadata__"]["mirage"])
-    assert said["card"]["features"] == [{"name": "limit", "unit": "s"}, {"name": "nodes", "unit": "nodes"}]
-    assert said["card"]["trained_on"]["rows"] == 24_777
+    content = json.loads(header_of(path)[0]["__metadata__"]["mirage"])
+    assert content["card"]["features"] == [{"name": "limit", "unit": "s"}, {"name": "nodes", "unit": "nodes"}]
+    assert content["card"]["trained_on"]["rows"] == 24_777
 
 
 def test_equal_models_are_equal_files(path, tmp_path):
@@ -127,8 +127,8 @@ def test_a_newer_model_is_named(path):
         read_model_file(path, "waits", 1)
 
 
-def test_a_newer_layout_is_named_whatever_its_card_looks_like(path):
-    rewrite_said(path, lambda said: said.update(layout=2, card={"package": "9.0"}))
+def test_a_newer_layout_is_named_whatever_its_card_holds(path):
+    rewrite_header(path, lambda content: content.update(layout=2, card={"package": "9.0"}))
     with pytest.raises(ModelFileError, match=r"newer Mirage \('9\.0'"):
         read_model_file(path, "waits", 2)
 
@@ -136,29 +136,29 @@ def test_a_newer_layout_is_named_whatever_its_card_looks_like(path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda said: said.pop("card"),
-        lambda said: said.pop("sha256"),
-        lambda said: said.update(card=[]),
-        lambda said: said["card"].pop("kind"),
-        lambda said: said["card"].update(features=["limit"]),
-        lambda said: said["card"].update(trained_on={}),
-        lambda said: said["card"].update(schema="two"),
-        lambda said: said["card"].update(settings=3),
-        lambda said: said.update(layout="1"),
+        lambda content: content.pop("card"),
+        lambda content: content.pop("sha256"),
+        lambda content: content.update(card=[]),
+        lambda content: content["card"].pop("kind"),
+        lambda content: content["card"].update(features=["limit"]),
+        lambda content: content["card"].update(trained_on={}),
+        lambda content: content["card"].update(schema="two"),
+        lambda content: content["card"].update(settings=3),
+        lambda content: content.update(layout="1"),
     ],
 )
 def test_a_broken_card_is_named(path, change):
-    rewrite_said(path, change)
+    rewrite_header(path, change)
     with pytest.raises(ModelFileError, match="card"):
         read_model_file(path, "waits", 2)
 
 
 def test_what_a_later_version_adds_to_a_card_is_passed_over(path):
-    rewrite_said(path, lambda said: said["card"].update(colour="blue"))
+    rewrite_header(path, lambda content: content["card"].update(colour="blue"))
     assert read_model_file(path, "waits", 2).card == CARD
 
 
-def test_objects_and_what_json_cannot_say_are_never_written(tmp_path):
+def test_objects_and_what_json_cannot_express_are_never_written(tmp_path):
     with pytest.raises(ValueError, match="numbers only"):
         write_model_file(tmp_path / "m", CARD, {"names": np.array(["a", None], dtype=object)})
     with pytest.raises(ValueError, match="JSON compliant"):

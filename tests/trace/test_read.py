@@ -40,7 +40,7 @@ def test_every_reader_is_tested_here():
 
 @pytest.mark.parametrize("name", CONTENT)
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
-def test_content_tells_the_format_under_any_name(tmp_path, name, compress):
+def test_the_format_is_detected_from_content_under_any_name(tmp_path, name, compress):
     path = tmp_path / "jobs.txt"
     path.write_bytes(compress(CONTENT[name]))
     trace = read_trace(path)
@@ -122,7 +122,7 @@ def test_zstd_names_the_extra_where_no_package_reads_it(tmp_path, monkeypatch):
         read_trace(tmp_path / "x")
 
 
-def test_gzip_in_several_members_with_padding_and_garbage_behind(tmp_path):
+def test_gzip_in_several_members_with_padding_and_garbage_after(tmp_path):
     second = b"2 100 20 60 4 " + b"-1 " * 13 + b"\n"
     (tmp_path / "x").write_bytes(gzip.compress(SWF) + gzip.compress(second) + b"\0" * 512)
     assert read_trace(tmp_path / "x").table.job_id.tolist() == ["1", "2"]
@@ -131,26 +131,26 @@ def test_gzip_in_several_members_with_padding_and_garbage_behind(tmp_path):
         read_trace(tmp_path / "x")
 
 
-@pytest.mark.parametrize("keep", [0.5, 0.8, 0.97])
-def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, keep):
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.97])
+def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, share):
     rows = b"".join(b"%d %d 20 60 4 -1 -1 4 600 -1 1 %d 2 9 1 5 -1 -1\n" % (n, n * n, n) for n in range(1, 200))
     content = gzip.compress(rows)
-    (tmp_path / "x").write_bytes(content[: int(len(content) * keep)])
-    told = (
+    (tmp_path / "x").write_bytes(content[: int(len(content) * share)])
+    message = (
         "the compressed file is damaged or cut short: it ends before its end marker; "
         "fetch it again, or skip bad input to read the rest$"
     )
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(TraceError, match=message):
         read_trace(tmp_path / "x")
     trace = read_trace(tmp_path / "x", on_error="skip")
     ids = trace.table.job_id.tolist()
     assert ids == [str(n) for n in range(1, len(ids) + 1)]
-    assert keep * 150 < len(ids) < 200
+    assert share * 150 < len(ids) < 200
     assert trace.report.skipped == {}
     assert [n for what, n in trace.report.notes.items() if "cut short" in what] == [1]
 
 
-def test_a_file_cut_before_its_first_line_is_told_as_cut_not_as_empty(tmp_path):
+def test_a_file_cut_before_its_first_line_is_reported_as_cut_not_as_empty(tmp_path):
     (tmp_path / "x").write_bytes(gzip.compress(SWF)[:12])
     with pytest.raises(TraceError, match=r"x:1: the compressed file is damaged or cut short: .*; fetch it again$"):
         read_trace(tmp_path / "x", on_error="skip")
@@ -166,22 +166,22 @@ BAD_ONLY = {
 
 
 @pytest.mark.parametrize("name", BAD_ONLY)
-def test_skipping_everything_is_an_error_that_says_what_was_skipped(tmp_path, name):
-    content, told = BAD_ONLY[name]
+def test_skipping_everything_is_an_error_that_names_what_was_skipped(tmp_path, name):
+    content, message = BAD_ONLY[name]
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(TraceError, match=rf"x: no job could be read: {told}"):
+    with pytest.raises(TraceError, match=rf"x: no job could be read: {message}"):
         read_trace(tmp_path / "x", format=name, on_error="skip")
 
 
-def test_reading_tells_how_far_it_is(tmp_path):
+def test_reading_reports_its_progress(tmp_path):
     rows = SACCT + b"".join(b"%d|a|COMPLETED|2024-01-15T08:00:00\n" % n for n in range(2, 20_000))
     (tmp_path / "x").write_bytes(rows)
-    told = []
-    read_trace(tmp_path / "x", progress=lambda done, total: told.append((done, total)))
-    assert len(told) == 2
-    assert [total for _, total in told] == [len(rows)] * 2
-    assert 0.3 < told[0][0] / len(rows) < 0.45
-    assert told[0][0] < told[1][0] < len(rows)
+    message = []
+    read_trace(tmp_path / "x", progress=lambda done, total: message.append((done, total)))
+    assert len(message) == 2
+    assert [total for _, total in message] == [len(rows)] * 2
+    assert 0.3 < message[0][0] / len(rows) < 0.45
+    assert message[0][0] < message[1][0] < len(rows)
 
 
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

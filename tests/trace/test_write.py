@@ -55,11 +55,11 @@ def test_a_real_log_survives(shared_data, tmp_path, suffix):
     assert_same(read_trace(tmp_path / f"ls6.{suffix}").table, table)
 
 
-def test_a_real_log_in_swf_keeps_what_it_can(shared_data, tmp_path):
+def test_a_real_log_in_swf_retains_what_it_can(shared_data, tmp_path):
     table = read_trace(shared_data / "mirage-ls6/ls6-a100.log.gz").table
     write_trace(table, tmp_path / "ls6.swf.gz")
-    kept = ("submit_s", "start_s", "end_s", "elapsed_s", "limit_s", "nodes")
-    assert_same(read_trace(tmp_path / "ls6.swf.gz").table, table, kept)
+    columns = ("submit_s", "start_s", "end_s", "elapsed_s", "limit_s", "nodes")
+    assert_same(read_trace(tmp_path / "ls6.swf.gz").table, table, columns)
 
 
 def test_csv_as_people_see_it(tmp_path):
@@ -178,7 +178,7 @@ def test_an_unknown_format_lists_the_known(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_full_disk_is_told():
+def test_a_full_disk_is_reported():
     with pytest.raises(TraceError, match="/dev/full: cannot be written: No space left on device; free some space"):
         write_trace(SMALL, "/dev/full", "csv")
 
@@ -197,7 +197,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_an_absent_folder_is_told(tmp_path):
+def test_an_absent_folder_is_reported(tmp_path):
     with pytest.raises(TraceError, match="No such file or directory"):
         write_trace(SMALL, tmp_path / "absent" / "t.csv")
 

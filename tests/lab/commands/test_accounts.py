@@ -46,7 +46,7 @@ def test_every_field_of_jobs_cancelled_running_and_waiting(slurm: FaultySlurm, f
     )
     line = f"sbatch --parsable --time=1 --nodes=1 --job-name=a-long-name --comment=one {folder}/job.sh"
     held = f"sbatch --parsable --time=1 --nodes=1 --hold --account=phys {folder}/job.sh"
-    asked_s, cancelled_s = BEGIN_S + 5, BEGIN_S + 40
+    submitted_s, cancelled_s = BEGIN_S + 5, BEGIN_S + 40
     assert command(slurm, folder, f"sacct -P -o {fields}", SECONDS).out.splitlines() == [
         fields.replace(",", "|"),
         f"1|1|a|FAILED|ada|lab|batch|normal|1|00:10:00|10|{BEGIN_S}|{BEGIN_S}|{BEGIN_S}|{BEGIN_S + 300}"
@@ -57,9 +57,9 @@ def test_every_field_of_jobs_cancelled_running_and_waiting(slurm: FaultySlurm, f
         "|00:00:00|0|0:0|||simulated",
         f"4|4|d|PENDING|bob|lab|batch|normal|1|00:20:00|20|{BEGIN_S + 20}|{BEGIN_S + 20}|Unknown|Unknown"
         "|00:00:00|0|0:0|||simulated",
-        f"5|5|a-long-name|CANCELLED by 0|me|lab|batch|normal|1|00:01:00|1|{asked_s}|{asked_s}|{asked_s}"
+        f"5|5|a-long-name|CANCELLED by 0|me|lab|batch|normal|1|00:01:00|1|{submitted_s}|{submitted_s}|{submitted_s}"
         f"|{cancelled_s}|00:00:35|35|0:0|one|{line}|simulated",
-        f"6|6|job.sh|CANCELLED by 0|me|phys|batch|normal|1|00:01:00|1|{asked_s}|{asked_s}|{cancelled_s}"
+        f"6|6|job.sh|CANCELLED by 0|me|phys|batch|normal|1|00:01:00|1|{submitted_s}|{submitted_s}|{cancelled_s}"
         f"|{cancelled_s}|00:00:00|0|0:0||{held}|simulated",
     ]
 
@@ -85,7 +85,7 @@ def test_every_field_of_jobs_cancelled_running_and_waiting(slurm: FaultySlurm, f
         ("sacct -n -o state%x,user% -j 2", "   RUNNING        bob \n"),
     ],
 )
-def test_what_is_asked_for(slurm: FaultySlurm, folder: Path, line: str, found: str) -> None:
+def test_what_is_requested(slurm: FaultySlurm, folder: Path, line: str, found: str) -> None:
     assert command(slurm, folder, line) == CommandOutput(found)
 
 
@@ -95,7 +95,7 @@ def test_a_field_that_there_is_not(slurm: FaultySlurm, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("newfoundland")
-def test_it_looks_back_to_midnight_unless_jobs_are_named(folder: Path) -> None:
+def test_it_covers_time_since_midnight_unless_jobs_are_named(folder: Path) -> None:
     slurm = small_slurm(**FOUR_JOBS)
     slurm.sleep(20 * 3600)
     assert command(slurm, folder, "sacct -nP -o jobid").out == "", "all ended before 3:30 UTC"

@@ -41,16 +41,16 @@ def test_sbatch_prints_the_number(folder: Path) -> None:
     assert slurm.own[3].submission.directory == f"{folder}/below"
 
 
-def test_sbatch_takes_what_the_environment_asks_for_below_its_options(folder: Path) -> None:
+def test_sbatch_takes_options_from_the_environment_below_its_own(folder: Path) -> None:
     slurm = small_slurm()
     (folder / "asks.sh").write_text("#!/bin/sh\n#SBATCH -t 9 -J script --comment script -N 2\ntrue\n")
-    said = {"SBATCH_TIMELIMIT": "7", "SBATCH_JOB_NAME": "said", "SBATCH_COMMENT": "said", "SBATCH_ACCOUNT": "phys"}
-    command(slurm, folder, "sbatch -J typed asks.sh", {**said, "USER": "x"})
+    message = {"SBATCH_TIMELIMIT": "7", "SBATCH_JOB_NAME": "said", "SBATCH_COMMENT": "said", "SBATCH_ACCOUNT": "phys"}
+    command(slurm, folder, "sbatch -J typed asks.sh", {**message, "USER": "x"})
     job = job_of(slurm, 1)
     assert (job.name, job.comment, job.limit_s, job.nodes, job.account) == ("typed", "said", 420, 2, "phys")
 
 
-def test_sbatch_keeps_scripts_that_are_no_files(folder: Path) -> None:
+def test_sbatch_stores_scripts_that_are_no_files(folder: Path) -> None:
     slurm = small_slurm()
     with pytest.raises(WantsScript):
         command(slurm, folder, "sbatch -t 3")
@@ -71,7 +71,7 @@ TRY = '\nTry "sbatch --help" for more information'
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "status"),
+    ("words", "message", "status"),
     [
         ("-p no", f"sbatch: error: invalid partition specified: no\n{FAILED}Invalid partition name specified", 1),
         ("-t soon", "sbatch: error: Invalid --time specification", 1),
@@ -82,13 +82,13 @@ TRY = '\nTry "sbatch --help" for more information'
         ("-Z", f"sbatch: invalid option -- 'Z'; sbatch knows -{' -'.join(sorted(LETTERS))}{TRY}", 255),
     ],
 )  # fmt: skip
-def test_sbatch_refuses(folder: Path, words: str, said: str, status: int) -> None:
+def test_sbatch_refuses(folder: Path, words: str, message: str, status: int) -> None:
     slurm = small_slurm(Cluster((NodeGroup("node", 4),), (Partition("main", max_limit_s=3600),)))
-    assert command(slurm, folder, f"sbatch {words} job.sh") == CommandOutput("", said + "\n", status)
+    assert command(slurm, folder, f"sbatch {words} job.sh") == CommandOutput("", message + "\n", status)
     assert slurm.own == {}
 
 
-def test_sbatch_of_a_script_that_is_not_there_or_asks_for_nonsense(folder: Path) -> None:
+def test_sbatch_of_a_script_that_is_not_there_or_requests_nonsense(folder: Path) -> None:
     slurm = small_slurm()
     (folder / "odd.sh").write_text("#!/bin/sh\n#SBATCH --nope\n")
     assert command(slurm, folder, "sbatch no.sh").err == f"sbatch: error: Unable to open file {folder}/no.sh\n"
@@ -193,7 +193,7 @@ def test_scontrol_changes_jobs(slurm: FaultySlurm, folder: Path) -> None:
     assert (job_of(slurm, 7).reason, job_of(slurm, 7).eligible_s) == ("BeginTime", BEGIN_S + 90)
 
 
-def test_a_job_that_was_eligible_keeps_its_age(slurm: FaultySlurm, folder: Path) -> None:
+def test_a_job_that_was_eligible_retains_its_age(slurm: FaultySlurm, folder: Path) -> None:
     now_s = slurm.now_s
     aged = submit(slurm, folder / "job.sh", time="10", nodes="4")
     never = submit(slurm, folder / "job.sh", time="10", nodes="4", hold=True)

@@ -51,12 +51,12 @@ def test_options_that_a_command_does_not_have(folder: Path, line: str, words: st
         ([], {}, []),
     ],
 )
-def test_options_and_the_words_beside_them(words: list[str], options: dict[str, str], rest: list[str]) -> None:
+def test_options_and_the_other_words(words: list[str], options: dict[str, str], rest: list[str]) -> None:
     assert read_words(words, "hj:", ["user=", "noheader"]) == (options, rest)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_tells_its_version_even_while_nobody_answers(folder: Path, name: str) -> None:
+def test_every_command_prints_its_version_even_without_a_controller(folder: Path, name: str) -> None:
     slurm = small_slurm()
     slurm.unreachable = True
     for word in ("-V", "--version"):

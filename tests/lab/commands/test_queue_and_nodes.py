@@ -64,13 +64,11 @@ def test_squeue_as_it_comes(slurm: FaultySlurm, folder: Path) -> None:
         ("squeue --part batch --jobs 8", [8]),
     ],
 )
-def test_squeue_shows_the_jobs_that_it_is_asked_for(
-    slurm: FaultySlurm, folder: Path, line: str, found: list[int]
-) -> None:
+def test_squeue_shows_the_requested_jobs(slurm: FaultySlurm, folder: Path, line: str, found: list[int]) -> None:
     assert numbers(slurm, folder, line) == found
 
 
-def test_squeue_shows_ended_jobs_where_they_are_asked_for_and_forgets_them(slurm: FaultySlurm, folder: Path) -> None:
+def test_squeue_shows_ended_jobs_on_request_and_forgets_them(slurm: FaultySlurm, folder: Path) -> None:
     slurm.sleep(400)
     assert numbers(slurm, folder, "squeue -u ada,bob") == [3, 4, 2]
     assert numbers(slurm, folder, "squeue -u ada,bob -t all") == [3, 4, 2, 1]
@@ -123,7 +121,7 @@ def test_every_letter_of_a_running_and_of_a_held_job(folder: Path) -> None:
     )
 
 
-def test_squeue_keeps_what_is_no_field(slurm: FaultySlurm, folder: Path) -> None:
+def test_squeue_prints_what_is_no_field(slurm: FaultySlurm, folder: Path) -> None:
     assert command(slurm, folder, ["squeue", "-j", "2", "-o", "%z [%3i|%.3i|%.2j|%2u] %"]).out == (
         "%z [JOB|JOB|NA|US] %\n%z [2  |  2| b|bo] %\n"
     )
@@ -134,7 +132,7 @@ def test_times_are_those_of_this_machine_s_zone(slurm: FaultySlurm, folder: Path
     assert command(slurm, folder, "squeue -h -j 8 -o %V,%S,%e").out == ("2026-11-21T06:30:30,2026-11-21T07:30:30,N/A\n")
 
 
-def test_sprio_shows_those_that_compete_and_nobody_else(slurm: FaultySlurm, folder: Path) -> None:
+def test_sprio_shows_only_jobs_that_compete(slurm: FaultySlurm, folder: Path) -> None:
     assert command(slurm, folder, "sprio").out == (
         "          JOBID PARTITION  PRIORITY\n"
         "              3 batch             1\n"

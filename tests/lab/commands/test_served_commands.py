@@ -31,9 +31,7 @@ def request(site: CommandExecutor, name: str, *words: str, **more: object) -> di
         ([], {"out": "", "err": "usage: fake-slurm now | advance TIME\n", "status": 2}, 0),
     ],
 )
-def test_time_passes_when_it_is_told_to(
-    tmp_path: Path, words: list[str], answer: dict[str, object], later_s: int
-) -> None:
+def test_time_passes_on_command(tmp_path: Path, words: list[str], answer: dict[str, object], later_s: int) -> None:
     site = CommandExecutor(small_slurm(), tmp_path)
     assert request(site, "fake-slurm", *words) == answer
     assert site.slurm.now_s == BEGIN_S + later_s
@@ -45,7 +43,7 @@ def test_a_time_that_is_none(tmp_path: Path) -> None:
     assert str(answer["err"]).startswith("fake-slurm: 'soon' is no duration")
 
 
-def test_sbatch_asks_for_its_script_and_takes_it_with_the_second_question(tmp_path: Path) -> None:
+def test_sbatch_requests_its_script_and_takes_it_with_the_second_question(tmp_path: Path) -> None:
     site = CommandExecutor(small_slurm(), tmp_path)
     assert request(site, "sbatch", "-N", "2") == {"wants_script": True}
     assert site.slurm.own == {}
@@ -66,7 +64,7 @@ def test_a_folder_of_commands(tmp_path: Path) -> None:
         place_commands(tmp_path / ("x" * 100))
 
 
-def test_a_client_asks_prints_and_is_told_when_nobody_answers(
+def test_a_client_prints_answers_and_their_absence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)

@@ -42,7 +42,7 @@ def changed(**spec: Any) -> dict[str, str | None]:
     return {key: other.get(key) for key in plain.keys() | other.keys() if plain.get(key) != other.get(key)}
 
 
-def test_where_a_cluster_keeps_its_things_and_how_its_nodes_are_called() -> None:
+def test_the_folders_of_a_cluster_and_the_names_of_its_nodes() -> None:
     assert [str(path) for path in (LAB.etc, LAB.run, LAB.log, LAB.state)] == [
         "/lab/etc",
         "/lab/run",
@@ -139,7 +139,7 @@ def test_what_a_description_changes_and_nothing_else(spec: dict[str, Any], expec
     assert changed(**spec) == expected
 
 
-def test_accounting_enforces_what_is_asked_for() -> None:
+def test_accounting_enforces_what_is_requested() -> None:
     assert changed(accounting=True, enforce="associations")["AccountingStorageEnforce"] == "associations"
     assert "AccountingStorageEnforce" not in changed(accounting=True, enforce="")
 
@@ -196,7 +196,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     return cluster
 
 
-def test_the_files_are_written_once_and_describe_the_cluster_ever_after(written: PrivateCluster) -> None:
+def test_the_files_are_written_once_and_describe_the_cluster_afterwards(written: PrivateCluster) -> None:
     spec = written.spec
     assert spec.port >= ports.LOWEST_PORT
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in spec.etc.iterdir()}
@@ -223,7 +223,7 @@ def test_the_files_are_written_once_and_describe_the_cluster_ever_after(written:
     ],
     indirect=["written"],
 )
-def test_newer_versions_are_told_to_do_without_cgroups(written: PrivateCluster, text: str) -> None:
+def test_newer_versions_are_configured_without_cgroups(written: PrivateCluster, text: str) -> None:
     assert (written.spec.etc / "cgroup.conf").read_text() == text
 
 
@@ -263,7 +263,7 @@ def test_a_directory_with_files_of_others_is_refused_and_left_as_it_is(tmp_path:
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["log", "log/thesis.txt"]
 
 
-def test_what_others_put_beside_a_cluster_outlives_it(written: PrivateCluster) -> None:
+def test_files_of_others_in_its_folder_outlive_a_cluster(written: PrivateCluster) -> None:
     theirs = written.spec.directory / "thesis.txt"
     theirs.write_text("precious")
     written.purge()
@@ -295,12 +295,12 @@ def test_of_a_first_start_that_fails_nothing_stays(tmp_path: Path, monkeypatch: 
     started = [int(number) for number in (tmp_path / "started").read_text().split()]
     assert len(started) == 2
     assert not any(map(lives, started))
-    kept = PrivateCluster(LabSpec(directory=directory, nodes=1))
-    kept.write()
+    other = PrivateCluster(LabSpec(directory=directory, nodes=1))
+    other.write()
     with pytest.raises(SlurmUnreachable):
-        kept.up()
-    assert kept.spec.conf.exists(), "what stood before stays"
-    kept.down()
+        other.up()
+    assert other.spec.conf.exists(), "what stood before stays"
+    other.down()
 
 
 def test_a_fast_cluster_s_clients_run_on_its_clock(tmp_path: Path) -> None:
@@ -312,17 +312,17 @@ def test_a_fast_cluster_s_clients_run_on_its_clock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "words", "said"),
+    ("command", "words", "message"),
     [
         ("echo cross >&2; echo out; exit 3", "sh failed with status 3", "cross"),
         ("echo out; exit 1", "sh failed with status 1", "out"),
         ("exec sleep 5", "sh did not answer within 0.1 s", ""),
     ],
 )
-def test_a_client_that_fails_is_quoted(written: PrivateCluster, command: str, words: str, said: str) -> None:
+def test_a_client_that_fails_is_quoted(written: PrivateCluster, command: str, words: str, message: str) -> None:
     with pytest.raises(SlurmUnreachable, match=f"^{words}") as failed:
         written.run("sh", "-c", command, timeout_s=0.1 if "sleep" in command else 20)
-    assert failed.value.stderr == said
+    assert failed.value.stderr == message
     assert written.run("sh", "-c", "echo $SLURM_CONF") == f"{written.spec.etc}/slurm.conf\n"
 
 

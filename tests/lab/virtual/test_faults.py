@@ -139,7 +139,7 @@ def test_a_failed_launch_holds_the_job_until_its_release(slurm: FaultySlurm) -> 
     assert job_of(slurm, 5).reason == "JobHeldUser", "it is the user now"
 
 
-def test_left_alone_it_goes_on_as_any_other(slurm: FaultySlurm) -> None:
+def test_left_alone_it_runs_as_any_other(slurm: FaultySlurm) -> None:
     slurm.sleep(-5)
     assert slurm.clock() == BEGIN_S + 5
     slurm.sleep(0.75)

@@ -34,7 +34,7 @@ def test_groups_are_numbered_one_after_another() -> None:
     assert [len(node_names.names[node_names.bin_of[name]]) for name in places] == [2, 2, 3, 3, 3]
 
 
-def test_names_are_kept_while_a_job_runs_and_the_lowest_free_ones_are_given_out(folder: Path) -> None:
+def test_names_stay_while_a_job_runs_and_the_lowest_free_ones_are_given_out(folder: Path) -> None:
     slurm = small_slurm(at_s=1)
     first, second = submit(slurm, folder / "job.sh", nodes="2"), submit(slurm, folder / "job.sh", time="2")
     slurm.sleep(1)
@@ -95,8 +95,8 @@ def test_reserved_nodes_that_are_idle_are_in_maintenance(at_s: int, found: list[
 
 def test_shared_nodes_are_mixed_until_they_are_full(folder: Path) -> None:
     slurm = small_slurm(Cluster((NodeGroup("node", 3, 4, 8),), (Partition("main"),), True), at_s=1)
-    asked = [{"gpus": "4", "cpus_per_task": "8"}, {"gpus": "1", "cpus_per_task": "1"}]
-    numbers = [submit(slurm, folder / "job.sh", **one) for one in asked]
+    requests = [{"gpus": "4", "cpus_per_task": "8"}, {"gpus": "1", "cpus_per_task": "1"}]
+    numbers = [submit(slurm, folder / "job.sh", **one) for one in requests]
     slurm.sleep(1)
     hosts = [job_of(slurm, number).nodelist for number in numbers]
     assert hosts == ["n1", "n2"]

@@ -84,13 +84,13 @@ def test_jobs_of_the_trace(folder: Path) -> None:
         priority=1.0, nodes=3, cpus=3, limit_s=1200, submit_s=BEGIN_S + 10, eligible_s=BEGIN_S + 10,
         accrues_s=BEGIN_S + 10, whole_nodes=True,
     )  # fmt: skip
-    behind = replace(
+    follower = replace(
         waits, id=4, name="d", user="bob", account="y", reason="Priority", nodes=1, cpus=1, submit_s=BEGIN_S + 20,
         eligible_s=BEGIN_S + 20, accrues_s=BEGIN_S + 20,
     )  # fmt: skip
     queue = slurm.observe()
     assert queue.time_s == BEGIN_S + 400
-    assert {job.id: job for job in queue.jobs} == {1: ended, 2: runs, 3: waits, 4: behind}
+    assert {job.id: job for job in queue.jobs} == {1: ended, 2: runs, 3: waits, 4: follower}
     found = {job.id: (job.state, job.start_s, job.end_s, job.exit_code) for job in slurm.accounting(0)}
     assert found == {
         1: (JobState.FAILED, BEGIN_S, BEGIN_S + 300, 1),
@@ -107,7 +107,7 @@ def test_how_jobs_of_the_trace_end() -> None:
     assert found == {1: (JobState.COMPLETED, 60, 0, "job"), 2: (JobState.TIMEOUT, 60, 0, "job")}
 
 
-def test_a_job_that_would_take_its_user_over_a_limit_says_so(folder: Path) -> None:
+def test_a_job_that_would_take_its_user_over_a_limit_shows_it(folder: Path) -> None:
     ada = {"submit_s": [0, 0, 0], "elapsed_s": [60] * 3, "limit_s": [60] * 3, "nodes": [1, 1, 2], "user": ["ada"] * 3}
     for limit, reasons in (
         (Limit(jobs=1), {2: "QOSMaxJobsPerUserLimit", 3: "QOSMaxJobsPerUserLimit"}),

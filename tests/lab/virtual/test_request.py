@@ -26,18 +26,18 @@ SHARED = Cluster(
 def read(folder: Path, cluster: Cluster, script: str = "", **options: str | None) -> BatchRequest:
     (folder / "job.sh").write_text(f"#!/bin/sh\n{script}")
     given = {name.replace("_", "-"): value for name, value in options.items()}
-    asked = Submission("job.sh", given, directory=str(folder))
-    return read_request(asked, cluster, BEGIN_S, known=lambda job: job < 10)
+    submission = Submission("job.sh", given, directory=str(folder))
+    return read_request(submission, cluster, BEGIN_S, known=lambda job: job < 10)
 
 
-def test_nothing_asked_for(tmp_path: Path) -> None:
+def test_no_requests(tmp_path: Path) -> None:
     assert read(tmp_path, Cluster.pool(4)) == BatchRequest(
         name="job.sh", comment="", account="", partition=0, qos="", nodes=1, gpus=WHOLE_NODE, cpus=1, limit_s=3600,
         nice=0, held=False, wait=StartCondition(),
     )  # fmt: skip
 
 
-def test_everything_asked_for(tmp_path: Path) -> None:
+def test_every_request(tmp_path: Path) -> None:
     found = read(
         tmp_path, SHARED, job_name="train", comment="a:b", account="phys", partition="gpu,main", qos="low", nodes="2",
         gpus_per_node="a100:3", ntasks_per_node="2", cpus_per_task="5", time="20", nice="50", hold=None,
@@ -78,7 +78,7 @@ def test_the_command_line_counts_more_than_the_script(tmp_path: Path) -> None:
         ({"exclusive": "user", "gpus": "1"}, (1, 1, 1)),
     ],
 )
-def test_nodes_and_what_is_asked_of_each(
+def test_nodes_and_what_is_requested_of_each(
     tmp_path: Path, options: dict[str, str | None], size: tuple[int, int, int]
 ) -> None:
     found = read(tmp_path, SHARED, **options)
@@ -106,8 +106,8 @@ def test_the_warning_before_the_limit(tmp_path: Path, signal: str, warning: tupl
     [("main", None, 3600), ("gpu", None, 1800), ("gpu", "30", 1800), ("main", "UNLIMITED", UNLIMITED_S)],
 )
 def test_the_time_limit(tmp_path: Path, partition: str, time: str | None, limit_s: int) -> None:
-    asked = {} if time is None else {"time": time}
-    assert read(tmp_path, SHARED, partition=partition, **asked).limit_s == limit_s
+    options = {} if time is None else {"time": time}
+    assert read(tmp_path, SHARED, partition=partition, **options).limit_s == limit_s
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_dependencies(folder: Path, kind: str, program: Program, cancelled: bool
         (Program(run_s=5, exit_code=1), 400, "Priority"),
     ],
 )
-def test_who_waits_for_one_that_has_ended(folder: Path, program: Program, later_s: int, reason: str) -> None:
+def test_waiting_for_a_job_that_has_ended(folder: Path, program: Program, later_s: int, reason: str) -> None:
     """A failure is remembered for ``MinJobAge``; what nobody remembers is no condition."""
     slurm = small_slurm(Cluster.pool(4), lambda s: program if s.options.get("job-name") else Program())
     first = submit(slurm, folder / "job.sh", job_name="first")
@@ -212,14 +212,14 @@ def test_a_requeued_job_begins_anew_after_a_while(folder: Path) -> None:
     assert refused.value.stderr == "Requested operation is presently disabled for job 1"
 
 
-def test_a_job_that_leaves_is_not_put_back(folder: Path) -> None:
+def test_a_job_that_leaves_is_not_requeued(folder: Path) -> None:
     slurm, job = running(folder, Program(leave_s=30))
     slurm.signal(job.number, "USR2")
     with pytest.raises(SlurmRefused, match="presently disabled"):
         slurm.requeue(job.number)
 
 
-def test_a_held_job_is_put_back_and_waits_for_its_release(folder: Path) -> None:
+def test_a_held_job_is_requeued_and_waits_for_its_release(folder: Path) -> None:
     slurm, job = running(folder)
     slurm.requeue(job.number, hold=True)
     slurm.sleep(100)
@@ -241,16 +241,16 @@ def test_cancelling(folder: Path) -> None:
 
 
 def test_a_program_is_made_for_every_submission(folder: Path) -> None:
-    asked: list[Submission] = []
-    slurm = small_slurm(program=lambda submission: asked.append(submission) or Program(run_s=7 * len(asked)))
+    requests: list[Submission] = []
+    slurm = small_slurm(program=lambda submission: requests.append(submission) or Program(run_s=7 * len(requests)))
     for name in ("a", "b"):
         submit(slurm, folder / "job.sh", job_name=name)
     slurm.sleep(30)
-    assert [one.options["job-name"] for one in asked] == ["a", "b"]
+    assert [one.options["job-name"] for one in requests] == ["a", "b"]
     assert [job.end_s - job.start_s for job in slurm.own.values()] == [7, 14]
 
 
-def test_a_job_says_words_before_the_bar_of_its_comment(folder: Path) -> None:
+def test_a_job_adds_words_before_the_bar_of_its_comment(folder: Path) -> None:
     slurm, job = running(folder)
     for comment, words_added in (("", " hi"), ("a", "a hi"), ("a | b | c", "a hi | b | c")):
         slurm.update(job.number, {"Comment": comment})
@@ -258,7 +258,7 @@ def test_a_job_says_words_before_the_bar_of_its_comment(folder: Path) -> None:
         assert job_of(slurm, job.number).comment == words_added
 
 
-def test_words_whose_time_comes_after_the_end_are_never_said(folder: Path) -> None:
+def test_words_due_after_the_end_are_never_added(folder: Path) -> None:
     slurm, job = running(folder, Program(run_s=50, words=((49, "a"), (50, "b"), (51, "c"))), comment="x")
     slurm.sleep(300)
     assert (job.comment, job.words_added) == ("x a b", 2)

@@ -30,7 +30,7 @@ def job(program: Program, comment: str = "", start_s: int = MISSING, **options: 
         (100, 120, 500, "c ready left | note"),
     ],
 )
-def test_words_are_said_in_the_run_once_and_in_their_order(start_s: int, end_s: int, now_s: int, comment: str) -> None:
+def test_words_are_added_in_the_run_once_and_in_their_order(start_s: int, end_s: int, now_s: int, comment: str) -> None:
     one = job(Program(words=((10, "ready"), (20, "left"))), "c | note", start_s)
     if end_s != MISSING:
         one.end(JobState.COMPLETED, end_s)

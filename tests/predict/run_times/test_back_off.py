@@ -15,7 +15,7 @@ def requests(n: int) -> Requests:
     return Requests(*(np.full(n, value) for value in (1, 1, MISSING, 3600, 1, 0)))
 
 
-def seen(ended: list[float], running: list[float]) -> Observations:
+def observations(ended: list[float], running: list[float]) -> Observations:
     end_s = np.arange(len(ended))
     return Observations.of(
         requests(len(ended)), np.array(ended), end_s, requests(len(running)), np.array(running), len(ended)
@@ -30,7 +30,7 @@ def at_most(past: Observations, use: float, levels: tuple[GroupLevel, ...]) -> f
 
 def test_alone_it_is_kaplan_meier() -> None:
     """Five ended and one lost just before the third ended; worked by hand."""
-    past = seen([0.1, 0.2, 0.3, 0.4, 0.5], [0.2995])
+    past = observations([0.1, 0.2, 0.3, 0.4, 0.5], [0.2995])
     everybody = (GroupLevel(("user",), prior=0.0),)
     assert at_most(past, 0.15, everybody) == pytest.approx(1 / 6)
     assert at_most(past, 0.25, everybody) == pytest.approx(1 - 5 / 6 * 4 / 5)
@@ -38,21 +38,21 @@ def test_alone_it_is_kaplan_meier() -> None:
     assert at_most(past, 0.45, everybody) == pytest.approx(1 - 5 / 6 * 4 / 5 * 2 / 3 / 2)
 
 
-def test_the_wider_group_counts_as_so_many_at_risk_in_every_bin() -> None:
+def test_the_wider_group_counts_as_its_prior_at_risk_in_every_bin() -> None:
     hazards = posterior(np.array([[0.2, 0.5, 1.0]]), 4.0, np.array([[2.0, 0.0, 0.0]]), np.array([[2.0, 0.0, 0.0]]))
     assert hazards.tolist() == [[pytest.approx(2.8 / 6), 0.5, 1.0]]
 
 
 def test_the_latest_of_a_group_count_most() -> None:
-    past = seen([0.1] * 10 + [0.9] * 10, [])
+    past = observations([0.1] * 10 + [0.9] * 10, [])
     forgetful = at_most(past, 0.5, (GroupLevel(("user",), prior=0.0, memory=5.0),))
     assert forgetful == pytest.approx(0.2)  # the first ten weigh a quarter of the last ten
     assert at_most(past, 0.5, (GroupLevel(("user",), prior=0.0),)) == pytest.approx(0.5)
 
 
-def test_what_nobody_tells_is_nothing_in_common() -> None:
+def test_an_unknown_value_is_nothing_in_common() -> None:
     """Else jobs without an account would be a group of their own, in which the latest count most."""
-    past = seen([0.1] * 20 + [0.9] * 20, [])
+    past = observations([0.1] * 20 + [0.9] * 20, [])
     everybody = GroupLevel((), prior=0.0)
     assert at_most(past, 0.5, (everybody, GroupLevel(("account",), prior=1.0, memory=5.0))) == pytest.approx(0.5)
     assert at_most(past, 0.5, (everybody, GroupLevel(("user",), prior=1.0, memory=5.0))) < 0.25

@@ -26,11 +26,11 @@ def predicted(shown) -> list[np.ndarray]:
     return [uses.samples[first:last] for first, last in uses.stretch]
 
 
-def job(user: int, name: int = -1, **asked: int) -> dict[str, int]:
-    return {"user": user, "name": name, "limit_s": 10 * HOUR, **asked}
+def job(user: int, name: int = -1, **requests: int) -> dict[str, int]:
+    return {"user": user, "name": name, "limit_s": 10 * HOUR, **requests}
 
 
-def test_a_name_tells_the_short_jobs_of_a_user_from_the_long_ones() -> None:
+def test_a_name_separates_the_short_jobs_of_a_user_from_the_long_ones() -> None:
     past = history(*[(1, 7, 0.1), (1, 8, 0.9)] * 30)
     short, long, unknown = predicted(view(NOW, 4, 4, pending=jobs(job(1, 7), job(1, 8), job(1, 9)), history=past))
     assert np.median(short) == pytest.approx(0.1, abs=0.01)
@@ -55,8 +55,8 @@ def test_missing_names_are_nothing_in_common() -> None:
 def test_one_user_with_two_limits_starts_from_everybody_of_each() -> None:
     rows = [(user, 1, HOUR, 0, 0, HOUR // 10) for user in range(2, 60)]
     rows += [(user, 1, 40 * HOUR, 0, 0, 36 * HOUR) for user in range(2, 60)]
-    asked = jobs({"user": 1, "limit_s": HOUR}, {"user": 1, "limit_s": 40 * HOUR})
-    short, long = predicted(view(NOW, 4, 4, pending=asked, history=ended(*rows)))
+    requests = jobs({"user": 1, "limit_s": HOUR}, {"user": 1, "limit_s": 40 * HOUR})
+    short, long = predicted(view(NOW, 4, 4, pending=requests, history=ended(*rows)))
     assert np.median(short) == pytest.approx(0.1, abs=0.01)
     assert np.median(long) == pytest.approx(0.9, abs=0.01)
 
@@ -80,10 +80,10 @@ def test_jobs_that_still_run_count_as_longer_than_so_far() -> None:
     assert (with_running > 0.5).mean() > 0.45
 
 
-def test_without_users_equal_requests_tell_jobs_apart() -> None:
+def test_without_users_equal_requests_form_groups() -> None:
     rows = [(-1, nodes, HOUR, 0, 0, HOUR * nodes // 10) for nodes in (1, 8)] * 60
-    asked = jobs({"user": -1, "limit_s": HOUR}, {"user": -1, "limit_s": HOUR, "nodes": 8})
-    small, large = predicted(view(NOW, 4, 4, pending=asked, history=ended(*rows)))
+    requests = jobs({"user": -1, "limit_s": HOUR}, {"user": -1, "limit_s": HOUR, "nodes": 8})
+    small, large = predicted(view(NOW, 4, 4, pending=requests, history=ended(*rows)))
     assert np.median(small) == pytest.approx(0.1, abs=0.01)
     assert np.median(large) == pytest.approx(0.8, abs=0.01)
 

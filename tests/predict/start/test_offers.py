@@ -95,8 +95,8 @@ def test_a_user_s_next_job_stands_where_those_in_sight_do() -> None:
         {"id": k, "user": user, "nodes": 4, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5,
          "priority": priority} for k, (user, priority) in enumerate([(2, 900.0), (1, 100.0), (1, 100.0)])
     ]  # fmt: skip
-    seen = view(NOW, 4, 1, running=jobs(RUNNING), pending=jobs(*waiting))
-    made = StartPredictor(seen, SlurmSettings(weight_fairshare=1000.0), futures=2)
+    small_view = view(NOW, 4, 1, running=jobs(RUNNING), pending=jobs(*waiting))
+    made = StartPredictor(small_view, SlurmSettings(weight_fairshare=1000.0), futures=2)
     heavy, light = (made.of_request(JobRequest(4, HOUR_S, user=user)).mean_s for user in (1, 2))
     assert light == 5 * HOUR_S, "behind the one before it"
     assert heavy == 7 * HOUR_S, "behind all three"

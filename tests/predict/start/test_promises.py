@@ -17,15 +17,15 @@ from mirage.predict.start.start_correction import PLACES
 from mirage.slurm.values import AccountedJob, QueuedJob
 
 NOW = 1_790_000_000
-TOLD = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
+REPORTED_S = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
 WAITS = tuple(range(600, 600 + 60 * PLACES, 60))
-SCRIPT = Promise("c1", NOW, MISSING, MISSING, "ada", "train", "gpu", 2, 3600, WAITS, TOLD, 240.0)
+SCRIPT = Promise("c1", NOW, MISSING, MISSING, "ada", "train", "gpu", 2, 3600, WAITS, REPORTED_S, 240.0)
 OF_JOB = replace(SCRIPT, job=7, submit_s=NOW - 500)
 
 
 def job(state: JobState = JobState.RUNNING, **changed: object) -> QueuedJob:
-    told = {"id": 7, "name": "train", "user": "ada", "partition": "gpu", "nodes": 2, "limit_s": 3600}
-    return QueuedJob(state=state, **{**told, "submit_s": NOW - 500, "start_s": NOW + 400, **changed})
+    values = {"id": 7, "name": "train", "user": "ada", "partition": "gpu", "nodes": 2, "limit_s": 3600}
+    return QueuedJob(state=state, **{**values, "submit_s": NOW - 500, "start_s": NOW + 400, **changed})
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_first_word_about_a_job_counts_and_the_last_about_a_script(promises:
     assert [one.made_s for _, one in promises.of("c1", OPEN)] == [NOW + 60]
 
 
-def test_a_name_that_is_no_utf_8_is_kept_as_slurm_s_commands_are_read(promises: Promises) -> None:
+def test_a_name_that_is_no_utf_8_is_stored_as_slurm_s_commands_are_read(promises: Promises) -> None:
     for made_s in (NOW, NOW + 60):
         promises.add(replace(SCRIPT, name="a\udcffb", made_s=made_s))
     assert only(promises).name == "a\ufffdb"
@@ -84,7 +84,7 @@ def test_a_script_is_the_job_of_its_form_submitted_soon_after(promises: Promises
     assert only(promises).wait_s == 100.0, "from its own submission"
 
 
-def test_accounting_tells_it_too(promises: Promises) -> None:
+def test_accounting_reports_it_too(promises: Promises) -> None:
     promises.add(OF_JOB)
     ended = AccountedJob(7, JobState.COMPLETED, submit_s=NOW - 500, start_s=NOW + 90, end_s=NOW + 100)
     assert promises.fill_in("c1", [ended], NOW + 500) == 1
@@ -92,15 +92,15 @@ def test_accounting_tells_it_too(promises: Promises) -> None:
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "row",
     [
         job(JobState.CANCELLED, start_s=NOW + 50, end_s=NOW + 50),
         AccountedJob(7, JobState.CANCELLED, submit_s=NOW - 500, end_s=NOW + 50),
     ],
 )
-def test_a_job_cancelled_before_its_start_has_no_outcome(promises: Promises, seen: QueuedJob) -> None:
+def test_a_job_cancelled_before_its_start_has_no_outcome(promises: Promises, row: QueuedJob) -> None:
     promises.add(OF_JOB)
-    assert promises.fill_in("c1", [seen], NOW + 500) == 0
+    assert promises.fill_in("c1", [row], NOW + 500) == 0
     assert (only(promises).state, only(promises).wait_s) == (VOID, None)
 
 
@@ -134,7 +134,7 @@ def test_outcomes_teach_how_far_ranges_must_reach(promises: Promises) -> None:
     assert high > raw_high + 3600
 
 
-def test_a_job_that_still_waits_teaches_and_a_script_that_nobody_submitted_does_not(promises: Promises) -> None:
+def test_a_job_that_still_waits_teaches_and_a_script_never_submitted_does_not(promises: Promises) -> None:
     later = replace(SCRIPT, made_s=NOW + 40_000).forecast()
     before = promises.correction("c1").quantiles_s(later, LEVELS).tolist()
     promises.add(SCRIPT)
@@ -144,14 +144,14 @@ def test_a_job_that_still_waits_teaches_and_a_script_that_nobody_submitted_does_
 
 
 def test_promises_of_an_earlier_version_are_read_as_their_quantiles(promises: Promises) -> None:
-    promises.add(replace(OF_JOB, waits_s=TOLD))
+    promises.add(replace(OF_JOB, waits_s=REPORTED_S))
     promises.fill_in("c1", [job()], NOW + 500)
     (settled,) = promises.settled("c1")
-    assert settled.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(TOLD[1:-1], abs=60)
+    assert settled.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(REPORTED_S[1:-1], abs=60)
     assert promises.correction("c1").outcomes() == 1
 
 
-def test_a_file_that_is_no_data_base_is_said_to_be_none(promises: Promises) -> None:
+def test_a_file_that_is_no_data_base_is_refused(promises: Promises) -> None:
     promises.path.write_text("this is no data base " * 100)
     with pytest.raises(StoreError, match="cannot use the promises in"):
         promises.add(OF_JOB)

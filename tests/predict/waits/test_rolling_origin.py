@@ -82,10 +82,10 @@ def test_an_array_does_not_speak_for_all():
 
 
 def test_progress_ends_with_all_of_them():
-    seen = []
-    rolling_forecast(SAMPLE[:1800], BEGIN_S, SETTINGS, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1][0] == seen[-1][1] > 0
-    assert seen == sorted(seen)
+    calls = []
+    rolling_forecast(SAMPLE[:1800], BEGIN_S, SETTINGS, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1][0] == calls[-1][1] > 0
+    assert calls == sorted(calls)
 
 
 @pytest.mark.parametrize("moment_s", [0, 2**40])
@@ -94,7 +94,7 @@ def test_nothing_to_learn_or_to_judge_is_refused(moment_s):
         rolling_forecast(SAMPLE, moment_s, SETTINGS)
 
 
-def test_an_array_is_thinned_and_keeps_its_weight():
+def test_an_array_is_thinned_and_retains_its_weight():
     alike = np.array([5] * 100 + [7] * 3)
     rows, weight = thinned(alike, 10, np.random.default_rng(0))
     assert np.bincount(alike[rows])[[5, 7]].tolist() == [10, 3]

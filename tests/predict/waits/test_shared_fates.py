@@ -24,7 +24,7 @@ def expected(expected_coverage, wait, polls=POLLS, least=1):
     return expected_coverage(wait, quantiles, poll, np.arange(len(wait)) % 2, polls, least=least, draws=1000)
 
 
-def test_independent_waits_keep_the_promise_however_they_were_promised(expected_coverage):
+def test_independent_waits_have_the_coverage_however_they_were_promised(expected_coverage):
     rng = np.random.default_rng(1)
     for shift in (0.0, 5.0):
         found = expected(expected_coverage, rng.normal(shift, 1, POLLS * A_POLL))

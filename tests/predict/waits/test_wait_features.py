@@ -45,12 +45,12 @@ JOBS = TABLE[rows_of_sample(TABLE)]
 NAMES = [feature.name for feature in FEATURES]
 
 
-def told(name, row):
+def value_of(name, row):
     return SAMPLE.inputs[row, NAMES.index(name)]
 
 
 @pytest.mark.parametrize("row", [0, 1, 7, 100, 250, 399])
-def test_the_queue_is_what_a_look_at_every_job_finds(row):
+def test_the_queue_equals_a_count_over_every_job(row):
     now = JOBS.submit_s[row]
     before = np.arange(len(JOBS)) < row
     started, ended = JOBS.start_s >= 0, JOBS.end_s >= 0
@@ -61,20 +61,20 @@ def test_the_queue_is_what_a_look_at_every_job_finds(row):
     user = JOBS.user.codes == JOBS.user.codes[row]
     for name, group in (("all", np.ones(len(JOBS), dtype=bool)), ("partition", partition), ("user", user)):
         p, r = pending & group, running & group
-        assert told(f"{name}_pending_jobs", row) == p.sum()
-        assert told(f"{name}_pending_nodes", row) == JOBS.nodes[p].sum()
-        assert told(f"{name}_pending_node_h", row) == pytest.approx((JOBS.nodes * JOBS.limit_s)[p].sum() / 3600)
-        assert told(f"{name}_running_jobs", row) == r.sum()
-        assert told(f"{name}_running_nodes", row) == JOBS.nodes[r].sum()
+        assert value_of(f"{name}_pending_jobs", row) == p.sum()
+        assert value_of(f"{name}_pending_nodes", row) == JOBS.nodes[p].sum()
+        assert value_of(f"{name}_pending_node_h", row) == pytest.approx((JOBS.nodes * JOBS.limit_s)[p].sum() / 3600)
+        assert value_of(f"{name}_running_jobs", row) == r.sum()
+        assert value_of(f"{name}_running_nodes", row) == JOBS.nodes[r].sum()
         left = (JOBS.nodes * (JOBS.start_s + JOBS.limit_s - now))[r].sum() / 3600
-        assert told(f"{name}_running_node_h", row) == pytest.approx(max(left, 0), rel=1e-5, abs=1e-2)
+        assert value_of(f"{name}_running_node_h", row) == pytest.approx(max(left, 0), rel=1e-5, abs=1e-2)
     smaller = pending & partition & (np.floor(np.log2(JOBS.nodes)) <= np.floor(np.log2(JOBS.nodes[row])))
-    assert told("not_larger_pending_jobs", row) == smaller.sum()
-    assert told("not_larger_pending_nodes", row) == JOBS.nodes[smaller].sum()
-    assert told("oldest_pending_age", row) == (now - JOBS.submit_s[pending].min() if pending.any() else 0)
+    assert value_of("not_larger_pending_jobs", row) == smaller.sum()
+    assert value_of("not_larger_pending_nodes", row) == JOBS.nodes[smaller].sum()
+    assert value_of("oldest_pending_age", row) == (now - JOBS.submit_s[pending].min() if pending.any() else 0)
     day = before & user & (JOBS.submit_s >= now - DAY_S)
-    assert told("user_day_jobs", row) == day.sum()
-    assert told("user_day_node_h", row) == pytest.approx((JOBS.nodes * JOBS.limit_s)[day].sum() / 3600)
+    assert value_of("user_day_jobs", row) == day.sum()
+    assert value_of("user_day_node_h", row) == pytest.approx((JOBS.nodes * JOBS.limit_s)[day].sum() / 3600)
 
 
 @pytest.mark.parametrize("row", [0, 60, 399])
@@ -82,12 +82,12 @@ def test_recent_waits_fade_with_time(row):
     now = JOBS.submit_s[row]
     group = (JOBS.start_s >= 0) & (JOBS.start_s < now) & (JOBS.user.codes == JOBS.user.codes[row])
     if not group.any():
-        assert np.isnan(told("user_recent_wait_6h", row))
+        assert np.isnan(value_of("user_recent_wait_6h", row))
         return
     wait = np.log10(np.maximum((JOBS.start_s - JOBS.submit_s)[group], 1))
     weight = 0.5 ** ((now - JOBS.start_s[group]) / (6 * 3600))
-    assert told("user_recent_wait_6h", row) == pytest.approx((weight * wait).sum() / weight.sum(), rel=1e-4)
-    assert told("user_since_start", row) == now - JOBS.start_s[group].max()
+    assert value_of("user_recent_wait_6h", row) == pytest.approx((weight * wait).sum() / weight.sum(), rel=1e-4)
+    assert value_of("user_since_start", row) == now - JOBS.start_s[group].max()
 
 
 def test_nothing_later_than_the_submission_changes_a_feature():

@@ -55,7 +55,7 @@ def path(model, tmp_path_factory):
     return path
 
 
-def test_the_card_tells_what_it_was_trained_on_and_how_well_it_did(model):
+def test_the_card_has_what_it_was_trained_on_and_how_well_it_did(model):
     assert (model.card.kind, model.card.trained_on.trace, model.card.trained_on.rows) == ("waits", "made-up.csv", 1500)
     assert model.card.trained_on.first_s == TABLE.submit_s.min()
     assert model.card.figures["within_x2"] > 0.6
@@ -87,22 +87,22 @@ def test_a_job_that_is_not_submitted_yet_waits_as_its_like(model):
     assert low < 10 ** (1.5 + 1.6 + 1) < high
 
 
-def test_the_next_job_is_asked_for_as_if_it_were_in_the_table(model):
+def test_the_next_job_is_predicted_as_if_it_were_in_the_table(model):
     row = int(np.argsort(TABLE.submit_s)[-3])
     job = TABLE[[row]].with_columns(start_s=np.array([MISSING]), end_s=np.array([MISSING]))
     others = TABLE[np.arange(len(TABLE)) != row]
-    asked_at = int(job.submit_s[0])
-    seen = others.with_columns(
-        start_s=np.where(others.start_s <= asked_at, others.start_s, MISSING),
-        end_s=np.where(others.end_s <= asked_at, others.end_s, MISSING),
+    request_s = int(job.submit_s[0])
+    known = others.with_columns(
+        start_s=np.where(others.start_s <= request_s, others.start_s, MISSING),
+        end_s=np.where(others.end_s <= request_s, others.end_s, MISSING),
     )
-    found = model.waits_of_next_s(seen, job, [0.1, 0.5, 0.9])
+    found = model.waits_of_next_s(known, job, [0.1, 0.5, 0.9])
     whole = model.sample(TABLE)
     expected = model.quantiles_s(whole.inputs[[-3]], [0.1, 0.5, 0.9], whole.size_class[[-3]])[0]
     assert found.tolist() == expected.tolist()
 
 
-def test_a_loaded_model_says_the_same(model, path):
+def test_a_loaded_model_predicts_alike(model, path):
     loaded, sample = load_wait_model(path), model.sample(TABLE)
     assert loaded.card == model.card
     np.testing.assert_array_equal(

@@ -46,7 +46,7 @@ def test_the_score_of_quantiles_is_that_of_the_distribution():
     assert each == pytest.approx([1 / 3, 1 / 12, 2 + 1 / 3], abs=0.003)
 
 
-def test_an_interval_that_nobody_promised_is_refused():
+def test_an_interval_that_was_not_promised_is_refused():
     with pytest.raises(ValueError, match=r"level 0\.3"):
         interval(np.zeros((1, 7)), LEVELS, 0.4)
 

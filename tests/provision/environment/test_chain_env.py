@@ -45,7 +45,7 @@ def test_it_is_registered_single_and_vectorised(table: EpisodeTable) -> None:
     assert many.reset(seed=1)[0].shape == (3, 4, 42)
 
 
-def test_looking_up_is_playing(trial: tuple[Scenario, EvaluationProtocol], table: EpisodeTable) -> None:
+def test_reading_the_table_is_playing(trial: tuple[Scenario, EvaluationProtocol], table: EpisodeTable) -> None:
     scenario, protocol = trial
     for k, (window, sim) in enumerate(warm_simulations(scenario, protocol, [0, 1, 2, 3])):
         episode = play(sim, protocol, LinkSize(1), window)
@@ -63,7 +63,7 @@ def test_looking_up_is_playing(trial: tuple[Scenario, EvaluationProtocol], table
         assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
 
 
-def test_waiting_for_ever_is_reactive(table: EpisodeTable) -> None:
+def test_always_waiting_is_reactive(table: EpisodeTable) -> None:
     env = ChainEnv(table)
     env.reset(options={"episode": 2})
     steps, terminated, info = 0, False, {}
@@ -77,18 +77,18 @@ def test_waiting_for_ever_is_reactive(table: EpisodeTable) -> None:
 
 def test_vectorised_equals_single(table: EpisodeTable) -> None:
     many = ChainVectorEnv(3, table)
-    seen, start = many.reset(seed=7)
+    observations, start = many.reset(seed=7)
     rng = np.random.default_rng(0)
     singles = []
     for k in range(3):
         env = ChainEnv(table)
         first, _ = env.reset(options={"episode": int(start["episode"][k])})
-        np.testing.assert_array_equal(first, seen[k])
+        np.testing.assert_array_equal(first, observations[k])
         singles.append(env)
     running = np.ones(3, dtype=bool)
     while running.any():
         actions = (rng.random(3) < 0.02).astype(np.int64)
-        seen, rewards, terminated, _, info = many.step(actions)
+        observations, rewards, terminated, _, info = many.step(actions)
         for k in np.flatnonzero(running):
             one, reward, ends, _, facts = singles[k].step(actions[k])
             assert (reward, ends) == (rewards[k], terminated[k])
@@ -96,7 +96,7 @@ def test_vectorised_equals_single(table: EpisodeTable) -> None:
                 assert info["interruption_h"][k] == facts["interruption_h"]
                 assert info["overlap_h"][k] == facts["overlap_h"]
             else:
-                np.testing.assert_array_equal(one, seen[k])
+                np.testing.assert_array_equal(one, observations[k])
         running &= ~terminated
 
 
@@ -105,9 +105,9 @@ def test_an_ended_episode_begins_anew_in_the_next_step(table: EpisodeTable) -> N
     many.reset(seed=1)
     _, _, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
     assert terminated.tolist() == [True, False]
-    seen, rewards, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
+    observations, rewards, terminated, _, _ = many.step(np.array([SUBMIT, WAIT]))
     assert (rewards[0], terminated[0]) == (0.0, False)
-    assert any(np.array_equal(seen[0], table.observations[e, :4]) for e in range(len(table)))
+    assert any(np.array_equal(observations[0], table.observations[e, :4]) for e in range(len(table)))
 
 
 def test_a_table_survives_the_disk(table: EpisodeTable, tmp_path: object) -> None:

@@ -30,12 +30,12 @@ def test_it_is_never_played():
 
 
 def test_run_times_are_those_of_the_simulation(busy_setting):
-    asked_s = busy_setting.jobs.jobs.run_s
-    assert run_times_s(busy_setting).tolist() == asked_s.tolist()
-    assert asked_s.min() >= 600
+    requested_s = busy_setting.jobs.jobs.run_s
+    assert run_times_s(busy_setting).tolist() == requested_s.tolist()
+    assert requested_s.min() >= 600
 
 
-def test_true_run_times_are_told_to_what_if(busy_setting):
+def test_what_if_gets_the_true_run_times(busy_setting):
     policy = Candidate("true-run-times", Cost(3, 1)).make(busy_setting, 7)
     assert isinstance(policy, WhatIf)
     assert policy.cost == Cost(3, 1)

@@ -62,10 +62,10 @@ def test_a_dependency_queues_from_the_end_of_its_predecessor(discipline: str) ->
 def test_the_last_decision_is_the_end_of_the_link() -> None:
     trial, begin_s = scenario("easy")
     ((_, sim),) = warm_simulations(trial, EvaluationProtocol.warm(begin_s, windows=1), [0])
-    asked: list[int] = []
-    episode = play(sim, EvaluationProtocol.warm(begin_s), LinkSize(1), 0, lambda view: asked.append(view.now_s))
+    call_times_s: list[int] = []
+    episode = play(sim, EvaluationProtocol.warm(begin_s), LinkSize(1), 0, lambda view: call_times_s.append(view.now_s))
     assert episode.decisions_s[-1] == episode.ends_s == episode.started_s + 48 * HOUR_S
-    assert asked == episode.decisions_s[:-1].tolist()
+    assert call_times_s == episode.decisions_s[:-1].tolist()
     assert (np.diff(episode.decisions_s) == 1800).all()
 
 

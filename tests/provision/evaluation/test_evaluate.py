@@ -57,7 +57,7 @@ def by(evaluation, **wanted):
     return row
 
 
-def test_rows_hold_what_the_episodes_say(busy_setting):
+def test_rows_hold_the_results_of_the_episodes(busy_setting):
     evaluation = evaluate(busy_setting, protocol(), LINKS, JUDGED, [Cost(3, 1)])
     x_h = np.array([trial.episode.reactive_s for trial in evaluation.trials[2]]) / HOUR_S
     row = by(evaluation, policy="reactive", link_nodes=2, load="all")
@@ -99,7 +99,7 @@ def test_the_same_answer_after_an_interruption(busy_setting, tmp_path):
     (journal,) = tmp_path.iterdir()
     with open(journal, "a") as file:
         file.write('{"window": 2, "trials": [')  # the machine went down while this was written
-    told = []
+    steps = []
     resumed = evaluate(
         busy_setting,
         protocol(),
@@ -107,11 +107,11 @@ def test_the_same_answer_after_an_interruption(busy_setting, tmp_path):
         policies,
         costs,
         seed=7,
-        progress=lambda *p: told.append(p),
+        progress=lambda *p: steps.append(p),
         resume_dir=tmp_path,
     )
     assert plain(resumed) == plain(whole)
-    assert (resumed.reused, told[0], told[-1]) == (2, (2, 6), (6, 6))
+    assert (resumed.reused, steps[0], steps[-1]) == (2, (2, 6), (6, 6))
     assert plain(whole) != plain(evaluate(busy_setting, protocol(), LINKS, policies, costs, seed=8))
 
 
@@ -170,7 +170,7 @@ def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_pa
     assert evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path).reused == 2
 
 
-def test_windows_come_out_alike_whoever_played_the_one_before(busy_setting):
+def test_windows_come_out_alike_whatever_process_played_the_one_before(busy_setting):
     from mirage.provision.evaluation.evaluation_study import Study, play_windows
 
     study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)

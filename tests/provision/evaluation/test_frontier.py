@@ -44,9 +44,9 @@ def test_every_constant_lead_by_pencil() -> None:
 def test_a_policy_is_a_series_of_points_one_for_each_cost_that_moved_it() -> None:
     """``early`` heeds no cost and stands at one point; ``told`` submits late at 1:1 and early at 3:1."""
     frontier = only(frontiers(evaluation(four_windows(), policies=("early", "told"))))
-    early, told = frontier.series
+    early, heeding = frontier.series
     assert (early.policy, [bare(point) for point in early.points]) == ("early", [("1:1, 3:1", 2.5, 0.75)])
-    assert (told.policy, [bare(point) for point in told.points]) == (
+    assert (heeding.policy, [bare(point) for point in heeding.points]) == (
         "told",
         [("1:1", 0, 4.75), ("3:1", 3.25, 0.25)],
     )
@@ -62,13 +62,13 @@ def test_points_carry_the_intervals_of_their_rows() -> None:
 
 def test_bounds_and_constant_leads_are_no_series() -> None:
     judged = evaluation(four_windows()[:1], policies=("reactive", "early", "oracle"), costs=(Cost(3, 1),))
-    asked = Evaluation(judged.trials, judged.rows, ("lead:4", *judged.policies), judged.costs, 0, "")
-    frontier = only(frontiers(asked))
+    with_lead = Evaluation(judged.trials, judged.rows, ("lead:4", *judged.policies), judged.costs, 0, "")
+    frontier = only(frontiers(with_lead))
     assert [series.policy for series in frontier.series] == ["early"]
     assert frontier.oracle == PolicySeries("oracle", (Point("3:1", 2.0, 0.0),))
 
 
-def test_no_oracle_where_none_was_asked_for() -> None:
+def test_no_oracle_where_none_was_requested() -> None:
     assert only(frontiers(evaluation(four_windows()))).oracle is None
 
 

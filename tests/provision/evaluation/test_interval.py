@@ -125,7 +125,7 @@ def test_hardly_any_windows_give_none(windows: int) -> None:
     assert stretches.mean(values, everyone(values)) is None
 
 
-def test_words_say_how_and_warn_where_a_stretch_is_short() -> None:
+def test_words_name_the_method_and_warn_where_a_stretch_is_short() -> None:
     assert every_four_hours(26).words == (
         "95 %, from 4 stretches of 6.5 d (jackknife, Student's t, Hall's correction for skew)"
     )
@@ -148,7 +148,7 @@ def benchmark() -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weeks", [3.7, 12.0])
-def test_intervals_hold_nearly_as_often_as_they_say(weeks: float, benchmark: ModuleType) -> None:
+def test_intervals_hold_nearly_as_often_as_promised(weeks: float, benchmark: ModuleType) -> None:
     """250 draws have a standard error of 1.4 points, so that one statistic is allowed 4 points less than all."""
     truth = benchmark.simulated(np.random.default_rng(1), 300_000)
     found = list(benchmark.coverage(benchmark.simulated, truth, weeks, 250))

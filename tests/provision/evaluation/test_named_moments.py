@@ -27,13 +27,13 @@ PLAN = EvaluationProtocol.warm(10 * DAY_S, windows=3, every_s=36 * HOUR_S, step_
 class Watcher:
     """Names no moment; submits never, and remembers what it saw."""
 
-    seen: list[tuple[int, bytes, bytes]]
+    views: list[tuple[int, bytes, bytes]]
 
     def __init__(self) -> None:
-        Watcher.seen = []
+        Watcher.views = []
 
     def decide(self, view: View) -> Plan:
-        Watcher.seen.append((view.now_s, view.pending.submit_s.tobytes(), view.ended.end_s.tobytes()))
+        Watcher.views.append((view.now_s, view.pending.submit_s.tobytes(), view.ended.end_s.tobytes()))
         return Plan((Wait(reason="watching"),))
 
 
@@ -41,11 +41,11 @@ class Sleeper:
     """Names a moment two and a half hours ahead, between decisions, and submits the third time."""
 
     def __init__(self) -> None:
-        self.asked_s: list[int] = []
+        self.calls_s: list[int] = []
 
     def decide(self, view: View) -> Plan:
-        self.asked_s.append(view.now_s)
-        if len(self.asked_s) == 3:
+        self.calls_s.append(view.now_s)
+        if len(self.calls_s) == 3:
             return Plan((Submit(reason="third"),))
         return Plan((Wait(reason="sleeping", until_s=view.now_s + 150 * MINUTE_S),))
 
@@ -96,12 +96,12 @@ def test_the_outcome_of_a_moment_is_that_of_submitting_then(
         assert alone.run_until_started(following) == episode.ends_s + episode.outcome_s[trial.chosen["saia"]]
 
 
-def test_others_see_what_they_saw_without_them(play: Callable[..., WindowTrial]) -> None:
+def test_others_observe_what_they_would_without_them(play: Callable[..., WindowTrial]) -> None:
     for window in range(3):
         alone = play("test-watcher", window=window)
-        before = Watcher.seen
+        before = Watcher.views
         together = play("test-watcher", "saia", "test-sleeper", "lead:0.7", window=window)
-        assert Watcher.seen == before
+        assert Watcher.views == before
         assert len(before) == 11
         assert together.calls["test-watcher"] == alone.calls["test-watcher"]
         grid = np.isin(together.episode.decisions_s, alone.episode.decisions_s)
@@ -110,7 +110,7 @@ def test_others_see_what_they_saw_without_them(play: Callable[..., WindowTrial])
         assert together.episode.outcome_s[grid].tolist() == alone.episode.outcome_s.tolist()
 
 
-def test_a_policy_is_asked_at_the_moment_it_named_and_not_before(play: Callable[..., WindowTrial]) -> None:
+def test_a_policy_is_called_at_the_moment_it_named_and_not_before(play: Callable[..., WindowTrial]) -> None:
     """First after an hour, then after 3.5 and 6 hours of twelve."""
     trial = play("test-sleeper", "lead:0.7")
     assert leads_s(trial)["test-sleeper"] == 6 * HOUR_S

@@ -51,7 +51,7 @@ def test_the_oracle_takes_the_cheapest_decision_of_each_window() -> None:
     assert (result.policy, hours(result), leads_h(result)) == ("oracle", [-2, -3, 1, 0], [4, 8, 8, 0])
 
 
-def test_the_oracle_takes_the_earliest_of_two_that_cost_the_same() -> None:
+def test_the_oracle_takes_the_earliest_of_two_of_equal_cost() -> None:
     result = oracle([trial(0, [5, -3, 1])], COST)
     assert (hours(result), leads_h(result)) == ([-3], [4])
 
@@ -72,7 +72,7 @@ def test_a_constant_lead_takes_the_first_decision_within_it(lead_h: float, polic
     assert (result.policy, leads_h(result)) == (policy, taken_h)
 
 
-def test_a_policy_told_a_cost_is_judged_by_what_it_chose_then() -> None:
+def test_a_policy_given_a_cost_is_judged_by_what_it_chose_then() -> None:
     windows = four_windows()
     assert hours(outcome("told", windows, COST)) == [-6, -3, 1, -4]
     assert hours(outcome("told", windows, Cost(1, 1))) == [1, 5, 13, 0]
@@ -131,7 +131,7 @@ def test_intervals_are_those_of_the_stretches() -> None:
     assert row.gap_closed_95 == (closed[0], 1.0)  # nobody closes more than all
 
 
-def test_second_thoughts_may_close_more_than_all() -> None:
+def test_revisions_may_close_more_than_all() -> None:
     held = Followed(submitted_s=MONDAY_S, outcome_s=0, calls=1, revisions=1)
     windows = [replace(window, followed={"early": held}) for window in four_windows()]
     row = row_of(score(windows, ["early"], [COST]), "early")

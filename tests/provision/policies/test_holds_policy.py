@@ -27,20 +27,20 @@ def full(
     runs = {"nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - DAY_S + int(free_h * HOUR_S), "width": 2}
     came = {"nodes": 2, "limit_s": each_h * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60}
     waits = [{"id": k, **came} for k in range(crowd)]
-    seen = view(NOW, 2, 0, running=jobs({"id": 50, **runs}), pending=jobs(*waits))
+    observed = view(NOW, 2, 0, running=jobs({"id": 50, **runs}), pending=jobs(*waits))
     link = replace(chain(NOW + int(ends_h * HOUR_S), nodes=2), queued=queued)
     if queued is not None and not queued.held:
         competes = {"id": 7, "nodes": 2, "submit_s": queued.submitted_s, "eligible_s": queued.accrues_s}
-        seen = replace(seen, pending=jobs(competes, *waits))
-    return replace(seen, chain=link)
+        observed = replace(observed, pending=jobs(competes, *waits))
+    return replace(observed, chain=link)
 
 
 def queued(*, held: bool, accrues_s: int = NOW - 10 * HOUR_S) -> QueuedLink:
     return QueuedLink(job=7, submitted_s=NOW - 10 * HOUR_S, accrues_s=accrues_s, limit_s=HOUR_S, held=held)
 
 
-def decide(seen: View, name: str = "holds:futures=4", **settings: Any) -> Plan:
-    return make_policy(name, replace(SETTINGS, **settings)).decide(seen)
+def decide(observed: View, name: str = "holds:futures=4", **settings: Any) -> Plan:
+    return make_policy(name, replace(SETTINGS, **settings)).decide(observed)
 
 
 def test_it_holds_a_link_that_would_start_too_early() -> None:
@@ -57,13 +57,13 @@ def test_it_lets_a_link_go_that_holding_would_bring_too_late(held: bool) -> None
     assert [type(action) for action in plan.actions] == [Release if held else Wait]
 
 
-def test_a_link_without_age_is_let_go_earlier_than_one_with() -> None:
+def test_a_link_without_age_is_released_earlier_than_one_with() -> None:
     # behind three jobs of 4 h it would start in 14 h; with ten hours of age it comes first, in 2 h
     assert type(decide(full(ends_h=13, queued=queued(held=True, accrues_s=-1))).actions[0]) is Release
     assert type(decide(full(ends_h=13, queued=queued(held=True))).actions[0]) is Wait
 
 
-def test_a_held_link_is_let_go_when_the_present_one_has_ended() -> None:
+def test_a_held_link_is_released_when_the_present_one_has_ended() -> None:
     assert decide(full(ends_h=0, queued=queued(held=True))).actions == (Release(reason="ended"),)
     assert decide(full(ends_h=0, queued=queued(held=False))).actions == ()
 
@@ -98,6 +98,6 @@ def test_where_holding_costs_age_it_submits_nothing_ahead_of_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["holds:insure=0.5", "holds:insure=inf", "holds:bank=maybe", "holds:early=x"])
-def test_a_wrong_parameter_is_told(name: str) -> None:
+def test_a_wrong_parameter_is_reported(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"holds takes bank=yes\|no, insure=TIMES, early=NUMBER"):
         make_policy(name)

@@ -30,7 +30,7 @@ def test_the_reactive_ones_never_submit_ahead(name: str) -> None:
     assert not make_policy(name).decide(view(NOW, 4, 0, chain=chain(NOW + 1))).submits
 
 
-def test_a_constant_lead_submits_so_many_hours_ahead() -> None:
+def test_a_constant_lead_submits_its_hours_ahead() -> None:
     policy = make_policy("lead:4")
     assert not policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S + 1))).submits
     assert policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S))).submits
@@ -46,8 +46,8 @@ def test_named_practices_are_constant_leads(name: str, lead_s: int) -> None:
 @pytest.mark.parametrize("name", ["singleton", "singleton:2", "singleton:links=3"])
 def test_singletons_go_by_the_end_of_the_link_however_many_wait(name: str) -> None:
     for ends_s in (NOW, NOW + 1, NOW + HOUR_S):
-        asked = view(NOW, 4, 0, chain=chain(ends_s))
-        assert make_policy(name).decide(asked) == make_policy("dependency").decide(asked)
+        observed = view(NOW, 4, 0, chain=chain(ends_s))
+        assert make_policy(name).decide(observed) == make_policy("dependency").decide(observed)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_recent_waits_are_those_of_the_latest_starts() -> None:
     assert recent_waits_s(view(NOW, 4, 4, history=history), NOW, 2).tolist() == [20, 30]
 
 
-def test_without_history_nobody_leads() -> None:
+def test_without_history_no_policy_leads() -> None:
     for name in ("average", "quantile"):
         assert not make_policy(name).decide(view(NOW, 4, 0, chain=chain(NOW + 1))).submits
 

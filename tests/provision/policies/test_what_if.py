@@ -53,13 +53,13 @@ def test_delays_double_and_come_close_to_the_end(remaining_s: int, delays: list[
 
 def test_the_same_view_gets_the_same_plan_and_another_seed_other_futures() -> None:
     rows = [(1, 2, 4 * HOUR_S, NOW - DAY_S, NOW - DAY_S, NOW - DAY_S + 60 * k) for k in range(1, 200)]
-    seen = full_machine(left_s=3 * HOUR_S, history=ended(*rows))
-    plans = [WhatIf(seed=seed).decide(seen) for seed in (1, 1, 2)]
+    observed = full_machine(left_s=3 * HOUR_S, history=ended(*rows))
+    plans = [WhatIf(seed=seed).decide(observed) for seed in (1, 1, 2)]
     assert plans[0] == plans[1]
     assert plans[0].estimate != plans[2].estimate
 
 
-def test_on_an_idle_machine_it_waits_and_says_when_to_look_again() -> None:
+def test_on_an_idle_machine_it_waits_and_names_its_next_call() -> None:
     plan = WhatIf(discipline="easy", futures=4).decide(full_machine(left_s=3 * HOUR_S, ends_s=NOW + 33 * HOUR_S))
     assert not plan.submits
     assert plan.actions[0].until_s == NOW + 7 * HOUR_S + 1800  # a quarter of the spare 30 hours, in whole steps
@@ -78,28 +78,28 @@ def rival_at_quarter_past() -> object:
 
 def test_what_interruption_and_overlap_cost_decides() -> None:
     # Now: the start is up to 3 h early or 1 h late. After the rival: 1.3 h late on average, hardly ever early.
-    seen = rival_at_quarter_past()
-    assert WhatIf(discipline="easy", cost=Cost(20, 1), futures=128).decide(seen).submits
-    assert not WhatIf(discipline="easy", cost=Cost(1, 5), futures=128).decide(seen).submits
+    observed = rival_at_quarter_past()
+    assert WhatIf(discipline="easy", cost=Cost(20, 1), futures=128).decide(observed).submits
+    assert not WhatIf(discipline="easy", cost=Cost(1, 5), futures=128).decide(observed).submits
 
 
 def test_slurms_estimate_takes_everybody_to_use_up_the_limit() -> None:
     rows = [(1, 2, 4 * HOUR_S, NOW - DAY_S, NOW - DAY_S, NOW - DAY_S + 1)] * 50
-    seen = full_machine(left_s=3 * HOUR_S, history=ended(*rows), ends_s=NOW + 3 * HOUR_S)
-    plan = SlurmEstimate(discipline="easy").decide(seen)
+    observed = full_machine(left_s=3 * HOUR_S, history=ended(*rows), ends_s=NOW + 3 * HOUR_S)
+    plan = SlurmEstimate(discipline="easy").decide(observed)
     assert plan.estimate["lead_s"] == 3 * HOUR_S
     assert plan.submits
 
 
-def test_slurms_estimate_reckons_with_nobody_new() -> None:
+def test_slurms_estimate_assumes_no_arrivals() -> None:
     # A job of the whole machine was submitted at this hour of every day that we see, and large jobs go first.
     job = {"nodes": 2, "limit_s": 2 * DAY_S, "submit_s": NOW - DAY_S + 60, "start_s": NOW - HOUR_S, "width": 2}
     rivals = [{"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - day * DAY_S + 60} for day in (3, 2)]
-    seen = view(NOW, 2, 0, running=jobs(job), pending=jobs(*rivals), chain=chain(NOW + DAY_S))
+    observed = view(NOW, 2, 0, running=jobs(job), pending=jobs(*rivals), chain=chain(NOW + DAY_S))
     large_first = SlurmSettings(weight_size=1000)
-    lead_s = SlurmEstimate(scheduler=large_first).decide(seen).estimate["lead_s"]
+    lead_s = SlurmEstimate(scheduler=large_first).decide(observed).estimate["lead_s"]
     assert lead_s == 2 * DAY_S - HOUR_S + 2 * HOUR_S
-    with_arrivals = Forecaster(1, scheduler=large_first).forecast(seen, np.zeros(1, np.int64)).starts_s
+    with_arrivals = Forecaster(1, scheduler=large_first).forecast(observed, np.zeros(1, np.int64)).starts_s
     assert with_arrivals[0, 0] - NOW > lead_s
 
 
@@ -131,9 +131,9 @@ def test_where_there_is_plenty_of_time_nothing_is_weighed() -> None:
     assert "cost_now" in between.estimate
 
 
-def test_a_glance_is_shared_and_tells_each_chain_what_it_would_hear_alone() -> None:
-    seen = full_machine(left_s=2 * HOUR_S)
-    chains = [replace(seen, chain=chain(NOW + hours * HOUR_S)) for hours in (1, 3, 30)]
+def test_a_quick_check_is_shared_and_gives_each_chain_its_own_plan() -> None:
+    observed = full_machine(left_s=2 * HOUR_S)
+    chains = [replace(observed, chain=chain(NOW + hours * HOUR_S)) for hours in (1, 3, 30)]
     shared = WhatIf(futures=8, quick=True)
     for one in chains:
         assert shared.decide(one) == WhatIf(futures=8, quick=True).decide(one)
@@ -147,16 +147,16 @@ def test_a_later_moment_of_an_empty_queue_is_another_one() -> None:
     sim.run_until_started(first, NOW + HOUR_S)
     for now_s in (NOW + HOUR_S, ends_s - HOUR_S, ends_s - 600):
         sim.approach(now_s)
-        seen = sim.view(Chain(1, 12 * HOUR_S, first, NOW, NOW, ends_s, 1800))
-        assert policy.decide(seen) == WhatIf(futures=4).decide(seen)
-        assert policy.decide(seen).estimate["remaining_s"] == ends_s - now_s
+        observed = sim.view(Chain(1, 12 * HOUR_S, first, NOW, NOW, ends_s, 1800))
+        assert policy.decide(observed) == WhatIf(futures=4).decide(observed)
+        assert policy.decide(observed).estimate["remaining_s"] == ends_s - now_s
 
 
 def test_in_the_last_step_the_best_moment_is_named() -> None:
     # Every day a job of the whole machine comes 27 minutes from now: five minutes of overlap are the cheapest.
     rivals = [(1, 2, HOUR_S, at, at, at + HOUR_S) for at in (NOW - day * DAY_S + 27 * 60 for day in range(1, 15))]
-    seen = view(NOW, 2, 2, history=ended(*rivals), chain=chain(NOW + 1800))
-    plan = WhatIf(discipline="easy", futures=4, quick=False).decide(seen)
+    observed = view(NOW, 2, 2, history=ended(*rivals), chain=chain(NOW + 1800))
+    plan = WhatIf(discipline="easy", futures=4, quick=False).decide(observed)
     assert plan.actions == (Wait(reason="waiting-costs-less", until_s=NOW + 1500),)
 
 
@@ -175,8 +175,8 @@ def test_what_decides_comes_with_the_name_too() -> None:
 
 def test_with_something_to_lose_either_way_a_tie_goes_to_submitting() -> None:
     # In every future the machine is free half an hour after the link has ended, whenever the next one is submitted.
-    seen = full_machine(left_s=2 * HOUR_S, ends_s=NOW + 3 * HOUR_S // 2)
-    plans = {tie: WhatIf(discipline="easy", futures=4, tie=tie, quick=False).decide(seen) for tie in (0.0, 0.05)}
+    observed = full_machine(left_s=2 * HOUR_S, ends_s=NOW + 3 * HOUR_S // 2)
+    plans = {tie: WhatIf(discipline="easy", futures=4, tie=tie, quick=False).decide(observed) for tie in (0.0, 0.05)}
     assert plans[0.0].estimate == plans[0.05].estimate
     assert plans[0.0].estimate["cost_now"] == plans[0.0].estimate["cost_later"] > 0
     assert [action.reason for action in plans[0.0].actions] == ["waiting-costs-less"]
@@ -190,7 +190,7 @@ def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pyt
     ]
     runs = {"id": 50, "nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - 22 * HOUR_S, "width": 2}
     left_s = 13 * HOUR_S
-    seen = view(NOW, 2, 0, running=jobs(runs), pending=jobs(*waits), chain=chain(NOW + left_s, nodes=2))
+    observed = view(NOW, 2, 0, running=jobs(runs), pending=jobs(*waits), chain=chain(NOW + left_s, nodes=2))
     played: list[int] = []
     play = QueueFutures.play
 
@@ -199,8 +199,8 @@ def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pyt
         return play(futures, link, delays, until_s)
 
     monkeypatch.setattr(QueueFutures, "play", counted)
-    policy, every = make_policy("what-if:8:quick=no"), len(delays_s(left_s, seen.chain.step_s))
-    plans = [policy.weighed_at(seen, seen.chain, cost) for cost in (Cost(1, 1), Cost(3, 1), Cost(1, 1))]
+    policy, every = make_policy("what-if:8:quick=no"), len(delays_s(left_s, observed.chain.step_s))
+    plans = [policy.weighed_at(observed, observed.chain, cost) for cost in (Cost(1, 1), Cost(3, 1), Cost(1, 1))]
     assert played == [2, every]  # a few delays, as waiting may do, and then all of them
     assert [len(plan.forecast.delays_s) for plan in plans] == [every] * 3
     assert plans[0] == plans[2] != plans[1]

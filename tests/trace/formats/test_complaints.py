@@ -163,7 +163,7 @@ def test_what_the_caller_names_wrongly(tmp_path: Path) -> None:
     assert str(refused.value) == "on_error is 'ignore'; it can be 'strict' or 'skip'"
 
 
-def test_a_file_of_nothing_but_bad_lines_says_what_was_skipped(tmp_path: Path) -> None:
+def test_a_file_of_nothing_but_bad_lines_names_what_was_skipped(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,nodes\n1,x\n2,y\n,1\n")
     with pytest.raises(TraceError) as refused:

@@ -45,7 +45,7 @@ CELLS = [(field, cell, fits) for fields, (good, bad) in SHAPES.items() for field
 
 
 @pytest.mark.parametrize(("field", "cell", "fits"), CELLS)
-def test_what_a_cell_may_look_like(field: str, cell: str, fits: bool) -> None:
+def test_the_forms_of_a_cell(field: str, cell: str, fits: bool) -> None:
     assert bool(shape_of(field).fullmatch(cell)) is fits
 
 

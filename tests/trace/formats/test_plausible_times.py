@@ -114,7 +114,7 @@ def test_negative_seconds_are_refused(tmp_path, name, column, value):
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet", "sacct", "sacct-json"])
-def test_rows_in_an_odd_order_are_kept_and_counted(write, name):
+def test_rows_in_an_odd_order_are_read_and_counted(write, name):
     odd = write(name, GOOD, (SUBMIT_S, START_S, START_S - 1), (START_S + 1, START_S, END_S), GOOD)
     trace = read_trace(odd)
     assert trace.report.jobs == 4
@@ -128,7 +128,7 @@ def test_equal_instants_are_not_odd(write):
     assert read_trace(write("csv", (5, 5, 5))).report.notes == {}
 
 
-def test_a_compressed_wild_time_is_refused_all_the_same(tmp_path):
+def test_a_compressed_wild_time_is_refused_too(tmp_path):
     (tmp_path / "t.gz").write_bytes(gzip.compress(csv_rows([(1, 2, 10**15)]).encode()))
     with pytest.raises(TraceError, match="time out of range"):
         read_trace(tmp_path / "t.gz")

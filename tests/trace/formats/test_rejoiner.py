@@ -22,7 +22,7 @@ def test_a_name_holds_the_cells_that_fit_nothing_else() -> None:
     assert rejoiner().rejoin(cells) == ["7", "a|b", "COMPLETED", "cpu=4", "cpu=1", ""]
 
 
-def test_a_remark_holds_what_stands_behind_the_last_column() -> None:
+def test_a_remark_holds_what_follows_the_last_column() -> None:
     cells = ["7", "train", "FAILED", "", "", " out of memory", "retry"]
     assert rejoiner().rejoin(cells) == ["7", "train", "FAILED", "", "", " out of memory|retry"]
 

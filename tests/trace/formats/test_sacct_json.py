@@ -80,7 +80,7 @@ def test_a_wild_number_is_refused_not_dropped(tmp_path, value):
     assert (len(trace.table), trace.report.skipped_total) == (2, 1)
 
 
-def test_jobs_whose_numbers_look_like_sentinels_of_16_bits(read):
+def test_jobs_with_the_numbers_of_sentinels_of_16_bits(read):
     table = read(job(job_id=65_534), job(job_id=65_535, allocation_nodes=65_535)).table
     assert (table.job_id.tolist(), table.nodes.tolist()) == (["65534", "65535"], [2, 65_535])
 
@@ -98,7 +98,7 @@ def test_a_bad_record_names_its_line(read, tmp_path):
     assert report.accounted == report.lines
 
 
-def test_a_record_whose_steps_are_no_list_is_skipped_as_a_whole(read):
+def test_a_record_with_steps_that_are_no_list_is_skipped_as_a_whole(read):
     trace = read(job(job_id=1), job(job_id=2, steps=11), on_error="skip")
     assert trace.table.job_id.tolist() == ["1"]
     assert trace.report.skipped["not a record of sacct"].count == 1

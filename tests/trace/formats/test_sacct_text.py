@@ -95,19 +95,19 @@ def test_gres_of_old_versions_is_per_node(read):
     assert table.gpus.tolist() == [4, 24, 2, MISSING]
 
 
-def test_attempts_of_a_requeued_job_are_kept(read):
+def test_attempts_of_a_requeued_job_are_all_read(read):
     trace = read(row("7", state="NODE_FAIL"), row("7", submit="10:00:00", start="10:01:00", end="10:30:00"))
     assert trace.table.job_id.tolist() == ["7", "7"]
     assert sum("attempt" in what for what in trace.report.notes) == 1
 
 
-def test_a_separator_in_a_name_is_put_back(read):
+def test_a_separator_in_a_name_is_restored(read):
     trace = read(row(name="a|b||c"), row("2.batch", name="x|y"))
     assert trace.table.name.values() == ["a|b||c"]
     assert trace.report.steps == 1
 
 
-def test_a_separator_in_the_last_field_is_put_back(read):
+def test_a_separator_in_the_last_field_is_restored(read):
     table = read("5|2024-01-15T08:00:00|COMPLETED|x|y|", header="JobID|Submit|State|JobName").table
     assert table.name.values() == ["x|y|"]
 

@@ -91,7 +91,7 @@ def test_strict_names_the_line_and_skipping_counts(read, line, complaint):
 
 
 @pytest.mark.parametrize("extra", ["7", "0 7", "-1 0.5 3"])
-def test_columns_that_simulators_append_are_left_out_and_told(read, extra):
+def test_columns_that_simulators_append_are_left_out_and_noted(read, extra):
     lines = ["; MaxProcs: 8", GOOD, "", "4" + GOOD[1:]]
     plain = read(*lines)
     wide = read(*(f"{line} {extra}" if line[:1].isdigit() else line for line in lines))
@@ -177,7 +177,7 @@ def test_real_logs(shared_data, name, jobs, processors):
     np.testing.assert_array_equal(trace.table.run_s, trace.table.elapsed_s)
 
 
-def test_a_bad_line_among_lines_of_eighteen_is_all_there_is_to_tell(read):
+def test_a_bad_line_among_lines_of_eighteen_is_the_only_remark(read):
     trace = read(GOOD, "x", on_error="skip")
     assert (len(trace.table), trace.report.notes) == (1, {})
     assert [(what, skipped.count) for what, skipped in trace.report.skipped.items()] == [("not eighteen fields", 1)]

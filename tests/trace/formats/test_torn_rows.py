@@ -155,7 +155,7 @@ def test_other_delimiters(read, delimiter):
     assert plain.nodes.tolist() == [3, 1, 1]
 
 
-def test_without_a_name_for_the_delimiter_it_is_asked_for(read):
+def test_without_a_delimiter_the_message_requests_one(read):
     with pytest.raises(TraceError, match=r"none of the known formats .*; if sacct wrote it, name the delimiter"):
         read(lines({}, delimiter=";"))
     with pytest.raises(ConfigurationError, match="the delimiter is empty"):

@@ -31,7 +31,7 @@ def test_csv_quotes_what_must_be_quoted() -> None:
     assert '"a,b"' in second
 
 
-def test_csv_quotes_everything_where_a_carriage_return_stands_in_a_name() -> None:
+def test_csv_quotes_everything_where_a_name_has_a_carriage_return() -> None:
     text = csv_bytes(table(name=["a\rb", "c"], nodes=[1, 2])).decode()
     header, first, second, _ = text.split("\n")
     assert header == ",".join(f'"{name}"' for name in COLUMNS)

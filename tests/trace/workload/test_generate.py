@@ -73,19 +73,19 @@ class TestRows:
 
     @settings(max_examples=20, deadline=None)
     @given(seed=st.integers(0, 2**32), jobs=st.integers(1, 5_000))
-    def test_as_many_jobs_as_asked(self, seed, jobs):
+    def test_as_many_jobs_as_requested(self, seed, jobs):
         t = generate_workload(MODEL, jobs=jobs, seed=seed)
         assert len(t) == jobs
         assert t.job_id.tolist() == [str(i + 1) for i in range(jobs)]
 
-    def test_a_user_keeps_to_one_account(self, quarter):
+    def test_a_user_has_one_account(self, quarter):
         pairs = set(zip(quarter.user.codes.tolist(), quarter.account.codes.tolist()))
         assert len(pairs) == len(quarter.user.names)
 
     def test_labels_are_numbered_in_order_of_appearance(self, quarter):
         for label in (quarter.user, quarter.name, quarter.account):
-            seen = label.codes[np.sort(np.unique(label.codes, return_index=True)[1])]
-            assert seen.tolist() == list(range(len(label.names)))
+            first_codes = label.codes[np.sort(np.unique(label.codes, return_index=True)[1])]
+            assert first_codes.tolist() == list(range(len(label.names)))
 
 
 class TestSeed:
@@ -193,7 +193,7 @@ class TestFit:
     def test_no_habit_describes_fewer_than_five_users(self, quarter):
         assert all(h.users >= 5 for h in (*MODEL.habits, *fit_workload(quarter, nodes=76).habits))
 
-    def test_the_nodes_are_the_most_ever_busy(self):
+    def test_the_nodes_are_the_most_busy_at_any_time(self):
         t = generate_workload(MODEL, days=3, seed=0)
         ran = t.with_columns(start_s=t.submit_s, end_s=t.submit_s + t.elapsed_s)
         busy = [t.nodes[(ran.start_s <= now) & (ran.end_s > now)].sum() for now in ran.start_s]
@@ -252,7 +252,7 @@ class TestJson:
             load_builtin("lonestar6")
 
     @pytest.mark.parametrize("name", builtin_models())
-    def test_shipped_models_are_small_and_name_nobody(self, name):
+    def test_shipped_models_are_small_and_name_no_user(self, name):
         text = model_to_json(load_builtin(name))
         assert len(text) < 60_000
         assert "user" not in text.replace('"users"', "").replace('"top_user_share"', "")

@@ -9,7 +9,7 @@ import pytest
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.trace.formats.column_mapping import Source, parse_columns, read_mapping
 
-SAID = "submit_s=submit_time,limit_s=timelimit[min], nodes = num nodes ,user=uid,gpus==4"
+OPTION = "submit_s=submit_time,limit_s=timelimit[min], nodes = num nodes ,user=uid,gpus==4"
 
 
 def plain(text: str) -> dict[str, tuple[str, str, str]]:
@@ -17,15 +17,15 @@ def plain(text: str) -> dict[str, tuple[str, str, str]]:
 
 
 def test_an_option_names_columns_units_and_constants() -> None:
-    assert plain(SAID) == {
+    assert plain(OPTION) == {
         "submit_s": ("submit_time", "", ""),
         "limit_s": ("timelimit", "min", ""),
         "nodes": ("num nodes", "", ""),
         "user": ("uid", "", ""),
         "gpus": ("", "", "4"),
     }
-    assert parse_columns(SAID).columns == ["submit_time", "timelimit", "num nodes", "uid"]
-    assert parse_columns(SAID).sources["limit_s"] == Source("timelimit", "min", text="timelimit[min]")
+    assert parse_columns(OPTION).columns == ["submit_time", "timelimit", "num nodes", "uid"]
+    assert parse_columns(OPTION).sources["limit_s"] == Source("timelimit", "min", text="timelimit[min]")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_odd_names_and_units(text: str, expected: dict[str, tuple[str, str, str]
 
 
 @pytest.mark.parametrize("prefix", ["@", ""])
-def test_a_file_says_the_same(prefix: str, tmp_path: Path) -> None:
+def test_a_file_maps_alike(prefix: str, tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(
         'submit_s = "submit_time"\nlimit_s = "timelimit[min]"\nnodes = "num nodes"\nuser = "uid"\ngpus = 4\n'
     )
-    assert parse_columns(f"{prefix}{path}") == parse_columns(SAID)
+    assert parse_columns(f"{prefix}{path}") == parse_columns(OPTION)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_unknown_column_of_the_job_table_names_the_nearest_and_all() -> None:
         ("", "maps no column"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     if text is not None:
         path.write_text(text)

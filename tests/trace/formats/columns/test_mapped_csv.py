@@ -74,12 +74,12 @@ def test_a_zone_that_is_named_is_no_news(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("told", [True, False])
-def test_the_delimiter_is_found(delimiter: str, told: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_given", [True, False])
+def test_the_delimiter_is_found(delimiter: str, is_given: bool, tmp_path: Path) -> None:
     """Also where another stands more often in the first row."""
     rows = [[*ROWS[0][:-1], (";,|\t" * 12).replace(delimiter, "")], *ROWS[1:]]
     path = written(rows, tmp_path / "jobs.csv", delimiter)
-    trace = read_trace(path, columns=MAP, delimiter=delimiter if told else None)
+    trace = read_trace(path, columns=MAP, delimiter=delimiter if is_given else None)
     assert trace.table.job_id.tolist() == ["7", "8"]
 
 
@@ -101,14 +101,14 @@ def test_comments_blank_lines_and_quoted_cells(tmp_path: Path) -> None:
     assert report.accounted == report.lines
 
 
-def test_a_column_whose_name_ends_as_a_unit_does(tmp_path: Path) -> None:
+def test_a_column_with_a_name_that_ends_as_a_unit_does(tmp_path: Path) -> None:
     rows = [["Runtime [s]", "Limit [h]", "Limit"], ["60", "7", "2"]]
-    for said, expected in (
+    for columns, expected in (
         ("elapsed_s=Runtime [s],limit_s=Limit [h]", (60, 7)),
         ("elapsed_s=Runtime [s][min],limit_s=Limit [h][h]", (3600, 7 * 3600)),
         ("elapsed_s=Runtime [s],limit_s=Limit[h]", (60, 2 * 3600)),
     ):
-        table = read(rows, tmp_path, said).table
+        table = read(rows, tmp_path, columns).table
         assert (table.elapsed_s[0], table.limit_s[0]) == expected
 
 
@@ -194,12 +194,12 @@ def test_columns_are_of_a_csv_only(tmp_path: Path) -> None:
         read(ROWS, tmp_path, delimiter="::")
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported(tmp_path: Path) -> None:
+    is_given: list[tuple[int, int]] = []
     rows = [["t"], *[[str(k)] for k in range(20_000)]]
-    read(rows, tmp_path, "submit_s=t", progress=lambda done, total: told.append((done, total)))
-    assert len(told) >= 2
-    assert all(0 < done <= total for done, total in told)
+    read(rows, tmp_path, "submit_s=t", progress=lambda done, total: is_given.append((done, total)))
+    assert len(is_given) >= 2
+    assert all(0 < done <= total for done, total in is_given)
 
 
 INTEGERS = st.integers(0, 4_000_000_000)

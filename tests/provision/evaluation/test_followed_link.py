@@ -51,17 +51,17 @@ class Script:
     """Does at every moment what is written down for it: minutes since the start of the link → actions."""
 
     lines: dict[int, tuple[Action, ...]]
-    seen: list[tuple[int, tuple[int, bool, int, int] | None, int, int]]
+    observations: list[tuple[int, tuple[int, bool, int, int] | None, int, int]]
 
     def decide(self, view: View) -> Plan:
         chain = view.chain
         assert chain is not None
         minute = (view.now_s - chain.started_s) // MINUTE_S
         link = chain.queued
-        told = None if link is None else (link.accrues_s - chain.started_s, link.held, link.begins_s, link.limit_s)
+        observed = None if link is None else (link.accrues_s - chain.started_s, link.held, link.begins_s, link.limit_s)
         ids = [] if link is None else [link.job]
         waits, held = (int(np.isin(ids, jobs.id).sum()) for jobs in (view.pending, view.held))
-        Script.seen.append((minute, told, waits, held))
+        Script.observations.append((minute, observed, waits, held))
         return Plan(Script.lines.get(minute, (Wait(reason="next"),)))
 
 
@@ -72,7 +72,7 @@ def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     monkeypatch.setitem(POLICIES, "test-script", spec)
 
     def played(lines: dict[int, tuple[Action, ...]]) -> WindowTrial:
-        Script.lines, Script.seen = lines, []
+        Script.lines, Script.observations = lines, []
         study = Study(two_nodes, PLAN, (LINK,), tuple(candidates(["test-script"], [Cost()])), holds=True)
         return Player(study).play(0)[0]
 
@@ -87,7 +87,7 @@ def soon(minute: int) -> Wait:
 AHEAD = (Submit(reason="ahead"), soon(61))
 
 
-def test_a_link_left_alone_does_what_the_table_says(follow: Callable[..., WindowTrial]) -> None:
+def test_a_link_left_alone_has_the_outcome_of_the_table(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: (Submit(reason="now"),)})
     followed = trial.followed["test-script"]
     # submitted before the other job, it gets the node that falls free four hours before the end
@@ -97,27 +97,27 @@ def test_a_link_left_alone_does_what_the_table_says(follow: Callable[..., Window
     assert trial.episode.reactive_s == HOUR_S
 
 
-def test_a_held_link_is_let_go_at_the_end_with_its_age(follow: Callable[..., WindowTrial]) -> None:
+def test_a_held_link_is_released_at_the_end_with_its_age(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: AHEAD, 61: (Hold(reason="too-early"),)})
     assert trial.followed["test-script"].outcome_s == 0
     assert trial.followed["test-script"].revisions == 1
     # what it sees: its age counts from the submission, held or not
-    assert Script.seen[1] == (61, (HOUR_S, False, -1, LINK.limit_s), 1, 0)
-    assert Script.seen[2] == (120, (HOUR_S, True, -1, LINK.limit_s), 0, 1)
-    assert Script.seen[-1][0] == 11 * 60
+    assert Script.observations[1] == (61, (HOUR_S, False, -1, LINK.limit_s), 1, 0)
+    assert Script.observations[2] == (120, (HOUR_S, True, -1, LINK.limit_s), 0, 1)
+    assert Script.observations[-1][0] == 11 * 60
 
 
-def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., WindowTrial]) -> None:
+def test_a_link_can_be_released_moved_and_withdrawn(follow: Callable[..., WindowTrial]) -> None:
     hold = (Hold(reason="too-early"),)
     at_seven = follow({60: AHEAD, 61: hold, 420: (Release(reason="now"),)})
     assert at_seven.followed["test-script"].outcome_s == -4 * HOUR_S
     moved = follow({60: AHEAD, 61: (Postpone(start_s=BEGIN_S + 9 * HOUR_S, reason="later"),)})
     # at nine hours another job has the node that fell free; there is none until the present link ends
     assert moved.followed["test-script"].outcome_s == 0
-    assert Script.seen[2] == (120, (HOUR_S, False, BEGIN_S + 9 * HOUR_S, LINK.limit_s), 0, 1)
+    assert Script.observations[2] == (120, (HOUR_S, False, BEGIN_S + 9 * HOUR_S, LINK.limit_s), 0, 1)
     gone = follow({60: AHEAD, 61: (Withdraw(reason="no"),)})
     assert gone.followed["test-script"].outcome_s == gone.episode.reactive_s == HOUR_S
-    assert Script.seen[-1] == (660, None, 0, 0)
+    assert Script.observations[-1] == (660, None, 0, 0)
     anew = follow({60: AHEAD, 61: (Withdraw(reason="no"),), 180: (Submit(reason="yes"),)})
     assert anew.followed["test-script"].submitted_s == BEGIN_S + HOUR_S
     # it comes behind the two jobs then, as a reactive one does
@@ -127,9 +127,9 @@ def test_a_link_can_be_let_go_moved_and_withdrawn(follow: Callable[..., WindowTr
 def test_time_cut_off_a_link_is_charged_as_overlap(follow: Callable[..., WindowTrial]) -> None:
     trial = follow({60: AHEAD, 61: (Hold(reason="a"), Shorten(limit_s=9 * HOUR_S, reason="gap"))})
     assert trial.followed["test-script"].lost_s == 3 * HOUR_S
-    told = outcome("test-script", [trial], Cost(5, 2))
-    assert (told.interruption_s[0], told.overlap_s[0]) == (0, 3 * HOUR_S)
-    assert told.costs(Cost(5, 2)).tolist() == [6]
+    observed = outcome("test-script", [trial], Cost(5, 2))
+    assert (observed.interruption_s[0], observed.overlap_s[0]) == (0, 3 * HOUR_S)
+    assert observed.costs(Cost(5, 2)).tolist() == [6]
 
 
 def test_two_links_are_never_queued(follow: Callable[..., WindowTrial]) -> None:
