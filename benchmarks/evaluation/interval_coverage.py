@@ -1,4 +1,4 @@
-"""How often a 95 % interval holds what it promises: simulated hand-overs whose true mean is known.
+"""Coverage of 95 % intervals on simulated hand-overs with a known true mean.
 
     python benchmarks/evaluation/interval_coverage.py  # two minutes
     python benchmarks/evaluation/interval_coverage.py --trace ls6-a100.log.gz --nodes 76  # and of a real trace
@@ -36,7 +36,7 @@ MEMORY = 0.865
 
 @dataclass(frozen=True)
 class Costs:
-    """Cost of every window, shape (windows,) each: of a reactive chain, the oracle, two policies, a constant lead."""
+    """Cost of every window, shape (windows,) each, of five policies."""
 
     reactive: Floats
     oracle: Floats

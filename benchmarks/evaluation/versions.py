@@ -1,4 +1,4 @@
-"""Two versions of the code beside each other: what one policy made of the windows that both have played.
+"""Two versions of the code compared: results of one policy on common windows.
 
     git worktree add ../before COMMIT
     (cd ../before && mirage evaluate TRACE ... --policies reactive,what-if --resume ../journals-before)

@@ -33,7 +33,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def read_graham(folder: Path) -> Columns:
-    """The columns of the data set, in the order of the polls; times in seconds since 1970 (local times as if UTC)."""
+    """The columns of the data set, in the order of the polls; times in seconds since 1970."""
     from pyarrow import parquet
 
     table = parquet.read_table(folder / FILE)
@@ -68,7 +68,7 @@ def graham_sample(columns: Columns, *, published_only: bool = False) -> WaitSamp
 
 
 def size_class(columns: Columns, request: dict[str, tuple[str, NDArray[Any]]]) -> Ints:
-    """Partition × size: the four largest partitions and all others; one core, up to a node's 32, more, and GPUs."""
+    """Partition × size: the four largest and all others; one core, to 32, more, and GPUs."""
     partitions, counts = np.unique(columns["partition_id_x"], return_counts=True)
     largest = partitions[np.argsort(-counts)][:4]
     partition = np.select([columns["partition_id_x"] == p for p in largest], np.arange(len(largest)), len(largest))
@@ -78,7 +78,7 @@ def size_class(columns: Columns, request: dict[str, tuple[str, NDArray[Any]]]) -
 
 
 def _request(columns: Columns) -> dict[str, tuple[str, NDArray[Any]]]:
-    """What the user asked for, and when."""
+    """The user's request, and its time."""
     tres = columns["req_tres"].astype(str)
     distinct, which = np.unique(tres, return_inverse=True)
 
@@ -142,7 +142,7 @@ def _groups(columns: Columns, request: dict[str, tuple[str, NDArray[Any]]]) -> d
 
 
 def _same_poll(columns: Columns, request: dict[str, tuple[str, NDArray[Any]]]) -> dict[str, tuple[str, NDArray[Any]]]:
-    """Jobs that the same poll shows: how many of a kind, and how many of them were submitted earlier."""
+    """Jobs that one poll shows: their number by kind, and the number submitted earlier."""
     poll, named = columns["poll_time"], {}
     groups = _groups(columns, request)
     kinds = {name: groups[name] for name in ("all", "partition", "account", "partition_account")}

@@ -1,4 +1,4 @@
-"""Queue waits of DRAC Graham predicted from accounting and the published features, beside other ways to do it.
+"""Queue waits of DRAC Graham, predicted by Mirage and by other methods.
 
     python benchmarks/waits/queue_waits.py -o queue-waits.json
 
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[str, Any]:
-    """Coverage and width: of the rolling window, of ours; by size, by class of the calibration, by month."""
+    """Coverage and width, of the rolling window and of ours, by size, class and month."""
     waits = log_waits(sample)
     test, tested = slice(first, None), slice(first - stream.first, None)
     quantiles, streamed = stream.quantiles, waits[stream.first :]
@@ -140,7 +140,7 @@ def _intervals(sample: WaitSample, first: int, stream: RollingForecast) -> dict[
 
 
 def _expected(sample: WaitSample, first: int, stream: RollingForecast, draws: int) -> list[dict[str, Any]]:
-    """What a forecast that is right by class would show on as many polls as the last days, and the stream, have."""
+    """Expected coverage of a forecast that is right by class, on as many polls."""
     poll = sample.request_s[stream.first :]
     of_class = sample.size_class[stream.first :]
     return [
@@ -152,14 +152,14 @@ def _expected(sample: WaitSample, first: int, stream: RollingForecast, draws: in
 
 
 def near_by_class(intervals: dict[str, tuple[int, dict[str, float]]], prefix: str) -> str:
-    """How many classes are within 5 points of their promise, of those with 500 waits or more."""
+    """Number of classes within 5 points of their level, of those with 500 waits or more."""
     counted = [figures for name, (rows, figures) in intervals.items() if name.startswith(prefix) and rows >= COUNTED]
     near = [sum(abs(figures[f"coverage_{k}"] - k / 100) <= NEAR for figures in counted) for k in (50, 80, 95)]
     return f"{', '.join(map(str, near))} of {len(counted)}"
 
 
 def print_points(points: dict[str, dict[str, float]]) -> None:
-    """The table of errors as it stands in docs/prediction.md."""
+    """The table of errors, as in docs/prediction.md."""
     bands = "all | < 10 min | to 2 h | > 2 h"
     print(f"| model | MSE log10 | within ×2 | within ×3 | median error, min: {bands} | Spearman |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -170,7 +170,7 @@ def print_points(points: dict[str, dict[str, float]]) -> None:
 
 
 def print_intervals(intervals: dict[str, tuple[int, dict[str, float]]]) -> None:
-    """The table of coverage and width as it stands in docs/prediction.md."""
+    """The table of coverage and width, as in docs/prediction.md."""
     print("| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % | CRPS |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, (rows, figures) in intervals.items():

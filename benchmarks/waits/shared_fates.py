@@ -1,4 +1,4 @@
-"""How near to its promise a forecast can be expected to be, class by class, where jobs of one poll share a fate.
+"""Expected coverage by class where jobs of one poll share a fate.
 
 The places of the waits among their promised quantiles are ranked within each class, so that in each class every
 interval holds exactly what it promises over all polls: a forecast that is right by class, whose errors are tied
@@ -23,7 +23,7 @@ NEAR, NEAR_ALL = 0.05, 0.02
 def expected_coverage(
     log_wait: Floats, quantiles: Floats, poll: Ints, size_class: Ints, polls: int, *, least: int, draws: int
 ) -> dict[str, Any]:
-    """What a forecast that is right in every class would show on so many polls.
+    """Expected coverage of a forecast that is right in every class, on a number of polls.
 
     Args:
         log_wait: Shape (n,), log10 of the waits.
@@ -66,7 +66,7 @@ def expected_coverage(
 
 
 def print_expected(rows: list[dict[str, Any]]) -> None:
-    """The table of what can be expected as it stands in docs/prediction.md."""
+    """The table of expected coverage, as in docs/prediction.md."""
     print(
         "| polls | classes | within 5 points: 50 % | 80 % | 95 % | over all within 2 | independent waits of a class |"
     )
@@ -81,7 +81,7 @@ def print_expected(rows: list[dict[str, Any]]) -> None:
 
 
 def _inside(log_wait: Floats, quantiles: Floats, size_class: Ints) -> Floats:
-    """Whether each wait is in each interval when places are ranked within its class, shape (n, intervals)."""
+    """Whether each wait is in each interval by its rank in its class, shape (n, intervals)."""
     places = _places(log_wait, quantiles)
     rank = np.empty(len(places))
     for each in np.unique(size_class):
@@ -91,7 +91,7 @@ def _inside(log_wait: Floats, quantiles: Floats, size_class: Ints) -> Floats:
 
 
 def _places(log_wait: Floats, quantiles: Floats) -> Floats:
-    """Where waits lie among their quantiles: a number that grows with the wait, equal at equal levels."""
+    """Positions of waits among their quantiles; equal at equal levels."""
     last = quantiles.shape[1] - 1
     below = np.sum(quantiles < log_wait[:, None], axis=1)
     rows = np.arange(len(log_wait))

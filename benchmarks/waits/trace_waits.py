@@ -1,4 +1,4 @@
-"""Queue waits of a trace with all its waits, short ones included: the end of it, predicted from accounting.
+"""Queue waits at the end of a trace, short ones included, predicted from accounting.
 
     python benchmarks/waits/trace_waits.py --timezone America/Chicago ls6-a100.log.gz -o trace-waits.json
 

@@ -1,4 +1,4 @@
-"""TROUT's two networks, with the layers and settings of its published code, on the published columns of Graham.
+"""TROUT's two networks, with its published layers and settings, on Graham's columns.
 
 A classifier says whether a job waits over 10 minutes, a second network how many minutes those wait. Layers 64, 48 and
 32 wide with batch normalisation, ELU and dropout, smooth L1 loss of the minutes, Adam, 50 epochs of batches of 64.

@@ -1,4 +1,4 @@
-"""Settings of the calibration of waits, judged on the days of Graham on which they may be chosen.
+"""Settings of the calibration of waits, judged on the training days of Graham.
 
     python benchmarks/waits/wait_calibration.py
     python benchmarks/waits/wait_calibration.py --together 1 --others 1000 --rate 0.1

@@ -1,4 +1,4 @@
-"""Other ways to predict the waits of Graham, for comparison: rules, ridge, boosted trees, TROUT's two stages, QBETS.
+"""Other methods to predict the waits of Graham: rules, ridge, trees, TROUT, QBETS.
 
 Those that are trained once learn from all waits of the first 80 % of the days, as was published, also from waits that
 ended later; the rolling ones only from what was known at each poll.
@@ -77,7 +77,7 @@ def trout(sample: WaitSample, first: int) -> Floats:
 
 
 def joined_stages(sample: WaitSample, first: int, is_long: NDArray[np.bool_], minutes: Floats) -> Floats:
-    """log10 of the seconds that two stages say: the regression's minutes, or the usual wait of those under 10."""
+    """log10 of the seconds of two stages: the regression, or the usual wait under 10 min."""
     short = np.median(sample.waited_s[:first][sample.waited_s[:first] < CLASSIFIED_S])
     return np.log10(np.where(is_long, np.maximum(minutes * MINUTE_S, CLASSIFIED_S), short))
 
@@ -94,7 +94,7 @@ def _grown(
 
 
 def qbets_bounds(sample: WaitSample, first: int) -> Floats:
-    """QBETS' bound on the 95th percentile with 95 % confidence, log10, by size class; waits told as they end."""
+    """QBETS' bound on the 95th percentile with 95 % confidence, log10, by size class."""
     queues = {int(each): Qbets() for each in np.unique(sample.size_class)}
     start_s = sample.request_s + sample.waited_s
     by_start, learnt, bounds = np.argsort(start_s, kind="stable"), 0, np.full(len(sample), np.inf)

@@ -26,7 +26,7 @@ def test_the_pinball_loss_of_the_median_is_half_the_distance() -> None:
 
 @pytest.mark.parametrize("kinds", [1, 3, 64])
 def test_the_pit_of_a_calibrated_prediction_is_uniform(kinds: int) -> None:
-    """Also where many of the values are the same."""
+    """Also where many of the values are equal."""
     random = np.random.default_rng(2)
     values = np.sort(np.floor(np.arange(64) * kinds / 64) / kinds)
     truth = random.choice(values, 20_000)

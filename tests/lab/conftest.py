@@ -9,6 +9,6 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a batch script in it, ``job.sh``, that asks for nothing."""
+    """A folder with a batch script in it, ``job.sh``, without options."""
     (tmp_path / "job.sh").write_text("#!/bin/sh\n")
     return tmp_path

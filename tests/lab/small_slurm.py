@@ -1,4 +1,4 @@
-"""A simulated Slurm of four nodes with a handful of jobs on it, and its commands as text in and text out."""
+"""A simulated Slurm of four nodes with a few jobs, and its commands as text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOUR_JOBS = {
 
 
 def trace(**columns: Any) -> JobTable:
-    """Jobs submitted so many seconds after ``BEGIN_S``."""
+    """Jobs submitted at given seconds after ``BEGIN_S``."""
     shifted = [BEGIN_S + at_s for at_s in columns["submit_s"]]
     return JobTable.build(range(len(shifted)), **{**columns, "submit_s": shifted})
 
@@ -40,7 +40,7 @@ def small_slurm(
     at_s: int = 0,
     **columns: Any,
 ) -> FaultySlurm:
-    """A simulated Slurm, so long after it began; without columns no job is there."""
+    """A simulated Slurm some time after it began; without columns it has no job."""
     cluster = cluster or Cluster.pool(4)
     jobs = workload(trace(**columns) if columns else JobTable.build([]), cluster)
     programs = program if callable(program) else lambda _: program or Program(run_s=100)

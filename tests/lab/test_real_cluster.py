@@ -106,7 +106,7 @@ def ignores_broken_pipes(status: str) -> bool:
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_jobs_survive_the_death_of_slurmctld(cluster: PrivateCluster, tmp_path: Path) -> None:
-    """What slurmctld has not written down dies with it: the job runs on until that has been seen, and back again."""
+    """State that slurmctld has not written is lost when it dies."""
     job = submit(cluster, tmp_path, f"until test -e {tmp_path}/go; do sleep 0.2; done; echo alive")
     until(lambda: state_of(cluster, job) is JobState.RUNNING, 20, "the job runs")
     written, running_s = cluster.spec.state / "ctld" / "job_state", time.time()
@@ -262,7 +262,7 @@ def test_a_shell_on_a_fast_clock_can_end_and_start_the_cluster(private_cluster) 
 @pytest.mark.slow
 @pytest.mark.real_slurm
 def test_a_reader_that_has_gone_away_ends_no_daemon(private_cluster) -> None:
-    """``mirage lab up | true``: the pipe breaks, and the cluster stands all the same."""
+    """The pipe of ``mirage lab up`` to ``true`` breaks, and the cluster runs."""
     cluster = private_cluster(nodes=2, gpus=0)
     cluster.down()
     mirage = f"{sys.executable} -m mirage lab up --json {cluster.spec.directory} 2>&1"
@@ -277,7 +277,7 @@ ODD_NAMES = ("train_v3_017", "a | b, c", "Größe 7", "none", "x JobId=7 Account
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_names_and_accounts_are_read_word_for_word_from_queue_and_accounting(private_cluster, tmp_path: Path) -> None:
-    """Waiting and ended jobs of one name are alike in a view, however Slurm tells the name."""
+    """Waiting and ended jobs of one name are alike in a view, however Slurm prints it."""
     cluster = private_cluster(nodes=1, accounting=True)
     ran = [submit(cluster, tmp_path, "true", "-J", name) for name in ODD_NAMES]
     for job in ran:

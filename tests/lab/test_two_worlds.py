@@ -1,4 +1,4 @@
-"""The simulator's own view equals the one made from Slurm's output: cluster kind × discipline × moment, every field."""
+"""The simulator's own view equals the one made from Slurm's output, in every field."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ CASES = [
 
 
 def trace(cluster: Cluster, first_s: int = 0, jobs: int = 40, seed: int = 3) -> JobTable:
-    """More jobs than fit, the first of them in second ``first_s``, of four users, some waiting for one another."""
+    """More jobs than fit, from second ``first_s``, of four users, some dependent."""
     rng = np.random.default_rng(seed)
     nodes = rng.integers(1, 4, jobs)
     partition = rng.integers(0, len(cluster.partitions), jobs)
@@ -155,7 +155,7 @@ def script(tmp_path: Path) -> str:
 
 
 class Life:
-    """A cluster's first quarter of an hour, with a user's commands in it; every moment is compared."""
+    """A cluster's first quarter of an hour, with commands; every moment is compared."""
 
     def __init__(self, slurm: VirtualSlurm, script: str, discipline: str) -> None:
         self.slurm, self.script, self.names = slurm, script, Names()
@@ -236,7 +236,7 @@ def test_no_discipline_is_left_out_in_silence() -> None:
 
 
 def test_the_moments_show_what_they_are_to_show(script: str) -> None:
-    """Priorities, whole-node jobs among shared nodes, displaced jobs, nodes that leave in use, limits: all are seen."""
+    """All features of clusters occur in the compared views."""
     observed: dict[str, list[View]] = {}
     slurms: dict[str, VirtualSlurm] = {}
     for kind in ("shared GPU nodes", "QOS that preempt", "nodes that come and go", "user limits"):
@@ -254,7 +254,7 @@ def test_the_moments_show_what_they_are_to_show(script: str) -> None:
 
 
 def test_groups_that_serve_the_same_partitions_are_one_pool_to_slurm() -> None:
-    """Legitimate: Slurm knows nodes and partitions, no groups. The simulator's rows add up to Slurm's."""
+    """Slurm has nodes and partitions, no groups; the simulator's rows add up to Slurm's."""
     slurm, names = simulated(Cluster((NodeGroup("left", 2), NodeGroup("right", 3))), "easy"), Names()
     slurm.sleep(100)
     rows = ("nodes.capacity", "nodes.free", "nodes.allowed.batch")
@@ -308,7 +308,7 @@ def test_the_view_that_processes_on_path_print_is_equal(script: str) -> None:
 
 
 class Witness(InProcess):
-    """Notes the chain it is asked about, and waits."""
+    """Notes the chain of each call, and waits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Comparing the simulator's own view with the one made from what Slurm tells: every field, names for numbers."""
+"""Comparison of the simulator's own view with the one made from Slurm's output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def slurm_view(backend: Backend, names: Names) -> View:
 
 
 class NamedView:
-    """A view as plain values in which jobs, users, partitions and QOS have the names that Slurm gives them."""
+    """A view as plain values, with Slurm's names of jobs, users, partitions and QOS."""
 
     def __init__(self, view: View, **name_of: NameOf) -> None:
         self.name_of = name_of
@@ -62,7 +62,7 @@ class NamedView:
 
     @staticmethod
     def in_no_order_within_a_second(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        """What the contract says of ended jobs: those that ended in the same second are in no particular order."""
+        """Ended jobs in order; the contract leaves open that of one second."""
         assert columns["end_s"] == sorted(columns["end_s"])
         rows = sorted(zip(*columns.values()), key=lambda row: (row[list(columns).index("end_s")], row))
         return {name: [row[k] for row in rows] for k, name in enumerate(columns)}
@@ -130,7 +130,7 @@ def assert_worlds_equal(
 
 @dataclass
 class CommandLines:
-    """Runs the simulated Slurm's command lines without a process: its text is printed and read as any other."""
+    """Runs the simulated Slurm's command lines without a process."""
 
     slurm: VirtualSlurm
     spool: Path

@@ -9,7 +9,7 @@ import pytest
 from mirage import __version__
 from mirage.errors import ModelFileError
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes
-from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_card, read_model_file, write_model_file
+from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_file, write_model_file
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="pip install mirage-hpc[predict]")
 
@@ -60,7 +60,6 @@ def rewrite_header(path, change):
 def test_a_model_comes_back_as_it_was_written(path):
     read = read_model_file(path, "waits", 2)
     assert read.card == CARD
-    assert read_model_card(path) == CARD
     assert read.card.package == __version__
     assert read.arrays.keys() == ARRAYS.keys()
     for name, values in ARRAYS.items():

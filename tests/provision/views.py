@@ -23,7 +23,7 @@ def jobs(*rows: dict[str, Any]) -> Jobs:
 
 
 def ended(*rows: tuple[int, ...]) -> Ended:
-    """Jobs that ended: (user, nodes, limit_s, submit_s, start_s, end_s), and (…, name, account) where they matter."""
+    """Ended jobs: (user, nodes, limit_s, submit_s, start_s, end_s[, name, account])."""
     full = [(*row, -1, -1)[:8] for row in rows]
     return Ended(*np.array(full, dtype=np.int64).reshape(-1, 8).T.copy())
 
@@ -45,5 +45,5 @@ def view(
 
 
 def chain(ends_s: int, *, nodes: int = 1, limit_s: int = 100_000, predecessor: int = 99, step_s: int = 1800) -> Chain:
-    """A chain whose present link ends at a time."""
+    """A chain with a present link that ends at a time."""
     return Chain(nodes, limit_s, predecessor, ends_s - limit_s, ends_s - limit_s, ends_s, step_s)

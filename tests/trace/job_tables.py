@@ -1,4 +1,4 @@
-"""Job tables for the tests: strategies that draw them, and when two of them are the same."""
+"""Job tables for the tests: strategies that draw them, and their equality."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTIONAL = st.one_of(st.just(MISSING), NUMBERS)
 
 @st.composite
 def job_tables(draw):
-    """Any table whose times are possible; all its other numbers are wild."""
+    """Any table with possible times; all its other numbers are wild."""
     n = draw(st.integers(0, 3))
 
     def column(values):

@@ -1,4 +1,4 @@
-"""Any format, told apart by content; compression; and the account, which closes whatever the input."""
+"""Any format, detected by content; compression; and a report that adds up."""
 
 import bz2
 import gzip

@@ -151,20 +151,6 @@ def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> Mod
     return ModelFile(card, arrays)
 
 
-def read_model_card(path: str | os.PathLike[str]) -> ModelCard:
-    """Returns the card of a model of any kind, without its numbers.
-
-    Raises:
-        ConfigurationError: The extra ``predict`` is not installed.
-        ModelFileError: As for `read_model_file`, except for the kind.
-    """
-    header = _header(path, _content(Path(path), card_only=True)[0])
-    try:
-        return _card(header["card"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: its card cannot be read ({error}); train the model again") from error
-
-
 def _safetensors() -> Any:
     try:
         import safetensors
@@ -176,7 +162,7 @@ def _safetensors() -> Any:
     return safetensors
 
 
-def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str, NDArray[Any]]]:
+def _content(path: Path) -> tuple[str | None, dict[str, NDArray[Any]]]:
     safetensors = _safetensors()
     if path.is_dir():
         raise ModelFileError(f"{path}: that is a folder, and a model is a file")
@@ -185,7 +171,7 @@ def _content(path: Path, card_only: bool = False) -> tuple[str | None, dict[str,
     try:
         with safetensors.safe_open(path, framework="np") as file:
             card_text = (file.metadata() or {}).get(CARD)
-            names = () if card_only else file.keys()
+            names = file.keys()
             return card_text, {name: file.get_tensor(name) for name in names}
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error}") from error

@@ -15,7 +15,7 @@ SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 
 @pytest.fixture
 def slurm(folder: Path) -> FaultySlurm:
-    """After 440 s: one of the trace has failed, one runs; two of ours were cancelled, one of them in its run."""
+    """After 440 s: of the trace one job failed, one runs; two of ours were cancelled."""
     slurm = small_slurm(at_s=5, **FOUR_JOBS)
     submit(slurm, folder / "job.sh", job_name="a-long-name", comment="one")
     submit(slurm, folder / "job.sh", hold=None, account="phys")

@@ -1,4 +1,4 @@
-"""Words of a command line, errors in Slurm's own words, and what is the same for every command."""
+"""Command lines, errors in Slurm's own words, and what all commands have in common."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
 from mirage.lab.commands.dispatch import COMMANDS
-from mirage.lab.commands.format import cell, read_fields, read_format
 from mirage.lab.commands.invocation import CommandOutput, midnight_s, read_words
 from mirage.lab.commands.output_columns import OutputFormat, elapsed
+from mirage.lab.commands.query_commands import cell, read_fields, read_format
 
 TRY = '\nTry "{} --help" for more information\n'
 

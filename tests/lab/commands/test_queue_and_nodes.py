@@ -17,7 +17,7 @@ SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 
 @pytest.fixture
 def slurm(folder: Path) -> FaultySlurm:
-    """Four jobs of the trace, and four of ours that wait: for room, for a release, for another, for an hour."""
+    """Four jobs of the trace, and four of ours that wait for four different reasons."""
     slurm = small_slurm(at_s=30, **FOUR_JOBS)
     submit(slurm, folder / "job.sh", comment="ours", job_name="e")
     submit(slurm, folder / "job.sh", hold=None)

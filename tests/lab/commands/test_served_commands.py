@@ -1,4 +1,4 @@
-"""The server behind the commands on PATH, and what stands in for them."""
+"""The server of the commands on PATH, and the scripts that replace them."""
 
 from __future__ import annotations
 

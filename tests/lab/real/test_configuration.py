@@ -1,4 +1,4 @@
-"""The files of a private real Slurm, and what is told of it while no daemon runs."""
+"""The files of a private real Slurm, and reports on it while no daemon runs."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_programs_that_are_missing(
 
 @pytest.fixture(params=["slurm-wlm 22.05.8"])
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> PrivateCluster:
-    """A cluster whose files are written for some version of Slurm, and that was never started."""
+    """A cluster with files for some version of Slurm that was never started."""
     (tmp_path / "slurmctld").write_text(f"#!/bin/sh\necho {request.param}\n")
     (tmp_path / "slurmctld").chmod(0o755)
     monkeypatch.setattr(slurm_packages, "PATH", f"{tmp_path}:{slurm_packages.PATH}")

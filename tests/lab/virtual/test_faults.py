@@ -1,4 +1,4 @@
-"""A simulated Slurm that goes wrong when told to."""
+"""A simulated Slurm that fails on request."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ ONE_JOB = {"submit_s": [0], "elapsed_s": [100], "limit_s": [100], "nodes": [3]}
     ],
 )
 def test_nodes_that_come_and_go(at_s: int, found: list[str]) -> None:
-    """Four, two from second 10, five from second 200: idle ones leave first, the last of them before the others."""
+    """Four nodes, two from second 10, five from second 200: the last idle ones leave first."""
     changes = (CapacityChange(BEGIN_S + 10, "node", -2), CapacityChange(BEGIN_S + 200, "node", 3))
     assert states(Cluster((NodeGroup("node", 4),), changes=changes), at_s, **ONE_JOB) == found
 
@@ -81,7 +81,7 @@ def test_nodes_that_come_and_go(at_s: int, found: list[str]) -> None:
     ],
 )
 def test_reserved_nodes_that_are_idle_are_in_maintenance(at_s: int, found: list[str]) -> None:
-    """One is down from second 10 on; of two that are reserved, from second 20 on, one falls free at 100."""
+    """One node is down from second 10; of two reserved ones, one is idle from second 100."""
     cluster = Cluster(
         (NodeGroup("node", 5),),
         changes=(CapacityChange(BEGIN_S + 10, "node", -1),),

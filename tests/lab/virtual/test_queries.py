@@ -1,4 +1,4 @@
-"""Jobs, accounts, nodes and options as the simulated Slurm tells them, whole values."""
+"""Jobs, accounts, nodes and options as the simulated Slurm reports them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_job_that_would_take_its_user_over_a_limit_shows_it(folder: Path) -> N
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_age(folder: Path, shared: bool) -> None:
-    """So does squeue of Slurm 22.05.8: ``--nice=300``, a QOS, a partition, the size and fair-share are in it."""
+    """Priority as squeue of Slurm 22.05.8 shows it: nice, QOS, partition, size, share."""
     cluster = Cluster(
         (NodeGroup("node", 4, 8, 64),), (Partition("low"), Partition("high", job_factor=5.0)), shared, {"a": 2, "b": 1}
     )

@@ -1,4 +1,4 @@
-"""What a submission asks of the simulated Slurm, value by value."""
+"""Requests of submissions to the simulated Slurm, value by value."""
 
 from __future__ import annotations
 

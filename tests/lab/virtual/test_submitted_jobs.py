@@ -1,4 +1,4 @@
-"""Jobs submitted to the simulated Slurm: how they wait, change, are signalled, end, and are put back."""
+"""Jobs submitted to the simulated Slurm: waits, changes, signals, ends, requeues."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_dependencies(folder: Path, kind: str, program: Program, cancelled: bool
     ],
 )
 def test_waiting_for_a_job_that_has_ended(folder: Path, program: Program, later_s: int, reason: str) -> None:
-    """A failure is remembered for ``MinJobAge``; what nobody remembers is no condition."""
+    """A failure is remembered for ``MinJobAge``; after that it is no condition."""
     slurm = small_slurm(Cluster.pool(4), lambda s: program if s.options.get("job-name") else Program())
     first = submit(slurm, folder / "job.sh", job_name="first")
     slurm.sleep(later_s)

@@ -1,4 +1,4 @@
-"""What is kept of a submitted job beyond the simulator."""
+"""Data of a submitted job that the simulator does not store."""
 
 from __future__ import annotations
 

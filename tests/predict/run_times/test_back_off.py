@@ -11,7 +11,7 @@ from mirage.predict.run_times.run_time_observations import Observations, Request
 
 
 def requests(n: int) -> Requests:
-    """Jobs that asked for the same."""
+    """Jobs with equal requests."""
     return Requests(*(np.full(n, value) for value in (1, 1, MISSING, 3600, 1, 0)))
 
 
@@ -51,7 +51,7 @@ def test_the_latest_of_a_group_count_most() -> None:
 
 
 def test_an_unknown_value_is_nothing_in_common() -> None:
-    """Else jobs without an account would be a group of their own, in which the latest count most."""
+    """Jobs without an account are no group of their own."""
     past = observations([0.1] * 20 + [0.9] * 20, [])
     everybody = GroupLevel((), prior=0.0)
     assert at_most(past, 0.5, (everybody, GroupLevel(("account",), prior=1.0, memory=5.0))) == pytest.approx(0.5)

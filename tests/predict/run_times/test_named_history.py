@@ -1,4 +1,4 @@
-"""Uses of the limit predicted from what a view tells."""
+"""Uses of the limit predicted from a view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How promises held: shares inside, and errors beside Slurm's."""
+"""How promises held: shares inside, and errors compared with Slurm's."""
 
 from __future__ import annotations
 

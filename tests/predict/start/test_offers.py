@@ -1,4 +1,4 @@
-"""Predictions and offers over small queues whose answers are known."""
+"""Predictions and offers over small queues with known answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises in their file: what is kept, what counts as the outcome, and what never gets one."""
+"""The file of promises: stored values, outcomes, promises without an outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corrected starts: intervals that hold what they promise, from outcomes that are known by then."""
+"""Corrected starts: intervals have their nominal coverage, from known outcomes."""
 
 import json
 
@@ -20,7 +20,7 @@ def forecast_of(waits_s, now_s=0):
 
 
 def stream(correction, rng, spread, *, days=60, true_spread=2.0):
-    """Promises every four hours, futures drawn with one spread and the truth with another; shares inside 50/80/95 %."""
+    """Shares inside 50/80/95 % where futures and truth differ in their spread."""
     starts_s, inside = {}, []
     for k in range(days * 6):
         now_s = k * 4 * HOUR_S

@@ -1,4 +1,4 @@
-"""Waits that depend on what is asked for, made up for the tests of the models."""
+"""Waits that depend on the request, made up for the tests of the models."""
 
 import numpy as np
 

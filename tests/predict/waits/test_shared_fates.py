@@ -1,4 +1,4 @@
-"""What a forecast that is right by class can be expected to show, where the answer is plain."""
+"""Expected coverage of a forecast that is right by class: known answers."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Features at submission against a look at every job, and without any look ahead."""
+"""Features at submission against a count over all jobs; none uses the future."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 
 def made_up_table(seed=0, n=400):
-    """Jobs of three partitions and five users over four days; some never start, some never end."""
+    """Jobs of three partitions and five users over four days; some never start or end."""
     rng = np.random.default_rng(seed)
     submit_s = 1_700_000_000 + np.sort(rng.integers(0, 4 * DAY_S, n))
     wait_s = (10 ** rng.uniform(0, 5, n)).astype(np.int64) * (rng.random(n) < 0.9)

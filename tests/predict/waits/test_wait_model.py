@@ -1,4 +1,4 @@
-"""The wait model: trained on a table, saved, loaded without training, asked."""
+"""The wait model: trained on a table, saved, loaded without training, queried."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ SETTINGS = RollingSettings(refit_s=10 * DAY_S, boosting=BoostingSettings(rounds=
 
 
 def made_up_table(n=1500, seed=0):
-    """Twenty days of jobs whose waits grow with their nodes, a third of them in a slow partition."""
+    """Twenty days of jobs; waits grow with nodes, and a third is in a slow partition."""
     rng = np.random.default_rng(seed)
     submit_s = 1_700_000_000 + np.sort(rng.integers(0, 20 * DAY_S, n))
     nodes, slow = 2 ** rng.integers(0, 5, n), rng.random(n) < 0.33

@@ -1,4 +1,4 @@
-"""Figures of merit on waits whose answer is plain."""
+"""Figures of merit on waits with known answers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The gymnasium environment: gymnasium's own checks, and that looking up is playing."""
+"""The gymnasium environment: gymnasium's own checks; the table equals the simulator."""
 
 from __future__ import annotations
 

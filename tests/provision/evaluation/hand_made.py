@@ -1,4 +1,4 @@
-"""Windows written down by hand, whose figures can be checked with a pencil."""
+"""Windows written by hand, so that figures can be checked with a pencil."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT_H, STEP_H = 12, 4
 
 
 def trial(window: int, outcome_h: list[float], chosen: dict[str, int] | None = None, nodes: int = 2) -> WindowTrial:
-    """A window of week ``window`` with a decision 8, 4 and 0 hours before the end, and the outcome of each."""
+    """A window with decisions 8, 4 and 0 hours before the end, and their outcomes."""
     submitted_s = MONDAY_S + window * WEEK_S + window * HOUR_S
     started_s = submitted_s + (window + 1) * HOUR_S
     ends_s = started_s + LIMIT_H * HOUR_S
@@ -26,10 +26,10 @@ def trial(window: int, outcome_h: list[float], chosen: dict[str, int] | None = N
 
 
 def four_windows(nodes: int = 2) -> list[WindowTrial]:
-    """Two light windows, a medium and a heavy one; ``early`` submits at the second, second, first, first decision."""
+    """Two light windows, a medium and a heavy one, with the decisions of ``early``."""
     return [
-        trial(0, [-6, -2, 1], {"early": 1, "told": 2, "told@3:1": 0}, nodes),
-        trial(1, [-3, 2, 5], {"early": 1, "told": 2, "told@3:1": 0}, nodes),
-        trial(2, [1, 4, 13], {"early": 0, "told": 2, "told@3:1": 0}, nodes),
-        trial(3, [-8, -4, 0], {"early": 0, "told": 2, "told@3:1": 1}, nodes),
+        trial(0, [-6, -2, 1], {"early": 1, "heeding": 2, "heeding@3:1": 0}, nodes),
+        trial(1, [-3, 2, 5], {"early": 1, "heeding": 2, "heeding@3:1": 0}, nodes),
+        trial(2, [1, 4, 13], {"early": 0, "heeding": 2, "heeding@3:1": 0}, nodes),
+        trial(3, [-8, -4, 0], {"early": 0, "heeding": 2, "heeding@3:1": 1}, nodes),
     ]

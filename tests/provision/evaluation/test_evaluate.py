@@ -1,4 +1,4 @@
-"""Evaluations: known rows of the published protocol, and answers that depend on nothing but the seed."""
+"""Evaluations: known rows of the published protocol; results depend on the seed only."""
 
 import json
 from dataclasses import replace
@@ -123,7 +123,7 @@ def test_more_windows_reuse_those_played_but_another_seed_does_not(busy_setting,
 
 @pytest.mark.slow
 def test_a_longer_study_reuses_the_windows_it_shares_and_decides_alike_in_them(busy_setting, tmp_path):
-    """Every other day of six, then each of them and three days before: the same moments under other numbers."""
+    """Windows are recognised by their time, under whatever number."""
     short = EvaluationProtocol.warm(15 * DAY_S, windows=3, every_s=2 * DAY_S, step_s=HOUR_S)
     long = EvaluationProtocol.warm(12 * DAY_S, windows=8, every_s=DAY_S, step_s=HOUR_S)
     policies, costs = ["test-gambler"], [Cost(8, 1)]
@@ -158,7 +158,7 @@ def test_what_else_is_played_differently_is_not_taken_over(busy_setting, tmp_pat
 
 
 def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_path):
-    """As earlier versions wrote it: a number says nothing about the time."""
+    """A journal of earlier versions, which has no times, is not used."""
     first = evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
     (journal,) = tmp_path.iterdir()
     lines = [json.loads(line) for line in journal.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Links that are followed: what a policy does to a queued link is done to a simulated job, and charged."""
+"""Followed links: a policy's revisions change a simulated job, and are charged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAN = EvaluationProtocol.warm(BEGIN_S, windows=1, lead_in_s=0, step_s=HOUR_S)
 
 @pytest.fixture
 def two_nodes() -> Scenario:
-    """One node is the link's, the other is taken until 8 h after its start; jobs of 5 and 1 h come 2 h after it."""
+    """Two nodes: one is the link's, the other is busy until 8 h after its start."""
     table = JobTable.build(
         range(4),
         submit_s=[0, BEGIN_S + 2 * HOUR_S, BEGIN_S + 2 * HOUR_S, BEGIN_S + 40 * HOUR_S],
@@ -48,7 +48,7 @@ def two_nodes() -> Scenario:
 
 
 class Script:
-    """Does at every moment what is written down for it: minutes since the start of the link → actions."""
+    """A policy by script: minutes since the start of the link → actions."""
 
     lines: dict[int, tuple[Action, ...]]
     observations: list[tuple[int, tuple[int, bool, int, int] | None, int, int]]
@@ -80,7 +80,7 @@ def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 
 def soon(minute: int) -> Wait:
-    """Look again at a minute of the link."""
+    """Request a call at a minute of the link."""
     return Wait(until_s=BEGIN_S + minute * MINUTE_S, reason="soon")
 
 

@@ -47,14 +47,14 @@ def test_the_quantile_is_students() -> None:
 
 
 def test_without_skew_it_is_the_interval_of_student() -> None:
-    """Stretches with means 1, 2, 3, 4, constant within: mean 2.5, standard error 0.645, three degrees of freedom."""
+    """Stretches with means 1, 2, 3, 4: mean 2.5, standard error 0.645, three degrees."""
     stretches = every_four_hours(28)
     low, high = stretches.mean(1.0 + stretches.of_window, everyone(stretches.of_window)) or (0, 0)
     assert (low, high) == pytest.approx((2.5 - 3.1824 * 0.6455, 2.5 + 3.1824 * 0.6455), abs=1e-3)
 
 
 def test_the_end_towards_the_long_tail_lies_further_out() -> None:
-    """Means 0, 0, 0, 4: skewness of the sum ½·1.732, which Hall's transformation turns into −7.6 … 3.18 errors."""
+    """Means 0, 0, 0, 4: Hall's transformation gives −7.6 … 3.18 errors."""
     stretches = every_four_hours(28)
     values = np.where(stretches.of_window == 3, 4.0, 0.0) - 10
     low, high = stretches.mean(values, everyone(values)) or (0, 0)
@@ -66,7 +66,7 @@ def test_the_end_towards_the_long_tail_lies_further_out() -> None:
 
 
 def test_a_tail_within_a_stretch_counts_too() -> None:
-    """Every stretch has the same rare bad day, so that stretches alone would tell of no skew."""
+    """Every stretch has an equal rare bad day, so stretches alone show no skew."""
     stretches = every_four_hours(28)
     values = np.where(stretches.day_of_window % 7 == 3, 10.0, 0.0) + stretches.of_window
     low, high = stretches.mean(values, everyone(values)) or (0, 0)
@@ -135,7 +135,7 @@ def test_words_name_the_method_and_warn_where_a_stretch_is_short() -> None:
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    """The benchmark that simulates hand-overs whose true mean is known."""
+    """The benchmark that simulates hand-overs with a known true mean."""
     path = Path(__file__).parents[3] / "benchmarks" / "evaluation" / "interval_coverage.py"
     spec = importlib.util.spec_from_file_location("interval_coverage", path)
     assert spec is not None
@@ -149,7 +149,7 @@ def benchmark() -> ModuleType:
 @pytest.mark.slow
 @pytest.mark.parametrize("weeks", [3.7, 12.0])
 def test_intervals_hold_nearly_as_often_as_promised(weeks: float, benchmark: ModuleType) -> None:
-    """250 draws have a standard error of 1.4 points, so that one statistic is allowed 4 points less than all."""
+    """Coverage of 250 draws, with a standard error of 1.4 points."""
     truth = benchmark.simulated(np.random.default_rng(1), 300_000)
     found = list(benchmark.coverage(benchmark.simulated, truth, weeks, 250))
     shares = [row["coverage"] for row in found]

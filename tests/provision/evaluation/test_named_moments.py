@@ -1,4 +1,4 @@
-"""Moments that policies name between two decisions: played to the second, and invisible to all others."""
+"""Moments that policies name between decisions: exact, and invisible to others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN = EvaluationProtocol.warm(10 * DAY_S, windows=3, every_s=36 * HOUR_S, step_
 
 
 class Watcher:
-    """Names no moment; submits never, and remembers what it saw."""
+    """Names no moment, never submits, and records its views."""
 
     views: list[tuple[int, bytes, bytes]]
 
@@ -38,7 +38,7 @@ class Watcher:
 
 
 class Sleeper:
-    """Names a moment two and a half hours ahead, between decisions, and submits the third time."""
+    """Names a moment 2.5 hours ahead, between decisions, and submits the third time."""
 
     def __init__(self) -> None:
         self.calls_s: list[int] = []
@@ -128,7 +128,7 @@ def test_the_oracle_may_take_any_moment_played(play: Callable[..., WindowTrial])
 
 
 def test_a_lead_that_moves_is_not_chased_by_the_second(play: Callable[..., WindowTrial]) -> None:
-    """The backfill plan's wait shrinks as time goes by, so that its moment may flee for as long as one looks."""
+    """A moment that moves from decision to decision is not followed without a limit."""
     for window in range(3):
         trial = play("slurm-estimate", "quantile:0.5", window=window)
         assert np.diff(trial.episode.decisions_s)[:-1].min() >= 5 * MINUTE_S

@@ -1,4 +1,4 @@
-"""Results are kept under a key of what determines them: not of docstrings, and not of code that plays no part."""
+"""Keys of studies: they depend on all that determines the results, and no more."""
 
 from __future__ import annotations
 

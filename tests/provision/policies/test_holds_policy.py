@@ -1,4 +1,4 @@
-"""holds: what-if with second thoughts."""
+"""holds: what-if with revisions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))
 def full(
     *, ends_h: float, free_h: float = 2, queued: QueuedLink | None = None, crowd: int = 3, each_h: int = 4
 ) -> View:
-    """Two nodes full for ``free_h``, and jobs of 4 h, or so, of both nodes that came a minute ago."""
+    """Two nodes busy for ``free_h``, and fresh jobs of about 4 h on both nodes."""
     runs = {"nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - DAY_S + int(free_h * HOUR_S), "width": 2}
     came = {"nodes": 2, "limit_s": each_h * HOUR_S, "submit_s": NOW - 60, "eligible_s": NOW - 60}
     waits = [{"id": k, **came} for k in range(crowd)]

@@ -66,7 +66,7 @@ def test_on_an_idle_machine_it_waits_and_names_its_next_call() -> None:
 
 
 def rival_at_quarter_past() -> object:
-    """Every day a job of the whole machine comes 15 minutes from now; it and those before it run up to four hours."""
+    """Every day a job of the whole machine comes 15 minutes from now."""
     rng = np.random.default_rng(0)
     limit_s = 4 * HOUR_S
     old = [(1, 2, limit_s, 0, DAY_S, DAY_S + int(e)) for e in rng.integers(60, limit_s, 300)]

@@ -1,4 +1,4 @@
-"""What readers say of bad lines: the file, the line, the value, and what to do, word for word."""
+"""Messages on bad lines: the file, the line, the value, and what to do."""
 
 from __future__ import annotations
 

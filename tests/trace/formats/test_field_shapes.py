@@ -1,4 +1,4 @@
-"""Forms of sacct's fields: what a cell may look like, and what it may not."""
+"""Forms of sacct's fields: valid and invalid cells."""
 
 from __future__ import annotations
 

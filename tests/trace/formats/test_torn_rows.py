@@ -1,4 +1,4 @@
-"""Rows of sacct with delimiters and line ends inside their fields, in the shapes that ``sacct -o ALL`` prints."""
+"""Rows of ``sacct -o ALL`` with delimiters and line ends inside their fields."""
 
 import pytest
 
@@ -184,7 +184,7 @@ def test_the_minutes_of_timelimitraw_and_the_dependency(read):
 
 
 def test_real_output_with_all_its_submit_lines_torn(shared_data, read):
-    """Each submit line of a real dump, cut into lines and given more bars: the same jobs come out."""
+    """Submit lines of a real dump, with more line ends and bars, give equal jobs."""
     text = (shared_data / "slurm-fixtures/25.11/sacct.X.P.ALL.txt").read_text()
     plain = read(text).table
     torn = text.replace("|sbatch ", "|sbatch --wrap 'a | b\nc || d\n' ")

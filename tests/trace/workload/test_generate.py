@@ -1,4 +1,4 @@
-"""Synthetic traces: valid rows, the same seed the same trace, the marginals of what they imitate."""
+"""Synthetic traces: valid rows, reproducible, with the marginals of their model."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def quarter() -> JobTable:
 
 @pytest.fixture(scope="module")
 def real(shared_data) -> JobTable:
-    """The weeks of the published trace that the shipped model was fitted to, 2022-12-12 to 2023-03-19."""
+    """The weeks to which the shipped model was fitted, 2022-12-12 to 2023-03-19."""
     table = read_trace(shared_data / "mirage-ls6" / "ls6-a100.log.gz").table
     return table[(table.submit_s >= 1_670_803_200) & (table.submit_s < 1_679_270_400)]
 

@@ -42,7 +42,7 @@ BOUNDS = (*HINDSIGHT, TRUE_RUN_TIMES)
 """Candidates with more knowledge than a real policy can have."""
 
 _KNOWING = PolicySpec(
-    "mirage.provision.policies.true_run_times:what_if_with_true_run_times",
+    "mirage.provision.policies.what_if:what_if_with_true_run_times",
     "what-if with the true run times of all jobs in view",
     needs=("cost", "seed", "discipline", "scheduler", "limits"),
 )

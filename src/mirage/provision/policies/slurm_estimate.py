@@ -29,10 +29,5 @@ class SlurmEstimate(Lead):
 
     def lead_s(self, view: View, chain: Chain) -> float:
         """Predicted wait of a link submitted now."""
-        without_history = replace(view, ended=_nothing_ended())
+        without_history = replace(view, ended=Ended.nothing())  # every job then runs until its limit
         return float(self.forecast.forecast(without_history, np.zeros(1, dtype=np.int64), LONGEST_S).waits_s[0, 0])
-
-
-def _nothing_ended() -> Ended:
-    """No history: every job is then assumed to run until its limit."""
-    return Ended.nothing()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
+from mirage.forecast.run_times import TrueRunTimes
 from mirage.forecast.use_history import History
 from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
@@ -224,3 +225,15 @@ def delays_s(remaining_s: int, step_s: int) -> Ints:
     if remaining_s < 2 * step_s:
         delays += [remaining_s - step_s // 2, remaining_s - step_s // 6]
     return np.unique([delay for delay in delays if delay >= 0]).astype(np.int64)
+
+
+def what_if_with_true_run_times(run_s: Ints, **needed: Any) -> WhatIf:
+    """Creates ``what-if`` with given run times.
+
+    Args:
+        run_s: Shape (jobs,), by job id.
+        needed: What ``what-if`` needs of the settings.
+    """
+    policy = WhatIf(**needed)
+    policy.forecaster.run_times = TrueRunTimes(run_s)
+    return policy

@@ -15,7 +15,7 @@ NOON_S = 1_619_870_400
 
 
 def read(target: str, unit: str, cell: str, zone: str = "UTC") -> tuple[Value, int]:
-    """The value, and how often a time without a zone was told."""
+    """The value, and the number of times without a zone."""
     local_times: list[None] = []
     value = cell_reader(target, unit, LocalClock(zone), lambda: local_times.append(None))(cell)
     return value, len(local_times)

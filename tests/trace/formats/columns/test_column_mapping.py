@@ -1,4 +1,4 @@
-"""Mappings of columns, as an option or a file says them, and what is none."""
+"""Mappings of columns in an option or a file, and invalid ones."""
 
 from __future__ import annotations
 
