@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 
 from graham import graham_sample, read_graham
+from group_coverage import coverage_by
 from mirage.duration import DAY_S
 from mirage.job_state import Floats
 from mirage.predict.waits.boosted_waits import BoostingSettings
 from mirage.predict.waits.rolling_forecast import LEVELS, RollingForecast, RollingSettings, rolling_forecast
 from mirage.predict.waits.wait_sample import WaitSample
-from mirage.predict.waits.wait_score import coverage_by, interval_figures, point_figures
+from mirage.predict.waits.wait_score import interval_figures, point_figures
 from shared_fates import NEAR, expected_coverage, print_expected
 from wait_references import (
     boosted,

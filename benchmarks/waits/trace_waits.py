@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from group_coverage import coverage_by
 from mirage.duration import DAY_S
 from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings
 from mirage.predict.waits.wait_features import names_of, waits_at_submission
 from mirage.predict.waits.wait_model import hold_out
-from mirage.predict.waits.wait_score import coverage_by, interval_figures, point_figures
+from mirage.predict.waits.wait_score import interval_figures, point_figures
 from mirage.trace.read_trace import read_trace
 from queue_waits import print_intervals, print_points
 from wait_references import constant_median, rolling_quantiles

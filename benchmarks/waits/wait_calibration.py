@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from graham import graham_sample, read_graham
+from group_coverage import coverage_by
 from mirage.duration import DAY_S
 from mirage.predict.conformal import CalibrationSettings
 from mirage.predict.waits.boosted_waits import BoostingSettings
 from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings, rolling_forecast
-from mirage.predict.waits.wait_score import coverage_by, interval_figures
+from mirage.predict.waits.wait_score import interval_figures
 from queue_waits import STREAM_FROM_DAY, near_by_class, print_intervals
 from wait_references import log_waits
 

@@ -117,6 +117,8 @@ def _use_engine() -> None:
 
 
 def _use_forecasts() -> None:
+    import numpy as np
+
     from mirage.forecast.forecaster import Forecaster
     from mirage.policy.view import Chain, QueuedLink
 
@@ -125,13 +127,7 @@ def _use_forecasts() -> None:
     link, following = (sim.inject(nodes=1, limit_s=600) for _ in range(2))
     queued = QueuedLink(following, sim.now_s, sim.now_s, 600)
     chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60, queued=queued)
-    Forecaster(1, discipline="fcfs").forecast(sim.view(chain), _zero())
-
-
-def _zero() -> Any:
-    import numpy as np
-
-    return np.zeros(1, dtype=np.int64)
+    Forecaster(1, discipline="fcfs").forecast(sim.view(chain), np.zeros(1, dtype=np.int64))
 
 
 def _use_changes() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mirage.predict.waits.wait_score import coverage_by, interval, interval_figures, point_figures, spearman
+from mirage.predict.waits.wait_score import interval, interval_figures, point_figures, spearman
 
 WAITS = np.log10([60.0, 1200.0, 36_000.0, 72_000.0])
 
@@ -49,9 +49,3 @@ def test_the_score_of_quantiles_is_that_of_the_distribution():
 def test_an_interval_that_was_not_promised_is_refused():
     with pytest.raises(ValueError, match=r"level 0\.3"):
         interval(np.zeros((1, 7)), LEVELS, 0.4)
-
-
-def test_coverage_by_group():
-    quantiles = np.tile(np.array([-3.0, -2, -1, 0, 1, 2, 3]), (4, 1))
-    by = coverage_by(np.array([0.0, 0.0, 9.0, 0.0]), quantiles, LEVELS, np.array([1, 1, 2, 2]))
-    assert {group: (n, figures["coverage_95"]) for group, (n, figures) in by.items()} == {1: (2, 1.0), 2: (2, 0.5)}

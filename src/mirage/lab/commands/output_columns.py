@@ -118,10 +118,6 @@ QUEUE_LETTERS = {
 """Letters of ``squeue -o``."""
 
 
-def _limit(job: AccountedJob) -> str:
-    return format_duration(job.limit_s)
-
-
 def _raw_limit(job: AccountedJob) -> str:
     return "UNLIMITED" if job.limit_s >= UNLIMITED_S else str(job.limit_s // 60)
 
@@ -147,7 +143,7 @@ ACCOUNTS: dict[str, tuple[str, Callable[[AccountedJob, OutputFormat], str]]] = {
     "qos": ("QOS", lambda job, form: job.qos),
     "nnodes": ("NNodes", lambda job, form: str(job.nodes)),
     "priority": ("Priority", lambda job, form: ""),
-    "timelimit": ("Timelimit", lambda job, form: _limit(job)),
+    "timelimit": ("Timelimit", lambda job, form: format_duration(job.limit_s)),
     "timelimitraw": ("TimelimitRaw", lambda job, form: _raw_limit(job)),
     "submit": ("Submit", lambda job, form: form.instant(job.submit_s, "Unknown")),
     "eligible": ("Eligible", lambda job, form: form.instant(job.eligible_s, "Unknown")),

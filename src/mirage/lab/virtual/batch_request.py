@@ -87,7 +87,8 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
     given = _options(submission)
     try:
         partition = _partition(given, cluster)
-        limit_s = parse_limit_s(given.get("time") or str(_default_s(cluster, partition) // MINUTE_S))
+        default_s = min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
+        limit_s = parse_limit_s(given.get("time") or str(default_s // MINUTE_S))
     except ConfigurationError:
         refuse("Invalid --time specification", by_sbatch=True)
     nodes, gpus, cpus = _size(given, cluster)
@@ -179,10 +180,6 @@ def _partition(given: Mapping[str, str | None], cluster: Cluster) -> int:
             f"sbatch: error: Batch job submission failed: {INVALID_PARTITION}",
         )
     return names.index(first)
-
-
-def _default_s(cluster: Cluster, partition: int) -> int:
-    return min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
 
 
 def _size(given: Mapping[str, str | None], cluster: Cluster) -> tuple[int, int, int]:

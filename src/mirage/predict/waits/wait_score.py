@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.job_state import Floats
@@ -87,19 +84,6 @@ def interval_figures(log_wait: Floats, quantiles: Floats, levels: Floats) -> dic
         figures[f"coverage_{name}"] = float(np.mean((low <= log_wait) & (log_wait <= high)))
         figures[f"width_{name}"] = float(10.0 ** np.median(high - low))
     return figures
-
-
-def coverage_by(
-    log_wait: Floats, quantiles: Floats, levels: Floats, group: NDArray[np.int64]
-) -> Mapping[int, tuple[int, dict[str, float]]]:
-    """Waits and interval figures of every group."""
-    return {
-        int(each): (
-            int((group == each).sum()),
-            interval_figures(log_wait[group == each], quantiles[group == each], levels),
-        )
-        for each in np.unique(group)
-    }
 
 
 def spearman(first: Floats, second: Floats) -> float:

@@ -26,7 +26,8 @@ def swf_bytes(table: JobTable) -> bytes:
     """Returns the table as a workload file, in its own order."""
     submitted = table.submit_s[table.submit_s >= 0]
     unix_start_s = int(submitted.min()) if len(submitted) else 0
-    processors, unit = (table.cpus, "CPU") if _all_cpus_known(table) else (table.nodes, "node")
+    all_cpus_known = len(table) > 0 and (table.cpus >= 0).all()
+    processors, unit = (table.cpus, "CPU") if all_cpus_known else (table.nodes, "node")
     header = [
         "Version: 2.2",
         f"MaxJobs: {len(table)}",
@@ -60,10 +61,6 @@ def _within_range(rows: Ints, header: list[str]) -> Ints:
     if count := int(too_large.sum()):
         header.append(f"Note: {count} numbers of {swf.LARGEST} or more are written as -1")
     return np.where(too_large, MISSING, rows)
-
-
-def _all_cpus_known(table: JobTable) -> bool:
-    return len(table) > 0 and bool((table.cpus >= 0).all())
 
 
 def _status(states: Ints) -> Ints:

@@ -64,13 +64,11 @@ class TableBuilder:
         Raises:
             TraceError: Reading is strict and a row has an impossible time.
         """
-        columns = {name: column.labels() if name in LABEL_COLUMNS else column for name, column in self._by_name()}
+        named = zip(self._names, self._columns)
+        columns = {name: column.labels() if name in LABEL_COLUMNS else column for name, column in named}
         table = without_impossible_times(JobTable.build(**columns), self.lines, tally)
         tally.note_repeated(table.job_id.tolist())
         return table
-
-    def _by_name(self) -> Iterable[tuple[str, Any]]:
-        return zip(self._names, self._columns)
 
 
 class _LabelColumn:
