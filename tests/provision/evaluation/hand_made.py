@@ -28,8 +28,8 @@ def trial(window: int, outcome_h: list[float], chosen: dict[str, int] | None = N
 def four_windows(nodes: int = 2) -> list[WindowTrial]:
     """Two light windows, a medium and a heavy one, with the decisions of ``early``."""
     return [
-        trial(0, [-6, -2, 1], {"early": 1, "heeding": 2, "heeding@3:1": 0}, nodes),
-        trial(1, [-3, 2, 5], {"early": 1, "heeding": 2, "heeding@3:1": 0}, nodes),
-        trial(2, [1, 4, 13], {"early": 0, "heeding": 2, "heeding@3:1": 0}, nodes),
-        trial(3, [-8, -4, 0], {"early": 0, "heeding": 2, "heeding@3:1": 1}, nodes),
+        trial(0, [-6, -2, 1], {"early": 1, "told": 2, "told@3:1": 0}, nodes),
+        trial(1, [-3, 2, 5], {"early": 1, "told": 2, "told@3:1": 0}, nodes),
+        trial(2, [1, 4, 13], {"early": 0, "told": 2, "told@3:1": 0}, nodes),
+        trial(3, [-8, -4, 0], {"early": 0, "told": 2, "told@3:1": 1}, nodes),
     ]

@@ -42,12 +42,12 @@ def test_every_constant_lead_by_pencil() -> None:
 
 
 def test_a_policy_is_a_series_of_points_one_for_each_cost_that_moved_it() -> None:
-    """``early`` ignores costs: one point; ``heeding`` submits late at 1:1, early at 3:1."""
-    frontier = only(frontiers(evaluation(four_windows(), policies=("early", "heeding"))))
+    """One policy ignores costs: one point; the other submits late at 1:1, early at 3:1."""
+    frontier = only(frontiers(evaluation(four_windows(), policies=("early", "told"))))
     early, heeding = frontier.series
     assert (early.policy, [bare(point) for point in early.points]) == ("early", [("1:1, 3:1", 2.5, 0.75)])
     assert (heeding.policy, [bare(point) for point in heeding.points]) == (
-        "heeding",
+        "told",
         [("1:1", 0, 4.75), ("3:1", 3.25, 0.25)],
     )
 

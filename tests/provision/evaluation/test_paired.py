@@ -18,7 +18,7 @@ from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.policy_score import by_month, score, score_by_month, submissions_s
 
 COST = Cost(3, 1)
-POLICIES = ("reactive", "early", "heeding", "oracle")
+POLICIES = ("reactive", "early", "told", "oracle")
 
 
 def at(trial: WindowTrial, submitted_s: int) -> WindowTrial:
@@ -60,12 +60,12 @@ def test_a_difference_by_pencil() -> None:
 
 def test_every_other_policy_by_load_and_by_cost() -> None:
     found = differences(four_windows(), POLICIES, "early", [COST, Cost(1, 1)])
-    assert {d.policy for d in found} == {"reactive", "heeding", "oracle"}
+    assert {d.policy for d in found} == {"reactive", "told", "oracle"}
     assert {(d.load, d.windows) for d in found if d.month == "all"} == {
         ("all", 4), ("light", 2), ("medium", 1), ("heavy", 1)
     }  # fmt: skip
-    medium = [d for d in found if (d.load, d.policy, d.cost_ratio) == ("medium", "heeding", 3)]
-    assert [(d.cost, d.cost_95) for d in medium] == [(3 - 6, None)]  # heeding 3:1 it overlaps 3 h, early is 2 h late
+    medium = [d for d in found if (d.load, d.policy, d.cost_ratio) == ("medium", "told", 3)]
+    assert [(d.cost, d.cost_95) for d in medium] == [(3 - 6, None)]  # at 3:1 it overlaps 3 h, early is 2 h late
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_every_other_policy_by_load_and_by_cost() -> None:
 def test_a_verdict_needs_an_interval_without_zero(
     cost: float, interval: tuple[float, float] | None, verdict: str
 ) -> None:
-    found = one(differences(four_windows(), POLICIES, "early", [COST]), "heeding")
+    found = one(differences(four_windows(), POLICIES, "early", [COST]), "told")
     changed = replace(found, cost=cost, cost_95=interval)
     assert (changed.verdict, changed.to_json()["verdict"]) == (verdict, verdict)
 
@@ -127,7 +127,5 @@ def test_the_other_policy_is_the_one_named_else_what_if_else_none() -> None:
     with pytest.raises(ConfigurationError, match="cannot compare with 'lead:4', which is not judged; judged: average"):
         compared_with(["average"], "lead:4")
     windows = {2: tuple(four_windows())}
-    assert assess(windows, ["early", "heeding"], [COST]).differences == ()
-    assert {d.against for d in assess(windows, ["early", "heeding"], [COST], against="heeding").differences} == {
-        "heeding"
-    }
+    assert assess(windows, ["early", "told"], [COST]).differences == ()
+    assert {d.against for d in assess(windows, ["early", "told"], [COST], against="told").differences} == {"told"}

@@ -74,8 +74,8 @@ def test_a_constant_lead_takes_the_first_decision_within_it(lead_h: float, polic
 
 def test_a_policy_given_a_cost_is_judged_by_what_it_chose_then() -> None:
     windows = four_windows()
-    assert hours(outcome("heeding", windows, COST)) == [-6, -3, 1, -4]
-    assert hours(outcome("heeding", windows, Cost(1, 1))) == [1, 5, 13, 0]
+    assert hours(outcome("told", windows, COST)) == [-6, -3, 1, -4]
+    assert hours(outcome("told", windows, Cost(1, 1))) == [1, 5, 13, 0]
     assert hours(outcome("early", windows, COST)) == [-2, 2, 1, -8]
     assert outcome("early", windows, COST).policy == "early"
 
