@@ -15,7 +15,7 @@ def test_a_short_value_is_quoted_whole():
     assert shown(["a", 1]) == "['a', 1]"
 
 
-def test_a_long_value_keeps_its_beginning_and_its_closing_mark():
+def test_a_long_value_retains_its_beginning_and_its_closing_mark():
     assert len(shown(LONG)) == LONGEST_SHOWN
     assert shown(LONG).startswith("'xxx")
     assert shown(LONG).endswith("x…'")
@@ -42,5 +42,5 @@ def test_no_message_grows_with_the_value(refused, by):
     assert len(str(error)) < 400
 
 
-def test_where_nothing_is_known_it_says_so():
+def test_an_empty_registry_is_reported():
     assert str(UnknownName("chain", "x", [])) == "unknown chain 'x'. There is no chain yet."

@@ -31,13 +31,13 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed() -> None:
     until(lambda: not lives(child), 10, "it ends")
 
 
-def test_who_comes_too_late_to_ask_ends_at_once() -> None:
+def test_a_child_without_its_parent_ends_at_once() -> None:
     orphan = f"from mirage.process import die_with; die_with({os.getpid()} + 1); print('lives')"
     done = subprocess.run([sys.executable, "-c", orphan], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
 
 
-def test_a_child_that_hung_before_it_could_ask_ends_when_its_parent_has_gone() -> None:
+def test_a_child_that_hung_at_its_start_ends_when_its_parent_has_gone() -> None:
     """A child enters its folder first, which may take longer than its parent lives; here it is a grandchild."""
     late = """
 import os

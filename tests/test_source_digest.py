@@ -159,7 +159,7 @@ def test_a_digest_covers_what_is_imported(tree: Tree, file: str, source: str, co
     assert (tree.digest("shop.till") != before) is counts
 
 
-def test_digests_kept_on_disk_are_those_of_the_files_as_they_are(tree: Tree) -> None:
+def test_digests_cached_on_disk_are_those_of_the_files_as_they_are(tree: Tree) -> None:
     first = tree.digest("shop.till")
     known = json.loads(tree.records.read_text())
     file = str(tree.folder / "shop" / "prices.py")

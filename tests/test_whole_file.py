@@ -10,7 +10,7 @@ from mirage.errors import ConfigurationError
 from mirage.whole_file import write_output, write_whole
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     path = tmp_path / "out"
     path.write_bytes(b"old")
 
@@ -33,7 +33,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 @pytest.mark.parametrize(("umask", "mode", "given"), [(0o022, 0o600, 0o600), (0o022, 0o666, 0o644), (0, 0o700, 0o700)])
-def test_permissions_are_those_asked_for_less_the_umask(tmp_path, umask, mode, given):
+def test_permissions_are_those_requested_less_the_umask(tmp_path, umask, mode, given):
     before = os.umask(umask)
     try:
         write_whole(tmp_path / "out", b"", mode)
@@ -58,7 +58,7 @@ def test_what_is_written(content: str | bytes, written: bytes, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_is_told_in_the_system_s_words(tmp_path: Path) -> None:
+def test_a_failed_write_is_reported_in_the_system_s_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         write_output(tmp_path / "absent" / "x", "text")
     assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory; name another place"

@@ -26,11 +26,11 @@ import numpy as np
 
 from mirage.calibration.fidelity.judge import judge
 from mirage.job_state import JobState
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
 from mirage.sim.slurm_conf.qos import with_qos
-from mirage.sim.slurm_conf.settings import SlurmSettings, read_options
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, read_options
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 Starts = dict[int, tuple[int, int, int]]
@@ -53,12 +53,12 @@ def read_replay(path: Path) -> Starts:
 def launch_s(workload_path: Path, replays: list[Path]) -> int:
     """What starting and ending a job adds to its command: the median over jobs that ran once, in full."""
     with workload_path.open(newline="") as file:
-        asked = {int(row["id"]): int(row["run_s"]) for row in csv.DictReader(file)}
+        requested = {int(row["id"]): int(row["run_s"]) for row in csv.DictReader(file)}
     extra = []
     for path in replays:
         with path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["state"] == "COMPLETED" and row["attempt"] == "1"]
-        extra += [int(row["end"]) - int(row["start"]) - asked[int(row["id"])] for row in rows]
+        extra += [int(row["end"]) - int(row["start"]) - requested[int(row["id"])] for row in rows]
     return round(median(extra))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 
 from mirage.duration import HOUR_S
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.workload.pool_workload import pool_workload
 
 
@@ -31,7 +31,7 @@ def use(name: str) -> None:
     link = sim.inject(nodes=1, limit_s=HOUR_S)
     submitted_s, started_s = sim.now_s, sim.run_until_started(link)
     assert started_s is not None
-    chain = Chain(1, HOUR_S, link, submitted_s, started_s, started_s + HOUR_S, step_s=600)
+    chain = ChainView(1, HOUR_S, link, submitted_s, started_s, started_s + HOUR_S, step_s=600)
     WhatIf(futures=2).decide(sim.view(chain))
 
 

@@ -43,7 +43,7 @@ def plain_easy(
 
     def backfill(first: int) -> None:
         nonlocal extra
-        kept = queue[:first]
+        remaining = queue[:first]
         for place in range(first, len(queue)):
             job = queue[place]
             if size[job] <= free:
@@ -54,8 +54,8 @@ def plain_easy(
                     extra -= size[job]
                     start(job)
                     continue
-            kept.append(job)
-        queue[:] = kept
+            remaining.append(job)
+        queue[:] = remaining
 
     while arrived < jobs or ends:
         now_s = min(ends[0][0] if ends else submit_s[arrived], submit_s[arrived] if arrived < jobs else ends[0][0])

@@ -57,9 +57,9 @@ def attempts(accounts: str, begun_s: int) -> list[dict[str, object]]:
             row = {"id": int(name[1:]), "qos": qos, "state": state.split()[0]}
             rows.append({**row, "submit": submit, "start": start, "end": end, "nodes": nodes})
     rows.sort(key=lambda row: (row["id"], row["submit"], str(row["start"])))
-    seen: dict[object, int] = {}
+    counts: dict[object, int] = {}
     for row in rows:
-        seen[row["id"]] = row["attempt"] = seen.get(row["id"], 0) + 1
+        counts[row["id"]] = row["attempt"] = counts.get(row["id"], 0) + 1
     return rows
 
 
@@ -86,9 +86,9 @@ def main() -> None:
         try:
             cluster.up()
             child = CHILD.format(workload=str(options.workload.resolve()))
-            beside = f"PYTHONPATH={Path(__file__).resolve().parent}"
+            path = f"PYTHONPATH={Path(__file__).resolve().parent}"
             print(f"submitting to {spec.nodes} nodes; this takes as long as the workload", file=sys.stderr)
-            begun_s = int(cluster.run("env", beside, sys.executable, "-c", child, timeout_s=24 * 3600.0).split()[-1])
+            begun_s = int(cluster.run("env", path, sys.executable, "-c", child, timeout_s=24 * 3600.0).split()[-1])
             accounts = cluster.run("env", "SLURM_TIME_FORMAT=%s", *ACCOUNTS.split())
             if options.kept:
                 options.kept.mkdir(parents=True, exist_ok=True)

@@ -33,10 +33,10 @@ from mirage.calibration.inferred.capacity import outages, queued
 from mirage.calibration.mechanisms import GROUP, Mechanisms, Site
 from mirage.duration import DAY_S, HOUR_S
 from mirage.sim.cluster import Cluster, Reservation
-from mirage.sim.disciplines.registry import DISCIPLINES
-from mirage.sim.jobs import Workload, workload
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import Workload, workload
 from mirage.trace.read import read_trace
 from mirage.trace.table import JobTable
 from mirage.trace.workload.generate import generate_workload
@@ -133,13 +133,13 @@ def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
 
 def measure_case(case: Case, repetitions: int) -> list[dict[str, Any]]:
     """Replay a workload under each discipline; EASY's schedule must be the one plain Python arrives at."""
-    asked = case.jobs.jobs
-    columns = [asked[name].tolist() for name in ("submit_s", "run_s", "limit_s", "nodes")]
+    records = case.jobs.jobs
+    columns = [records[name].tolist() for name in ("submit_s", "run_s", "limit_s", "nodes")]
     plain_starts_s: list[int] = []
     plain_s = best_cpu_s(
         min(repetitions, 3), lambda: plain_starts_s.__setitem__(slice(None), plain_easy(*columns, case.nodes))
     )
-    jobs = len(asked)
+    jobs = len(records)
     rows = [{"discipline": "easy, plain Python", "workload": case.name, "jobs_per_cpu_s": jobs / plain_s, "ratio": 1.0}]
     for name, world in case.worlds.items():
         replay = Replay(world, case.jobs)

@@ -9,7 +9,7 @@
     ├── ConfigurationError  a setting or an option has a value that cannot be used
     ├── SlurmError          Slurm's commands failed: quotes Slurm's message
     │   ├── SlurmUnreachable    no answer, or an unreadable one: whether the change took place is unknown; retry
-    │   │   └── SlurmNotAsked       the request was never sent: nothing changed; retry
+    │   │   └── RequestNotSent      the request was never sent: nothing changed; retry
     │   └── SlurmRefused        Slurm rejected the request: retrying it unchanged does not help
     ├── StoreError          the agent's store cannot be opened, read or written
     │   ├── LeaseHeld           another agent holds the lease of this store
@@ -110,7 +110,7 @@ class SlurmUnreachable(SlurmError):
     """Slurm gave no readable answer; whether a change took place is unknown."""
 
 
-class SlurmNotAsked(SlurmUnreachable):
+class RequestNotSent(SlurmUnreachable):
     """The request never reached Slurm; nothing changed."""
 
 

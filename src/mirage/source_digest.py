@@ -207,11 +207,11 @@ class _Records:
             return
         self._changed = False
         path = self._path()
-        kept = {file: entry for file, entry in (self._load() | self._known).items() if os.path.exists(file)}
-        with suppress(OSError):  # a digest that cannot be stored is computed again
+        existing = {file: entry for file, entry in (self._load() | self._known).items() if os.path.exists(file)}
+        with suppress(OSError):  # a digest that cannot be stored is made again
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
-            temporary.write_text(json.dumps(kept), encoding="utf-8")
+            temporary.write_text(json.dumps(existing), encoding="utf-8")
             temporary.replace(path)
 
     def _load(self) -> dict[str, list[object]]:

@@ -20,15 +20,15 @@ import pytest
 from plain_srtf import Srtf
 
 from mirage.errors import ConfigurationError, ContractBroken
-from mirage.policy.check import check_policy
+from mirage.policy.check_policy import check_policy
 from mirage.policy.contract import Policy
 from mirage.policy.example import example_views, queued_views
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
-from mirage.policy.registry import known_policies, make_policy, policy_spec
+from mirage.policy.policy_registry import known_policies, make_policy, policy_spec
 from mirage.policy.view import QueuedLink, View
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 PARAMETERS = {"lead": "4", "quantile": "0.9"}
@@ -47,10 +47,10 @@ def example(name: str) -> Policy | None:
 
 
 @pytest.mark.parametrize("name", sorted(known_policies()))
-def test_every_registered_policy_keeps_its_contract(name: str) -> None:
+def test_every_registered_policy_fulfils_its_contract(name: str) -> None:
     if example(name) is not None:
-        thinks_again = policy_spec(name).thinks_again
-        check_policy(lambda: example(name), thinks_again=thinks_again)  # type: ignore[arg-type,return-value]
+        revises_queued_link = policy_spec(name).revises_queued_link
+        check_policy(lambda: example(name), revises_queued_link=revises_queued_link)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("name", sorted(known_policies()))
@@ -73,11 +73,11 @@ def test_a_policy_of_the_whole_cluster_is_checked_on_views_of_a_simulation() -> 
 
 
 def deciding(decide: Callable[[View], Plan]) -> Callable[[], object]:
-    class Made:
+    class Decider:
         def decide(self, view: View) -> Plan:
             return decide(view)
 
-    return Made
+    return Decider
 
 
 class Forgetful:
@@ -191,34 +191,34 @@ def test_the_example_views_hold_together() -> None:
     [
         (
             lambda view: Plan((Unheard(reason="x"),)),
-            "Made plans Unheard(reason='x'), which is no known action; known are Cancel, Lend, Preempt, Reclaim, "
+            "Decider plans Unheard(reason='x'), which is no known action; known are Cancel, Lend, Preempt, Reclaim, "
             "Resize, Resume, Start, Submit, Wait, Hold, Postpone, Release, "
             "Shorten, Withdraw",
         ),
         (
             lambda view: Plan((Wait(reason="ok"), Wait(until_s=9))),
-            "Made plans Wait(reason='', until_s=9) without a reason; give one as word or word:key=value,…",
+            "Decider plans Wait(reason='', until_s=9) without a reason; give one as word or word:key=value,…",
         ),
         (
             lambda view: Plan((), {3: 1.0}),  # type: ignore[dict-item]
-            "Made estimates 3 = 1.0; estimates map names to numbers",
+            "Decider estimates 3 = 1.0; estimates map names to numbers",
         ),
         (
             lambda view: Plan((), {"wait_s": None}),  # type: ignore[dict-item]
-            "Made estimates 'wait_s' = None; estimates map names to numbers",
+            "Decider estimates 'wait_s' = None; estimates map names to numbers",
         ),
         (
             lambda view: [Wait(reason="x")],
-            "Made returns [Wait(reason='x', until_s=None)]; a policy returns a Plan, an empty one to do nothing",
+            "Decider returns [Wait(reason='x', until_s=None)]; a policy returns a Plan, an empty one to do nothing",
         ),
         (
             lambda view: Plan((Wait(reason="x"), Submit(reason="now"))),
-            "Made submits the next link while the present one, job 0, is still waiting; wait until chain.started_s is "
-            "known",
+            "Decider submits the next link while the present one, job 0, is still waiting; wait until chain.started_s "
+            "is known",
         ),
     ],
 )
-def test_what_is_wrong_with_a_plan_is_told_in_full(decide: Callable[[View], Plan], message: str) -> None:
+def test_a_violation_of_a_plan_is_described_in_full(decide: Callable[[View], Plan], message: str) -> None:
     with pytest.raises(ContractBroken) as broken:
         check_policy(deciding(decide))  # type: ignore[arg-type]
     assert str(broken.value) == message
@@ -235,10 +235,10 @@ def test_no_part_of_a_view_may_be_written_into(part: str) -> None:
     views = [replace(first, held=first.pending), *rest]
     with pytest.raises(ContractBroken) as broken:
         check_policy(deciding(write), views)  # type: ignore[arg-type]
-    assert str(broken.value) == f"Made changed the view of second {views[0].now_s}; copy what you change"
+    assert str(broken.value) == f"Decider changed the view of second {views[0].now_s}; copy what you change"
 
 
-def test_a_second_answer_that_differs_is_told_beside_the_first() -> None:
+def test_a_differing_second_plan_is_quoted_with_the_first() -> None:
     with pytest.raises(ContractBroken) as broken:
         check_policy(Forgetful)
     numbers = (Forgetful.made - 1, Forgetful.made)
@@ -246,7 +246,7 @@ def test_a_second_answer_that_differs_is_told_beside_the_first() -> None:
     assert str(broken.value) == f"given the view of second 3600000 twice, the policy plans {first} and then {second}"
 
 
-def test_files_may_be_read_and_clocks_looked_at_while_a_policy_is_made() -> None:
+def test_files_and_clocks_may_be_read_while_a_policy_is_made() -> None:
     class Reads:
         def __init__(self) -> None:
             with open(__file__) as file:
@@ -268,20 +268,20 @@ def test_clocks_and_files_are_as_before_when_the_check_is_over() -> None:
     assert time.time() > 0
 
 
-def test_who_thinks_again_is_asked_about_queued_links_too() -> None:
-    seen = []
+def test_a_policy_that_revises_links_gets_views_of_queued_ones() -> None:
+    links = []
 
-    class Looks:
+    class Waits:
         def decide(self, view: View) -> Plan:
             assert view.chain is not None
-            seen.append(view.chain.queued)
+            links.append(view.chain.queued)
             again = view.chain.queued is not None and not view.chain.queued.held
             return Plan((Shorten(limit_s=view.chain.limit_s, reason="not-shorter"),) if again else ())
 
-    check_policy(Looks)
-    assert seen == [None] * 12
+    check_policy(Waits)
+    assert links == [None] * 12
     with pytest.raises(ContractBroken, match="shortens job 18"):
-        check_policy(Looks, thinks_again=True)
+        check_policy(Waits, revises_queued_link=True)
 
 
 def queued_view() -> View:
@@ -299,18 +299,18 @@ def queued_view() -> View:
         (Shorten(limit_s=7200, reason="gap"), True, "shortens job 99 to 7200 s; its limit is 7200 s"),
     ],
 )
-def test_second_thoughts_need_a_queued_link(action, queued, message):
-    class Thinks:
+def test_revisions_need_a_queued_link(action, queued, message):
+    class Revises:
         def decide(self, view):
             return Plan((action,))
 
     views = [queued_view() if queued else list(example_views())[2]]
     with pytest.raises(ContractBroken, match=message):
-        check_policy(Thinks, views)
+        check_policy(Revises, views)
 
 
 def test_a_queued_link_may_be_held_moved_shortened_and_withdrawn():
-    class Thinks:
+    class Revises:
         def decide(self, view):
             return Plan(
                 (
@@ -323,4 +323,4 @@ def test_a_queued_link_may_be_held_moved_shortened_and_withdrawn():
                 )
             )
 
-    check_policy(Thinks, [queued_view()])
+    check_policy(Revises, [queued_view()])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirage.policy.example import example_views
-from mirage.policy.view import Chain, Nodes, View
+from mirage.policy.view import ChainView, Nodes, View
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_tables_are_as_long_as_their_rows() -> None:
     assert lengths == [13, 5, 0, 200]
 
 
-def test_a_link_takes_whole_nodes_of_the_first_partition_unless_it_says_otherwise() -> None:
-    chain = Chain(2, 3600, 9, 10, 20, 3620, 60)
+def test_a_link_takes_whole_nodes_of_the_first_partition_by_default() -> None:
+    chain = ChainView(2, 3600, 9, 10, 20, 3620, 60)
     assert (chain.user, chain.partition, chain.gpus, chain.cpus) == (0, 0, -1, -1)
 
 

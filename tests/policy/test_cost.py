@@ -36,17 +36,17 @@ def test_many_hand_overs_are_weighed_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("both", "told"),
+    ("both", "printed"),
     [
         ((-1.0, 1.0), "interruption=-1.0, overlap=1.0"),
         ((0.0, 0.0), "interruption=0.0, overlap=0.0"),
         ((2.0, float("nan")), "interruption=2.0, overlap=nan"),
     ],
 )
-def test_a_refusal_names_both_costs_and_gives_an_example(both: tuple[float, float], told: str) -> None:
+def test_a_refusal_names_both_costs_and_gives_an_example(both: tuple[float, float], printed: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Cost(*both)
     assert str(refused.value) == (
-        f"costs must not be negative, infinite or both zero, got {told}; give what an hour of each costs you, "
+        f"costs must not be negative, infinite or both zero, got {printed}; give what an hour of each costs you, "
         "e.g. 3 and 1"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.policy.example import BEGIN_S, LIMIT_S, NODES, QUEUED, STEP_S, example_views, queued_views
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 
 HOUR = 3600
 
@@ -22,8 +22,8 @@ def test_the_moments_of_the_link() -> None:
     assert [view.now_s - BEGIN_S for view in views] == [
         0, 0, 24 * HOUR, 44 * HOUR, 47 * HOUR + HOUR // 2, 48 * HOUR,
     ]  # fmt: skip
-    waits = Chain(1, LIMIT_S, 0, BEGIN_S, -1, -1, STEP_S)
-    runs = Chain(1, LIMIT_S, 0, BEGIN_S - HOUR, BEGIN_S, BEGIN_S + LIMIT_S, STEP_S)
+    waits = ChainView(1, LIMIT_S, 0, BEGIN_S, -1, -1, STEP_S)
+    runs = ChainView(1, LIMIT_S, 0, BEGIN_S - HOUR, BEGIN_S, BEGIN_S + LIMIT_S, STEP_S)
     assert [view.chain for view in views] == [waits, *[runs] * 5]
 
 
@@ -63,7 +63,7 @@ def test_a_seed_is_a_cluster() -> None:
         assert columns(getattr(first, name)) != columns(getattr(other, name))
 
 
-def test_a_queued_link_waits_or_is_held_as_its_chain_says() -> None:
+def test_a_queued_link_waits_or_is_held_as_in_its_chain() -> None:
     for view in queued_views():
         assert view.chain is not None
         assert view.chain.queued is not None

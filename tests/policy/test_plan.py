@@ -33,7 +33,7 @@ def test_a_plan_submits_if_any_of_its_actions_does(actions: tuple[Action, ...], 
         (Reclaim(0, 1), "Reclaim(reason='', node=0, partition=1)"),
     ],
 )
-def test_an_action_is_made_by_place_and_shows_all_it_says(action: Action, shown: str) -> None:
+def test_an_action_takes_positional_values_and_shows_all_of_them(action: Action, shown: str) -> None:
     assert repr(action) == shown
 
 

@@ -11,8 +11,8 @@ from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
-from mirage.policy.registry import make_policy, policy_spec
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import make_policy, policy_spec
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 
 SETTINGS = PolicySettings(Cost(3, 1), 7, "easy", ("bf_window", 60))
@@ -38,7 +38,7 @@ class Recorded:
         ("", ("scheduler", "discipline"), (), {"scheduler": ("bf_window", 60), "discipline": "easy"}),
     ],
 )
-def test_it_is_handed_what_it_asks_for_and_no_more(
+def test_it_gets_the_settings_it_needs_and_no_others(
     parameter: str, needs: tuple[str, ...], words: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
     made = PolicySpec(f"{__name__}:Recorded", "remembers", parameter, needs).make("4", SETTINGS)
@@ -52,7 +52,7 @@ def test_every_need_that_there_is_not_is_named() -> None:
     assert str(refused.value) == "a:B needs money, time; known are cost, seed, discipline, scheduler, limits, bank_age"
 
 
-def test_the_settings_of_a_policy_nobody_set_anything_for() -> None:
+def test_the_default_settings_of_a_policy() -> None:
     assert PolicySettings() == PolicySettings(Cost(1.0, 1.0), 0, "slurm", None, ())
 
 
@@ -68,7 +68,7 @@ def test_the_settings_of_a_policy_nobody_set_anything_for() -> None:
         ("what-if", ("cost", "seed", "discipline", "scheduler", "limits"), True),
     ],
 )
-def test_a_built_in_policy_says_what_it_takes(name: str, needs: tuple[str, ...], takes_parameter: bool) -> None:
+def test_a_built_in_policy_declares_what_it_takes(name: str, needs: tuple[str, ...], takes_parameter: bool) -> None:
     spec = policy_spec(f"{name}:4")
     assert spec is POLICIES[name]
     assert (spec.needs, bool(spec.parameter)) == (needs, takes_parameter)
@@ -94,7 +94,7 @@ def test_a_built_in_policy_without_a_parameter_refuses_one(name: str) -> None:
         ("quantile:0", "quantile takes a share between 0 and 1, as in quantile:0.95; got '0'"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_quoted_beside_one_that_can(name: str, message: str) -> None:
+def test_an_invalid_parameter_is_quoted_with_the_valid_form(name: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         make_policy(name)
     assert str(refused.value) == message

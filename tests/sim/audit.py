@@ -13,13 +13,13 @@ from mirage.sim.kernel.arrays import (
     ENDED,
     HELD,
     NEVER_S,
-    NOBODY,
+    NIL,
     PENDING,
     RUNNING,
     SUSPENDING,
     WHOLE_NODE,
 )
-from mirage.sim.kernel.resources.limits import GPUS, JOBS, NODES
+from mirage.sim.kernel.resources.job_limits import GPUS, JOBS, NODES
 from mirage.sim.simulation import Simulation
 
 
@@ -41,7 +41,7 @@ def running_of(sim: Simulation) -> np.ndarray:
 
 def _chain(first: int, following: np.ndarray) -> list[int]:
     links: list[int] = []
-    while first != NOBODY:
+    while first != NIL:
         links.append(int(first))
         assert len(links) <= len(following), "a list runs in a circle"
         first = following[first]
@@ -113,8 +113,8 @@ def _audit_limits(sim: Simulation, running: np.ndarray) -> None:
                 continue
             of_node = max(group.gpus for group in sim.cluster.groups_of(partition))
             gpus = of_node if job["gpus"] == WHOLE_NODE else job["gpus"]
-            whose = {"user": job["user"], "account": job["account"], "all": 0}[limit.per]
-            mine[whose] += (1, job["width"], job["width"] * gpus)
+            holder = {"user": job["user"], "account": job["account"], "all": 0}[limit.per]
+            mine[holder] += (1, job["width"], job["width"] * gpus)
         np.testing.assert_array_equal(counted, mine)
         for column, most in enumerate((limit.jobs, limit.nodes, limit.gpus)):
             assert most is None or mine[:, column].max(initial=0) <= most, "somebody is over a limit"

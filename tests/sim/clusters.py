@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirage.job_state import JobState
 from mirage.sim.cluster import LIMITED_PER, CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.jobs import Workload, workload
+from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
 
 HORIZON_S = 300
@@ -120,10 +120,10 @@ def with_reservations(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> 
         group = draw(st.sampled_from(cluster.groups))
         start_s = draw(st.integers(0, HORIZON_S))
         end_s = start_s + draw(st.integers(1, HORIZON_S))
-        beside = sum(r.nodes for r in made if r.group == group.name and r.start_s < end_s and start_s < r.end_s)
-        if beside < group.count:
+        reserved = sum(r.nodes for r in made if r.group == group.name and r.start_s < end_s and start_s < r.end_s)
+        if reserved < group.count:
             announced_s = draw(st.none() | st.integers(0, start_s))
-            nodes = draw(st.integers(1, group.count - beside))
+            nodes = draw(st.integers(1, group.count - reserved))
             made.append(Reservation(start_s, end_s, group.name, nodes, announced_s))
     return replace(cluster, reservations=tuple(made))
 

@@ -15,28 +15,28 @@ import numpy as np
 
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.easy import easy
-from mirage.sim.jobs import Workload
 from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import admit, finish, has_slot
+from mirage.sim.kernel.job_lifecycle import admit, finish, has_slot
 from mirage.sim.kernel.reference import reference
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import Workload
 
 GONE = -1
 """In the place of a slot."""
 
-SEEN = np.dtype([("submitted", np.int64), ("ends", np.int64)])
+PROGRESS = np.dtype([("submitted", np.int64), ("ends", np.int64)])
 """How many submissions were taken, and how many ends are still to come."""
 
 END = np.dtype([("at_s", np.int64), ("stamp", np.int64), ("row", np.int64)])
 
 
 @kernel()
-def leave(world: World, state: State, seat: Any, row: int) -> None:
+def leave(world: World, state: State, slot_of: Any, row: int) -> None:
     """The job of a row gives its nodes back, unless it has done so."""
-    if seat[row] != GONE:
-        finish(world, state, seat[row])
-        seat[row] = GONE
+    if slot_of[row] != GONE:
+        finish(world, state, slot_of[row])
+        slot_of[row] = GONE
 
 
 @kernel()
@@ -51,21 +51,21 @@ def next_end(ends: Any, n: int) -> int:
 
 @kernel()
 def take_events(
-    world: World, state: State, scratch: Scratch, order: Any, seen: Any, seat: Any, ends: Any, starts_s: Any
+    world: World, state: State, scratch: Scratch, order: Any, progress: Any, slot_of: Any, ends: Any, starts_s: Any
 ) -> bool:
     """Take events until all are over, or the arrays are too short for the next one.
 
     Args:
         order: Rows in the order in which they are submitted, shape (n,).
-        seen: One record of ``SEEN``; where the next call goes on.
-        seat: Slot of the job of each row, shape (n,).
+        progress: One record of ``PROGRESS``; where the next call goes on.
+        slot_of: Slot of the job of each row, shape (n,).
         ends: Records of ``END``, shape (n,).
         starts_s: Start of the job of each row, written here, shape (n,).
 
     Returns:
         Whether all are over.
     """
-    clock, live, taken = state.clock[0], state.live, seen[0]
+    clock, live, taken = state.clock[0], state.live, progress[0]
     while taken.submitted < len(order) or taken.ends > 0:
         if not has_slot(state) or len(state.log) - clock.n_log <= clock.n_running:
             return False
@@ -75,15 +75,15 @@ def take_events(
         submits = row != GONE and world.jobs[row].submit_s <= end_s
         clock.now_s = world.jobs[row].submit_s if submits else end_s
         while clock.n_running > 0 and live[state.running[0]].limit_end_s <= clock.now_s:
-            leave(world, state, seat, live[state.running[0]].id)
+            leave(world, state, slot_of, live[state.running[0]].id)
         if submits:
             taken.submitted += 1
             slot = admit(world, state, world.jobs[row])
-            seat[row] = slot
+            slot_of[row] = slot
             if live[slot].nodes > state.free[0, 0]:
                 continue
         else:
-            leave(world, state, seat, ends[end].row)
+            leave(world, state, slot_of, ends[end].row)
             taken.ends -= 1
             ends[end] = ends[taken.ends]
         before = clock.stamp
@@ -102,9 +102,9 @@ def replay_event_by_event(jobs: Workload, nodes: int) -> np.ndarray:
     """Start of every job, shape (n,)."""
     sim = Simulation(Cluster.pool(nodes), jobs, "easy")
     n = len(jobs.jobs)
-    starts_s, seat = np.full(n, -1), np.full(n, GONE)
+    starts_s, slot_of = np.full(n, -1), np.full(n, GONE)
     order = np.argsort(jobs.jobs.submit_s, kind="stable")  # equal times by job number
-    seen, ends = np.zeros(1, SEEN), np.zeros(n, END)
-    while not take_events(sim.world, sim.state, sim.scratch, order, seen, seat, ends, starts_s):
+    progress, ends = np.zeros(1, PROGRESS), np.zeros(n, END)
+    while not take_events(sim.world, sim.state, sim.scratch, order, progress, slot_of, ends, starts_s):
         sim.grow()
     return starts_s

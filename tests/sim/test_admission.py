@@ -9,12 +9,12 @@ from audit import audit
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError, JobRefused
 from mirage.job_state import JobState
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition
-from mirage.sim.disciplines.registry import DISCIPLINES
-from mirage.sim.jobs import Workload, workload
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
@@ -102,7 +102,7 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("request", "message"),
     [
         ({"nodes": 4}, "it requests 4 nodes and partition 'all' has 3"),
         ({"nodes": 1, "gpus": 5}, "partition 'all' has 0 with that many GPUs"),
@@ -116,10 +116,10 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
         ({"nodes": 1, "limit_s": 0}, "limit_s=0"),
     ],
 )
-def test_an_injected_job_is_refused_for_the_same_reasons(asked: dict[str, int], message: str) -> None:
+def test_an_injected_job_is_refused_for_the_same_reasons(request: dict[str, int], message: str) -> None:
     sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
     with pytest.raises(JobRefused, match=message):
-        sim.inject(**{"limit_s": 60, **asked})
+        sim.inject(**{"limit_s": 60, **request})
     audit(sim)
 
 
@@ -131,17 +131,17 @@ def test_an_injected_job_waits_for_another_and_for_its_time(name: str) -> None:
     waits_for_job = sim.inject(nodes=1, limit_s=30, after=0)
     waits_for_time = sim.inject(nodes=1, limit_s=30, begin_s=70)
     waits_for_both = sim.inject(nodes=1, limit_s=30, after=0, begin_s=170)
-    nobody = sim.inject(nodes=1, limit_s=10)
+    unrivalled = sim.inject(nodes=1, limit_s=10)
     sim.run()
     starts_s = {int(s.id): int(s.start_s) for s in sim.segments()}
     passes_s = 30 if name == "slurm" else 1  # the main loop starts them at once; nothing waits for a pass here
     assert starts_s[waits_for_time] == 70
     assert starts_s[waits_for_job] == 100
     assert starts_s[waits_for_both] == 170
-    assert starts_s[nobody] - 10 < passes_s
+    assert starts_s[unrivalled] - 10 < passes_s
 
 
-def test_the_start_of_a_watched_job_is_told_even_after_the_fact() -> None:
+def test_the_start_of_a_watched_job_is_reported_even_after_the_fact() -> None:
     cluster = Cluster.pool(1)
     sim = Simulation(cluster, workload(table((0, 50, 60, 1)), cluster), "easy")
     sim.advance(10)
@@ -166,7 +166,7 @@ def test_approach_lets_everything_earlier_happen_though_a_watched_job_starts() -
     assert sim.view().running.id.tolist() == [1]  # it ends at 130, and that has not happened yet
 
 
-def test_a_job_whose_time_comes_where_the_clock_was_set_is_not_forgotten() -> None:
+def test_a_job_due_when_the_clock_was_set_is_not_forgotten() -> None:
     cluster = Cluster.pool(1)
     sim = Simulation(cluster, workload(table((0, 5, 60, 1)), cluster), "easy")
     link = sim.inject(nodes=1, limit_s=40, begin_s=100)
@@ -197,7 +197,7 @@ def test_thousands_may_be_injected() -> None:
     assert sorted(sim.segments().id) == [0, *ids]
 
 
-def test_jobs_without_end_keep_what_they_hold_and_nobody_plans_on_them() -> None:
+def test_unlimited_jobs_hold_their_nodes_and_no_plan_counts_on_their_end() -> None:
     cluster = Cluster.pool(2)
     rows = [(0, 10**9, UNLIMITED_S, 1), (0, 5, UNLIMITED_S, 2), (1, 5, UNLIMITED_S, 2), (2, 5, 9, 2), (3, 7, 9, 1)]
     work = workload(table(*rows), cluster)
@@ -250,7 +250,7 @@ def test_nodes_that_leave_one_by_one_are_different_ones_and_come_back() -> None:
     assert levels == [3, 2, 0, 1, 3]
 
 
-def test_one_pool_disciplines_say_so() -> None:
+def test_one_pool_disciplines_refuse_other_clusters() -> None:
     work = workload(table((0, 5, 9, 1), gpus=[1]), GPUS)
     for name in (name for name, spec in DISCIPLINES.items() if spec.one_pool):
         with pytest.raises(ConfigurationError, match="supports one pool of whole nodes only"):
@@ -280,7 +280,7 @@ def test_why_a_row_is_not_replayed(known: dict[str, list[int]], reason: str | No
     assert len(work.jobs) == (reason is None)
 
 
-def test_a_job_cancelled_while_it_waited_keeps_no_other_from_running() -> None:
+def test_a_job_cancelled_while_it_waited_blocks_no_other() -> None:
     jobs = JobTable.build(
         ["runs", "cancelled", "next"], submit_s=[0, 0, 0], elapsed_s=[100, 0, 10], end_s=[-1, 30, -1], nodes=[1, 2, 1],
         limit_s=[100, 100, 10], state=[JobState.COMPLETED, JobState.CANCELLED, JobState.COMPLETED],

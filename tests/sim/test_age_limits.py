@@ -14,41 +14,41 @@ from mirage.errors import ClusterError, PlanInfeasible
 from mirage.job_state import MISSING, JobState
 from mirage.policy.plan import Cancel, Hold, Plan, Release
 from mirage.sim.cluster import Cluster, Limit
-from mirage.sim.job_updates import queued_link, think_again, wait_for
-from mirage.sim.jobs import workload
+from mirage.sim.job_updates import queued_link, revise_queued_link, wait_for
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.associations import age_limits, associations
 from mirage.sim.slurm_conf.qos import qos_table
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable
 from waiting import until
 
-ENFORCED = SlurmSettings(weight_age=1000, calc_period_s=1, hold_keeps_age=False)
+ENFORCED = SlurmSettings(weight_age=1000, calc_period_s=1, age_survives_hold=False)
 """Slurm keeps limits where accounting enforces them, and there a hold costs a job its age."""
 
 
-def simulation(limits: str, *asked: tuple[str, str, str]) -> Simulation:
+def simulation(limits: str, *submitted: tuple[str, str, str]) -> Simulation:
     """A node that is taken, and jobs of (user, account, QOS) that wait for it, submitted in one second.
 
     Args:
         limits: What sacctmgr shows of the QOS, but for their priority and preemption.
     """
     head, *rows = limits.split()
-    return told_by(
-        "\n".join([f"Name|Priority|Preempt|{head}", *(row.replace("|", "|0||", 1) for row in rows)]), "", *asked
+    return limited_by(
+        "\n".join([f"Name|Priority|Preempt|{head}", *(row.replace("|", "|0||", 1) for row in rows)]), "", *submitted
     )
 
 
-def told_by(qos: str, accounts: str, *asked: tuple[str, str, str]) -> Simulation:
+def limited_by(qos: str, accounts: str, *submitted: tuple[str, str, str]) -> Simulation:
     """The same with what sacctmgr shows of QOS and of associations."""
-    told, limits = qos_table(qos, ""), ()
+    qos_rows, limits = qos_table(qos, ""), ()
     if accounts:
-        limits = age_limits(associations(accounts, ""), {account for _, account, _ in asked})
-    cluster = replace(Cluster.pool(1), qos_factors=told.factors, limits=(*told.limits, *limits))
-    n = len(asked) + 1
-    user, account, qos = zip(("other", "other", "free"), *asked)
+        limits = age_limits(associations(accounts, ""), {account for _, account, _ in submitted})
+    cluster = replace(Cluster.pool(1), qos_factors=qos_rows.factors, limits=(*qos_rows.limits, *limits))
+    n = len(submitted) + 1
+    user, account, qos = zip(("other", "other", "free"), *submitted)
     table = JobTable.build(
         range(n), submit_s=[0] + [1] * (n - 1), elapsed_s=[9000] * n, limit_s=[9000] * n, nodes=[1] * n, user=user,
         account=account, qos=qos,
@@ -76,15 +76,17 @@ LOW, YOU, YOURS = ("root", "research", "low"), ("nobody", "research", "normal"),
 
 
 @pytest.mark.parametrize(
-    ("limits", "asked", "aged"),
+    ("limits", "submitted", "aged"),
     [
         ("MaxJobsAccruePU normal|1 low|1 free|", (ME, ME, MINE, LOW, LOW, YOU, YOU), [1, 4, 6]),
         ("MaxJobsAccruePA normal|2 low| free|", (ME, ME, MINE, YOU, YOURS), [1, 2, 3, 5]),
         ("GrpJobsAccrue normal|2 low| free|", (ME, MINE, YOU, LOW), [1, 2, 4]),
     ],
 )
-def test_whose_jobs_are_counted_together(limits: str, asked: tuple[tuple[str, str, str], ...], aged: list[int]) -> None:
-    assert sorted(ageing(simulation(limits, *asked))) == aged
+def test_which_jobs_are_counted_together(
+    limits: str, submitted: tuple[tuple[str, str, str], ...], aged: list[int]
+) -> None:
+    assert sorted(ageing(simulation(limits, *submitted))) == aged
 
 
 def test_places_go_by_submission_and_a_hold_costs_a_job_its_own() -> None:
@@ -94,10 +96,10 @@ def test_places_go_by_submission_and_a_hold_costs_a_job_its_own() -> None:
     sim.apply(Plan((Cancel(job=1),)))
     sim.advance(91)
     assert ageing(sim) == {2: 1, 3: 90}, "the next by submission has no age of before"
-    think_again(sim, 2, Hold())
+    revise_queued_link(sim, 2, Hold())
     sim.advance(400)
     assert ageing(sim) == {3: 90, 4: 91}
-    think_again(sim, 2, Release())
+    revise_queued_link(sim, 2, Release())
     sim.advance(401)
     assert ageing(sim) == {3: 90, 4: 91}, "it waits for a place like any other"
     wait_for(sim, 3, after=0)
@@ -105,7 +107,7 @@ def test_places_go_by_submission_and_a_hold_costs_a_job_its_own() -> None:
     assert ageing(sim) == {2: 401, 4: 91}, "and is the first of them, by its submission"
 
 
-def test_a_job_without_age_starts_behind_those_that_have_some_and_its_place_falls_to_the_next() -> None:
+def test_a_job_without_age_starts_after_those_with_age_and_the_next_one_gains_it() -> None:
     """Alone it would have come second by its age; a view shows none, so a forecast gives it none."""
     cluster = replace(Cluster.pool(1), limits=(Limit(ageing=1),))
     table = JobTable.build(
@@ -133,13 +135,13 @@ R, S, D, L = ME, MINE, ("root", "deep", "normal"), LOW
 N, ND, NS = YOU, ("nobody", "deep", "normal"), YOURS
 
 
-def accounts(*said: str) -> str:
+def accounts(*declared: str) -> str:
     """What sacctmgr shows of associations: it shows ``MaxJobsAccrue`` of an account with all that is within it.
 
     Args:
-        said: Limits, as ``deep GrpJobsAccrue=3`` or ``root@deep MaxJobsAccrue=2``.
+        declared: Limits, as ``deep GrpJobsAccrue=3`` or ``root@deep MaxJobsAccrue=2``.
     """
-    own = {tuple(words.split("=")[0].split()): words.split("=")[1] for words in said}
+    own = {tuple(words.split("=")[0].split()): words.split("=")[1] for words in declared}
 
     def inherited(account: str) -> str:
         return own.get((account, "MaxJobsAccrue")) or (inherited(WITHIN[account]) if account else "")
@@ -154,7 +156,7 @@ def accounts(*said: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("qos", "said", "asked", "aged"),
+    ("qos", "declared", "submitted", "aged"),
     [
         (NONE, ("root@research MaxJobsAccrue=1",), (R, R, S, S, D, D, L, N, N), [1, 3, 4, 5, 6, 8, 9]),
         (NONE, ("research MaxJobsAccrue=1",), (R, R, S, S, D, D, N, N, ND, ND), [1, 3, 4, 5, 7, 9]),
@@ -176,15 +178,15 @@ def accounts(*said: str) -> str:
         ("PA|Grp normal|1|3", (), (R, R, S, S), [1, 2, 3]),
     ],
 )
-def test_of_several_limits_the_first_that_is_said_decides_as_measured(
-    qos: str, said: tuple[str, ...], asked: tuple[tuple[str, str, str], ...], aged: list[int]
+def test_of_several_limits_the_first_declared_decides_as_measured(
+    qos: str, declared: tuple[str, ...], submitted: tuple[tuple[str, str, str], ...], aged: list[int]
 ) -> None:
     """First those of the QOS, then of the user in the account, then of the account and of those around it."""
     kinds, row = qos.split()
     columns = {"PU": "MaxJobsAccruePU", "PA": "MaxJobsAccruePA", "Grp": "GrpJobsAccrue"}
     head = "|".join(["Name|Priority|Preempt", *(columns[kind] for kind in kinds.split("|"))])
-    told = [head, row.replace("|", "|0||", 1), *(name + "|" * head.count("|") for name in ("low", "free"))]
-    sim = told_by("\n".join(told), accounts(*said), *asked)
+    qos_rows = [head, row.replace("|", "|0||", 1), *(name + "|" * head.count("|") for name in ("low", "free"))]
+    sim = limited_by("\n".join(qos_rows), accounts(*declared), *submitted)
     assert sorted(ageing(sim)) == aged
 
 
@@ -238,13 +240,13 @@ def test_a_real_slurm_gives_age_to_the_same_jobs(private_cluster: Callable[..., 
     )  # fmt: skip
     submit("root", "serving", "high")
     until(lambda: any(job.start_s > 0 for job in slurm.observe().jobs), 10, "the node is taken")
-    for orders, asked, aged in (
+    for orders, submitted, aged in (
         ((), (R, R, R, D, D, N, N), [1, 2, 4, 6]),
         (("modify qos low set MaxJobsAccruePU=3 MaxJobsAccruePA=1",), (L, R, R, N), [1, 2, 4]),
     ):
         account_manager(*orders)
-        jobs = [submit(*one) for one in asked]
-        sim = told_by(slurm.qos(), slurm.associations(name), *asked)
+        jobs = [submit(*one) for one in submitted]
+        sim = limited_by(slurm.qos(), slurm.associations(name), *submitted)
         assert sorted(ageing(sim)) == aged
         expected = {jobs[k - 1] for k in aged}
         until(partial(lambda expected: ages() == expected, expected), 10, lambda: f"{ages()} gather age")

@@ -12,19 +12,19 @@ from mirage.errors import ConfigurationError, ContractBroken, UnknownName
 from mirage.policy.plan import Plan
 from mirage.sim.check_discipline import check_discipline
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines.registry import (
+from mirage.sim.disciplines.discipline_registry import (
     DISCIPLINES,
     PAUSED,
     DisciplineSpec,
     discipline_spec,
     known_disciplines,
 )
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import fits, pending, start
+from mirage.sim.kernel.job_lifecycle import fits, pending, start
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 MINE = DisciplineSpec("some_package:kernel", "of another package")

@@ -18,7 +18,7 @@ def test_a_pool_is_one_group_of_whole_nodes() -> None:
     assert Cluster.pool(5).nodes == 5
 
 
-def test_gpu_nodes_are_shared_and_have_64_cores_unless_said() -> None:
+def test_gpu_nodes_are_shared_and_have_64_cores_by_default() -> None:
     assert Cluster.gpu(2, 8) == Cluster((NodeGroup("gpu", 2, 8, 64),), shared_nodes=True)
     assert Cluster.gpu(2, 8, 16).groups == (NodeGroup("gpu", 2, 8, 16),)
 

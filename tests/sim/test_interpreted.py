@@ -13,9 +13,9 @@ import pytest
 from clusters import random_case
 
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.disciplines.registry import DISCIPLINES
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500)
 CLUSTERS = {

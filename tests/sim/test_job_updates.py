@@ -13,7 +13,6 @@ from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Cancel, Plan
 from mirage.sim import job_updates as alter
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_ITSELF,
@@ -27,7 +26,8 @@ from mirage.sim.kernel.arrays import (
     RUNNING,
 )
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -37,8 +37,8 @@ def empty(cluster: Cluster, discipline: str = "slurm", **wanted: object) -> Simu
     return Simulation(cluster, workload(table, cluster), discipline, SlurmSettings(**wanted), begin_s=0)
 
 
-def put(sim: Simulation, **asked: int) -> int:
-    return sim.inject(watched=False, **asked)
+def put(sim: Simulation, **request: int) -> int:
+    return sim.inject(watched=False, **request)
 
 
 def runs(sim: Simulation) -> list[tuple[int, int, int, int]]:
@@ -72,7 +72,7 @@ def test_a_released_job_starts_in_the_same_second_where_there_is_room(sim: Simul
     assert sim.state.fate[second] == RUNNING
 
 
-def test_a_job_can_be_held_and_let_go(sim: Simulation) -> None:
+def test_a_job_can_be_held_and_released(sim: Simulation) -> None:
     first = put(sim, nodes=2, limit_s=50)
     second = put(sim, nodes=2, limit_s=50)
     sim.advance(1)
@@ -87,7 +87,7 @@ def test_a_job_can_be_held_and_let_go(sim: Simulation) -> None:
 
 @pytest.mark.parametrize("discipline", ["slurm", "mirage-2023"])
 @pytest.mark.parametrize("waits_for", ["release", "begin", "dependency"])
-def test_a_job_that_was_eligible_once_keeps_its_age_whatever_it_waits_for(discipline: str, waits_for: str) -> None:
+def test_the_age_of_a_job_once_eligible_survives_any_wait(discipline: str, waits_for: str) -> None:
     sim = empty(Cluster.pool(2), discipline)
     first = put(sim, nodes=2, limit_s=6000, run_s=6000)
     mine = put(sim, nodes=2, limit_s=600, run_s=600)
@@ -111,7 +111,7 @@ def test_a_job_that_was_eligible_once_keeps_its_age_whatever_it_waits_for(discip
 
 
 def test_where_holding_costs_a_job_its_age_it_counts_from_the_release() -> None:
-    sim = empty(Cluster.pool(2), hold_keeps_age=False)
+    sim = empty(Cluster.pool(2), age_survives_hold=False)
     put(sim, nodes=2, limit_s=6000, run_s=6000)
     held, stays = (put(sim, nodes=2, limit_s=600, run_s=600) for _ in range(2))
     sim.advance(60)
@@ -142,7 +142,7 @@ def test_what_a_job_waits_for_can_be_changed(sim: Simulation) -> None:
     assert runs(sim)[-1] == (second, 70, 120, BY_ITSELF)
 
 
-def test_a_job_that_waits_for_nothing_keeps_its_place(sim: Simulation) -> None:
+def test_a_job_that_waits_for_nothing_retains_its_place(sim: Simulation) -> None:
     put(sim, nodes=2, limit_s=50)
     second, third = put(sim, nodes=2, limit_s=50), put(sim, nodes=2, limit_s=50)
     sim.advance(7)
@@ -183,7 +183,7 @@ def test_a_shorter_limit_lets_a_waiting_job_backfill(sim: Simulation) -> None:
     assert sim.state.fate[small] == RUNNING
 
 
-def test_a_job_told_to_end_does_and_counts_as_it_was_said(sim: Simulation) -> None:
+def test_a_job_ended_on_request_ends_with_the_given_result(sim: Simulation) -> None:
     first = put(sim, nodes=1, limit_s=1000, run_s=NEVER_S // 4)
     bad = put(sim, nodes=1, limit_s=1000, run_s=NEVER_S // 4)
     after_first = put(sim, nodes=1, limit_s=10, run_s=10, after=first, after_kind=AFTER_OK)
@@ -231,7 +231,7 @@ def test_a_waiting_job_can_change_its_partition() -> None:
     assert sim.state.fate[large] == PENDING
 
 
-def test_what_cannot_be_done_is_said(sim: Simulation) -> None:
+def test_what_cannot_be_done_is_reported(sim: Simulation) -> None:
     job = put(sim, nodes=1, limit_s=100)
     sim.advance(1)
     with pytest.raises(PlanInfeasible, match="not waiting"):

@@ -14,10 +14,10 @@ from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.protocol import Protocol
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import Workload, workload
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import Workload, workload
 from mirage.trace.read import read_trace
 from mirage.trace.table import JobTable
 

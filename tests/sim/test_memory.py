@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.errors import ClusterError, JobRefused
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.read import read_trace
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
 EXACT = SlurmSettings(bf_resolution_s=1)
 ALL = 0
-NOT_TOLD = -1
+UNKNOWN = -1
 
 
 def nodes(*memory_mib: int | None, **partition: int) -> Cluster:
@@ -64,8 +64,8 @@ def starts_of(cluster: Cluster, jobs: JobTable, name: str) -> list[int]:
         ([100], [1, ALL], [0, 100]),
         ([100, 100], [ALL, ALL, ALL], [0, 0, 100]),
         ([100, 100], [10, 10, ALL, ALL], [0, 0, 0, 100]),
-        ([100], [NOT_TOLD, ALL, NOT_TOLD], [0, 0, 0]),
-        ([100], [100, NOT_TOLD], [0, 0]),
+        ([100], [UNKNOWN, ALL, UNKNOWN], [0, 0, 0]),
+        ([100], [100, UNKNOWN], [0, 0]),
     ],
 )
 def test_jobs_start_where_memory_is_free(
@@ -144,26 +144,26 @@ def test_a_job_displaces_another_for_its_memory() -> None:
     ],
 )
 def test_a_job_of_which_nothing_is_known_takes_the_default(default: dict[str, int], starts_s: list[int]) -> None:
-    jobs = table([NOT_TOLD] * 3, gpus=[2] * 3, cpus=[2] * 3)
+    jobs = table([UNKNOWN] * 3, gpus=[2] * 3, cpus=[2] * 3)
     if "default_memory_per_gpu_mib" in default:
         jobs = jobs.with_columns(gpus=np.array([3, 3, 2]))  # 45, 45 and 30 MiB
     assert starts_of(nodes(100, **default), jobs, "easy") == starts_s
 
 
-def test_an_injected_job_asks_for_memory_or_takes_the_default() -> None:
+def test_an_injected_job_requests_memory_or_takes_the_default() -> None:
     cluster = nodes(100, default_memory_mib=30)
     sim = Simulation(cluster, workload(table([60]), cluster), "easy")
     sim.advance(1)
-    asked = {"nodes": 1, "limit_s": 10, "gpus": 1}
-    assert sim.run_until_started(sim.inject(**asked, memory=50)) == 100
+    request = {"nodes": 1, "limit_s": 10, "gpus": 1}
+    assert sim.run_until_started(sim.inject(**request, memory=50)) == 100
     sim = Simulation(cluster, workload(table([60]), cluster), "easy")
     sim.advance(1)
-    assert sim.run_until_started(sim.inject(**asked)) == 1
-    assert sim.run_until_started(sim.inject(**asked)) == 11, "10 MiB are left beside 60 and 30"
+    assert sim.run_until_started(sim.inject(**request)) == 1
+    assert sim.run_until_started(sim.inject(**request)) == 11, "10 MiB are left beside 60 and 30"
     with pytest.raises(JobRefused, match="that much memory each"):
-        sim.inject(**asked, memory=101)
+        sim.inject(**request, memory=101)
     with pytest.raises(JobRefused, match="memory=-2"):
-        sim.inject(**asked, memory=-2)
+        sim.inject(**request, memory=-2)
 
 
 def test_a_job_that_no_node_has_memory_for_is_refused_or_left_out() -> None:
@@ -179,7 +179,7 @@ def test_a_node_without_memory_is_none() -> None:
         nodes(0)
 
 
-def test_views_tell_gpus_and_cpus() -> None:
+def test_views_show_gpus_and_cpus() -> None:
     cluster = nodes(100, 100)
     sim = Simulation(cluster, workload(table([60]), cluster), "easy")
     sim.advance(0)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from plain_srtf import Srtf
 
 from mirage.policy.contract import Policy
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster
-from mirage.sim.disciplines.registry import PAUSED
-from mirage.sim.jobs import workload
+from mirage.sim.disciplines.discipline_registry import PAUSED
 from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation, simulate
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -43,7 +43,7 @@ def test_plain_and_compiled_give_the_same_schedule(seed: int, jobs: int, nodes: 
     check_schedule(plain, cluster)
 
 
-def test_a_short_job_displaces_a_long_one_which_goes_on_later() -> None:
+def test_a_short_job_displaces_a_long_one_which_resumes_later() -> None:
     cluster = Cluster.pool(2)
     table = JobTable.build([1, 2], submit_s=[0, 10], elapsed_s=[100, 5], limit_s=[200, 200], nodes=[2, 1])
     work = workload(table, cluster)
@@ -53,7 +53,7 @@ def test_a_short_job_displaces_a_long_one_which_goes_on_later() -> None:
     assert schedule.segments.why[0] == BY_PREEMPTION
 
 
-def test_every_action_says_why() -> None:
+def test_every_action_has_a_reason() -> None:
     cluster = Cluster.pool(1)
     table = JobTable.build([1], submit_s=[0], elapsed_s=[100], limit_s=[200], nodes=[1])
     work = workload(table, cluster)

@@ -11,21 +11,21 @@ from clusters import Case, cases, grouped, pools, shared, with_changes, with_lim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     BY_PREEMPTION,
     ENDED,
     FUTURE,
     HELD,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     Records,
 )
-from mirage.sim.kernel.lifecycle import FREED, REPLAN
+from mirage.sim.kernel.job_lifecycle import FREED, REPLAN
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500, weight_partition=50, calc_period_s=60)
@@ -163,7 +163,7 @@ def test_conservative_starts_jobs_when_first_planned_if_limits_are_met(kind: str
 def test_conservative_on_shared_nodes_never_delays_the_head(case: Case) -> None:
     sim = simulation(case, "conservative")
     promised_s: dict[int, int] = {}
-    first = NOBODY
+    first = NO_JOB
     while sim.step() < NEVER_S:
         if not len(queue := queue_of(sim)):
             continue
@@ -192,7 +192,7 @@ def starts_with_full_passes(case: Case, name: str) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_what_a_pass_keeps_from_the_last_changes_nothing(name: str, kind: str, data: st.DataObject) -> None:
+def test_what_a_pass_reuses_from_the_last_changes_nothing(name: str, kind: str, data: st.DataObject) -> None:
     case = data.draw(cases(KINDS[kind], waits=data.draw(st.booleans())))
     np.testing.assert_array_equal(simulation(case, name).run().start_s, starts_with_full_passes(case, name))
 
@@ -201,7 +201,7 @@ def test_what_a_pass_keeps_from_the_last_changes_nothing(name: str, kind: str, d
 @pytest.mark.parametrize("name", ["easy", "conservative"])
 @settings(max_examples=500, deadline=None)
 @given(data=st.data())
-def test_what_a_pass_keeps_from_the_last_changes_nothing_on_long_queues(name: str, data: st.DataObject) -> None:
+def test_what_a_pass_reuses_from_the_last_changes_nothing_on_long_queues(name: str, data: st.DataObject) -> None:
     clusters = pools() | grouped() | shared()
     case = data.draw(cases(clusters | with_limits(clusters), waits=data.draw(st.booleans()), max_jobs=60))
     np.testing.assert_array_equal(simulation(case, name).run().start_s, starts_with_full_passes(case, name))
@@ -259,7 +259,7 @@ def test_what_jobs_are_called_does_not_matter(name: str, data: st.DataObject) ->
 
 @settings(max_examples=40, deadline=None)
 @given(case=cases(pools()), more=st.integers(1, 3))
-def test_one_more_node_delays_nobody_under_fcfs(case: Case, more: int) -> None:
+def test_one_more_node_delays_no_job_under_fcfs(case: Case, more: int) -> None:
     larger = Cluster.pool(case.cluster.nodes + more)
     assert (simulate(larger, case.jobs, "fcfs").start_s <= simulate(case.cluster, case.jobs, "fcfs").start_s).all()
 

@@ -8,11 +8,11 @@ import pytest
 
 from mirage.errors import ClusterError, ConfigurationError
 from mirage.job_state import MISSING
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 PLANNERS = ["fcfs", "easy", "conservative", "slurm"]
@@ -39,7 +39,7 @@ def reserved(nodes: int, *reservations: Reservation) -> Cluster:
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
-def test_a_job_whose_limit_ends_with_the_begin_of_maintenance_runs_and_one_a_second_longer_waits(
+def test_a_job_with_a_limit_up_to_maintenance_runs_and_one_a_second_longer_waits(
     discipline: str,
 ) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 4))
@@ -68,33 +68,33 @@ def test_plans_see_a_reservation_that_ends_within_a_turnover_of_another_s_begin(
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
-def test_a_job_crosses_a_reservation_where_enough_nodes_are_left_beside_it(discipline: str) -> None:
+def test_a_job_crosses_a_reservation_that_leaves_enough_nodes(discipline: str) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 3))
     assert starts(cluster, jobs((0, 5000, 1), (500, 600, 1)), discipline) == [0, 2000]
 
 
 @pytest.mark.parametrize("discipline", ["easy", "conservative", "slurm"])
-def test_shorter_jobs_run_before_maintenance_behind_one_that_waits_for_its_end(discipline: str) -> None:
+def test_shorter_jobs_run_before_maintenance_after_one_that_waits_for_its_end(discipline: str) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 4))
     table = jobs((0, 1200, 2), (0, 900, 4), (0, 1000, 1), (0, 100, 1))
     assert starts(cluster, table, discipline) == [2000, 0, 2000, 900]
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
-def test_a_node_that_fails_in_use_is_made_up_for_by_nobody_when_a_reservation_begins(discipline: str) -> None:
+def test_no_job_makes_up_for_a_node_failed_in_use_when_a_reservation_begins(discipline: str) -> None:
     """Three nodes of four are in use, one fails and one is reserved: three are in use at 1000 all the same."""
     cluster = replace(reserved(4, Reservation(1000, 2000, "node", 1)), changes=(CapacityChange(500, "node", -1),))
     assert starts(cluster, jobs((0, 3000, 3), (600, 100, 1)), discipline) == [0, 3000]
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
-def test_nobody_knows_of_a_reservation_before_it_is_announced(discipline: str) -> None:
+def test_no_plan_includes_a_reservation_before_it_is_announced(discipline: str) -> None:
     cluster = reserved(4, Reservation(1000, 2000, "node", 4, announced_s=500))
     assert starts(cluster, jobs((400, 800, 2), (500, 700, 1)), discipline) == [400, 2000]
 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
-def test_a_job_that_runs_when_its_nodes_are_reserved_keeps_them_until_it_ends(discipline: str) -> None:
+def test_a_job_that_runs_when_its_nodes_are_reserved_holds_them_until_it_ends(discipline: str) -> None:
     """The nodes of the reservation are there again when it has ended, whoever sat on them."""
     cluster = reserved(4, Reservation(1000, 2000, "node", 3, announced_s=500))
     table = jobs((0, 1500, 3), (1100, 10, 1), (1600, 10, 2))
@@ -160,7 +160,7 @@ def test_nodes_come_back_to_whom_they_left_from_overlapping_reservations(shared:
     assert found == [(n, n) for n in (4, 3, 2, 0, 0, 1, 2, 4)]
 
 
-def test_displacing_is_not_done_where_a_reservation_would_keep_the_job_waiting_all_the_same() -> None:
+def test_no_job_is_displaced_for_one_that_a_reservation_blocks_anyway() -> None:
     cluster = replace(
         reserved(2, Reservation(1000, 2000, "node", 2)),
         qos_factors={"low": 1.0, "high": 2.0},
@@ -173,7 +173,7 @@ def test_displacing_is_not_done_where_a_reservation_would_keep_the_job_waiting_a
     assert first.end_s[0] == 20, "only the job that fits before the reservation displaces anybody"
 
 
-def test_nobody_is_displaced_in_vain_for_one_whom_others_leave_too_few_nodes_beside_a_reservation() -> None:
+def test_no_job_is_displaced_for_one_with_too_few_nodes_next_to_a_reservation() -> None:
     """Of four nodes two are reserved at 1000 and one is in use: the two of the displaced job would not be two then."""
     cluster = replace(
         reserved(4, Reservation(1000, 2000, "node", 2)),

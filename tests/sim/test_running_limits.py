@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirage.errors import ClusterError, JobRefused
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation, simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
@@ -53,10 +53,10 @@ def test_whom_a_limit_stops(name: str, limit: Limit, columns: dict[str, list[obj
 
 
 @pytest.mark.parametrize("name", ANYWHERE)
-def test_every_limit_holds_and_gpus_are_counted_as_asked_for(name: str) -> None:
+def test_every_limit_holds_and_gpus_are_counted_as_requested(name: str) -> None:
     cluster = cluster_with(Limit(jobs=3), Limit("all", gpus=9), shared=True)
-    asked = table(5, user=["u", "u", "u", "u", "v"], gpus=[2, 2, 2, 1, 3], cpus=[1] * 5)
-    assert simulate(cluster, workload(asked, cluster), name).start_s.tolist() == [0, 0, 0, 100, 0]
+    jobs_table = table(5, user=["u", "u", "u", "u", "v"], gpus=[2, 2, 2, 1, 3], cpus=[1] * 5)
+    assert simulate(cluster, workload(jobs_table, cluster), name).start_s.tolist() == [0, 0, 0, 100, 0]
     whole = table(2, user=["u", "v"], gpus=[-1, 2], cpus=[-1, 1])
     assert simulate(cluster, workload(whole, cluster), name).start_s.tolist() == [0, 100], "8 and 2 are more than 9"
 
@@ -64,18 +64,18 @@ def test_every_limit_holds_and_gpus_are_counted_as_asked_for(name: str) -> None:
 def test_a_job_over_a_limit_neither_closes_its_partition_nor_has_a_reservation() -> None:
     """Both of Slurm's loops pass it: a wide job over a limit does not keep nodes from a long one behind it."""
     length_s = {"elapsed_s": [100, 100, 900], "limit_s": [100, 100, 900]}
-    asked = table(3, user=["u", "u", "v"], submit_s=[0, 1, 1], nodes=[1, 4, 1], **length_s)
+    jobs_table = table(3, user=["u", "u", "v"], submit_s=[0, 1, 1], nodes=[1, 4, 1], **length_s)
     settings = SlurmSettings(weight_size=1000)
     limited, free = cluster_with(Limit(jobs=1)), cluster_with()
-    schedule = simulate(limited, workload(asked, limited), "slurm", settings)
+    schedule = simulate(limited, workload(jobs_table, limited), "slurm", settings)
     assert schedule.start_s.tolist() == [0, 901, 1]
-    assert simulate(free, workload(asked, free), "slurm", settings).start_s.tolist() == [0, 100, 200]
+    assert simulate(free, workload(jobs_table, free), "slurm", settings).start_s.tolist() == [0, 100, 200]
 
 
 def test_a_job_over_a_limit_gains_age() -> None:
-    asked = table(3, user=["u", "u", "v"], submit_s=[0, 0, 50], nodes=[4, 4, 4])
+    jobs_table = table(3, user=["u", "u", "v"], submit_s=[0, 0, 50], nodes=[4, 4, 4])
     cluster = cluster_with(Limit(jobs=1))
-    schedule = simulate(cluster, workload(asked, cluster), "slurm", SlurmSettings(weight_age=1_000_000))
+    schedule = simulate(cluster, workload(jobs_table, cluster), "slurm", SlurmSettings(weight_age=1_000_000))
     assert schedule.start_s.tolist() == [0, 100, 200]
 
 
@@ -90,7 +90,7 @@ def test_an_injected_job_counts_with_the_account_of_its_user() -> None:
         ).inject(nodes=1, limit_s=10, qos=2)  # fmt: skip
 
 
-def test_what_was_admitted_under_one_qos_is_looked_at_anew_under_another() -> None:
+def test_a_job_admitted_under_one_qos_is_checked_again_under_another() -> None:
     cluster = cluster_with(Limit(nodes=1, qos=("high",)))
     sim = Simulation(cluster, workload(table(1), cluster), "easy")
     sim.inject(nodes=2, limit_s=10, qos=1)

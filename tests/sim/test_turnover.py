@@ -10,14 +10,14 @@ from audit import audit
 
 from mirage.policy.plan import Plan, Preempt, Resize, Start
 from mirage.policy.view import View
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster, Limit, NodeGroup
 from mirage.sim.contract.from_view import revive
-from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.job_updates import requeue
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
@@ -31,8 +31,8 @@ def table(*rows: tuple[int, int, int, int], **columns: object) -> JobTable:
     return JobTable.build(range(len(rows)), **numbers, **{"user": ["u"] * len(rows), **columns})
 
 
-def simulation(cluster: Cluster, asked: JobTable, name: object = "easy", settings: object = TURNOVER) -> Simulation:
-    return Simulation(cluster, workload(asked, cluster), name, settings)  # type: ignore[arg-type]
+def simulation(cluster: Cluster, jobs: JobTable, name: object = "easy", settings: object = TURNOVER) -> Simulation:
+    return Simulation(cluster, workload(jobs, cluster), name, settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ANYWHERE)
@@ -41,9 +41,9 @@ def simulation(cluster: Cluster, asked: JobTable, name: object = "easy", setting
 def test_nodes_come_free_later_and_the_segment_ends_when_the_job_does(
     name: str, groups: tuple[NodeGroup, ...], shared: bool
 ) -> None:
-    asked = table((0, 10, 30, 3), (0, 10, 30, 2), (0, 10, 30, 1))
+    jobs = table((0, 10, 30, 3), (0, 10, 30, 2), (0, 10, 30, 1))
     cluster = Cluster(groups, shared_nodes=shared)
-    schedule = simulation(cluster, asked, name).run()
+    schedule = simulation(cluster, jobs, name).run()
     assert schedule.start_s.tolist() == [0, 30, 30]
     assert schedule.end_s.tolist() == [10, 40, 40]
 
@@ -52,8 +52,8 @@ def test_nodes_come_free_later_and_the_segment_ends_when_the_job_does(
 def test_what_is_backfilled_must_have_left_its_nodes_before_the_head_needs_them(name: str) -> None:
     """The head has all three nodes at 50 + 20: one job behind it may hold a node for 69 s, turnover included."""
     for limit_s, start_s in ((49, 1), (50, 190)):
-        asked = table((0, 50, 50, 2), (0, 100, 100, 3), (1, limit_s, limit_s, 1))
-        schedule = simulation(Cluster.pool(3), asked, name).run()
+        jobs = table((0, 50, 50, 2), (0, 100, 100, 3), (1, limit_s, limit_s, 1))
+        schedule = simulation(Cluster.pool(3), jobs, name).run()
         assert schedule.start_s.tolist() == [0, 70, start_s], limit_s
 
 
@@ -64,20 +64,20 @@ def test_what_is_backfilled_must_have_left_its_nodes_before_the_head_needs_them(
 def test_plans_know_when_nodes_between_two_jobs_come_free(name: str, cluster: Cluster) -> None:
     """One node until 30, the other until 100 + 20; beside the head, a job may have the first from 30 to 120."""
     for limit_s, start_s in ((70, 30), (71, 180)):
-        asked = table((0, 10, 100, 1), (0, 100, 100, 1), (11, 40, 40, 2), (12, 9, limit_s, 1))
-        schedule = simulation(cluster, asked, name).run()
+        jobs = table((0, 10, 100, 1), (0, 100, 100, 1), (11, 40, 40, 2), (12, 9, limit_s, 1))
+        schedule = simulation(cluster, jobs, name).run()
         assert schedule.start_s.tolist() == [0, 0, 120, start_s], limit_s
 
 
 def test_a_limit_is_given_back_at_the_true_end() -> None:
     cluster = replace(Cluster.pool(2), limits=(Limit(jobs=1),))
-    asked = table((0, 10, 30, 1), (0, 10, 30, 1), (0, 10, 30, 1), user=["u", "u", "v"])
+    jobs = table((0, 10, 30, 1), (0, 10, 30, 1), (0, 10, 30, 1), user=["u", "u", "v"])
     for name in ANYWHERE:
-        sim = simulation(cluster, asked, name)
+        sim = simulation(cluster, jobs, name)
         assert sim.run().start_s.tolist() == [0, 30, 0]  # no node is free before
     three = replace(cluster, groups=(NodeGroup("node", 3),))
     for name in ANYWHERE:
-        assert simulation(three, asked, name).run().start_s.tolist() == [0, 10, 0]
+        assert simulation(three, jobs, name).run().start_s.tolist() == [0, 10, 0]
 
 
 def test_a_view_shows_a_completing_job_neither_running_nor_its_nodes_free() -> None:
@@ -94,10 +94,10 @@ def test_a_view_shows_a_completing_job_neither_running_nor_its_nodes_free() -> N
 
 
 def test_branches_carry_nodes_between_two_jobs_with_them() -> None:
-    asked = table(*((k, 10 + k % 7, 40, 1 + k % 3) for k in range(60)))
+    jobs = table(*((k, 10 + k % 7, 40, 1 + k % 3) for k in range(60)))
     for cluster in (Cluster.pool(4), Cluster.gpu(4, 2)):
-        straight = simulation(cluster, asked, "slurm").run().segments
-        sim = simulation(cluster, asked, "slurm")
+        straight = simulation(cluster, jobs, "slurm").run().segments
+        sim = simulation(cluster, jobs, "slurm")
         while not sim.state.clock[0].n_completing:
             sim.step()
         mark, now_s = sim.fork(), sim.now_s
@@ -116,10 +116,10 @@ def test_all_nodes_may_be_between_two_jobs_when_there_are_many_more_than_jobs_ha
     """More nodes than slots: each ended job leaves one, and the profile has a stretch for each."""
     n = 700
     long = replace(TURNOVER, turnover_s=500, max_job_test=1000, default_queue_depth=1000)
-    asked = table(*((0, 10 + k % 300, 1000, 1) for k in range(n)), (1, 5, 5, n), (400, 1, 1, 1))
+    jobs = table(*((0, 10 + k % 300, 1000, 1) for k in range(n)), (1, 5, 5, n), (400, 1, 1, 1))
     for cluster in (Cluster.pool(n), Cluster((NodeGroup("a", n - 1), NodeGroup("b", 1)))):
         for name in ANYWHERE:
-            sim = simulation(cluster, asked, name, long)
+            sim = simulation(cluster, jobs, name, long)
             schedule = sim.run()
             audit(sim)
             assert schedule.start_s[n:].tolist() == [809, 1314], name
@@ -136,9 +136,9 @@ class Script:
 
 
 def test_suspending_and_shrinking_have_their_own_cost_and_no_turnover() -> None:
-    asked = table((0, 100, 500, 2), (0, 10, 20, 1), (0, 10, 20, 1))
+    jobs = table((0, 100, 500, 2), (0, 10, 20, 1), (0, 10, 20, 1))
     script = Script({0: Plan((Start(job=0), Resize(job=0, nodes=1), Start(job=1)))})
-    sim = simulation(Cluster.pool(2), asked, script)
+    sim = simulation(Cluster.pool(2), jobs, script)
     sim.advance(0)
     sim.apply(Plan((Preempt(job=0), Start(job=2))))
     audit(sim)
@@ -160,21 +160,21 @@ def test_a_requeued_job_may_wait_for_the_nodes_that_it_left() -> None:
     assert sim.run().segments.start_s.tolist() == [0, 25]
 
 
-def test_preemption_waits_for_nodes_on_their_way_and_displaces_nobody_for_them() -> None:
+def test_preemption_waits_for_nodes_in_turnover_and_displaces_no_job_for_them() -> None:
     cluster = Cluster(
         (NodeGroup("node", 2),), qos_factors={"low": 0.0, "high": 9.0}, qos_preempts={"high": ("low",)}
     )  # fmt: skip
     rows = ((0, 10, 90, 1), (0, 80, 90, 1), (15, 20, 30, 1), (40, 20, 30, 1))
-    asked = table(*rows, qos=["low", "low", "high", "high"])
+    jobs = table(*rows, qos=["low", "low", "high", "high"])
     settings = replace(TURNOVER, weight_qos=1000, requeue_hold_s=100)
-    schedule = simulation(cluster, asked, "slurm", settings).run()
+    schedule = simulation(cluster, jobs, "slurm", settings).run()
     spans = [(int(s.id), int(s.start_s), int(s.end_s)) for s in schedule.segments]
     # job 2 waits for the node that completes until 30; job 3 displaces job 1, and has its node 20 s later
     assert spans == [(0, 0, 10), (1, 0, 40), (2, 30, 50), (3, 60, 80), (1, 140, 220)]
     check_schedule(schedule, cluster)
 
 
-def test_a_revived_simulation_goes_on_with_the_turnover() -> None:
+def test_a_revived_simulation_continues_the_turnover() -> None:
     sim = simulation(Cluster.pool(2), table((0, 50, 50, 2), (1, 10, 20, 2)), "slurm")
     sim.advance(40)
     world, state, _ = revive(sim.view(), discipline_spec("slurm"), TURNOVER, 4, 0)
@@ -185,6 +185,6 @@ def test_a_revived_simulation_goes_on_with_the_turnover() -> None:
 
 
 def test_the_published_simulator_knows_no_turnover() -> None:
-    asked = table((0, 60, 600, 3), (0, 60, 600, 3))
-    pair = [simulation(Cluster.pool(3), asked, "mirage-2023", s).run() for s in (TURNOVER, SlurmSettings())]
+    jobs = table((0, 60, 600, 3), (0, 60, 600, 3))
+    pair = [simulation(Cluster.pool(3), jobs, "mirage-2023", s).run() for s in (TURNOVER, SlurmSettings())]
     np.testing.assert_array_equal(pair[0].start_s, pair[1].start_s)

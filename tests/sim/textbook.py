@@ -49,11 +49,11 @@ class Machine:
     def lasting(self, limit_s: int) -> int:
         """Nodes free from now until a limit, if running jobs use up theirs."""
         until_s = self.now_s + limit_s
-        looked_at = [self.now_s, *(r.start_s for r in self.known if self.now_s < r.start_s < until_s)]
+        times_s = [self.now_s, *(r.start_s for r in self.known if self.now_s < r.start_s < until_s)]
         running = [(job.limit_end_s, job.nodes) for job in self.running]
         return min(
             self.nodes - sum(nodes for end_s, nodes in running if end_s > time_s) - self.reserved(time_s)
-            for time_s in looked_at
+            for time_s in times_s
         )
 
     def start(self, job: Job) -> None:
@@ -116,7 +116,7 @@ def conservative(machine: Machine, tested: int = 10**9, promised: int = 10**9) -
 def replay(
     jobs: list[Job],
     nodes: int,
-    look: Callable[[Machine], None],
+    schedule_pass: Callable[[Machine], None],
     reservations: tuple[Reservation, ...] = (),
     every_s: int | None = None,
 ) -> list[int]:
@@ -137,5 +137,5 @@ def replay(
         machine.running = [job for job in machine.running if job.end_s > machine.now_s]
         while coming and coming[0].submit_s <= machine.now_s:
             machine.queue.append(coming.pop(0))
-        look(machine)
+        schedule_pass(machine)
     return [job.start_s for job in jobs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-LOOK = """\
+REPORT = """\
 pwd > "$SLURM_SUBMIT_DIR/seen.txt"
 umask >> "$SLURM_SUBMIT_DIR/seen.txt"
 ulimit -S -a >> "$SLURM_SUBMIT_DIR/seen.txt"
@@ -19,7 +19,7 @@ echo err >&2
 
 def script(*lines: str, first: str = "#!/bin/bash") -> bytes:
     """A batch script with these lines before its first command."""
-    return "\n".join([first, *lines, LOOK]).encode()
+    return "\n".join([first, *lines, REPORT]).encode()
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ SCRIPTS = [
     Usage(shown="`#SBATCH --begin`", script=script("#SBATCH --begin=now+1hour"), waits=True),
     Usage(shown="`#SBATCH --dependency`", script=script("#SBATCH -d afterany:BLOCKER"), waits=True),
     Usage(shown="`#SBATCH --deadline`", script=script("#SBATCH --deadline=now+9hours -b now+1hour"), waits=True),
-    Usage(("--wrap=" + LOOK,), shown="`--wrap`", script=None),
-    Usage(("--wrap=echo \"a  'b'\" $HOME; " + LOOK,), shown="`--wrap` with quotes and a variable", script=None),
+    Usage(("--wrap=" + REPORT,), shown="`--wrap`", script=None),
+    Usage(("--wrap=echo \"a  'b'\" $HOME; " + REPORT,), shown="`--wrap` with quotes and a variable", script=None),
     Usage(("-J", "wrapped", "--wrap=hostname"), script=None),
 ]
 

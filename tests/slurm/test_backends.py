@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from mirage.duration import DAY_S
-from mirage.errors import SlurmError, SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import RequestNotSent, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.lab.commands.server import served_slurm
 from mirage.lab.virtual.slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.slurm.backend import Backend
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.runner import Completed, SystemRunner
-from mirage.slurm.values import QueuedJob, Submission
 from mirage.trace.table import JobTable
 
 NODES, GPUS, CPUS = 2, 8, 64
@@ -89,7 +89,7 @@ def two_nodes(private_cluster: Callable[..., object]) -> object:
     return private_cluster(nodes=NODES, gpus=GPUS, cpus=CPUS)
 
 
-def test_a_job_is_seen_as_it_was_asked_for(site: Site) -> None:
+def test_a_job_is_observed_as_it_was_requested(site: Site) -> None:
     number = site.submit(job_name="ours", comment="mirage:x:1:abcd", time="7")
     job = site.until(number, JobState.RUNNING)
     assert (job.name, job.comment, job.limit_s, job.nodes, job.gpus) == ("ours", "mirage:x:1:abcd", 420, 1, GPUS)
@@ -166,7 +166,7 @@ def test_a_held_job_waits_for_its_release(site: Site) -> None:
     site.until(number, JobState.RUNNING)
 
 
-def test_who_has_no_room_says_why_it_waits(site: Site) -> None:
+def test_a_job_without_room_shows_why_it_waits(site: Site) -> None:
     for _ in range(NODES):
         site.until(site.submit(), JobState.RUNNING)
     number = site.submit()
@@ -209,7 +209,7 @@ def test_a_job_that_has_started_is_not_cancelled_with_those_that_wait(site: Site
     assert site.job(runs).state is JobState.RUNNING
 
 
-def test_what_is_changed_is_seen(site: Site) -> None:
+def test_changes_are_observed(site: Site) -> None:
     number = site.submit()
     site.until(number, JobState.RUNNING)
     site.backend.update(number, {"Comment": "mirage:x:2:abcd ready", "TimeLimit": "5"})
@@ -250,7 +250,7 @@ def test_a_refusal_comes_in_slurm_s_words(site: Site, options: dict[str, str], w
         site.submit(**options)
 
 
-def test_a_job_nobody_knows_cannot_be_changed(site: Site) -> None:
+def test_an_unknown_job_cannot_be_changed(site: Site) -> None:
     with pytest.raises(SlurmRefused, match="Invalid job id specified"):
         site.backend.update(987_654, {"TimeLimit": "5"})
 
@@ -270,9 +270,9 @@ NO_CLUSTER = Completed(1, "", "scontrol: fatal: Could not establish a configurat
         (UP, NO_JOB, SlurmRefused, 2),
         (UP, Completed(0, "1\n", ""), None, 2),
         (STANDBY, IN_STANDBY, SlurmUnreachable, 2),
-        (UP, NO_CONTACT, SlurmNotAsked, 2),
+        (UP, NO_CONTACT, RequestNotSent, 2),
         (DOWN, NO_JOB, SlurmUnreachable, 1),
-        (NO_CLUSTER, NO_JOB, SlurmNotAsked, 1),
+        (NO_CLUSTER, NO_JOB, RequestNotSent, 1),
     ],
 )
 @pytest.mark.parametrize("source", [SlurmClient, ScontrolClient])

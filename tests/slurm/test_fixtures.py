@@ -10,7 +10,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm import json as json_values
+from mirage.slurm import slurm_json as json_values
 from mirage.slurm.survey import OLDEST
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
@@ -110,13 +110,13 @@ def test_options_of_the_controller(fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("printed", "version"),
     [
         ("slurm 25.11.7", Version(25, 11, 7)),
         ("slurm-wlm 22.05.8", Version(22, 5, 8)),
         ("slurm 26.05.0-0rc1", Version(26, 5, 0)),
     ],
 )
-def test_versions(said: str, version: Version) -> None:
-    assert parse_version(said) == version
+def test_versions(printed: str, version: Version) -> None:
+    assert parse_version(printed) == version
     assert version > OLDEST

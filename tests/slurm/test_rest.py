@@ -83,7 +83,7 @@ def test_recorded_answers_of_both_versions(
     assert all(job.id > 0 and job.submit_s > 0 for job in views.accounting(0))
 
 
-def test_errors_say_what_to_do(serve: Callable[[Answers], RestViews]) -> None:
+def test_errors_name_the_remedy(serve: Callable[[Answers], RestViews]) -> None:
     jobs = "/slurm/v0.0.38/jobs"
     openapi = (200, json.dumps({"paths": {jobs: {}}}))
     refusing = serve({"/openapi/v3": openapi, jobs: (200, json.dumps({"errors": [{"description": "no such thing"}]}))})
@@ -106,8 +106,8 @@ def test_errors_say_what_to_do(serve: Callable[[Answers], RestViews]) -> None:
 def commands(tmp_path: Path) -> Callable[..., SystemRunner]:
     """A runner of programs that print prepared text."""
 
-    def make(**says: str) -> SystemRunner:
-        for name, text in says.items():
+    def make(**texts: str) -> SystemRunner:
+        for name, text in texts.items():
             (tmp_path / name).write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
             (tmp_path / name).chmod(0o700)
         return SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"})
@@ -129,7 +129,7 @@ def test_a_token_that_is_absent_or_has_run_out_is_made_anew(
     assert runner.count["scontrol"] == (token != "good")
 
 
-def test_a_token_that_is_never_good_is_told(
+def test_a_token_that_is_never_valid_is_reported(
     serve: Callable[[Answers], RestViews], commands: Callable[..., SystemRunner]
 ) -> None:
     url = serve({}).url
@@ -139,7 +139,7 @@ def test_a_token_that_is_never_good_is_told(
         RestClient(url, commands(scontrol="nonsense"), clock=time.time, user="ada").observe()
 
 
-def test_where_slurmrestd_keeps_no_accounts_sacct_is_asked(
+def test_without_accounting_in_slurmrestd_sacct_is_queried(
     serve: Callable[[Answers], RestViews], commands: Callable[..., SystemRunner], shared_data: Path
 ) -> None:
     prepared = answers(shared_data / "slurm-fixtures", "v0.0.38")
@@ -150,7 +150,7 @@ def test_where_slurmrestd_keeps_no_accounts_sacct_is_asked(
     assert runner.count["sacct"] == 1
 
 
-def test_the_queue_is_seen_through_scontrol_where_that_is_asked_for(
+def test_the_queue_is_observed_through_scontrol_on_request(
     commands: Callable[..., SystemRunner], shared_data: Path
 ) -> None:
     text = (shared_data / "slurm-fixtures/scontrol.show.job.o.txt").read_text()
@@ -174,8 +174,8 @@ def test_odd_answers_are_skipped_with_a_count_or_refused(
 ) -> None:
     def answering(**parts: object) -> RestViews:
         openapi = (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}}))
-        said = {f"/slurm/v0.0.38/{name}": (200, json.dumps({name: part})) for name, part in parts.items()}
-        return serve({"/openapi/v3": openapi, **said})
+        served = {f"/slurm/v0.0.38/{name}": (200, json.dumps({name: part})) for name, part in parts.items()}
+        return serve({"/openapi/v3": openapi, **served})
 
     mixed = answering(jobs=[{"job_id": 7, "exit_code": [1], "time_limit": 10**400}, 5, {"job_state": "RUNNING"}, None])
     assert [job.id for job in mixed.observe().jobs] == [7]
@@ -230,7 +230,7 @@ def test_a_ping_without_a_controller_is_no_refusal(serve: Callable[[Answers], Re
 
 @pytest.mark.real_slurm
 @pytest.mark.slow
-def test_a_real_slurmrestd_tells_whether_the_controller_lives(private_cluster: Callable[..., object]) -> None:
+def test_a_real_slurmrestd_reports_whether_the_controller_lives(private_cluster: Callable[..., object]) -> None:
     cluster = private_cluster(nodes=1, rest=True)
     environment = {"MIRAGE_QUEUE": cluster.rest_url, "USER": getpass.getuser(), "SLURM_JWT": cluster.token()}
     client = client_from(environment, SystemRunner(cluster.environment), time.time)
@@ -244,9 +244,7 @@ def test_a_real_slurmrestd_tells_whether_the_controller_lives(private_cluster: C
 
 @pytest.mark.real_slurm
 @pytest.mark.slow
-def test_a_real_slurmrestd_tells_tells_what_squeue_tells(
-    private_cluster: Callable[..., object], tmp_path: Path
-) -> None:
+def test_a_real_slurmrestd_reports_what_squeue_reports(private_cluster: Callable[..., object], tmp_path: Path) -> None:
     cluster = private_cluster(nodes=2, rest=True)
     views = RestViews(cluster.rest_url, user=getpass.getuser(), token=cluster.token(), clock=time.time)
     commands = SlurmClient(SystemRunner(cluster.environment))

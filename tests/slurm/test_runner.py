@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import Submission
 from mirage.slurm.runner import Completed, SystemRunner, soft_limits
-from mirage.slurm.values import Submission
 from mirage.slurm.version import detect
 
 
@@ -21,9 +21,9 @@ def environment_of(done: Completed) -> dict[str, str]:
 def test_a_command_that_is_read_speaks_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
     monkeypatch.setenv("LC_ALL", "de_DE")
-    seen = environment_of(SystemRunner({"SLURM_CONF": "/x"}).run(["env"]))
-    assert (seen["LC_ALL"], seen["SLURM_TIME_FORMAT"], seen["SLURM_CONF"]) == ("C", "%s", "/x")
-    assert "SQUEUE_FORMAT" not in seen
+    environment = environment_of(SystemRunner({"SLURM_CONF": "/x"}).run(["env"]))
+    assert (environment["LC_ALL"], environment["SLURM_TIME_FORMAT"], environment["SLURM_CONF"]) == ("C", "%s", "/x")
+    assert "SQUEUE_FORMAT" not in environment
 
 
 def test_a_submission_has_the_user_s_environment_and_nothing_else() -> None:
@@ -51,40 +51,40 @@ def test_words_too_long_are_the_command_s_own_trouble() -> None:
         SystemRunner().run(["true"], environment={"PATH": "/usr/bin:/bin", "X": "x" * 200_000})
 
 
-def test_a_program_that_is_not_there_was_not_asked(tmp_path: Path) -> None:
-    with pytest.raises(SlurmNotAsked, match=r"cannot run sbatch: .*; is Slurm's bin folder on PATH\?"):
+def test_a_missing_program_raises_request_not_sent(tmp_path: Path) -> None:
+    with pytest.raises(RequestNotSent, match=r"cannot run sbatch: .*; is Slurm's bin folder on PATH\?"):
         SystemRunner().run(["sbatch"], environment={"PATH": str(tmp_path)}, directory=str(tmp_path))
 
 
 def test_a_command_inherits_the_limits_that_it_is_given() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    ask = ["bash", "-c", "ulimit -Sn; ulimit -Hn"]
-    assert SystemRunner().run(ask, limits={"NOFILE": 77}).stdout.split()[0] == "77"
-    beyond = SystemRunner().run(ask, limits={"NOFILE": resource.RLIM_INFINITY}).stdout.split()
+    limits_command = ["bash", "-c", "ulimit -Sn; ulimit -Hn"]
+    assert SystemRunner().run(limits_command, limits={"NOFILE": 77}).stdout.split()[0] == "77"
+    beyond = SystemRunner().run(limits_command, limits={"NOFILE": resource.RLIM_INFINITY}).stdout.split()
     assert beyond[0] == beyond[1] == str(hard)
-    assert SystemRunner().run(ask).stdout.split()[0] == str(soft)
+    assert SystemRunner().run(limits_command).stdout.split()[0] == str(soft)
     assert soft_limits()["NOFILE"] == soft
 
 
 @pytest.mark.parametrize(
-    ("says", "status", "error"),
+    ("message", "status", "error"),
     [
-        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", 1, SlurmNotAsked),
+        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", 1, RequestNotSent),
         ("Batch job submission failed: Unable to contact slurm controller (receive failure)", 1, SlurmUnreachable),
         ("Batch job submission failed: Socket timed out on send/recv operation", 1, SlurmUnreachable),
         ("Batch job submission failed: Invalid partition name specified", 1, SlurmRefused),
     ],
 )
-def test_what_sbatch_says_and_what_it_means(tmp_path: Path, says: str, status: int, error: type[Exception]) -> None:
+def test_meaning_of_what_sbatch_prints(tmp_path: Path, message: str, status: int, error: type[Exception]) -> None:
     program = tmp_path / "sbatch"
-    program.write_text(f"#!/bin/sh\necho 'sbatch: error: {says}' >&2\nexit {status}\n")
+    program.write_text(f"#!/bin/sh\necho 'sbatch: error: {message}' >&2\nexit {status}\n")
     program.chmod(0o700)
     with pytest.raises(error) as raised:
         SlurmClient(SystemRunner({"PATH": f"{tmp_path}:/usr/bin:/bin"})).submit(Submission("job.sh"))
     assert type(raised.value) is error
 
 
-def test_sbatch_s_remarks_are_kept(tmp_path: Path) -> None:
+def test_sbatch_s_remarks_are_retained(tmp_path: Path) -> None:
     program = tmp_path / "sbatch"
     program.write_text("#!/bin/sh\necho 'sbatch: Your project has 3 hours left.' >&2\necho \"17\"\n")
     program.chmod(0o700)
@@ -113,17 +113,17 @@ class Unconfigured:
 
 
 @pytest.mark.parametrize("stderr", [NO_CLUSTER, NO_FILE])
-def test_commands_that_know_of_no_cluster_say_where_to_run_them(stderr: str) -> None:
+def test_commands_without_a_cluster_name_where_to_run_them(stderr: str) -> None:
     slurm = SlurmClient(Unconfigured(stderr))
-    for asked in (slurm.configuration, slurm.observe, lambda: detect(slurm.runner)):
-        with pytest.raises(SlurmNotAsked, match="found no cluster; run this where `sinfo` answers") as error:
-            asked()
+    for query in (slurm.configuration, slurm.observe, lambda: detect(slurm.runner)):
+        with pytest.raises(RequestNotSent, match="found no cluster; run this where `sinfo` answers") as error:
+            query()
         assert error.value.stderr == stderr.strip()
 
 
 @pytest.mark.real_slurm
 @pytest.mark.skipif(Path("/etc/slurm/slurm.conf").exists(), reason="this machine is part of a cluster")
-def test_a_machine_without_a_cluster_is_told_from_one_whose_controller_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_cluster_differs_from_one_with_its_controller_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_CONF", raising=False)
-    with pytest.raises(SlurmNotAsked, match="found no cluster"):
+    with pytest.raises(RequestNotSent, match="found no cluster"):
         detect(SystemRunner())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import Completed
 
@@ -38,7 +38,7 @@ def test_what_sacct_prints_is_handed_on_as_it_is() -> None:
         ("sacct: error: slurmdbd: Connection refused", SlurmUnreachable),
     ],
 )
-def test_a_failure_of_sacct_is_told(stderr: str, error: type[Exception]) -> None:
+def test_a_failure_of_sacct_is_reported(stderr: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         SlurmClient(Commands(1, "", stderr)).history(0, 60)
 
@@ -57,23 +57,23 @@ def test_the_accounting_daemon_counts_and_not_the_controller(commands: Commands,
     assert SlurmClient(commands).accounts_are_private() is private
 
 
-def test_without_sacctmgr_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sacctmgr_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object, **__: object) -> Completed:
-        raise SlurmNotAsked("cannot run sacctmgr")
+        raise RequestNotSent("cannot run sacctmgr")
 
     commands = Commands(0)
     monkeypatch.setattr(commands, "run", absent)
     assert SlurmClient(commands).accounts_are_private() is None
 
 
-def test_the_qos_are_asked_for_in_columns_with_bars() -> None:
+def test_the_qos_are_requested_in_columns_with_bars() -> None:
     commands = Commands(0, "Name|Priority|Preempt\n")
     assert SlurmClient(commands).qos() == "Name|Priority|Preempt\n"
     assert commands.argv[:4] == ("sacctmgr", "--parsable2", "show", "qos")
     assert {"MaxJobsPU", "MaxJobsAccruePU"} <= set(commands.argv[4].removeprefix("format=").split(","))
 
 
-def test_the_associations_of_one_cluster_are_asked_for() -> None:
+def test_the_associations_of_one_cluster_are_requested() -> None:
     commands = Commands(0, "Cluster|Account\n")
     assert SlurmClient(commands).associations("ls6") == "Cluster|Account\n"
     assert commands.argv[2:5] == ("show", "assoc", "cluster=ls6")

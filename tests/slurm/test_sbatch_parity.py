@@ -219,8 +219,8 @@ def is_near(a: str, b: str) -> bool:
 def differences(theirs: Attempt, ours: Attempt) -> dict[str, tuple[object, object]]:
     """What differs between two jobs: fields of their records, variables, files, and what the commands said."""
     found: dict[str, tuple[object, object]] = {}
-    for kind, look in (("field", record), ("env", variables), ("file", files)):
-        a, b = look(theirs), look(ours)
+    for kind, read in (("field", record), ("env", variables), ("file", files)):
+        a, b = read(theirs), read(ours)
         for name in sorted(a.keys() | b.keys()):
             if (kind == "field" and name in OWN_FIELDS) or (kind == "env" and name in LINK_VARIABLES):
                 continue
@@ -244,7 +244,9 @@ def test_the_same_job(attempts: dict[str, tuple[Attempt, Attempt]], usage: Usage
 
 
 @pytest.mark.parametrize("usage", BUT, ids=lambda usage: usage.title)
-def test_the_same_job_but_for_what_the_table_says(attempts: dict[str, tuple[Attempt, Attempt]], usage: Usage) -> None:
+def test_the_job_has_only_the_differences_in_the_table(
+    attempts: dict[str, tuple[Attempt, Attempt]], usage: Usage
+) -> None:
     theirs, ours = attempts[usage.title]
     assert set(differences(theirs, ours)) == usage.differences
     check_own(usage, theirs, ours)
@@ -259,9 +261,13 @@ def check_own(usage: Usage, theirs: Attempt, ours: Attempt) -> None:
     assert Path(b["Command"].split(" ")[0]).parent.parent.name == tag.chain
     if a["Command"] != "(null)":
         assert Path(a["Command"]).name.split(" ")[0] == Path(b["Command"]).name.split(" ")[0]
-    seen = variables(ours)
-    if seen and "--export-file=vars" not in usage.words:
-        assert (seen["MIRAGE_CHAIN"], seen["MIRAGE_LINK"], seen["MIRAGE_READY_AFTER"]) == (tag.chain, "1", "0")
+    env = variables(ours)
+    if env and "--export-file=vars" not in usage.words:
+        assert (env["MIRAGE_CHAIN"], env["MIRAGE_LINK"], env["MIRAGE_READY_AFTER"]) == (
+            tag.chain,
+            "1",
+            "0",
+        )
 
 
 @pytest.mark.parametrize("usage", BOTH_REFUSE, ids=lambda usage: usage.title)
@@ -307,7 +313,7 @@ def test_a_later_link_is_the_same_job_but_waits_for_nothing_of_the_first(
     assert (tag.chain, tag.link, tag.rest) == (chain.name, 2, "mine")
 
 
-def test_what_sbatch_says_of_itself_goes_through(site: dict[str, str], tmp_path: Path) -> None:
+def test_what_sbatch_prints_of_itself_goes_through(site: dict[str, str], tmp_path: Path) -> None:
     for word in ("--version", "-V", "--usage"):
         usage = Usage((word,), script=None)
         theirs, ours = by_sbatch(usage, tmp_path / f"a{word}"), by_mirage(usage, tmp_path / f"b{word}")
@@ -326,18 +332,18 @@ def test_quiet_verbose_and_parsable(site: dict[str, str], tmp_path: Path) -> Non
         assert re.search(err, ours.err)
 
 
-def test_the_table_in_the_docs_is_what_was_seen(attempts: dict[str, tuple[Attempt, Attempt]]) -> None:
+def test_the_table_in_the_docs_is_what_was_observed(attempts: dict[str, tuple[Attempt, Attempt]]) -> None:
     lines = ["| usage | `mirage submit` |", "|---|---|"]
     for usage in [*SAME, *BUT, *BOTH_REFUSE, *WE_REFUSE]:
         theirs, ours = attempts[usage.title]
         lines.append(f"| {usage.title.replace('|', chr(92) + '|')} | {outcome(usage, theirs, ours)} |")
     table = "\n".join(lines)
     head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    kept, _, tail = rest.partition(END)
+    published, _, tail = rest.partition(END)
     if os.environ.get("MIRAGE_WRITE_PARITY"):
         PAGE.write_text(f"{head}{BEGIN}\n{table}\n{END}{tail}", encoding="utf-8")
         return
-    assert kept.strip() == table, "run this test with MIRAGE_WRITE_PARITY=1"
+    assert published.strip() == table, "run this test with MIRAGE_WRITE_PARITY=1"
 
 
 def outcome(usage: Usage, theirs: Attempt, ours: Attempt) -> str:

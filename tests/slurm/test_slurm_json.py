@@ -9,7 +9,8 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.json import (
+from mirage.slurm.records import AccountedJob, Node, QueuedJob, SlurmPartition
+from mirage.slurm.slurm_json import (
     accounted_job,
     exit_of,
     instant,
@@ -20,7 +21,6 @@ from mirage.slurm.json import (
     text,
     words,
 )
-from mirage.slurm.values import AccountedJob, Node, Partition, QueuedJob
 from mirage.slurm_words.json_numbers import number_or
 
 
@@ -134,7 +134,7 @@ def test_a_job_of_the_queue(record: dict[str, Any]) -> None:
     assert queued_job(record) == JOB
 
 
-def test_a_job_that_says_nothing_but_its_number() -> None:
+def test_a_job_with_nothing_but_its_number() -> None:
     assert queued_job({"job_id": 3}) == QueuedJob(3, JobState.UNKNOWN)
 
 
@@ -198,7 +198,7 @@ def test_a_job_of_accounting() -> None:
     assert accounted_job(ENDED) == WAS
 
 
-def test_a_job_of_accounting_that_says_nothing() -> None:
+def test_an_empty_job_of_accounting() -> None:
     assert accounted_job({"job_id": 3}) == AccountedJob(3, JobState.UNKNOWN)
 
 
@@ -263,7 +263,7 @@ GROUPED: dict[str, Any] = {
     "defaults": {"time": set_to(60)}, "partition": {"state": ["UP"]}, "flags": ["DEFAULT"],
     "nodes": {"configured": "n[1-2]", "total": 2}, "priority": {"tier": 7},
 }  # fmt: skip
-GPU = Partition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, False)
+GPU = SlurmPartition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, False)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ GPU = Partition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, False)
         (GROUPED | {"maximums": {"time": set_to(2880), "oversubscribe": {"flags": ["FORCE"]}}}, GPU),
     ],
 )
-def test_a_partition(record: dict[str, Any], expected: Partition) -> None:
+def test_a_partition(record: dict[str, Any], expected: SlurmPartition) -> None:
     assert partition(record) == expected
 
 

@@ -9,9 +9,9 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
 from mirage.slurm.runner import Completed
 from mirage.slurm.survey import Finding, survey
-from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
 
 ORDINARY = {
     "clustername": "polaris", "slurmctldhost[0]": "ctl1(10.0.0.1)", "slurmctldhost[1]": "ctl2", "slurmctldport": "6817",
@@ -25,7 +25,7 @@ WITH_ACCOUNTS = {"accountingstoragetype": "accounting_storage/slurmdbd"}
 class Site:
     """A site that answers what it is told to."""
 
-    def __init__(self, *partitions: Partition, **options: str) -> None:
+    def __init__(self, *partitions: SlurmPartition, **options: str) -> None:
         self.options = {**ORDINARY, **options}
         self.partitions = partitions or (partition("main", DAY_S),)
         self.runner = self
@@ -53,8 +53,8 @@ class Site:
         return self.accounts
 
 
-def partition(name: str, longest_s: int, default_s: int = MISSING) -> Partition:
-    return Partition(name, False, longest_s, default_s, ("n1",))
+def partition(name: str, longest_s: int, default_s: int = MISSING) -> SlurmPartition:
+    return SlurmPartition(name, False, longest_s, default_s, ("n1",))
 
 
 def found(site: Any) -> dict[str, Finding]:
@@ -62,9 +62,9 @@ def found(site: Any) -> dict[str, Finding]:
 
 
 def test_the_cluster_and_its_controllers_are_named() -> None:
-    told = found(Site())
-    assert (told["cluster"].level, told["cluster"].value) == ("ok", "polaris")
-    assert told["controller"].value == "ctl1, ctl2, port 6817; 1 jobs, 1 nodes"
+    findings = found(Site())
+    assert (findings["cluster"].level, findings["cluster"].value) == ("ok", "polaris")
+    assert findings["controller"].value == "ctl1, ctl2, port 6817; 1 jobs, 1 nodes"
 
 
 def test_an_old_site_has_one_controller_under_another_name() -> None:
@@ -89,9 +89,9 @@ def test_an_old_site_has_one_controller_under_another_name() -> None:
         ),
     ],
 )
-def test_a_default_limit_is_a_limit(partitions: list[Partition], value: str, advice: str) -> None:
-    told = found(Site(*partitions))["time limits"]
-    assert (told.level, told.value, told.advice) == ("ok", value, advice)
+def test_a_default_limit_is_a_limit(partitions: list[SlurmPartition], value: str, advice: str) -> None:
+    findings = found(Site(*partitions))["time limits"]
+    assert (findings.level, findings.value, findings.advice) == ("ok", value, advice)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_default_limit_is_a_limit(partitions: list[Partition], value: str, adv
     ],
 )
 def test_what_a_setting_means(options: dict[str, str], what: str, level: str, value: str) -> None:
-    told = found(Site(**options))[what]
-    assert (told.level, told.value) == (level, value)
+    findings = found(Site(**options))[what]
+    assert (findings.level, findings.value) == (level, value)
 
 
 @pytest.mark.parametrize(
@@ -131,26 +131,28 @@ def test_what_a_setting_means(options: dict[str, str], what: str, level: str, va
         ("0", "100000", "warn", "no job gains by its age"),
     ],
 )
-def test_what_holds_are_worth_beside_fair_share(age: str, share: str, level: str, advice: str) -> None:
+def test_what_holds_are_worth_against_fair_share(age: str, share: str, level: str, advice: str) -> None:
     options = {"prioritytype": "priority/multifactor", "priorityweightage": age, "priorityweightfairshare": share}
-    told = found(Site(**options, **WITH_ACCOUNTS, prioritymaxage="14-00:00:00"))["holds"]
-    assert (told.level, told.value) == (
+    findings = found(Site(**options, **WITH_ACCOUNTS, prioritymaxage="14-00:00:00"))["holds"]
+    assert (findings.level, findings.value) == (
         level, f"PriorityWeightAge={int(age):,} after 14-00:00:00, PriorityWeightFairshare={int(share):,}",
     )  # fmt: skip
-    assert advice in told.advice
+    assert advice in findings.advice
 
 
 def test_without_slurmdbd_the_weights_of_holds_are_ignored() -> None:
-    told = found(Site(prioritytype="priority/multifactor", priorityweightage="7000", priorityweightfairshare="4000"))
-    assert told["holds"].value == "PriorityWeightAge=7,000 and PriorityWeightFairshare=4,000 are ignored"
+    findings = found(
+        Site(prioritytype="priority/multifactor", priorityweightage="7000", priorityweightfairshare="4000")
+    )
+    assert findings["holds"].value == "PriorityWeightAge=7,000 and PriorityWeightFairshare=4,000 are ignored"
 
 
-def test_without_weights_nothing_is_said_of_holds() -> None:
+def test_without_weights_there_is_no_finding_on_holds() -> None:
     assert "holds" not in found(Site())
     assert "holds" not in found(Site(prioritytype="priority/basic", priorityweightage="0"))
 
 
-KEPT = "measured on 22.05.8"
+SURVIVES = "measured on 22.05.8"
 LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"}
 
 
@@ -158,9 +160,16 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
     ("options", "version", "limits", "level", "value", "advice"),
     [
         ({}, "22.05.8", None, "ok", "a held link keeps its priority", "only loses its turn"),
-        (WITH_ACCOUNTS, "22.05.2", None, "ok", KEPT, "unknown, sacctmgr does not show them"),
-        (WITH_ACCOUNTS, "22.05.8", (), "ok", KEPT, "none that sacctmgr shows"),
-        (WITH_ACCOUNTS, "22.05.8", tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)), "ok", KEPT, "=1 and 2 more"),
+        (WITH_ACCOUNTS, "22.05.2", None, "ok", SURVIVES, "unknown, sacctmgr does not show them"),
+        (WITH_ACCOUNTS, "22.05.8", (), "ok", SURVIVES, "none that sacctmgr shows"),
+        (
+            WITH_ACCOUNTS,
+            "22.05.8",
+            tuple(f"qos q{k} GrpJobsAccrue=1" for k in range(6)),
+            "ok",
+            SURVIVES,
+            "=1 and 2 more",
+        ),
         (WITH_ACCOUNTS, "25.11.7", None, "warn", "is not known for 25.11.7", "compare AccrueTime before and after"),
         (
             {"prioritytype": "priority/basic"},
@@ -185,7 +194,7 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
             "22.05.8",
             None,
             "ok",
-            KEPT,
+            SURVIVES,
             "unknown, sacctmgr does not show them",
         ),
         (
@@ -198,18 +207,18 @@ LIMITED = WITH_ACCOUNTS | {"accountingstorageenforce": "associations,limits,qos"
         ),
     ],
 )
-def test_what_is_known_and_not_known_of_second_thoughts(
+def test_what_is_known_and_not_known_of_revisions(
     options: dict[str, str], version: str, limits: tuple[str, ...] | None, level: str, value: str, advice: str
 ) -> None:
     site = Site(**options)
     site.version, site.limits = version, limits
-    told = found(site)["second thoughts"]
-    assert told.level == level
-    assert value in told.value
-    assert advice in told.advice
+    findings = found(site)["second thoughts"]
+    assert findings.level == level
+    assert value in findings.value
+    assert advice in findings.advice
 
 
-def test_accounts_that_show_only_one_s_own_jobs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accounts_that_show_only_one_s_own_jobs_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "ada")
     site = Site(accountingstoragetype="accounting_storage/slurmdbd")
     site.accounts = (AccountedJob(1, 0, user="ada"),)  # type: ignore[arg-type]
@@ -220,7 +229,7 @@ def test_accounts_that_show_only_one_s_own_jobs_are_told(monkeypatch: pytest.Mon
     assert (found(site)["accounting"].level, found(site)["accounting"].advice) == ("warn", "sacct failed: no")
 
 
-def test_a_controller_that_is_away_is_all_there_is_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_is_away_is_the_only_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
         raise SlurmUnreachable("no answer within 60 s")
 

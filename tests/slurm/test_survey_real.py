@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import SlurmUnreachable
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from waiting import until
@@ -141,14 +141,14 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
     assert priorities.of(priorities.held) > priorities.of(priorities.early) > priorities.of(priorities.late)
     held_again(priorities)
 
-    said = [" ".join(finding) for finding in priorities.findings.values()]
+    lines = [" ".join(finding) for finding in priorities.findings.values()]
     assert priorities.findings["age"] == (
         "ok", "priority/basic",
         "no job has an age: priority is the order of submission, also of jobs that a dependency holds",
     )  # fmt: skip
     assert "holds" not in priorities.findings
     assert priorities.findings["second thoughts"][1] == "a held link keeps its priority"
-    assert len([words for words in said if re.search(r"\bage\b", words)]) == 1, "once"
+    assert len([words for words in lines if re.search(r"\bage\b", words)]) == 1, "once"
     weights = [getattr(priorities.settings, name) for name in ("weight_age", "weight_size", "weight_partition")]
     assert weights == [0, 0, 0]
 

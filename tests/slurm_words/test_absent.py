@@ -6,7 +6,7 @@ import pytest
 
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import text_of
-from mirage.slurm_words.limits import limit_s
+from mirage.slurm_words.time_limits import limit_s
 from mirage.slurm_words.timestamps import instant_s
 
 

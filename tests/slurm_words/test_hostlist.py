@@ -61,10 +61,10 @@ def test_hosts_by_name(hostlist, hosts):
     assert expand_hosts(hostlist) == hosts
 
 
-@pytest.mark.parametrize("nobody", ["", "None assigned", "none", "(null)", "N/A", "Unknown", " (null)\n"])
-def test_nobody(nobody):
-    assert count_hosts(nobody) == 0
-    assert expand_hosts(nobody) == []
+@pytest.mark.parametrize("no_hosts", ["", "None assigned", "none", "(null)", "N/A", "Unknown", " (null)\n"])
+def test_no_hosts(no_hosts):
+    assert count_hosts(no_hosts) == 0
+    assert expand_hosts(no_hosts) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_nobody(nobody):
         ("n[1234567890123456]", "is not a range"),
     ],
 )
-def test_what_is_wrong_with_a_list_is_said(hostlist, complaint):
+def test_an_error_of_a_list_is_reported(hostlist, complaint):
     with pytest.raises(ValueError, match=complaint):
         count_hosts(hostlist)
 
@@ -91,6 +91,6 @@ def test_a_billion_hosts_are_too_many_and_one_less_is_not():
     assert count_hosts(" n[3-3],m ") == 2
 
 
-def test_hosts_keep_their_zeros_and_their_order():
+def test_hosts_retain_their_zeros_and_their_order():
     assert expand_hosts("n[9-11],n[009-010]") == ["n9", "n10", "n11", "n009", "n010"]
     assert expand_hosts(" b2,a[3,1] ") == ["b2", "a3", "a1"]

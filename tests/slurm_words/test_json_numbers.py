@@ -70,6 +70,6 @@ noise = st.recursive(
 
 
 @given(noise, st.sampled_from([16, 32, 64]))
-def test_the_default_stands_in_for_everything_else(value, bits):
+def test_the_default_replaces_everything_else(value, bits):
     number = number_or(value, 7, bits=bits)
     assert 0 <= number <= UNLIMITED_S

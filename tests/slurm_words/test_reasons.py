@@ -27,6 +27,6 @@ def test_what_passes_by_itself_needs_no_word(reason: str) -> None:
         ("ANewReasonOfSlurm", "ANewReasonOfSlurm"),
     ],
 )
-def test_what_does_not_is_told_with_slurm_s_own_word(reason: str, words: str) -> None:
+def test_what_does_not_is_reported_with_slurm_s_own_word(reason: str, words: str) -> None:
     assert not is_usual(reason)
     assert in_words(reason) == words

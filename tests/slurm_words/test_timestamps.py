@@ -78,7 +78,7 @@ def test_summer_time_ends_and_begins():
     assert clock.seconds("2023-03-12T02:30:00") == 1_678_609_800  # of none, by the offset before
 
 
-def test_what_is_no_time_says_how_to_write_one():
+def test_what_is_no_time_shows_how_to_write_one():
     with pytest.raises(LineError, match=r"not a time.*'soon'.*2023-03-09T12:48:05"):
         LocalClock().seconds("soon")
     with pytest.raises(ConfigurationError, match="UTC or America/Chicago"):

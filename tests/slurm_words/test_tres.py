@@ -184,11 +184,11 @@ def test_memory_of_tres(tres, size):
         ("Unknown", 1, 1, MISSING),
     ],
 )
-def test_memory_asked_for(text, nodes, cpus, size):
+def test_requested_memory(text, nodes, cpus, size):
     assert requested_mib(text, nodes, cpus) == size
 
 
-def test_reqmem_says_what_was_allocated(shared_data):
+def test_reqmem_shows_what_was_allocated(shared_data):
     """In a real dump from before 21.08, with marks of memory per CPU printed as numbers."""
     judged = 0
     for name in ("phillips", "pozidriv"):

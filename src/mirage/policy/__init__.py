@@ -24,18 +24,17 @@ from mirage.policy.plan import (
     Wait,
     Withdraw,
 )
-from mirage.policy.registry import known_policies, make_policy, policy_spec
-from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Chain, Ended, Jobs, Nodes, QueuedLink, View
+from mirage.policy.policy_registry import known_policies, make_policy, policy_spec
+from mirage.policy.policy_settings import PolicySettings
+from mirage.policy.view import ChainView, Ended, Nodes, QueuedLink, QueueJobs, View
 
 __all__ = [
     "Action",
     "Cancel",
-    "Chain",
+    "ChainView",
     "Cost",
     "Ended",
     "Hold",
-    "Jobs",
     "Lend",
     "Nodes",
     "Plan",
@@ -44,6 +43,7 @@ __all__ = [
     "PolicySpec",
     "Postpone",
     "Preempt",
+    "QueueJobs",
     "QueuedLink",
     "Reclaim",
     "Release",

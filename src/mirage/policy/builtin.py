@@ -34,7 +34,7 @@ POLICIES: dict[str, PolicySpec] = {
         "what-if with revisions: submit ahead, hold, and release",
         "bank=no, insure=10, early=10, by=MODEL, and what what-if takes: holds:bank=yes:futures=64",
         needs=("cost", "seed", *_SIMULATES, "limits", "bank_age"),
-        thinks_again=True,
+        revises_queued_link=True,
         names_policy="by",
     ),
 }

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from mirage.errors import ConfigurationError
 from mirage.policy.plan import Plan
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 
 
@@ -42,7 +42,8 @@ class PolicySpec:
         parameter: What the text after the colon means; empty if the policy takes none.
         needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
             ``limits``, ``bank_age``.
-        thinks_again: Whether it is also called while its link is queued, and may hold, move, shorten or withdraw it.
+        revises_queued_link: Whether it is also called while its link is queued, and may hold, move, shorten or withdraw
+            it.
         names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.
         loads: Modules with code that decides too; ``entry`` does not import them but loads them by name.
 
@@ -54,7 +55,7 @@ class PolicySpec:
     summary: str
     parameter: str = ""
     needs: tuple[str, ...] = ()
-    thinks_again: bool = False
+    revises_queued_link: bool = False
     names_policy: str = ""
     loads: tuple[str, ...] = ()
 

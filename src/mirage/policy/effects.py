@@ -69,8 +69,8 @@ def _listen() -> None:
 
 def _refuse_files_and_processes(event: str, args: tuple[Any, ...]) -> None:
     if event in EFFECTS and getattr(_watched, "on", False):
-        told = shown(args[0]) if args else "itself"
-        _refuse(f"{EFFECTS[event]} {told} while it decides; do that when the policy is made")
+        target = shown(args[0]) if args else "itself"
+        _refuse(f"{EFFECTS[event]} {target} while it decides; do that when the policy is made")
 
 
 def _refuse_clocks(frame: FrameType, event: str, called: Any) -> None:

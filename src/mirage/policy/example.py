@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.policy.view import Chain, Ended, Ints, Jobs, Nodes, QueuedLink, View
+from mirage.policy.view import ChainView, Ended, Ints, Nodes, QueuedLink, QueueJobs, View
 
 NODES = 32
 LIMIT_S = 48 * HOUR_S
@@ -51,12 +51,12 @@ def queued_views(seed: int = 0) -> Iterator[View]:
         yield _view(seed, BEGIN_S + elapsed_s, chain)
 
 
-def _chain(submitted_s: int, started_s: int) -> Chain:
+def _chain(submitted_s: int, started_s: int) -> ChainView:
     ends_s = _MISSING if started_s == _MISSING else started_s + LIMIT_S
-    return Chain(1, LIMIT_S, 0, submitted_s, started_s, ends_s, STEP_S)
+    return ChainView(1, LIMIT_S, 0, submitted_s, started_s, ends_s, STEP_S)
 
 
-def _view(seed: int, now_s: int, chain: Chain) -> View:
+def _view(seed: int, now_s: int, chain: ChainView) -> View:
     """The view at ``now_s``.
 
     Job 0 is the link; jobs 1 to 5 run; jobs 6 to 17 wait, more than fit; others have ended lately.
@@ -99,10 +99,10 @@ def _view(seed: int, now_s: int, chain: Chain) -> View:
     )
 
 
-def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, now_s: int) -> Jobs:
+def _jobs(ids: Ints, nodes: Ints, limit_s: int, submit_s: Ints, start_s: Ints, now_s: int) -> QueueJobs:
     runs = start_s != _MISSING
     none = np.zeros(len(ids), dtype=np.int64)
-    return Jobs(
+    return QueueJobs(
         id=ids,
         user=ids % 4,
         partition=none,

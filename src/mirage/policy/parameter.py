@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mirage.errors import ConfigurationError
 
 
-class Form(NamedTuple):
+class ParameterForm(NamedTuple):
     """The form of a parameter's value.
 
     Attributes:
@@ -22,7 +22,7 @@ class Form(NamedTuple):
     last: bool = False
 
 
-def read_parameters(policy: str, text: str, forms: Mapping[str, Form]) -> dict[str, Any]:
+def read_parameters(policy: str, text: str, forms: Mapping[str, ParameterForm]) -> dict[str, Any]:
     """The values in the text after a policy's name; values not given are left out.
 
     Values are ``name=value``, separated by colons. The first may omit its name, and is then that of the first form.
@@ -73,6 +73,6 @@ def _yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
-COUNT = Form("NUMBER", _count)
-SHARE = Form("SHARE", _share)
-YES_OR_NO = Form("yes|no", _yes_or_no)
+COUNT = ParameterForm("NUMBER", _count)
+SHARE = ParameterForm("SHARE", _share)
+YES_OR_NO = ParameterForm("yes|no", _yes_or_no)

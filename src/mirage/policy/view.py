@@ -23,7 +23,7 @@ MOST_ENDED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class QueueJobs:
     """Pending, running or held jobs, n rows; pending ones in queue order where it is known.
 
     Names and accounts are codes, as users are: equal codes mean the same name or account in all columns of a view, and
@@ -102,7 +102,7 @@ class Nodes:
 class Ended:
     """Jobs that ran and ended lately, from accounting; n rows in order of their end.
 
-    Jobs that ended in the same second are in no particular order. Names and accounts are codes as in ``Jobs``.
+    Jobs that ended in the same second are in no particular order. Names and accounts are codes as in ``QueueJobs``.
     """
 
     user: Ints
@@ -146,7 +146,7 @@ class QueuedLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainView:
     """The chain a provisioner manages, at the time of a decision.
 
     Attributes:
@@ -161,13 +161,13 @@ class Chain:
         partition: Code of the partition of the links.
         gpus: Per node; −1 where a link takes whole nodes.
         cpus: Per node; −1 where a link takes whole nodes.
-        name: Code of the folded name of the links, as in ``Jobs``.
+        name: Code of the folded name of the links, as in ``QueueJobs``.
         account: Code of their account.
         queued: The next link, once it has been submitted; None before.
         priority: Priority of the next link's job as the scheduler last computed it, held by a dependency or not; 0
             where there is no such job, or it has none.
         accrues_s: Since when the age in that priority counts; ``MISSING`` where it contains none.
-        qos: Code of the QOS of the links, as in ``Jobs``; ``MISSING`` where it is unknown.
+        qos: Code of the QOS of the links, as in ``QueueJobs``; ``MISSING`` where it is unknown.
         nice: What the user subtracts from the priority of the links.
     """
 
@@ -207,11 +207,11 @@ class View:
 
     now_s: int
     nodes: Nodes
-    pending: Jobs
-    running: Jobs
-    held: Jobs
+    pending: QueueJobs
+    running: QueueJobs
+    held: QueueJobs
     ended: Ended
-    chain: Chain | None = None
+    chain: ChainView | None = None
     phase_s: int = 0
     qos_factor: tuple[float, ...] = ()
     tiers: tuple[int, ...] = ()

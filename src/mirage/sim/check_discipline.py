@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.errors import ContractBroken, MirageError
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
-from mirage.sim.disciplines.registry import DisciplineSpec, discipline_spec
-from mirage.sim.jobs import Workload, workload
+from mirage.sim.disciplines.discipline_registry import DisciplineSpec, discipline_spec
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
 
 JOBS = 60

@@ -133,7 +133,7 @@ class CapacityChange:
     nodes: int
 
 
-class Moment(NamedTuple):
+class CapacityStep(NamedTuple):
     """A time at which a group gains or loses nodes.
 
     Attributes:
@@ -236,25 +236,25 @@ class Cluster:
 
     def _check_levels(self, group: NodeGroup) -> None:
         level = own = group.count
-        for moment in self.moments():
-            if moment.group == group.name:
-                level += moment.nodes
-                own += moment.nodes if moment.reservation is None else 0
+        for step in self.capacity_steps():
+            if step.group == group.name:
+                level += step.nodes
+                own += step.nodes if step.reservation is None else 0
             if level < 0 or (self.shared_nodes and max(level, own) > group.count):
                 most = f"{group.count} (its count, as its nodes are shared)" if self.shared_nodes else "any number"
                 raise ClusterError(
-                    f"group {group.name!r} would have {level if level < 0 else own} nodes from second {moment.time_s} "
+                    f"group {group.name!r} would have {level if level < 0 else own} nodes from second {step.time_s} "
                     f"on; changes{' and reservations' if self.reservations else ''} must keep it between 0 and {most}"
                 )
 
-    def moments(self) -> list[Moment]:
+    def capacity_steps(self) -> list[CapacityStep]:
         """Changes, and begins and ends of reservations, in order of time.
 
         Within one second reservations end, then changes apply in the order given, then reservations begin.
         """
-        found = [Moment(c.time_s, c.group, c.nodes) for c in self.changes]
+        found = [CapacityStep(c.time_s, c.group, c.nodes) for c in self.changes]
         for k, r in enumerate(self.reservations):
-            found += [Moment(r.start_s, r.group, -r.nodes, k), Moment(r.end_s, r.group, r.nodes, k)]
+            found += [CapacityStep(r.start_s, r.group, -r.nodes, k), CapacityStep(r.end_s, r.group, r.nodes, k)]
         return sorted(found, key=lambda m: (m.time_s, 0 if m.reservation is None else -m.nodes))
 
     @classmethod

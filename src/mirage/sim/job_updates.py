@@ -12,7 +12,6 @@ from mirage.errors import PlanInfeasible
 from mirage.job_state import MISSING
 from mirage.policy.plan import Action, Cancel, Hold, Plan, Postpone, Release, Shorten, Withdraw
 from mirage.policy.view import QueuedLink
-from mirage.sim.jobs import misfits
 from mirage.sim.kernel.allocate import with_longer_log
 from mirage.sim.kernel.arrays import (
     AFTER_ANY,
@@ -20,39 +19,41 @@ from mirage.sim.kernel.arrays import (
     ENDED,
     HELD,
     NEVER_S,
-    NOBODY,
+    NIL,
+    NO_JOB,
     RUNNING,
     Records,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.engine import wake_now
-from mirage.sim.kernel.lifecycle import (
+from mirage.sim.kernel.event_loop import wake_now
+from mirage.sim.kernel.job_lifecycle import (
     FREED,
     REPLAN,
     hold,
     insert_running,
     met,
     pending,
-    put_back,
     remove_running,
+    requeue_held,
     set_end,
     unqueue,
     wake_held,
 )
 from mirage.sim.kernel.plan_actions import find_slot
+from mirage.sim.workload import misfits
 
 if TYPE_CHECKING:
     from mirage.sim.simulation import Simulation
 
 
 def wait_for(
-    sim: Simulation, job_id: int, *, begin_s: int = MISSING, after: int = NOBODY, after_kind: int = AFTER_ANY
+    sim: Simulation, job_id: int, *, begin_s: int = MISSING, after: int = NO_JOB, after_kind: int = AFTER_ANY
 ) -> None:
     """Replace what a waiting job waits for; with no condition, it competes from now on.
 
-    Where a held job keeps its age (``SlurmSettings.hold_keeps_age``), age counts from the first time that a job
+    Where a held job keeps its age (``SlurmSettings.age_survives_hold``), age counts from the first time that a job
     competed, whatever it waits for later; else from the last time. A job that already competes and has nothing to wait
     for keeps its place and its age.
 
@@ -65,8 +66,8 @@ def wait_for(
         PlanInfeasible: It is not waiting.
     """
     waiting_job(sim, job_id)
-    after_kind = AFTER_NONE if after == NOBODY else after_kind
-    change_wait(sim.state, job_id, begin_s, after, after_kind, sim.settings.hold_keeps_age)
+    after_kind = AFTER_NONE if after == NO_JOB else after_kind
+    change_wait(sim.state, job_id, begin_s, after, after_kind, sim.settings.age_survives_hold)
     wake_now(sim.state)
 
 
@@ -81,9 +82,9 @@ def change_limit(sim: Simulation, job_id: int, limit_s: int) -> None:
     job = _present(sim, job_id)
     if limit_s < 1:
         raise PlanInfeasible(f"job {job_id}: a time limit of {limit_s} s is too short; give at least 1 s")
-    asked = job.copy()
-    asked.limit_s = limit_s
-    _fits(sim, asked)
+    changed = job.copy()
+    changed.limit_s = limit_s
+    _fits(sim, changed)
     new_limit(sim.world, sim.state, job_id, limit_s)
     wake_now(sim.state)
 
@@ -97,9 +98,9 @@ def change_partition(sim: Simulation, job_id: int, partition: int) -> None:
     job = waiting_job(sim, job_id)
     if not 0 <= partition < len(sim.cluster.partitions):
         raise PlanInfeasible(f"there is no partition {partition}; there are {len(sim.cluster.partitions)}")
-    asked = job.copy()
-    asked["partition"] = partition
-    _fits(sim, asked)
+    changed = job.copy()
+    changed["partition"] = partition
+    _fits(sim, changed)
     job["partition"][:] = partition
     sim.state.clock[0].ended_since |= FREED | REPLAN
     wake_now(sim.state)
@@ -176,7 +177,7 @@ def queued_link(sim: Simulation, job_id: int) -> QueuedLink:
     )
 
 
-def think_again(sim: Simulation, job_id: int, action: Action) -> None:
+def revise_queued_link(sim: Simulation, job_id: int, action: Action) -> None:
     """Apply a policy's revision to a waiting job, as ``scontrol`` and ``scancel`` would.
 
     Raises:
@@ -199,11 +200,11 @@ def think_again(sim: Simulation, job_id: int, action: Action) -> None:
 
 
 @kernel()
-def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int, keeps_age: bool) -> None:
+def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind: int, age_survives_hold: bool) -> None:
     """As ``wait_for``, for a job that waits."""
     clock = state.clock[0]
     at = find_slot(state.held, clock.n_held, state.live, job_id)
-    queued = at == NOBODY
+    queued = at == NIL
     if queued:
         at = find_slot(pending(state), clock.n_pending, state.live, job_id)
     slot = pending(state)[at] if queued else state.held[at]
@@ -214,7 +215,7 @@ def change_wait(state: State, job_id: int, begin_s: int, after: int, after_kind:
     if queued and (begin_s > clock.now_s or (after_kind != AFTER_NONE and not met(state, job))):
         unqueue(state, at)
         hold(state, slot)
-        if not keeps_age:
+        if not age_survives_hold:
             job.eligible_s = NEVER_S
     clock.ended_since |= FREED | REPLAN
     wake_held(state)
@@ -226,7 +227,7 @@ def new_limit(world: World, state: State, job_id: int, limit_s: int) -> None:
     clock = state.clock[0]
     clock.ended_since |= FREED | REPLAN
     at = find_slot(state.running, clock.n_running, state.live, job_id)
-    if at != NOBODY:
+    if at != NIL:
         slot = state.running[at]
         job = state.live[slot]
         remove_running(state, slot)
@@ -237,7 +238,7 @@ def new_limit(world: World, state: State, job_id: int, limit_s: int) -> None:
             set_end(world, state, slot)
         return
     at = find_slot(state.held, clock.n_held, state.live, job_id)
-    if at != NOBODY:
+    if at != NIL:
         state.live[state.held[at]].limit_s = limit_s
         return
     at = find_slot(pending(state), clock.n_pending, state.live, job_id)
@@ -248,7 +249,7 @@ def new_limit(world: World, state: State, job_id: int, limit_s: int) -> None:
 def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) -> bool:
     """As ``end_at``; False when it does not run."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, job_id)
-    if at == NOBODY or state.live[state.running[at]].status != RUNNING:
+    if at == NIL or state.live[state.running[at]].status != RUNNING:
         return False
     slot = state.running[at]
     job = state.live[slot]
@@ -263,9 +264,9 @@ def new_end(world: World, state: State, job_id: int, time_s: int, failed: bool) 
 def requeued(world: World, state: State, job_id: int, begin_s: int) -> bool:
     """As ``requeue``; False when it does not run."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, job_id)
-    if at == NOBODY:
+    if at == NIL:
         return False
-    put_back(world, state, state.running[at], begin_s)
+    requeue_held(world, state, state.running[at], begin_s)
     wake_held(state)
     return True
 
@@ -274,17 +275,17 @@ def _place(sim: Simulation, job_id: int) -> int:
     """The slot of a job that waits or runs; -1 for none."""
     live, used = sim.state.live, sim.state.clock[0].slots_used
     here = (live.id[:used] == job_id) & (live.status[:used] != ENDED)
-    return int(here.argmax()) if here.any() else NOBODY
+    return int(here.argmax()) if here.any() else NIL
 
 
 def _present(sim: Simulation, job_id: int) -> Records:
     """A job that waits or runs, as records of one row: a view of the state."""
     slot = _place(sim, job_id)
-    if slot == NOBODY:
+    if slot == NO_JOB:
         raise PlanInfeasible(f"job {job_id} neither waits nor runs")
     return sim.state.live[slot : slot + 1]
 
 
-def _fits(sim: Simulation, asked: Any) -> None:
-    for reason in misfits(asked, sim.cluster).values():
-        raise PlanInfeasible(f"job {int(asked.id[0])} could never run: {reason}")
+def _fits(sim: Simulation, changed: Any) -> None:
+    for reason in misfits(changed, sim.cluster).values():
+        raise PlanInfeasible(f"job {int(changed.id[0])} could never run: {reason}")

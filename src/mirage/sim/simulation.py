@@ -16,15 +16,14 @@ import numpy as np
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
-from mirage.sim.contract.ended_rows import EndedRows, Table
+from mirage.sim.contract.ended_rows import EndedRows, RowBuffer
 from mirage.sim.contract.from_plan import write_plan
 from mirage.sim.contract.job_labels import JobLabels
 from mirage.sim.contract.to_view import TEN_MINUTES_S, observe
-from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec, discipline_spec
-from mirage.sim.jobs import Workload, link_record, misfits, to_minutes, unasked_memory
-from mirage.sim.kernel import engine
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES, PAUSED, DisciplineSpec, discipline_spec
+from mirage.sim.kernel import event_loop
 from mirage.sim.kernel import plan_actions as actions
 from mirage.sim.kernel.allocate import (
     copy_state,
@@ -38,20 +37,21 @@ from mirage.sim.kernel.allocate import (
 )
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
-    ASKS_POLICY,
     ENDED,
+    NEEDS_POLICY,
     NEEDS_ROOM,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     REFUSED_PLAN,
     RUNNING,
     WHOLE_NODE,
     Records,
 )
-from mirage.sim.kernel.lifecycle import admit, has_slot
-from mirage.sim.kernel.resources.limits import COUNTED
+from mirage.sim.kernel.job_lifecycle import admit, has_slot
+from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.schedule import Schedule
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import Workload, default_memory, link_record, misfits, to_minutes
 
 _FAULTS = {
     actions.NO_SUCH_JOB: "no job {id} is known",
@@ -104,8 +104,8 @@ class Simulation:
         replayed = jobs.jobs[skipped:].copy().view(np.recarray)
         replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that is not replayed
         if self.settings.recorded_priority is not None:
-            told = jobs.table.priority[skipped:]
-            replayed.boost = np.where(told >= 0, told, self.settings.recorded_priority)
+            recorded = jobs.table.priority[skipped:]
+            replayed.priority_offset = np.where(recorded >= 0, recorded, self.settings.recorded_priority)
         if self.spec.minutes:
             now_s = now_s // 60 * 60
             replayed = to_minutes(replayed, now_s)
@@ -124,7 +124,7 @@ class Simulation:
         self.past: tuple[Records, ...] = ()
         self.in_past = 0  # segments
         self.labels = JobLabels(jobs.table)
-        self.ended = EndedRows(Table(0))
+        self.ended = EndedRows(RowBuffer(0))
         self.next_id = len(jobs.jobs)
         self.kernel = self.spec.load()
         self._admitted: set[tuple[int, ...]] = set()
@@ -143,10 +143,10 @@ class Simulation:
             PlanInfeasible: The policy requested something that cannot be done.
         """
         while True:
-            came_back = engine.advance(self.world, self.state, self.scratch, self.kernel, until_s)
+            came_back = event_loop.advance(self.world, self.state, self.scratch, self.kernel, until_s)
             if came_back == NEEDS_ROOM:
                 self.grow()
-            elif came_back == ASKS_POLICY:
+            elif came_back == NEEDS_POLICY:
                 assert self.policy is not None
                 self.apply(self.policy.decide(self.view()))
                 if self._watched_runs():
@@ -164,13 +164,13 @@ class Simulation:
         if time_s <= self.now_s:
             return
         self.advance(time_s - 1)
-        while self.state.clock[0].watch_slot != NOBODY and engine.next_event_s(self.world, self.state) < time_s:
+        while self.state.clock[0].watch_slot != NO_JOB and event_loop.next_event_s(self.world, self.state) < time_s:
             self.advance(time_s - 1)  # the start of a watched job had stopped the clock
         self.state.clock[0].now_s = time_s
 
     def step(self) -> int:
         """Advance over the next event; returns its time, ``NEVER_S`` if there is none."""
-        due_s = int(engine.next_event_s(self.world, self.state))
+        due_s = int(event_loop.next_event_s(self.world, self.state))
         return self.advance(due_s) if due_s < NEVER_S else NEVER_S
 
     def run(self) -> Schedule:
@@ -213,7 +213,7 @@ class Simulation:
     # -- jobs from outside ------------------------------------------------------------------------------------------
 
     def inject(
-        self, *, nodes: int, limit_s: int, watched: bool = True, name: str = "", account: str = "", **asked: Any
+        self, *, nodes: int, limit_s: int, watched: bool = True, name: str = "", account: str = "", **request: Any
     ) -> int:
         """Submit a job now; the discipline considers it at the next event, which is at once.
 
@@ -223,8 +223,8 @@ class Simulation:
             watched: Whether its start stops the clock, for ``run_until_started``.
             name: Job name, which views show folded, as a code; empty for none.
             account: Account that views show; fair-share and limits use that of the user.
-            asked: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``, ``begin_s`` …;
-                without ``memory`` it takes the default of its partition.
+            request: As ``link_record``: ``run_s``, ``gpus``, ``cpus``, ``user``, ``partition``, ``after``,
+                ``begin_s`` …; without ``memory`` it takes the default of its partition.
 
         Returns:
             Its id.
@@ -232,10 +232,10 @@ class Simulation:
         Raises:
             JobRefused: It can never run here, or names a partition, user or job that does not exist.
         """
-        job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **asked)
-        self._admissible(job, asks_memory="memory" in asked)
+        job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **request)
+        self._admissible(job, requests_memory="memory" in request)
         job.submit_s, job.account = self.now_s, self._account_of_user[job.user]
-        job.boost += self.settings.recorded_priority or 0.0
+        job.priority_offset += self.settings.recorded_priority or 0.0
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])
@@ -245,7 +245,7 @@ class Simulation:
             self.state.clock[0].watch = self.next_id
             self.state.clock[0].watch_slot = slot
         self.next_id += 1
-        engine.wake_now(self.state)
+        event_loop.wake_now(self.state)
         return self.next_id - 1
 
     def watch(self, job_id: int) -> None:
@@ -262,42 +262,42 @@ class Simulation:
         The watched job is the one injected last, or set by ``watch``. It is no longer watched after the call.
         """
         clock = self.state.clock[0]
-        if clock.watch != job_id or clock.watch_slot == NOBODY:
+        if clock.watch != job_id or clock.watch_slot == NO_JOB:
             raise ValueError(f"job {job_id} is not the one injected last, or has ended")
         if not self._watched_runs():
             self.advance(until_s)
         started, slot = self._watched_runs(), clock.watch_slot
-        self.state.clock[0].watch_slot = NOBODY
+        self.state.clock[0].watch_slot = NO_JOB
         return int(self.state.live[slot].first_start_s) if started else None
 
-    def _admissible(self, job: Records, asks_memory: bool) -> None:
+    def _admissible(self, job: Records, requests_memory: bool) -> None:
         """Refuse a job that can never run; accepted forms are not checked again."""
-        asked = job[0]
-        if not 0 <= asked.partition < len(self.cluster.partitions):
-            raise JobRefused(f"there is no partition {asked.partition}; there are {len(self.cluster.partitions)}")
-        if not 0 <= asked.user < len(self.state.usage):
-            raise JobRefused(f"there is no user {asked.user}; codes run from 0 to {len(self.state.usage) - 1}")
-        if asked.after >= self.next_id:
-            raise JobRefused(f"there is no job {asked.after} to wait for; ids run below {self.next_id}")
-        if self.cluster.counts_memory and not asks_memory:
-            job.memory = unasked_memory(job, self.cluster)
-        form = tuple(int(asked[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "memory", "partition", "qos"))
+        request = job[0]
+        if not 0 <= request.partition < len(self.cluster.partitions):
+            raise JobRefused(f"there is no partition {request.partition}; there are {len(self.cluster.partitions)}")
+        if not 0 <= request.user < len(self.state.usage):
+            raise JobRefused(f"there is no user {request.user}; codes run from 0 to {len(self.state.usage) - 1}")
+        if request.after >= self.next_id:
+            raise JobRefused(f"there is no job {request.after} to wait for; ids run below {self.next_id}")
+        if self.cluster.counts_memory and not requests_memory:
+            job.memory = default_memory(job, self.cluster)
+        form = tuple(int(request[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "memory", "partition", "qos"))
         if form not in self._admitted:
-            if min(asked.nodes, asked.limit_s, asked.cpus) < 1 or min(asked.gpus, asked.memory) < WHOLE_NODE:
+            if min(request.nodes, request.limit_s, request.cpus) < 1 or min(request.gpus, request.memory) < WHOLE_NODE:
                 raise JobRefused(
-                    f"a job needs at least a node, a second and a CPU; got nodes={asked.nodes}, "
-                    f"limit_s={asked.limit_s}, gpus={asked.gpus}, cpus={asked.cpus}, memory={asked.memory}"
+                    f"a job needs at least a node, a second and a CPU; got nodes={request.nodes}, "
+                    f"limit_s={request.limit_s}, gpus={request.gpus}, cpus={request.cpus}, memory={request.memory}"
                 )
             for reason in misfits(job, self.cluster).values():
-                raise JobRefused(f"a job of {asked.nodes} nodes can never run: {reason}")
+                raise JobRefused(f"a job of {request.nodes} nodes can never run: {reason}")
             self._admitted.add(form)
 
     def _watched_runs(self) -> bool:
-        return bool(engine.watched_runs(self.state))
+        return bool(event_loop.watched_runs(self.state))
 
     # -- policies -----------------------------------------------------------------------------------------------
 
-    def view(self, chain: Chain | None = None) -> View:
+    def view(self, chain: ChainView | None = None) -> View:
         """The view of a policy now."""
         phase_s = (self.now_s - int(self.world.settings["epoch_s"][0])) % TEN_MINUTES_S if self.spec.minutes else 0
         logged = int(self.state.clock["n_log"][0])
@@ -318,7 +318,7 @@ class Simulation:
         if not actions.apply_plan(self.world, self.state, self.scratch, n):
             raise self._infeasible()
         if self.policy is None:
-            engine.wake_now(self.state)
+            event_loop.wake_now(self.state)
 
     def _infeasible(self) -> PlanInfeasible:
         clock = self.state.clock[0]

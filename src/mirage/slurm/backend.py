@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from mirage.slurm.values import AccountedJob, Machine, Queue, Submission
+from mirage.slurm.records import AccountedJob, Machine, Queue, Submission
 
 
 class Backend(Protocol):

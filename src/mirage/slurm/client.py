@@ -12,13 +12,13 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, shown
-from mirage.slurm.options import to_argv
+from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable, shown
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, SkippedRecords, Submission
 from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configured
+from mirage.slurm.sbatch_options import to_argv
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
-from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob, Skipped, Submission
 
 log = logging.getLogger("mirage.slurm")
 
@@ -203,9 +203,9 @@ class SlurmClient:
         """
         found: list[str] = []
         for what, named, fields in _ACCRUAL:
-            asked = ["sacctmgr", "--parsable2", "--noheader", "show", what, f"format={','.join((*named, *fields))}"]
+            argv = ["sacctmgr", "--parsable2", "--noheader", "show", what, f"format={','.join((*named, *fields))}"]
             try:
-                done = self.runner.run(asked)
+                done = self.runner.run(argv)
             except SlurmUnreachable:
                 return None
             if done.status:
@@ -214,9 +214,9 @@ class SlurmClient:
                 cells = line.split("|")
                 if cells[len(named) - 1] not in ("", self.user) and what == "assoc":
                     continue  # another user's
-                who = " ".join([what, *filter(None, cells[: len(named)])])
+                holder = " ".join([what, *filter(None, cells[: len(named)])])
                 limits = zip(fields, cells[len(named) :])
-                found += [f"{who} {field}={value}" for field, value in limits if value]
+                found += [f"{holder} {field}={value}" for field, value in limits if value]
         return tuple(found)
 
     def accounts_are_private(self) -> bool | None:
@@ -280,7 +280,7 @@ class SlurmClient:
             limits=submission.limits,
         )
 
-    def _warn_once(self, command: str, skipped: Skipped) -> None:
+    def _warn_once(self, command: str, skipped: SkippedRecords) -> None:
         """Log the records of a command that could not be read, only the first time."""
         if skipped.count and command not in self._warned:
             self._warned.add(command)
@@ -306,7 +306,7 @@ class SlurmClient:
             raise SlurmUnreachable(f"{what} was ended by signal {-done.status}", done.stderr)
         check_configured(done, what)
         if _NEVER_SENT.search(done.stderr):
-            raise SlurmNotAsked(f"{what} did not reach Slurm's controller", done.stderr)
+            raise RequestNotSent(f"{what} did not reach Slurm's controller", done.stderr)
         if _UNANSWERED.search(done.stderr):
             raise SlurmUnreachable(f"{what} had no answer from Slurm", done.stderr)
         raise SlurmRefused(f"{what} failed with status {done.status}", done.stderr or done.stdout)

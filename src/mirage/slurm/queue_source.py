@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import UnknownName
 from mirage.slurm.client import GONE, SlurmClient
+from mirage.slurm.records import Machine, Queue, QueuedJob
 from mirage.slurm.runner import Runner
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
-from mirage.slurm.values import Machine, Queue, QueuedJob
 
 VARIABLE = "MIRAGE_QUEUE"
 SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")

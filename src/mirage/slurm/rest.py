@@ -19,10 +19,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mirage.errors import SlurmRefused, SlurmUnreachable, shown
-from mirage.slurm import json as json_values
+from mirage.slurm import slurm_json as json_values
 from mirage.slurm.client import GONE, SlurmClient
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
 from mirage.slurm.runner import Runner
-from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
 
 log = logging.getLogger("mirage.slurm")
 
@@ -106,7 +106,7 @@ class RestViews:
     def version(self) -> str:
         """The newest version of the interface that is served, such as ``v0.0.38``."""
         if not self._version:
-            paths = self._ask("/openapi/v3").get("paths")
+            paths = self._fetch("/openapi/v3").get("paths")
             found = [_VERSIONED.search(path) for path in (paths if isinstance(paths, dict) else {})]
             served = sorted(tuple(map(int, one.groups())) for one in found if one is not None)
             if not served:
@@ -115,10 +115,10 @@ class RestViews:
         return self._version
 
     def _get(self, part: str, what: str) -> Mapping[str, Any]:
-        answer = self._ask(f"/{part}/{self.version()}/{what}")
+        answer = self._fetch(f"/{part}/{self.version()}/{what}")
         if errors := answer.get("errors"):
-            said = "; ".join(map(_words, errors if isinstance(errors, list) else [errors]))
-            raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", said)
+            message = "; ".join(map(_words, errors if isinstance(errors, list) else [errors]))
+            raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", message)
         return answer
 
     def _read(
@@ -138,19 +138,19 @@ class RestViews:
             )
         return found
 
-    def _ask(self, path: str) -> Mapping[str, Any]:
+    def _fetch(self, path: str) -> Mapping[str, Any]:
         headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": self.token, "Accept": "application/json"}
         request = urllib.request.Request(self.url + path, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
-            said = error.read().decode(errors="replace")[:500]
+            message = error.read().decode(errors="replace")[:500]
             if error.code in (401, 403):
                 hint = "is the token still valid? `scontrol token` makes one"
-                raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", said) from error
-            kind = SlurmUnreachable if error.code >= 500 and "errors" not in said else SlurmRefused
-            raise kind(f"slurmrestd answered {error.code} to {path}", said) from error
+                raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", message) from error
+            kind = SlurmUnreachable if error.code >= 500 and "errors" not in message else SlurmRefused
+            raise kind(f"slurmrestd answered {error.code} to {path}", message) from error
         except (OSError, ValueError) as error:
             raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
         try:
@@ -186,43 +186,43 @@ class RestClient(SlurmClient):
 
     def observe(self) -> Queue:
         """Every job the controller knows."""
-        return self._looked(RestViews.observe)
+        return self._query(RestViews.observe)
 
     def observe_jobs(self, numbers: Sequence[int]) -> tuple[QueuedJob, ...]:
         """Some of this user's jobs, one request per id; without those unknown to the controller."""
         found: list[QueuedJob] = []
         for number in numbers:
-            found += self._looked(partial(RestViews.job, number=number))
+            found += self._query(partial(RestViews.job, number=number))
         return tuple(job for job in found if job.user == self.user and job.id in numbers)
 
     def machine(self) -> Machine:
         """Nodes and partitions."""
-        return self._looked(RestViews.machine)
+        return self._query(RestViews.machine)
 
     def probe(self) -> None:
         """One ping of the controller through slurmrestd."""
-        self._looked(RestViews.ping)
+        self._query(RestViews.ping)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         """Jobs alive at or after a time; from sacct where slurmrestd serves no accounting."""
         try:
-            return self._looked(lambda views: views.accounting(since_s))
+            return self._query(lambda views: views.accounting(since_s))
         except SlurmRefused:
             return super().accounting(since_s)
 
-    def _looked(self, look: Callable[[RestViews], _T]) -> _T:
+    def _query(self, query: Callable[[RestViews], _T]) -> _T:
         """One query, with a new token where the old one has expired."""
         if self._views.token:
             with suppress(TokenRefused):  # it has expired: make another
-                return look(self._views)
+                return query(self._views)
         self._views.token = self._new_token()
-        return look(self._views)
+        return query(self._views)
 
     def _new_token(self) -> str:
-        said = self._run(("scontrol", "token", f"lifespan={TOKEN_S}")).stdout.strip()
-        name, _, token = said.partition("=")
+        message = self._run(("scontrol", "token", f"lifespan={TOKEN_S}")).stdout.strip()
+        name, _, token = message.partition("=")
         if name != "SLURM_JWT" or not token:
             raise SlurmRefused(
-                f"scontrol token answered {shown(said)}, which is not a token; does this cluster use auth/jwt?"
+                f"scontrol token answered {shown(message)}, which is not a token; does this cluster use auth/jwt?"
             )
         return token

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable
 from mirage.process import die_with_me
 
 TIMEOUT_S = 60.0
@@ -46,7 +46,7 @@ def check_configured(done: Completed, what: str) -> None:
         SlurmNotAsked: It found none.
     """
     if done.status and _NO_CLUSTER.search(done.stderr):
-        raise SlurmNotAsked(
+        raise RequestNotSent(
             f"{what} found no cluster; run this where `sinfo` answers, as on a login node of the cluster, or set "
             "SLURM_CONF",
             done.stderr,
@@ -125,8 +125,8 @@ class SystemRunner:
         except OSError as error:
             raise _cannot_run(argv[0], directory, error) from error
         except subprocess.TimeoutExpired as error:
-            said = (error.stderr or b"").decode(errors="replace")
-            raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", said) from error
+            printed = (error.stderr or b"").decode(errors="replace")
+            raise SlurmUnreachable(f"{argv[0]} did not answer within {patience_s:g} s", printed) from error
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def _environment(self, given: Mapping[str, str] | None) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _cannot_run(program: str, directory: str | None, error: OSError) -> SlurmUnr
     if error.errno == errno.E2BIG:
         return SlurmRefused(f"cannot run {program}: {error.strerror}; give it fewer words, or a smaller environment")
     hint = "; is Slurm's bin folder on PATH?" if isinstance(error, FileNotFoundError) else ""
-    return SlurmNotAsked(f"cannot run {program}: {error.strerror}{hint}")
+    return RequestNotSent(f"cannot run {program}: {error.strerror}{hint}")
 
 
 def _before_exec(limits: Mapping[str, int]) -> Callable[[], None]:

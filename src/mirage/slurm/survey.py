@@ -10,7 +10,7 @@ from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import SlurmError
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.values import Machine, Partition
+from mirage.slurm.records import Machine, SlurmPartition
 from mirage.slurm.version import Version, detect
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -52,7 +52,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     value = f"{_controllers(options)}; {len(queue.jobs)} jobs, {len(machine.nodes)} nodes"
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
-    found.append(_second_thoughts(slurm, version, options))
+    found.append(_revisions(slurm, version, options))
     if "priorityweightage" in options and not _is_basic(options):
         found.append(_age_against_fair_share(options))
     found.append(_limits(machine))
@@ -96,7 +96,7 @@ def _age(options: Mapping[str, str]) -> Finding:
     return Finding(OK, "age", flags or "no PriorityFlags", "a held job gains priority by age from its release on")
 
 
-def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
+def _revisions(slurm: SlurmClient, version: Version, options: Mapping[str, str]) -> Finding:
     """Whether a competing link can be held again, and released, without losing its age."""
     what = "second thoughts"
     if _is_basic(options) or not _has_slurmdbd(options):
@@ -109,11 +109,11 @@ def _second_thoughts(slurm: SlurmClient, version: Version, options: Mapping[str,
         limits = f"limits on jobs that gain age: {_accrual_limits(slurm, options)}"
         return Finding(WARN, what, value, f"AccountingStorageEnforce={enforced}: holds relies on no age here; {limits}")
     measured = version[:2] == MEASURED[:2]
-    kept = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
+    retained = f"a link that competed once keeps its age while it is held (measured on {MEASURED})"
     unknown = f"whether a held link keeps its age is not known for {version} (it does on {MEASURED})"
     limits = _accrual_limits(slurm, options)
     advice = f"limits on jobs that gain age: {limits}" + ("" if measured else "; compare AccrueTime before and after")
-    return Finding(OK if measured else WARN, what, kept if measured else unknown, advice)
+    return Finding(OK if measured else WARN, what, retained if measured else unknown, advice)
 
 
 def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
@@ -193,22 +193,22 @@ _CHECKS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_age, _backfill, 
 
 def _limits(machine: Machine) -> Finding:
     """The longest limit of each partition, and its default."""
-    told = ", ".join(_limit(partition) for partition in machine.partitions)
+    shown = ", ".join(_limit(partition) for partition in machine.partitions)
     endless = [partition.name for partition in machine.partitions if _default_s(partition) >= UNLIMITED_S]
     if endless:
         return Finding(
-            OK, "time limits", told, f"without -t a job of {', '.join(endless)} never ends, and so never hands over"
+            OK, "time limits", shown, f"without -t a job of {', '.join(endless)} never ends, and so never hands over"
         )
     short = [partition.name for partition in machine.partitions if _default_s(partition) < partition.max_time_s]
     advice = f"without -t a job of {', '.join(short)} gets the default, not the longest" if short else ""
-    return Finding(OK, "time limits", told, advice)
+    return Finding(OK, "time limits", shown, advice)
 
 
-def _default_s(partition: Partition) -> int:
+def _default_s(partition: SlurmPartition) -> int:
     return partition.default_time_s if partition.default_time_s != MISSING else partition.max_time_s
 
 
-def _limit(partition: Partition) -> str:
+def _limit(partition: SlurmPartition) -> str:
     longest, default = format_duration(partition.max_time_s), format_duration(_default_s(partition))
     return f"{partition.name} {longest}" + (f" (default {default})" if default != longest else "")
 

@@ -12,9 +12,9 @@ from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED, Ended
 from mirage.sim.cluster import Cluster
 from mirage.sim.contract import ended_rows
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -38,7 +38,7 @@ def plain(ended: Ended) -> dict[str, list[int]]:
     return {field.name: getattr(ended, field.name).tolist() for field in fields(Ended)}
 
 
-def told_by_segments(sim: Simulation) -> dict[str, list[int]]:
+def ended_by_segments(sim: Simulation) -> dict[str, list[int]]:
     """What a view must show, straight from the segments and the trace."""
     segments = sim.segments()
     ends = segments[~np.isin(segments.why, [BY_PREEMPTION, BY_RESIZE])][-MOST_ENDED:]
@@ -58,7 +58,7 @@ def _place(listed: list[str], name: str) -> int:
 
 def assert_true(sim: Simulation) -> Ended:
     ended = sim.view().ended
-    assert plain(ended) == told_by_segments(sim)
+    assert plain(ended) == ended_by_segments(sim)
     return ended
 
 
@@ -92,13 +92,13 @@ def test_branches_that_part_see_their_own_past_only() -> None:
     sim = simulation()
     sim.advance(900)
     before = assert_true(sim)
-    kept = plain(before)
+    first_rows = plain(before)
     one, other = sim.fork(), sim.fork()
     for k, branch in enumerate((one, other, sim)):
         branch.inject(nodes=3, limit_s=100 * (k + 1), watched=False)
         branch.advance(2000)
-    seen = [assert_true(branch) for branch in (one, other, sim)]
-    assert len({tuple(plain(ended)["end_s"]) for ended in seen}) == 3
+    observed = [assert_true(branch) for branch in (one, other, sim)]
+    assert len({tuple(plain(ended)["end_s"]) for ended in observed}) == 3
     of_branch = one.fork()
     one.advance(2600)
     of_branch.inject(nodes=3, limit_s=77, watched=False)
@@ -106,11 +106,11 @@ def test_branches_that_part_see_their_own_past_only() -> None:
     for branch in (of_branch, one, other, sim):
         branch.advance(3500)
         assert_true(branch)
-    assert plain(before) == kept
-    assert [plain(ended) for ended in seen] != [plain(sim.view().ended)] * 3
+    assert plain(before) == first_rows
+    assert [plain(ended) for ended in observed] != [plain(sim.view().ended)] * 3
 
 
-def test_a_fork_that_was_never_looked_at_enters_what_came_before_it() -> None:
+def test_a_fork_without_a_view_enters_what_ended_before_it() -> None:
     sim = simulation()
     for time_s in (500, 1000, 1500):
         sim.advance(time_s)
@@ -119,7 +119,7 @@ def test_a_fork_that_was_never_looked_at_enters_what_came_before_it() -> None:
     assert len(assert_true(sim)) > 20
 
 
-def test_a_simulation_that_is_restored_forgets_what_it_had_seen() -> None:
+def test_a_restored_simulation_forgets_what_it_had_entered() -> None:
     sim = simulation()
     sim.advance(800)
     earlier = sim.fork()
@@ -127,16 +127,16 @@ def test_a_simulation_that_is_restored_forgets_what_it_had_seen() -> None:
     sim.inject(nodes=3, limit_s=333, watched=False)
     sim.advance(2000)
     later = assert_true(sim)
-    kept = plain(later)
+    first_rows = plain(later)
     for until_s in (1000, 3000, 1200):
         sim.restore(earlier)
         assert plain(sim.view().ended) == plain(earlier.view().ended)
         sim.advance(until_s)
         assert_true(sim)
-    assert plain(later) == kept
+    assert plain(later) == first_rows
 
 
-def test_a_label_given_in_a_branch_is_seen_there_and_nowhere_else() -> None:
+def test_a_label_given_in_a_branch_exists_only_there() -> None:
     sim = simulation()
     sim.advance(700)
     one, other = sim.fork(), sim.fork()
@@ -170,7 +170,7 @@ def test_only_the_last_are_shown_and_displaced_jobs_are_no_ends(monkeypatch: pyt
     for time_s in range(0, 10_000, 90):
         sim.advance(time_s)
         logged = int(sim.state.clock["n_log"][0])
-        if time_s % 360 == 0 and logged > sim.ended.seen:
+        if time_s % 360 == 0 and logged > sim.ended.entered:
             sim.state.log.why[logged - 1] = BY_PREEMPTION
         if time_s > 700:
             shown = assert_true(sim)
@@ -183,7 +183,7 @@ def test_only_the_last_are_shown_and_displaced_jobs_are_no_ends(monkeypatch: pyt
     assert plain(late.view().ended) == plain(sim.view().ended), "entered at once, from the end backwards"
 
 
-def test_what_came_before_the_first_look_is_entered_from_the_last_ends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ends_before_the_first_view_are_entered_from_the_last_ones_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_rows, "MOST_ENDED", 5)
     entered: list[Any] = []
     enter = ended_rows.enter

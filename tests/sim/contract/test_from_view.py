@@ -10,11 +10,11 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.sim.cluster import Cluster
 from mirage.sim.contract.from_view import revive
-from mirage.sim.disciplines.registry import discipline_spec
-from mirage.sim.jobs import workload
-from mirage.sim.kernel.engine import advance
+from mirage.sim.disciplines.discipline_registry import discipline_spec
+from mirage.sim.kernel.event_loop import advance
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.workload.generate import generate_workload
 from mirage.trace.workload.model_json import load_builtin
 
@@ -42,20 +42,20 @@ def test_the_revived_cluster_stands_where_the_view_does(discipline: str) -> None
     np.testing.assert_array_equal(ends_s, np.sort(view.running.start_s + view.running.limit_s))
 
 
-def test_slurms_order_of_the_queue_is_kept_though_nobody_tells_it_the_usage() -> None:
+def test_slurms_order_of_the_queue_holds_without_known_usage() -> None:
     sim = busy("slurm")
     view = sim.view()
     world, state, scratch = revive(view, discipline_spec("slurm"), SETTINGS, 16, view.phase_s)
     advance(world, state, scratch, discipline_spec("slurm").load(), view.now_s + SETTINGS.bf_interval_s)
     head = state.clock[0].queue_head
     slots = state.queue[head : head + state.clock[0].n_pending]
-    kept = slots[slots < len(view.pending)]
-    assert len(kept) > 10
-    priority = view.pending.priority[kept]
+    compared = slots[slots < len(view.pending)]
+    assert len(compared) > 10
+    priority = view.pending.priority[compared]
     assert (np.diff(priority) <= 2.0).all()  # whole numbers, and a few seconds of age
 
 
-def test_an_order_by_wfp_goes_on_as_the_cluster_s_own() -> None:
+def test_an_order_by_wfp_continues_as_the_cluster_s_own() -> None:
     """Its scores multiply: one that a view shows must not be added to what it would be anyway."""
     settings = replace(SETTINGS, priority="wfp")
     sim = busy("slurm", settings)
@@ -65,17 +65,17 @@ def test_an_order_by_wfp_goes_on_as_the_cluster_s_own() -> None:
     advance(world, state, scratch, discipline_spec("slurm").load(), later_s)
     head = state.clock[0].queue_head
     slots = state.queue[head : head + state.clock[0].n_pending]
-    kept = slots[slots < len(view.pending)]
-    score = state.live.priority[kept]
-    waited_h = (later_s - view.pending.eligible_s[kept]) / HOUR_S
-    limit_h = view.pending.limit_s[kept] / HOUR_S
-    assert len(kept) > 10
+    compared = slots[slots < len(view.pending)]
+    score = state.live.priority[compared]
+    waited_h = (later_s - view.pending.eligible_s[compared]) / HOUR_S
+    limit_h = view.pending.limit_s[compared] / HOUR_S
+    assert len(compared) > 10
     assert (np.diff(score) <= 0).all()
-    np.testing.assert_allclose(score, view.pending.nodes[kept] * (waited_h / limit_h) ** 3, rtol=0.2)
+    np.testing.assert_allclose(score, view.pending.nodes[compared] * (waited_h / limit_h) ** 3, rtol=0.2)
 
 
 @pytest.mark.parametrize("discipline", ["easy", "conservative", "slurm"])
-def test_told_the_true_run_times_it_goes_on_as_the_cluster_does(discipline: str) -> None:
+def test_with_true_run_times_it_continues_as_the_cluster_does(discipline: str) -> None:
     settings = replace(SETTINGS, weight_fairshare=0.0)  # usage goes on fading, which a view cannot show
     sim = busy(discipline, settings)
     view = sim.view()

@@ -7,12 +7,12 @@ import pytest
 
 from mirage.errors import PlanInfeasible
 from mirage.job_state import MISSING
-from mirage.policy.view import Jobs
+from mirage.policy.view import QueueJobs
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.job_updates import relabel
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import NEVER_S, RUNNING, SUSPENDING, WHOLE_NODE
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SHARED = Cluster((NodeGroup("fat", 3, 4, 32),), (Partition("all", ("fat",)),), shared_nodes=True)
@@ -41,11 +41,11 @@ def expected(sim: Simulation, held: bool, job_id: int) -> dict[str, float]:
     (job,) = [row for row in sim.state.live[: sim.state.clock[0].slots_used] if row.id == job_id and 0 < row.status < 5]
     runs, moves = job.status in (RUNNING, SUSPENDING), job.status == RUNNING
     whole = not sim.cluster.shared_nodes or job.gpus == WHOLE_NODE
-    asked = {name: int(job[name]) for name in ("id", "user", "partition", "qos", "nodes", "limit_s", "submit_s")}
+    request = {name: int(job[name]) for name in ("id", "user", "partition", "qos", "nodes", "limit_s", "submit_s")}
     table, book = sim.workload.table, sim.labels.book
     name = table.name.values()[job_id] if job_id < len(table) else ""
     account = table.account.values()[job_id] if job_id < len(table) else ""
-    return asked | {
+    return request | {
         "gpus": -1 if whole else int(job.gpus),
         "cpus": -1 if whole else int(job.cpus),
         "eligible_s": MISSING if held else int(job.eligible_s),
@@ -71,7 +71,7 @@ def test_every_column_is_read_off_the_state(cluster: Cluster) -> None:
         for kind, jobs in (("pending", view.pending), ("running", view.running), ("held", view.held)):
             kinds |= {kind} if len(jobs) else set()
             for k, job_id in enumerate(jobs.id.tolist()):
-                shown = {name: getattr(jobs, name)[k].item() for name in Jobs.__dataclass_fields__}
+                shown = {name: getattr(jobs, name)[k].item() for name in QueueJobs.__dataclass_fields__}
                 assert shown == expected(sim, kind == "held", job_id)
     assert kinds == {"pending", "running", "held"}
 
@@ -80,10 +80,10 @@ def test_jobs_of_a_view_stay_what_they_were_and_cannot_be_written() -> None:
     sim = simulation(Cluster.pool(3))
     sim.advance(400)
     view = sim.view()
-    before = [getattr(view.pending, name).copy() for name in Jobs.__dataclass_fields__]
+    before = [getattr(view.pending, name).copy() for name in QueueJobs.__dataclass_fields__]
     assert len(view.pending) > 3
     sim.advance(5000)
-    for name, column in zip(Jobs.__dataclass_fields__, before):
+    for name, column in zip(QueueJobs.__dataclass_fields__, before):
         assert np.array_equal(getattr(view.pending, name), column)
         with pytest.raises(ValueError, match="read-only"):
             getattr(view.pending, name)[:] = 0
@@ -92,15 +92,15 @@ def test_jobs_of_a_view_stay_what_they_were_and_cannot_be_written() -> None:
 def test_codes_of_names_are_the_same_in_every_view_of_a_simulation() -> None:
     sim = simulation(Cluster.pool(3))
     book = sim.fork().labels.book
-    seen: dict[int, set[tuple[int, int]]] = {}
+    observed: dict[int, set[tuple[int, int]]] = {}
     for time_s in range(0, 1500, 50):
         sim.advance(time_s)
         view = sim.fork().view()
         for jobs in (view.pending, view.running):
             for row in zip(jobs.id.tolist(), jobs.name.tolist(), jobs.account.tolist()):
-                seen.setdefault(row[0], set()).add(row[1:])
-    assert len(seen) == 40
-    assert all(len(codes) == 1 for codes in seen.values())
+                observed.setdefault(row[0], set()).add(row[1:])
+    assert len(observed) == 40
+    assert all(len(codes) == 1 for codes in observed.values())
     assert sim.labels.book is book
     assert list(book.names) == ["train", "eval"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SETTINGS = SlurmSettings(bf_interval_s=1, bf_resolution_s=1, consecutive=True)

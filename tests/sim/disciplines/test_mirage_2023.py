@@ -9,8 +9,8 @@ import textbook
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import JobState
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import simulate
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SLOT_S, SLOTS = 600, 288
@@ -38,7 +38,7 @@ def plan_all(machine: textbook.Machine) -> None:
             machine.start(job)
 
 
-def look(machine: textbook.Machine) -> None:
+def pass_of_2023(machine: textbook.Machine) -> None:
     machine.queue.sort(key=lambda job: 7000 * job.submit_s * machine.nodes - 100 * job.nodes * 7 * DAY_S)
     if machine.now_s % SLOT_S == 0:
         plan_all(machine)
@@ -70,5 +70,5 @@ def test_starts_are_those_of_a_plan_of_the_whole_queue(seed: int) -> None:
     cluster = Cluster.pool(4 + seed)
     jobs = workload(table(cluster.nodes, 80, seed), cluster)
     plain = [textbook.Job(int(j.submit_s), int(j.run_s), int(j.limit_s), int(j.nodes)) for j in jobs.jobs]
-    starts_s = textbook.replay(plain, cluster.nodes, look, every_s=SLOT_S)
+    starts_s = textbook.replay(plain, cluster.nodes, pass_of_2023, every_s=SLOT_S)
     np.testing.assert_array_equal(simulate(cluster, jobs, "mirage-2023").start_s, starts_s)

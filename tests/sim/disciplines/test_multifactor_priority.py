@@ -10,11 +10,11 @@ import pytest
 
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.job_updates import requeue
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
 from mirage.sim.slurm_conf.qos import with_qos
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -88,7 +88,7 @@ def test_jobs_of_equal_priority_go_by_submission_however_long_they_were_held() -
     assert Simulation(cluster, jobs, "easy").run().start_s.tolist() == [0, 120, 60], "first eligible, first served"
 
 
-def test_a_requeued_job_goes_behind_those_submitted_before_it_was_requeued() -> None:
+def test_a_requeued_job_follows_those_submitted_before_its_requeue() -> None:
     """Job 0 is requeued at 20: job 2 came before that, job 3 after it, while job 0 was held back."""
     table = JobTable.build(
         range(4), submit_s=[0, 5, 10, 25], elapsed_s=[60] * 4, limit_s=[60] * 4, nodes=[2] * 4, user=["u"] * 4

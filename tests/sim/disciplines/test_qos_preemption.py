@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.errors import ClusterError, ConfigurationError
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import NEVER_S
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.qos import with_qos
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 QOS = {"low": 0.0, "normal": 100.0, "high": 1000.0}
@@ -48,13 +48,13 @@ def test_a_higher_qos_takes_the_nodes_of_a_lower_one_which_begins_anew() -> None
     assert low == [(0, 50), (150, 250)]
 
 
-def test_who_was_displaced_is_held_back_though_there_is_room() -> None:
+def test_a_preempted_job_is_held_back_though_there_is_room() -> None:
     low, high = run(Cluster.pool(1), {"qos": "low"}, {"qos": "high", "submit_s": 50, "elapsed_s": 2})
     assert high == [(50, 52)]
     assert low[1] == (56, 156)
 
 
-def test_nobody_is_displaced_in_vain() -> None:
+def test_no_job_is_preempted_without_success() -> None:
     low, normal, high = run(
         Cluster.pool(2), {"qos": "low"}, {"qos": "high"}, {"qos": "high", "nodes": 2, "submit_s": 50}
     )
@@ -62,7 +62,7 @@ def test_nobody_is_displaced_in_vain() -> None:
     assert high == [(100, 200)]
 
 
-def test_who_comes_back_is_ranked_at_once() -> None:
+def test_a_requeued_job_is_ranked_at_once() -> None:
     """Priorities do not change with time here, so it does not matter how seldom all of them are computed anew."""
     dice = np.random.default_rng(3)
     jobs = [
@@ -100,7 +100,7 @@ def test_of_two_alike_the_younger_goes() -> None:
     assert [len(old), len(young)] == [1, 2]
 
 
-def test_on_shared_nodes_only_those_go_whose_gpus_are_needed() -> None:
+def test_on_shared_nodes_only_jobs_with_needed_gpus_are_preempted() -> None:
     small = {"qos": "low", "gpus": 4}
     jobs = [small, {**small, "submit_s": 1}, {**small, "submit_s": 2}, {"qos": "high", "gpus": 8, "submit_s": 50}]
     found = run(Cluster.gpu(2, 8), *jobs)
@@ -111,7 +111,7 @@ def test_on_shared_nodes_only_those_go_whose_gpus_are_needed() -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(case=cases(pools() | grouped() | shared()), data=st.data())
-def test_the_books_balance_whoever_displaces_whom(case: Case, data: st.DataObject) -> None:
+def test_the_books_balance_under_every_preemption(case: Case, data: st.DataObject) -> None:
     cluster = replace(case.cluster, qos_factors=QOS, qos_preempts=PREEMPTS)
     seed = data.draw(st.integers(0, 2**32 - 1))
     table = case.jobs.table
@@ -130,7 +130,7 @@ def test_the_books_balance_whoever_displaces_whom(case: Case, data: st.DataObjec
         assert ends[int(job.id)] == min(job.run_s, job.limit_s), "its last stretch is the whole job: nothing was kept"
 
 
-def test_limits_are_looked_at_only_now_and_then() -> None:
+def test_limits_are_checked_only_periodically() -> None:
     (job,) = run(
         Cluster.pool(1), {"qos": "low", "elapsed_s": 500, "limit_s": 100}, setting=replace(SETTINGS, limit_check_s=30)
     )
@@ -138,7 +138,7 @@ def test_limits_are_looked_at_only_now_and_then() -> None:
     assert 100 <= end_s - start_s < 130
 
 
-def test_slurm_s_choice_of_nodes_keeps_large_gaps() -> None:
+def test_slurm_s_choice_of_nodes_preserves_large_gaps() -> None:
     jobs = [{"qos": "low", "gpus": 8, "elapsed_s": k} for k in (100, 5, 100, 5, 5)]
     setting = replace(SETTINGS, consecutive=True)
     cluster = replace(Cluster.gpu(5, 8), qos_factors=QOS)

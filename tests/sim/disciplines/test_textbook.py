@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.sim.simulation import simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 
-def plainly(case: Case, look: object) -> list[int]:
+def plainly(case: Case, pass_of: object) -> list[int]:
     jobs = [textbook.Job(int(j.submit_s), int(j.run_s), int(j.limit_s), int(j.nodes)) for j in case.jobs.jobs]
-    return textbook.replay(jobs, case.cluster.nodes, look, case.cluster.reservations)  # type: ignore[arg-type]
+    return textbook.replay(jobs, case.cluster.nodes, pass_of, case.cluster.reservations)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
@@ -32,7 +32,7 @@ def test_starts_are_the_textbook_ones(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_starts_beside_reservations_are_the_textbook_ones(name: str, data: st.DataObject) -> None:
+def test_starts_around_reservations_are_the_textbook_ones(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(with_reservations(pools()), max_jobs=30))
     schedule = simulate(case.cluster, case.jobs, name)
     np.testing.assert_array_equal(schedule.start_s, plainly(case, getattr(textbook, name)))

@@ -9,9 +9,9 @@ import pytest
 
 from mirage.duration import HOUR_S
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 WFP3 = SlurmSettings(priority="wfp", weight_age=1000.0, weight_size=1000.0)

@@ -135,7 +135,7 @@ def test_entries_not_used_for_long_are_deleted_when_something_is_compiled(packag
 
 
 @pytest.mark.slow
-def test_loading_an_entry_keeps_it(package: Package) -> None:
+def test_loading_an_entry_prevents_its_deletion(package: Package) -> None:
     package.used()
     for file in package.entries:
         os.utime(file, (0, 0))

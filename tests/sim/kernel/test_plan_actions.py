@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait
 from mirage.policy.view import View
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_ITSELF,
@@ -27,6 +26,7 @@ from mirage.sim.kernel.arrays import (
     NEVER_S,
 )
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -35,10 +35,10 @@ class Script:
 
     def __init__(self, **plans: tuple[Action, ...]) -> None:
         self.plans = {int(at.removeprefix("at_")): actions for at, actions in plans.items()}
-        self.seen: dict[int, View] = {}
+        self.observed: dict[int, View] = {}
 
     def decide(self, view: View) -> Plan:
-        self.seen[view.now_s] = view
+        self.observed[view.now_s] = view
         actions = self.plans.pop(view.now_s, ())
         following = min(self.plans, default=None)
         return Plan(actions if following is None else (*actions, Wait(until_s=following)))
@@ -144,16 +144,16 @@ def test_a_job_may_start_smaller_and_at_a_speed_of_its_own() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    asked=st.integers(1, 9),
+    requested=st.integers(1, 9),
     run_s=st.integers(1, 10_000),
     sizes=st.lists(st.tuples(st.integers(1, 200), st.integers(1, 9)), max_size=6),
     shared=st.booleans(),
 )
 def test_no_work_is_lost_or_made_by_resizing(
-    asked: int, run_s: int, sizes: list[tuple[int, int]], shared: bool
+    requested: int, run_s: int, sizes: list[tuple[int, int]], shared: bool
 ) -> None:
     cluster = Cluster.gpu(9, 1, 1) if shared else Cluster((NodeGroup("a", 4), NodeGroup("b", 5)))
-    table = JobTable.build([0], submit_s=[0], elapsed_s=[run_s], limit_s=[10**6], nodes=[asked], gpus=[asked])
+    table = JobTable.build([0], submit_s=[0], elapsed_s=[run_s], limit_s=[10**6], nodes=[requested], gpus=[requested])
     sim = Simulation(cluster, workload(table, cluster), Script(at_0=(Start(job=0),)))
     sim.step()
     for after_s, nodes in sizes:
@@ -163,9 +163,9 @@ def test_no_work_is_lost_or_made_by_resizing(
         audit(sim)
     sim.run()
     segments = sim.segments()
-    done = float((segments.width / asked * (segments.end_s - segments.start_s)).sum())
+    done = float((segments.width / requested * (segments.end_s - segments.start_s)).sum())
     assert segments.why[-1] == BY_ITSELF
-    assert run_s - 1e-5 <= done < run_s + segments.width[-1] / asked
+    assert run_s - 1e-5 <= done < run_s + segments.width[-1] / requested
     assert sim.state.fate[0] == ENDED
 
 
@@ -218,10 +218,10 @@ def test_cancelled_jobs_are_gone_wherever_they_stood() -> None:
     assert [(s.id, s.end_s, s.why) for s in sim.segments()] == [(0, 10, BY_CANCEL)]
 
 
-def test_a_policy_that_waits_is_asked_again_when_it_said() -> None:
+def test_a_policy_that_waits_is_called_again_at_its_time() -> None:
     sim = script(Cluster.pool(1), [(0, 10, 20, 1)], at_7=(), at_30=(Start(job=0),))
     audited_run(sim)
-    assert sim.policy.seen.keys() >= {0, 7, 30, 40}  # type: ignore[union-attr]
+    assert sim.policy.observed.keys() >= {0, 7, 30, 40}  # type: ignore[union-attr]
     assert sim.schedule().start_s.tolist() == [30]
 
 
@@ -286,7 +286,7 @@ def test_limits_bind_policies_too(limit: Limit) -> None:
             sim.apply(Plan((Resize(job=0, nodes=3),)))
 
 
-def test_a_policy_that_plans_the_impossible_is_told_so_in_the_middle_of_a_run() -> None:
+def test_an_impossible_plan_raises_in_the_middle_of_a_run() -> None:
     sim = script(Cluster.pool(4), [(0, 100, 500, 2)], at_50=(Resize(job=0, nodes=2),))
     with pytest.raises(PlanInfeasible, match="job j0 is not running"):
         sim.run()

@@ -26,7 +26,7 @@ def test_accounts_within_accounts_and_their_users(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("", f"is not what `{COMMAND}` prints: no Cluster, Account, ParentName, User, Partition, GrpJobsAccrue, "),
         ("Cluster|Account|User\nlab|root|\n", "no ParentName, Partition, GrpJobsAccrue, MaxJobsAccrue"),
@@ -35,11 +35,11 @@ def test_accounts_within_accounts_and_their_users(file: Path) -> None:
         (f"{HEAD}two|root|||||\none|root|||||\n", f"clusters one, two; write `{COMMAND} cluster=NAME` to it"),
     ],
 )
-def test_what_cannot_be_read_is_named(file: Path, text: str, told: str) -> None:
+def test_what_cannot_be_read_is_named(file: Path, text: str, problem: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError) as refused:
         read_associations(file)
-    assert told in str(refused.value)
+    assert problem in str(refused.value)
     assert str(file) in str(refused.value)
 
 
@@ -49,6 +49,6 @@ def test_a_file_that_is_not_there_is_named_with_what_writes_it(file: Path) -> No
     assert str(refused.value) == f"cannot read {file}: No such file or directory; write `{COMMAND}` to it"
 
 
-def test_what_sacctmgr_prints_unasked_lacks_the_limits(shared_data: Path) -> None:
+def test_what_sacctmgr_prints_by_default_lacks_the_limits(shared_data: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no ParentName, GrpJobsAccrue, MaxJobsAccrue$"):
         read_associations(shared_data / "slurm-fixtures" / "sacctmgr.assoc.txt")

@@ -6,7 +6,7 @@ from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError
 from mirage.sim.cluster import NodeGroup, Partition
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 CONF = """\
 ClusterName=test   # a comment
@@ -51,7 +51,7 @@ def test_the_default_partition_is_the_first(conf):
     )
 
 
-def test_nodes_are_given_out_whole_where_the_file_says_so(conf):
+def test_nodes_are_allocated_whole_where_the_file_declares_it(conf):
     assert not cluster_from_slurm_conf(conf(CONF.replace("cons_tres", "linear"))).shared_nodes
     everywhere = CONF.replace("PartitionName=DEFAULT", "PartitionName=DEFAULT OverSubscribe=EXCLUSIVE")
     assert not cluster_from_slurm_conf(conf(everywhere)).shared_nodes
@@ -163,7 +163,7 @@ def test_a_missing_file_is_named(tmp_path):
         ("NodeName=n1 State=IDLE", NodeGroup("n1", 1, 0, 1)),
     ],
 )
-def test_a_node_has_what_its_line_says(conf, text, group):
+def test_a_node_has_what_its_line_declares(conf, text, group):
     cluster = cluster_from_slurm_conf(conf(f"{text}\n"))
     assert cluster.groups == (group,)
     assert cluster.partitions == (Partition("batch", (group.name,)),), "without a partition line there is one of all"
@@ -179,11 +179,11 @@ def test_a_node_has_what_its_line_says(conf, text, group):
         ("Nodes=n1 MaxTime=unlimited", Partition("p", ("n1",), 1, 1.0, UNLIMITED_S)),
     ],
 )
-def test_a_partition_has_what_its_line_says(conf, line, partition):
+def test_a_partition_has_what_its_line_declares(conf, line, partition):
     assert cluster_from_slurm_conf(conf(f"NodeName=n1\nPartitionName=p {line}\n")).partitions == (partition,)
 
 
-def test_a_partition_whose_nodes_are_all_away_is_left_out(conf):
+def test_a_partition_without_present_nodes_is_left_out(conf):
     text = (
         "NodeName=n1\nNodeName=d1 State=DOWN\nPartitionName=down Nodes=d1 Default=YES\nPartitionName=up Nodes=n1,d1\n"
     )
@@ -220,7 +220,7 @@ def test_a_value_of_a_partition_is_named_with_its_file_and_its_partition(conf, l
     assert str(refused.value) == f"{path}: partition 'p': {message}"
 
 
-def test_a_file_without_nodes_or_with_an_unknown_one_says_what_to_do(conf):
+def test_a_file_without_nodes_or_with_an_unknown_one_names_the_remedy(conf):
     path = conf("ClusterName=x\n")
     with pytest.raises(ClusterError) as refused:
         cluster_from_slurm_conf(path)

@@ -17,7 +17,7 @@ from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, cluster_toml, read_cluster_file, write_cluster_file
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 KINDS = pools() | grouped() | shared()
 CLUSTERS = KINDS | with_memory(shared()) | with_limits(KINDS) | with_changes(KINDS) | with_reservations(KINDS)
@@ -73,14 +73,19 @@ def schedulers(draw: st.DrawFn) -> SlurmSettings:
     cluster=CLUSTERS,
     of_qos=qos(),
     scheduler=schedulers(),
-    said=st.dictionaries(NAMES | st.sampled_from(["cluster", "group", "change", "qos"]), st.text(max_size=20)),
+    sources=st.dictionaries(NAMES | st.sampled_from(["cluster", "group", "change", "qos"]), st.text(max_size=20)),
     name=NAMES,
 )
 def test_what_is_written_is_read(
-    tmp_path: Path, cluster: Cluster, of_qos: dict[str, Any], scheduler: SlurmSettings, said: dict[str, str], name: str
+    tmp_path: Path,
+    cluster: Cluster,
+    of_qos: dict[str, Any],
+    scheduler: SlurmSettings,
+    sources: dict[str, str],
+    name: str,
 ) -> None:
     of_qos["qos_factors"] |= cluster.qos_factors  # which limits may name
-    file = ClusterFile(replace(cluster, **of_qos), scheduler, said, {name: name, "inner": {name: [1, name]}})
+    file = ClusterFile(replace(cluster, **of_qos), scheduler, sources, {name: name, "inner": {name: [1, name]}})
     write_cluster_file(tmp_path / "cluster.toml", file)
     read = read_cluster_file(tmp_path / "cluster.toml")
     assert read == file
@@ -89,22 +94,25 @@ def test_what_is_written_is_read(
 
 def test_the_file_is_one_that_people_can_read() -> None:
     text = cluster_toml(FULL)
-    told = tomllib.loads(text)
-    assert told["group"][1] == {"name": 'größe "x" \\ #', "count": 8, "gpus": 2, "cpus": 64}
-    assert told["group"][0]["memory_mib"] == 256_000
-    assert told["partition"][0]["default_memory_per_cpu_mib"] == 2000
-    assert told["partition"][0]["max_limit"] == "2-00:00:00"
-    assert told["partition"][1]["max_limit"] == "UNLIMITED"
-    assert told["qos"] == {"normal": {"factor": 1.0, "preempts": []}, "a.b": {"factor": 10.0, "preempts": ["normal"]}}
-    assert told["change"] == [{"time": datetime(2023, 3, 14, 6, tzinfo=UTC), "group": "a100", "nodes": -2}]
-    assert told["reservation"][0]["announced"] == datetime(2023, 3, 13, 6, tzinfo=UTC)
-    assert (told["scheduler"]["bf_interval"], told["scheduler"]["half_life"]) == ("00:00:10", "UNLIMITED")
-    assert told["cluster"] == {"shared_nodes": True}
-    assert told["limit"][0]["jobs"] == 8
-    assert told["limit"][2]["users"] == ["ada", "größe"]
-    assert told["limit"][1] == {"per": "account", "gpus": 40, "qos": ["a.b"], "partitions": ["gpu"]}
-    assert told["users"] == {"think_time": "00:20:00"}
-    assert told["calibration"] == FULL.calibration
+    toml = tomllib.loads(text)
+    assert toml["group"][1] == {"name": 'größe "x" \\ #', "count": 8, "gpus": 2, "cpus": 64}
+    assert toml["group"][0]["memory_mib"] == 256_000
+    assert toml["partition"][0]["default_memory_per_cpu_mib"] == 2000
+    assert toml["partition"][0]["max_limit"] == "2-00:00:00"
+    assert toml["partition"][1]["max_limit"] == "UNLIMITED"
+    assert toml["qos"] == {
+        "normal": {"factor": 1.0, "preempts": []},
+        "a.b": {"factor": 10.0, "preempts": ["normal"]},
+    }
+    assert toml["change"] == [{"time": datetime(2023, 3, 14, 6, tzinfo=UTC), "group": "a100", "nodes": -2}]
+    assert toml["reservation"][0]["announced"] == datetime(2023, 3, 13, 6, tzinfo=UTC)
+    assert (toml["scheduler"]["bf_interval"], toml["scheduler"]["half_life"]) == ("00:00:10", "UNLIMITED")
+    assert toml["cluster"] == {"shared_nodes": True}
+    assert toml["limit"][0]["jobs"] == 8
+    assert toml["limit"][2]["users"] == ["ada", "größe"]
+    assert toml["limit"][1] == {"per": "account", "gpus": 40, "qos": ["a.b"], "partitions": ["gpu"]}
+    assert toml["users"] == {"think_time": "00:20:00"}
+    assert toml["calibration"] == FULL.calibration
     assert "# From: most nodes busy at once\n# From: in jobs.csv\n[[group]]" in text
 
 
@@ -118,7 +126,7 @@ def test_what_is_left_out_is_the_default(tmp_path: Path) -> None:
     assert read_cluster_file(tmp_path / "small.toml") == ClusterFile(Cluster.pool(4), SlurmSettings())
 
 
-def test_a_file_without_users_says_nothing_of_them() -> None:
+def test_a_file_without_users_has_no_section_for_them() -> None:
     assert "users" not in tomllib.loads(cluster_toml(ClusterFile(Cluster.pool(4))))
 
 
@@ -223,7 +231,7 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
         write_cluster_file(tmp_path / "none" / "c.toml", FULL)
 
 
-def test_a_trace_whose_name_is_no_utf_8_can_be_told(tmp_path: Path) -> None:
+def test_a_trace_name_that_is_no_utf_8_can_be_written(tmp_path: Path) -> None:
     write_cluster_file(tmp_path / "c.toml", replace(FULL, calibration={"trace": "ls\udcff.log"}))
     assert read_cluster_file(tmp_path / "c.toml").calibration == {"trace": "ls?.log"}
 

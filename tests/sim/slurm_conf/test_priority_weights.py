@@ -9,7 +9,7 @@ import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.sim.slurm_conf.priority_weights import with_priority_weights
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 HEAD = "  JOBID PARTITION   PRIORITY       SITE        AGE  FAIRSHARE  PARTITION        QOS                 TRES\n"
 LONESTAR6 = SlurmSettings.lonestar6()
@@ -46,7 +46,7 @@ def test_a_weight_that_is_not_printed_is_none(file: Path) -> None:
         (f"{HEAD}Weights{'many':>43}\n", "the weight 'many' of AGE is not a number"),
     ],
 )
-def test_what_cannot_be_read_is_said(file: Path, text: str, message: str) -> None:
+def test_what_cannot_be_read_is_reported(file: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         with_priority_weights(LONESTAR6, file)

@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "qos.txt"
 
 
-def test_priorities_and_who_displaces_whom(file: Path) -> None:
+def test_priorities_and_preemption_between_qos(file: Path) -> None:
     file.write_text(f"{HEAD}normal|0|00:00:00||\nhigh|1000|00:00:00|normal,idle|8\nidle||00:00:00||\n")
     assert with_qos(POOL, file) == replace(
         POOL,
@@ -78,7 +78,7 @@ def test_a_qos_that_displaces_one_that_is_not_there_is_refused(file: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         (f"{HEAD}normal|0|00:00:00||\nhigh|much|00:00:00||\n", "line 3: Priority 'much' is not a number"),
         (f"{HEAD}normal|0\n", "line 2: 2 cells of 5"),
@@ -87,11 +87,11 @@ def test_a_qos_that_displaces_one_that_is_not_there_is_refused(file: Path) -> No
         ("Name|Priority|Preempt|GrpTRES\na|0||node=all\n", "line 2: GrpTRES 'node=all' has no number of nodes or GPUs"),
     ],
 )
-def test_a_row_that_cannot_be_read_is_named(file: Path, text: str, told: str) -> None:
+def test_a_row_that_cannot_be_read_is_named(file: Path, text: str, problem: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError) as refused:
         with_qos(POOL, file)
-    assert str(refused.value) == f"{file}: {told}; write `sacctmgr -P show qos` to it again"
+    assert str(refused.value) == f"{file}: {problem}; write `sacctmgr -P show qos` to it again"
 
 
 def test_a_name_in_another_encoding_is_read_as_far_as_it_can_be(file: Path) -> None:

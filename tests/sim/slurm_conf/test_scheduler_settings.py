@@ -12,9 +12,9 @@ import pytest
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import simulate
-from mirage.sim.slurm_conf.settings import SlurmSettings, option_lines, read_options
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, option_lines, read_options
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SILENT = replace(SlurmSettings(), limit_check_s=30, consecutive=True)
@@ -75,8 +75,8 @@ def conf(tmp_path: Path) -> Write:
         ("AuthInfo=cred_expire=30", {"requeue_hold_s": 31}),
         ("AuthInfo=socket=/run/munge,CRED_EXPIRE=600", {"requeue_hold_s": 601}),
         ("AuthInfo=socket=/run/munge", {"requeue_hold_s": 121}),
-        ("AccountingStorageEnforce=associations,Limits,qos", {"hold_keeps_age": False}),
-        ("AccountingStorageEnforce=safe", {"hold_keeps_age": False}),
+        ("AccountingStorageEnforce=associations,Limits,qos", {"age_survives_hold": False}),
+        ("AccountingStorageEnforce=safe", {"age_survives_hold": False}),
         ("AccountingStorageEnforce=associations", {}),
         ("AccountingStorageEnforce=limits\nPriorityFlags=ACCRUE_ALWAYS,MAX_TRES", {}),
         ("# PriorityWeightAge=9", {}),
@@ -139,7 +139,7 @@ def test_a_file_that_includes_itself_is_refused(conf: Write) -> None:
     assert str(refused.value) == f"{path} includes itself; remove the Include"
 
 
-def test_without_backfill_nobody_passes_the_head_of_the_queue() -> None:
+def test_without_backfill_no_job_passes_the_head_of_the_queue() -> None:
     cluster = Cluster.pool(2)
     rows = {"submit_s": [0, 0, 0], "elapsed_s": [3600, 60, 60], "limit_s": [3600, 60, 60], "nodes": [1, 2, 1]}
     jobs = workload(JobTable.build(["a", "b", "c"], **rows), cluster)
@@ -157,9 +157,16 @@ def test_the_settings_of_the_published_cluster() -> None:
 def test_the_record_holds_the_settings_and_the_cluster_s_own() -> None:
     settings = replace(SlurmSettings.lonestar6(), favor_small=True, youngest_first=True, turnover_s=20)
     (record,) = settings.record(Cluster.pool(76), epoch_s=5)
-    kept = {name: record[name] for name in record.dtype.names if hasattr(settings, name)}
-    assert kept == {name: getattr(settings, name) for name in kept}
-    assert {"bf_window_s", "weight_age", "youngest_first", "requeue_hold_s", "consecutive", "turnover_s"} <= kept.keys()
+    both = {name: record[name] for name in record.dtype.names if hasattr(settings, name)}
+    assert both == {name: getattr(settings, name) for name in both}
+    assert {
+        "bf_window_s",
+        "weight_age",
+        "youngest_first",
+        "requeue_hold_s",
+        "consecutive",
+        "turnover_s",
+    } <= both.keys()
     assert (record.nodes, bool(record.stacked), record.epoch_s) == (76, True, 5)
     (shared,) = SlurmSettings().record(Cluster.gpu(2, 8), epoch_s=0)
     assert not shared.stacked

@@ -51,7 +51,7 @@ def test_words_of_a_line(line: str, words: list[str]) -> None:
     assert [word for line in _read(f"#!/bin/sh\n#SBATCH{line}\n".encode()) for word in line.words] == words
 
 
-def test_what_is_ignored_is_said_with_its_line() -> None:
+def test_what_is_ignored_is_reported_with_its_line() -> None:
     script = b"#!/bin/sh\n" + b"".join(f"#SBATCH{line}\n".encode() for line, _ in LINES) + b"-t 5\n#SBATCH -t 6 \\\n"
     continues = "a backslash does not continue a #SBATCH line; the next line counts only if it begins with #SBATCH"
     first = 2 + [line for line, _ in LINES].index(" -N2 \\")
@@ -74,7 +74,7 @@ def test_only_lines_that_begin_with_it_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "problem"),
     [
         ("-t 3 word -J x", "line 2 .*: Invalid directive found in batch script: word"),
         ("X", "Invalid directive found in batch script: X"),
@@ -86,8 +86,8 @@ def test_only_lines_that_begin_with_it_count() -> None:
         (" --time", "option '--time' requires an argument"),
     ],
 )
-def test_lines_that_are_refused(line: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_lines_that_are_refused(line: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
         directives(b"#!/bin/sh\n#SBATCH" + line.encode() + b"\n")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
+from mirage.slurm.records import Machine, Node, SkippedRecords, SlurmPartition
 from mirage.slurm.text.machine import (
     FIELD,
     pairs,
@@ -18,7 +19,6 @@ from mirage.slurm.text.machine import (
     read_partitions,
     word_and_use,
 )
-from mirage.slurm.values import Machine, Node, Partition, Skipped
 
 
 def lines(*rows: str) -> str:
@@ -71,13 +71,13 @@ def test_a_machine_of_sinfo() -> None:
     )
     one, two = Node("n1", "mixed", True, 64, 4, ("a", "b")), Node("n2", "idle", True, 64, 4, ("a", "c"))
     machine, skipped = read_machine(output)
-    assert skipped == Skipped(1, "junk\x1fa")
+    assert skipped == SkippedRecords(1, "junk\x1fa")
     assert machine == Machine(
         (one, two),
         (
-            Partition("a", True, 172_800, 3_600, ("n1", "n2"), 10, False),
-            Partition("b", False, UNLIMITED_S, MISSING, ("n1",), 1, True),
-            Partition("c", False, UNLIMITED_S, MISSING, ("n2",), 2, True),
+            SlurmPartition("a", True, 172_800, 3_600, ("n1", "n2"), 10, False),
+            SlurmPartition("b", False, UNLIMITED_S, MISSING, ("n1",), 1, True),
+            SlurmPartition("c", False, UNLIMITED_S, MISSING, ("n2",), 2, True),
         ),
     )
 
@@ -86,11 +86,11 @@ PARTITION = (
     "PartitionName=gpu AllowGroups=ALL Default=YES DefaultTime=01:00:00 MaxTime=2-00:00:00 Nodes=n[1-2] "
     "OverSubscribe=EXCLUSIVE PriorityTier=7 State=UP TRES=cpu=128,node=2"
 )
-READ = Partition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, True)
+READ = SlurmPartition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, True)
 
 
 @pytest.mark.parametrize(
-    ("said", "instead", "expected"),
+    ("printed", "instead", "expected"),
     [
         ("", "", {}),
         ("Default=YES", "Default=NO", {"default": False}),
@@ -111,9 +111,9 @@ READ = Partition("gpu", True, 172_800, 3_600, ("n1", "n2"), 7, True)
         (" OverSubscribe=EXCLUSIVE", "", {"whole_nodes": False}),
     ],
 )
-def test_a_partition_of_scontrol(said: str, instead: str, expected: dict[str, object]) -> None:
-    assert said in PARTITION
-    text = PARTITION.replace(said, instead, 1) if said else PARTITION
+def test_a_partition_of_scontrol(printed: str, instead: str, expected: dict[str, object]) -> None:
+    assert printed in PARTITION
+    text = PARTITION.replace(printed, instead, 1) if printed else PARTITION
     assert read_partitions(f"a word before\n{text}\n") == (replace(READ, **expected),)
 
 
@@ -141,7 +141,7 @@ Cgroup/Plugin           = autodetect
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("printed", "words"),
     [
         ("PrivateData            = none\n", {"none"}),
         ("DbdPort = 1\nPrivateData = accounts,Jobs\nTCPTimeout = 2 secs\n", {"accounts", "jobs"}),
@@ -149,5 +149,5 @@ Cgroup/Plugin           = autodetect
         ("", None),
     ],
 )
-def test_private_data_of_an_accounting_daemon(said: str, words: set[str] | None) -> None:
-    assert private_data(said) == words
+def test_private_data_of_an_accounting_daemon(printed: str, words: set[str] | None) -> None:
+    assert private_data(printed) == words

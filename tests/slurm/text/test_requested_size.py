@@ -7,16 +7,16 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import MISSING
+from mirage.slurm.records import Machine, Node, SlurmPartition
 from mirage.slurm.text.requested_size import requested_size
 from mirage.slurm.text.start_estimate import read_estimate
-from mirage.slurm.values import Machine, Node, Partition
 
 PARTITIONS = ("main", "short")
 MACHINE = Machine(
     tuple(Node(f"n{k}", "idle", True, 64, 8, PARTITIONS) for k in range(4)),
     (
-        Partition("short", False, HOUR_S, MISSING, ("n0",)),
-        Partition("main", True, 2 * DAY_S, 4 * HOUR_S, ("n0", "n1", "n2", "n3")),
+        SlurmPartition("short", False, HOUR_S, MISSING, ("n0",)),
+        SlurmPartition("main", True, 2 * DAY_S, 4 * HOUR_S, ("n0", "n1", "n2", "n3")),
     ),
 )
 
@@ -37,7 +37,7 @@ MACHINE = Machine(
         ({"exclusive": None, "nodes": "3"}, 3, -1, -1),
     ],
 )
-def test_nodes_and_what_is_asked_of_each(given: dict[str, str | None], nodes: int, gpus: int, cpus: int) -> None:
+def test_nodes_and_what_is_requested_of_each(given: dict[str, str | None], nodes: int, gpus: int, cpus: int) -> None:
     size = requested_size(given, MACHINE, shared=True)
     assert (size.nodes, size.gpus, size.cpus) == (nodes, gpus, cpus)
 
@@ -47,7 +47,7 @@ def test_where_nodes_are_given_out_whole_only_their_number_counts() -> None:
     assert (size.nodes, size.gpus, size.cpus, size.remarks) == (2, -1, -1, ())
 
 
-def test_limit_and_partition_are_the_cluster_s_where_none_is_said() -> None:
+def test_limit_and_partition_are_the_cluster_s_by_default() -> None:
     assert requested_size({}, MACHINE, shared=False).partitions == ("main",)
     assert requested_size({}, MACHINE, shared=False).limit_s == 4 * HOUR_S
     assert requested_size({"partition": "short"}, MACHINE, shared=False).limit_s == HOUR_S
@@ -65,15 +65,15 @@ def test_of_several_partitions_those_that_take_the_limit_count() -> None:
         requested_size({"partition": "mian"}, MACHINE, shared=False)
 
 
-def test_what_is_not_weighed_is_said_once() -> None:
+def test_what_is_not_weighed_is_reported_once() -> None:
     size = requested_size({"mem": "4G", "mem-per-cpu": "1G", "dependency": "after:1"}, MACHINE, shared=True)
     assert size.remarks == ("forecast as if its dependency were satisfied", "memory is ignored")
 
 
 @pytest.mark.parametrize("when", ["1790000000", "2026-09-21T14:13:20"])
 def test_an_estimate_of_slurm_is_read(when: str, utc: None) -> None:
-    said = f"sbatch: Job 7 to start at {when} using 4 processors on nodes n[1-2] in partition main\n"
-    estimate = read_estimate(f"sbatch: Pending job 3\n{said}")
+    printed = f"sbatch: Job 7 to start at {when} using 4 processors on nodes n[1-2] in partition main\n"
+    estimate = read_estimate(f"sbatch: Pending job 3\n{printed}")
     assert estimate is not None
     assert (estimate.start_s, estimate.nodes, estimate.partition) == (1_790_000_000, "n[1-2]", "main")
 
@@ -84,6 +84,8 @@ def test_an_estimate_of_an_old_slurm_names_no_partition(utc: None) -> None:
     assert (estimate.nodes, estimate.partition) == ("n1", "")
 
 
-@pytest.mark.parametrize("said", ["", "sbatch: hello", "sbatch: Job 7 to start at N/A using 1 processors on nodes n1"])
-def test_no_time_is_no_estimate(said: str) -> None:
-    assert read_estimate(said) is None
+@pytest.mark.parametrize(
+    "printed", ["", "sbatch: hello", "sbatch: Job 7 to start at N/A using 1 processors on nodes n1"]
+)
+def test_no_time_is_no_estimate(printed: str) -> None:
+    assert read_estimate(printed) is None

@@ -8,6 +8,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import AccountedJob, SkippedRecords
 from mirage.slurm.text.sacct import (
     DELIMITER,
     FIELDS,
@@ -17,7 +18,6 @@ from mirage.slurm.text.sacct import (
     history_command,
     read_accounts,
 )
-from mirage.slurm.values import AccountedJob, Skipped
 
 CELLS = {
     "JobIDRaw": "9", "State": "FAILED", "User": "ada", "Account": "lab", "Partition": "gpu", "QOS": "high",
@@ -40,7 +40,7 @@ def row(**changed: str) -> str:
 
 def read(**changed: str) -> AccountedJob:
     (job,), skipped = read_accounts(row(**changed), FIELDS)
-    assert skipped == Skipped()
+    assert skipped == SkippedRecords()
     return job
 
 
@@ -48,10 +48,10 @@ def test_an_ended_job() -> None:
     assert read() == JOB
 
 
-def test_the_line_that_made_it_where_slurm_keeps_it() -> None:
+def test_the_line_that_made_it_where_slurm_stores_it() -> None:
     output = row().rstrip("\n") + f"{DELIMITER}sbatch -N 2 job.sh\n"
     assert read_accounts(output, (*FIELDS, *LATE_FIELDS))[0] == (replace(JOB, submit_line="sbatch -N 2 job.sh"),)
-    assert read_accounts(output, FIELDS) == ((), Skipped(1, output.rstrip("\n")))
+    assert read_accounts(output, FIELDS) == ((), SkippedRecords(1, output.rstrip("\n")))
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_cells_that_differ(changed: dict[str, str], expected: dict[str, object])
 def test_the_last_attempt_counts_and_comments_may_hold_line_ends() -> None:
     output = row() + row(JobIDRaw="8", Comment="one\n2 lines\n") + row(State="COMPLETED")
     (last, other), skipped = read_accounts(output, FIELDS)
-    assert (last.id, last.state, skipped) == (9, JobState.COMPLETED, Skipped())
+    assert (last.id, last.state, skipped) == (9, JobState.COMPLETED, SkippedRecords())
     assert (other.id, other.state, other.comment) == (8, JobState.FAILED, "one\n2 lines")
 
 
-def test_rows_that_are_none_are_counted_and_the_first_is_kept() -> None:
+def test_broken_rows_are_counted_and_the_first_is_stored() -> None:
     output = "nonsense\n" + row() + "9" + DELIMITER + "cut\n" + row(JobIDRaw="8")
     jobs, skipped = read_accounts(output, FIELDS)
-    assert ([job.id for job in jobs], skipped) == ([9, 8], Skipped(2, "nonsense"))
+    assert ([job.id for job in jobs], skipped) == ([9, 8], SkippedRecords(2, "nonsense"))
 
 
 def test_the_command_is_written_in_this_machine_s_zone() -> None:

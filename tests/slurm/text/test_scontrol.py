@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import Node, QueuedJob
 from mirage.slurm.text.scontrol import read_jobs, read_nodes
-from mirage.slurm.values import Node, QueuedJob
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -128,7 +128,7 @@ def test_a_node(cells: tuple[str, ...], expected: Node) -> None:
     assert read_nodes(NODE.format(*cells)) == (expected,)
 
 
-def test_a_node_that_says_little() -> None:
+def test_a_node_with_few_fields() -> None:
     assert read_nodes("NodeName=n1\nno node\nNodeName=n2 CPUTot=8") == (
         Node("n1", "", True, 1, 0, ()),
         Node("n2", "", True, 8, 0, ()),

@@ -8,8 +8,8 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD, Skipped, command, read_queue
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
+from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD, SkippedRecords, command, read_queue
 
 CELLS = {
     "JobID": "17", "State": "RUNNING", "UserName": "ada", "Account": "lab", "Partition": "gpu", "QOS": "high",
@@ -40,7 +40,7 @@ def record(**changed: str) -> str:
 
 def read(**changed: str) -> QueuedJob:
     (job,), skipped = read_queue(record(**changed))
-    assert skipped == Skipped(0, "")
+    assert skipped == SkippedRecords(0, "")
     return job
 
 
@@ -48,13 +48,13 @@ def test_a_running_job() -> None:
     assert read() == JOB
 
 
-def test_the_command_asks_for_the_cells_in_that_order() -> None:
-    *words, asked = command()
+def test_the_command_requests_the_cells_in_that_order() -> None:
+    *words, format_option = command()
     assert tuple(words) == ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format")
-    assert [part.partition(":")[0] for part in asked.split(",")] == list(CELLS) == list(FIELDS)
-    assert asked.count(FIELD) == len(FIELDS) - 1
-    assert asked.endswith(f"Name:{RECORD}")
-    assert command("5ec7")[-1].replace("5ec7", "") == asked
+    assert [part.partition(":")[0] for part in format_option.split(",")] == list(CELLS) == list(FIELDS)
+    assert format_option.count(FIELD) == len(FIELDS) - 1
+    assert format_option.endswith(f"Name:{RECORD}")
+    assert command("5ec7")[-1].replace("5ec7", "") == format_option
 
 
 def test_no_comment_passes_for_a_job() -> None:
@@ -62,7 +62,7 @@ def test_no_comment_passes_for_a_job() -> None:
     comment = f"mine{FIELD}x{RECORD}{forged}"
     marked = record().replace(FIELD, f"{FIELD}5ec7").replace(RECORD, f"{RECORD}5ec7")
     (job,), skipped = read_queue(marked.replace(CELLS["Comment"], comment), "5ec7")
-    assert (job, skipped) == (replace(JOB, comment=comment), Skipped(0, ""))
+    assert (job, skipped) == (replace(JOB, comment=comment), SkippedRecords(0, ""))
 
 
 PENDING = {"State": "PENDING", "StartTime": "N/A", "NodeList": "", "tres_alloc": "", "PriorityLong": "12"}
@@ -129,13 +129,13 @@ def test_a_wait_status_is_a_code_and_a_signal(status: str, code: int, sign: int)
     assert (job.exit_code, job.exit_signal) == (code, sign)
 
 
-def test_what_is_no_record_is_counted_and_the_first_of_it_kept() -> None:
+def test_what_is_no_record_is_counted_and_the_first_of_it_stored() -> None:
     short = FIELD.join(["1"] * (len(FIELDS) - 1)) + RECORD
     unnumbered = record(JobID="17_3")
     jobs, skipped = read_queue(f"slurm_load_jobs error{RECORD}\n{record()}{short}{unnumbered}{record(JobID='18')}")
     assert [job.id for job in jobs] == [17, 18]
-    assert skipped == Skipped(3, "slurm_load_jobs error")
+    assert skipped == SkippedRecords(3, "slurm_load_jobs error")
 
 
 def test_an_empty_queue() -> None:
-    assert read_queue("") == read_queue("\n") == ((), Skipped())
+    assert read_queue("") == read_queue("\n") == ((), SkippedRecords())

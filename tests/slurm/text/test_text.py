@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.slurm import json as json_values
+from mirage.slurm import slurm_json as json_values
+from mirage.slurm.slurm_view import array_tasks
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import scontrol as scontrol_text
 from mirage.slurm.text import squeue as squeue_text
-from mirage.slurm.view import array_tasks
-from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.states import state_of
+from mirage.slurm_words.time_limits import limit_s
 from mirage.slurm_words.timestamps import instant_s
 
 CELLS = [
@@ -48,7 +48,7 @@ def test_exit_codes_are_wait_statuses() -> None:
     assert (job.exit_code, job.exit_signal) == (0, 15)
 
 
-def test_a_broken_record_is_skipped_and_kept_for_a_warning() -> None:
+def test_a_broken_record_is_skipped_and_stored_for_a_warning() -> None:
     jobs, skipped = squeue_text.read_queue(
         record() + "slurm_load_jobs warning" + squeue_text.RECORD + record((0, "18"))
     )
@@ -68,7 +68,7 @@ def test_states(word: str, state: JobState) -> None:
     assert state_of(word) is state
 
 
-def test_accounting_keeps_the_last_attempt_and_survives_line_ends_in_comments() -> None:
+def test_accounting_returns_the_last_attempt_and_survives_line_ends_in_comments() -> None:
     fields = (*sacct_text.FIELDS, *sacct_text.LATE_FIELDS)
     row = [
         "9",
@@ -214,8 +214,8 @@ garbage = st.text(max_size=300) | st.sampled_from(["²", "٣", "9" * 400, "-1", 
 def test_no_text_breaks_a_reader_or_goes_unaccounted(noise: str, changed: list[tuple[int, str]]) -> None:
     for text in (noise, record(*changed)):
         jobs, skipped = squeue_text.read_queue(text)
-        said = [part for part in text.split(squeue_text.RECORD) if part.lstrip("\n")]
-        assert len(jobs) + skipped.count == len(said)
+        parts = [part for part in text.split(squeue_text.RECORD) if part.lstrip("\n")]
+        assert len(jobs) + skipped.count == len(parts)
         assert all(isinstance(job.state, JobState) and job.nodes >= 0 for job in jobs)
     row = sacct_text.DELIMITER.join(["7", *[noise] * 14])
     for text in (noise, row):

@@ -24,7 +24,7 @@ COLUMNS = ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s", "name", "
 LEAST_ROOM = 256
 
 
-class Table:
+class RowBuffer:
     """A table that grows at its end.
 
     Attributes:
@@ -47,62 +47,64 @@ class EndedRows:
     Attributes:
         table: Where they are written; later rows may be of another branch.
         count: Number of the branch's own rows, the first of the table.
-        seen: Number of segments of the branch's log, including its past, that have been entered.
+        entered: Number of segments of the branch's log, including its past, that have been entered.
     """
 
-    table: Table
+    table: RowBuffer
     count: int = 0
-    seen: int = 0
+    entered: int = 0
 
-    def caught_up(self, past: Sequence[Records], log: Records, logged: int, seen: int, labels: JobLabels) -> EndedRows:
+    def caught_up(
+        self, past: Sequence[Records], log: Records, logged: int, entered: int, labels: JobLabels
+    ) -> EndedRows:
         """The rows with the segments entered that were logged since.
 
         Args:
             past: Segments before those in the log.
             log: The branch's own log.
             logged: Number of segments in the log.
-            seen: Number of segments in total, past and log.
+            entered: Number of segments in total, past and log.
         """
-        if seen == self.seen:
+        if entered == self.entered:
             return self
-        stretches, ends = _latest(past, log, logged, seen - self.seen)
+        stretches, ends = _latest(past, log, logged, entered - self.entered)
         table, count = self._with_room(ends, MOST_ENDED - ends)
         codes, injected = labels.book.codes, labels.injected
         for segments, first, last in stretches:
             count += enter(segments, first, last, codes, injected, table.rows, count)
         table.filled = count
-        return EndedRows(table, count, seen)
+        return EndedRows(table, count, entered)
 
     def ended(self) -> Ended:
         """The last of them, as columns of a view."""
         return Ended(*self.table.shown[:, max(self.count - MOST_ENDED, 0) : self.count])
 
-    def _with_room(self, more: int, keep: int) -> tuple[Table, int]:
+    def _with_room(self, more: int, needed: int) -> tuple[RowBuffer, int]:
         """A table with room for ``more`` rows of this branch, and the number of rows it holds.
 
         Args:
-            keep: Number of the present rows that are still needed.
+            needed: Number of the present rows that are still needed.
         """
         table = self.table
         if table.filled == self.count and self.count + more <= table.rows.shape[1]:
             return table, self.count
-        kept = min(keep, self.count)
-        larger = Table(max(4 * (kept + more), LEAST_ROOM))
-        larger.rows[:, :kept] = table.rows[:, self.count - kept : self.count]
-        return larger, kept
+        n_retained = min(needed, self.count)
+        larger = RowBuffer(max(4 * (n_retained + more), LEAST_ROOM))
+        larger.rows[:, :n_retained] = table.rows[:, self.count - n_retained : self.count]
+        return larger, n_retained
 
 
-def _latest(past: Sequence[Records], log: Records, logged: int, unseen: int) -> tuple[list[Any], int]:
+def _latest(past: Sequence[Records], log: Records, logged: int, n_new: int) -> tuple[list[Any], int]:
     """The ranges of new segments with the last ends, oldest first, and their number of ends."""
     stretches: list[Any] = []
     ends = 0
     for segments in (log, *reversed(past)):
         last = logged if segments is log else len(segments)
-        oldest = max(last - unseen, 0)
+        oldest = max(last - n_new, 0)
         first, found = reach_back(segments, oldest, last, MOST_ENDED - ends)
         stretches.insert(0, (segments, first, last))
-        ends, unseen = ends + found, unseen - (last - oldest)
-        if unseen <= 0 or ends == MOST_ENDED:
+        ends, n_new = ends + found, n_new - (last - oldest)
+        if n_new <= 0 or ends == MOST_ENDED:
             break
     return stretches, ends
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Action, Cancel, Lend, Plan, Preempt, Reclaim, Resize, Start, Wait
 from mirage.sim.kernel import plan_actions as actions
-from mirage.sim.kernel.arrays import NOBODY, Scratch
+from mirage.sim.kernel.arrays import NIL, NO_JOB, Scratch
 
 
 def write_plan(plan: Plan, scratch: Scratch) -> int:
@@ -23,9 +23,9 @@ def write_plan(plan: Plan, scratch: Scratch) -> int:
                 f"a plan of {len(plan.actions)} actions; at most {len(scratch.plan)} are allowed at once"
             )
         row = scratch.plan[n]
-        row.kind, row.id, row.nodes, row.speed = NOBODY, NOBODY, 0, 0.0
+        row.kind, row.id, row.nodes, row.speed = NIL, NO_JOB, 0, 0.0
         row.suspend_s = row.resume_s = 0
-        row.bin = row.partition = NOBODY
+        row.bin = row.partition = NIL
         _write(action, row)
         n += 1
     return n

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.policy.view import Jobs, View
+from mirage.job_state import MISSING
+from mirage.policy.view import QueueJobs, View
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
-from mirage.sim.disciplines.registry import DisciplineSpec
+from mirage.sim.disciplines.discipline_registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, make_scratch, make_state, make_world
 from mirage.sim.kernel.arrays import (
     JOB,
-    NOBODY,
+    NO_JOB,
     PENDING,
     RUNNING,
     Records,
@@ -28,11 +29,11 @@ from mirage.sim.kernel.arrays import (
     records,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import admit, insert_running, push_end
+from mirage.sim.kernel.job_lifecycle import admit, insert_running, push_end
 from mirage.sim.kernel.resources.holding import take
-from mirage.sim.kernel.resources.limits import count_held
-from mirage.sim.kernel.resources.placing import pick
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.kernel.resources.job_limits import count_held
+from mirage.sim.kernel.resources.node_selection import pick
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 
 def cluster_of(view: View) -> Cluster:
@@ -54,7 +55,7 @@ def rows_in_use(view: View) -> list[int]:
     return [int(b) for b in np.flatnonzero(view.nodes.capacity.any(axis=1))]
 
 
-def job_records(jobs: Jobs, first_id: int) -> Records:
+def job_records(jobs: QueueJobs, first_id: int) -> Records:
     """JOB records of a view's jobs, assumed to run until their limits.
 
     Their ids count from ``first_id``.
@@ -65,11 +66,11 @@ def job_records(jobs: Jobs, first_id: int) -> Records:
     for name in ("user", "partition", "nodes", "gpus", "cpus", "limit_s", "submit_s"):
         columns[name] = getattr(jobs, name)
     columns["run_s"] = jobs.limit_s
-    columns["after"] = columns["begin_s"] = NOBODY
+    columns["after"], columns["begin_s"] = NO_JOB, MISSING
     return made
 
 
-def priority_offsets(jobs: Jobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
+def priority_offsets(jobs: QueueJobs, view: View, settings: SlurmSettings) -> NDArray[np.float64]:
     """What each priority contains besides age, size and partition: fair-share, QOS, nice.
 
     A view shows priorities, not the accounting data they depend on; the remainder is assumed constant. WFP's score has
@@ -138,15 +139,15 @@ def revive(
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
     scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
-    waiting.boost = priority_offsets(pending, view, settings)
-    _seat(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
+    waiting.priority_offset = priority_offsets(pending, view, settings)
+    _put_on_nodes(world, state, scratch, waiting, np.ascontiguousarray(pending.eligible_s))
     _run(world, state, scratch, job_records(running, len(pending)), np.ascontiguousarray(running.start_s))
     state.clock[0].priority_at_s = view.now_s
     return world, state, scratch
 
 
 @kernel()
-def _seat(world: World, state: State, scratch: Scratch, jobs: Any, eligible_s: Any) -> None:
+def _put_on_nodes(world: World, state: State, scratch: Scratch, jobs: Any, eligible_s: Any) -> None:
     """Queue the pending jobs in the order given."""
     for k in range(len(jobs)):
         slot = admit(world, state, jobs[k])

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import MISSING
-from mirage.policy.view import MOST_PENDING, Chain, Ended, Jobs, Nodes, View
+from mirage.policy.view import MOST_PENDING, ChainView, Ended, Nodes, QueueJobs, View
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import CLOCK, HELD, NEVER_S, NOBODY, RUNNING, SUSPENDING, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import CLOCK, HELD, NEVER_S, NIL, RUNNING, SUSPENDING, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY
-from mirage.sim.kernel.resources.limits import exceeded
+from mirage.sim.kernel.resources.job_limits import exceeded
 
 TEN_MINUTES_S = 600
 """The period of the pass of ``mirage-2023``."""
 
 
 _COUNTS, _FRACTIONS = 14, 2
-"""Numbers of the integer columns of ``Jobs`` and of the float ones: work done and priority, after twelve others."""
+"""Numbers of the integer and of the float columns of ``QueueJobs``: work done and priority, after twelve others."""
 
 
 def _values_of(dtype: Any, *names: str) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
@@ -37,7 +37,7 @@ def observe(
     state: State,
     ended: Ended,
     labels: JobLabels,
-    chain: Chain | None = None,
+    chain: ChainView | None = None,
     phase_s: int = 0,
     tiers: tuple[int, ...] = (),
 ) -> View:
@@ -55,7 +55,7 @@ def observe(
     if n_held:
         held = held[state.live.status[held] == HELD]  # the others are not submitted yet
     if len(world.limits):
-        blocked = limits_reached(world, state, waiting) != NOBODY
+        blocked = limits_reached(world, state, waiting) != NIL
         waiting, held = waiting[~blocked], np.concatenate([waiting[blocked], held])
     if chain is not None:
         waiting = waiting[:MOST_PENDING]
@@ -97,7 +97,7 @@ def limits_reached(world: World, state: State, slots: Any) -> Any:
 
     Free nodes do not matter.
     """
-    reached = np.full(len(slots), NOBODY, dtype=np.int64)
+    reached = np.full(len(slots), NIL, dtype=np.int64)
     if len(world.limits):
         fill_reached(world, state, slots, reached)
     return reached
@@ -111,7 +111,7 @@ def fill_reached(world: World, state: State, slots: Any, reached: Any) -> None:
         reached[k] = exceeded(world, state, job, 1, job.nodes)
 
 
-def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, held: bool = False) -> Jobs:
+def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, held: bool = False) -> QueueJobs:
     """The jobs in some slots as a struct of arrays.
 
     Args:
@@ -119,23 +119,23 @@ def _jobs(state: State, labels: JobLabels, slots: Any, now_s: int, whole: bool, 
         held: Whether they are held and do not compete.
     """
     if not len(slots):
-        return _NOBODY
+        return _NO_JOBS
     counts = np.empty((_COUNTS, len(slots)), dtype=np.int64)
     fractions = np.empty((_FRACTIONS, len(slots)), dtype=np.float64)
     fill(state.live, slots, now_s, whole, held, labels.book.codes, labels.injected, counts, fractions)
     return _columns(counts, fractions)
 
 
-def _columns(counts: Any, fractions: Any) -> Jobs:
+def _columns(counts: Any, fractions: Any) -> QueueJobs:
     whole = (*_frozen(counts), _frozen(np.zeros(counts.shape[1], dtype=np.int64)))  # the last is nice
-    return Jobs(*whole[:12], *_frozen(fractions), *whole[12:])
+    return QueueJobs(*whole[:12], *_frozen(fractions), *whole[12:])
 
 
 @kernel()
 def fill(
     live: Any, slots: Any, now_s: int, whole: bool, held: bool, codes: Any, injected: Any, counts: Any, fractions: Any
 ) -> None:
-    """Write the jobs in some slots into columns, in the order of ``Jobs``."""
+    """Write the jobs in some slots into columns, in the order of ``QueueJobs``."""
     for k in range(len(slots)):
         job = live[slots[k]]
         runs = job.status == RUNNING or job.status == SUSPENDING
@@ -167,4 +167,4 @@ def _frozen(array: Any) -> Any:
     return array
 
 
-_NOBODY = _columns(np.zeros((_COUNTS, 0), dtype=np.int64), np.zeros((_FRACTIONS, 0)))
+_NO_JOBS = _columns(np.zeros((_COUNTS, 0), dtype=np.int64), np.zeros((_FRACTIONS, 0)))

@@ -6,8 +6,8 @@ from typing import Any
 
 from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import UNRANKED, pending
-from mirage.sim.kernel.resources.limits import ACCRUING, holder, is_counted
+from mirage.sim.kernel.job_lifecycle import UNRANKED, pending
+from mirage.sim.kernel.resources.job_limits import ACCRUING, holder, is_counted
 
 
 @kernel()

@@ -14,14 +14,14 @@ from __future__ import annotations
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
-    NOBODY,
+    NIL,
     Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import REPLAN, pending, start_on_picked
+from mirage.sim.kernel.job_lifecycle import REPLAN, pending, start_on_picked
 from mirage.sim.kernel.profile import (
     earliest,
     forget_past,
@@ -33,8 +33,8 @@ from mirage.sim.kernel.profile import (
     reserve,
 )
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources.limits import limits_in_force, permitted
-from mirage.sim.kernel.resources.placing import choice_is_stable
+from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
+from mirage.sim.kernel.resources.node_selection import choice_is_stable
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -88,7 +88,7 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
         job.planned_s = NEVER_S
         if permitted(world, state, job):
             at = earliest(world, state, scratch, job)
-            if at != NOBODY:
+            if at != NIL:
                 job.planned_s = state.profile_s[at]
                 reserve(world, state, scratch, job, at, job.planned_s, job.planned_s + occupies_s(world, job))
         if job.planned_s <= now:

@@ -15,20 +15,20 @@ from mirage.sim.disciplines.fcfs import start_heads
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
-    NOBODY,
+    NIL,
     Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import pending, start_on_picked
+from mirage.sim.kernel.job_lifecycle import pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
 from mirage.sim.kernel.resources.holding import add_held, release_into
-from mirage.sim.kernel.resources.limits import limits_in_force, permitted
-from mirage.sim.kernel.resources.placing import choice_is_stable, most_nodes, pick, subtract_picked
+from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
+from mirage.sim.kernel.resources.node_selection import choice_is_stable, most_nodes, pick, subtract_picked
 from mirage.sim.kernel.sorted_array import take_out
 
 
@@ -66,7 +66,7 @@ def find_shadow(world: World, state: State, scratch: Scratch, head: Any) -> None
 
 
 @kernel()
-def fits_behind_head(world: World, state: State, scratch: Scratch, job: Any, in_time: bool) -> bool:
+def fits_after_head(world: World, state: State, scratch: Scratch, job: Any, in_time: bool) -> bool:
     """Whether a job can start without delaying the head; ``picked`` holds its nodes.
 
     Args:
@@ -94,7 +94,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
     n = clock.n_pending
     k = first
     most = most_nodes(world, state.free)
-    most_beside = min(most, most_nodes(world, state.extra))
+    most_extra = min(most, most_nodes(world, state.extra))
     stands = True
     while k < n and most > 0:
         slot = queue[k]
@@ -102,16 +102,16 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
         in_time = now + job.limit_s + turnover_s <= shadow_s
         # the cheap bounds come first: they decide most jobs
         if (
-            job.nodes <= (most if in_time else most_beside)
+            job.nodes <= (most if in_time else most_extra)
             and permitted(world, state, job)
-            and fits_behind_head(world, state, scratch, job, in_time)
+            and fits_after_head(world, state, scratch, job, in_time)
         ):
             take_out(queue, k, n)
             n -= 1
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
             stands &= in_time or choice_is_stable(world)
             most = most_nodes(world, state.free)
-            most_beside = min(most, most_nodes(world, state.extra))
+            most_extra = min(most, most_nodes(world, state.extra))
         else:
             k += 1
     clock.n_pending = n
@@ -119,7 +119,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
 
 
 @kernel()
-def backfill_beside_reservations(world: World, state: State, scratch: Scratch, blocked: int) -> None:
+def backfill_around_reservations(world: World, state: State, scratch: Scratch, blocked: int) -> None:
     """Plan the blocked head on the profile with reservations, and start what fits with it.
 
     Without reservations, a profile that only grows is equivalent to shadow time and extra.
@@ -129,8 +129,8 @@ def backfill_beside_reservations(world: World, state: State, scratch: Scratch, b
     rebuild(world, state, False)
     head = live[queue[blocked]]
     at = earliest(world, state, scratch, head)
-    clock.shadow_s = NEVER_S if at == NOBODY else state.profile_s[at]
-    if at != NOBODY:
+    clock.shadow_s = NEVER_S if at == NIL else state.profile_s[at]
+    if at != NIL:
         reserve(world, state, scratch, head, at, clock.shadow_s, clock.shadow_s + occupies_s(world, head))
     k = blocked + 1
     while k < n:
@@ -163,7 +163,7 @@ def easy(situation: Reference) -> int:
         blocked = start_heads(world, state, scratch)
         known = clock.n_pending
         if blocked < known and world.settings[0].reserves == 1:
-            backfill_beside_reservations(world, state, scratch, blocked)
+            backfill_around_reservations(world, state, scratch, blocked)
         elif blocked < known:
             find_shadow(world, state, scratch, state.live[pending(state)[blocked]])
             known = blocked + 1

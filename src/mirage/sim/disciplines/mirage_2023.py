@@ -5,7 +5,7 @@ one does not fit; every tenth minute instead, the queue is planned on 288 slots 
 planned in the first slot start. Priority is 100·nodes/N at submission and grows by 7000 a week for all jobs equally,
 so the order of two jobs never changes.
 
-Times must be rounded to the minute grid first (``mirage.sim.jobs.to_minutes``).
+Times must be rounded to the minute grid first (``mirage.sim.workload.to_minutes``).
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from __future__ import annotations
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
-    NOBODY,
+    NIL,
+    NO_JOB,
     Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import call_at, pending, start_on_picked, unqueue
+from mirage.sim.kernel.job_lifecycle import call_at, pending, start_on_picked, unqueue
 from mirage.sim.kernel.pool_profile import earliest_level_before, lasts_from_now, reserve_level
 from mirage.sim.kernel.profile import last_that_fits
 from mirage.sim.kernel.reference import dereference
@@ -128,12 +129,12 @@ def full_from_s(state: State) -> int:
 def close_gaps(state: State) -> None:
     """Close the gaps in the queue left by started jobs."""
     clock, queue = state.clock[0], pending(state)
-    kept = 0
+    remaining = 0
     for k in range(clock.n_pending):
-        if queue[k] != NOBODY:
-            queue[kept] = queue[k]
-            kept += 1
-    clock.n_pending = kept
+        if queue[k] != NO_JOB:
+            queue[remaining] = queue[k]
+            remaining += 1
+    clock.n_pending = remaining
 
 
 @kernel()
@@ -155,15 +156,15 @@ def replan(world: World, state: State, scratch: Scratch) -> None:
     while k <= last:
         slot = queue[unsigned(k)]
         nodes, limit_s = live[unsigned(slot)].nodes, live[unsigned(slot)].limit_s
-        at = NOBODY
+        at = NIL
         if nodes < late_nodes or limit_s < late_s:
             at = earliest_level_before(state, nodes, limit_s, horizon_s)
-            if at == NOBODY:
+            if at == NIL:
                 late_nodes, late_s = nodes, limit_s
-        if at != NOBODY:
+        if at != NIL:
             fewest = plan_at(state, nodes, limit_s, at)
             if at == 0:
-                queue[k] = NOBODY
+                queue[k] = NO_JOB
                 starts = True
                 scratch.picked[0] = nodes
                 start_on_picked(world, state, scratch, slot, nodes, 1.0)

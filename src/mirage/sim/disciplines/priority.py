@@ -21,8 +21,8 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import UNRANKED, pending
-from mirage.sim.kernel.resources.limits import counted_gpus
+from mirage.sim.kernel.job_lifecycle import UNRANKED, pending
+from mirage.sim.kernel.resources.job_limits import counted_gpus
 
 UNKNOWN = -1.0
 """A factor not computed yet."""
@@ -104,7 +104,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
         slot = queue[k]
         job = live[slot]
         if wfp:
-            job.priority = wfp_score(world, job, now) + job.boost
+            job.priority = wfp_score(world, job, now) + job.priority_offset
             moved |= insert_by_priority(world, state, k, slot)
             continue
         age = min(max(now - job.eligible_s, 0) / setting.max_age_s, 1.0)
@@ -113,7 +113,7 @@ def compute_priorities(world: World, state: State, scratch: Scratch) -> bool:
             + setting.weight_size * size_factor(world, job)
             + setting.weight_partition * world.partition_factor[job.partition]
             + setting.weight_qos * world.qos_factor[job.qos]
-            + job.boost
+            + job.priority_offset
         )
         if setting.weight_gpus > 0.0 or setting.weight_cpus > 0.0:
             whole = world.of_partition[job.partition]
@@ -173,17 +173,17 @@ def unranked_last(state: State, scratch: Scratch) -> int:
         first -= 1
         if live[queue[first]].priority == UNRANKED:
             found += 1
-    found, kept = 0, first
+    found, below = 0, first
     for k in range(first, n):
         if live[queue[k]].priority == UNRANKED:
             scratch.slots[found] = queue[k]
             found += 1
         else:
-            queue[kept] = queue[k]
-            kept += 1
+            queue[below] = queue[k]
+            below += 1
     for k in range(found):
-        queue[kept + k] = scratch.slots[k]
-    return int(kept)
+        queue[below + k] = scratch.slots[k]
+    return int(below)
 
 
 @kernel()

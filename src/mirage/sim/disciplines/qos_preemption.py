@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NOBODY, RUNNING, Scratch, State, World
+from mirage.sim.kernel.arrays import NIL, NO_JOB, RUNNING, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import put_back
+from mirage.sim.kernel.job_lifecycle import requeue_held
 from mirage.sim.kernel.resources.amounts import copy_amounts
 from mirage.sim.kernel.resources.holding import add_held, release_into
-from mirage.sim.kernel.resources.placing import pick
+from mirage.sim.kernel.resources.node_selection import pick
 from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 
 
@@ -40,17 +40,17 @@ def goes_before(world: World, one: Any, other: Any) -> bool:
 def next_to_go(world: World, state: State, job: Any, last: int) -> int:
     """The slot of the running job preempted next after the one in ``last``; -1 for none.
 
-    ``last`` is ``NOBODY`` for the first. A job that started in this second is not preempted.
+    ``last`` is ``NO_JOB`` for the first. A job that started in this second is not preempted.
     """
-    live, best = state.live, NOBODY
+    live, best = state.live, NO_JOB
     for k in range(state.clock[0].n_running):
         slot = state.running[k]
         one = live[slot]
         if one.status != RUNNING or not world.displaces[job.qos, one.qos] or one.start_s >= state.clock[0].now_s:
             continue
-        if last != NOBODY and not goes_before(world, live[last], one):
+        if last != NO_JOB and not goes_before(world, live[last], one):
             continue
-        if best == NOBODY or goes_before(world, one, live[best]):
+        if best == NO_JOB or goes_before(world, one, live[best]):
             best = slot
     return best
 
@@ -61,7 +61,7 @@ def holds_picked(world: World, state: State, scratch: Scratch, slot: int) -> boo
     if world.capacity.shape[0] == 1:
         return True
     chunk = state.live[slot].chunk
-    while chunk != NOBODY:
+    while chunk != NIL:
         held = state.chunks[chunk]
         if held.count > 0 and scratch.picked[held.bin] > 0:
             return True
@@ -85,11 +85,11 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
     if reserved:
         for k in range(state.clock[0].n_running):
             scratch.keys[state.running[k]] = 0.0
-    last = NOBODY
+    last = NO_JOB
     enough = False
     while not enough:
         last = next_to_go(world, state, job, last)
-        if last == NOBODY:
+        if last == NO_JOB:
             return False
         if reserved:
             scratch.keys[last] = 1.0
@@ -98,9 +98,9 @@ def displace_for(world: World, state: State, scratch: Scratch, job: Any) -> bool
             release_into(world, state, last, low)
         enough = pick(world, state, scratch, low, job, job.nodes)
     begin_s = state.clock[0].now_s + world.settings[0].requeue_hold_s
-    slot = NOBODY
+    slot = NO_JOB
     while slot != last:
         slot = next_to_go(world, state, job, slot)
         if holds_picked(world, state, scratch, slot):
-            put_back(world, state, slot, begin_s)
+            requeue_held(world, state, slot, begin_s)
     return True

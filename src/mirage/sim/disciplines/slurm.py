@@ -22,17 +22,17 @@ from mirage.sim.disciplines.qos_preemption import displace_for, may_displace
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
-    NOBODY,
+    NIL,
     Reference,
     Scratch,
     State,
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import call_at, fits, pending, start_on_picked
+from mirage.sim.kernel.job_lifecycle import call_at, fits, pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.resources.limits import permitted
+from mirage.sim.kernel.resources.job_limits import permitted
 from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
 from mirage.sim.kernel.sorted_array import take_out
 
@@ -53,7 +53,7 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
     reserves = next_known(world, state, clock.changed_capacity) < len(world.changes)
     if reserves:
         count_nodes(world, state, scratch)
-    kept = k = 0
+    remaining = k = 0
     while k < min(n, depth) and open_partitions > 0:
         slot = queue[k]
         job = live[slot]
@@ -69,13 +69,13 @@ def main_loop(world: World, state: State, scratch: Scratch, depth: int) -> None:
         if starts:
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:
-            queue[kept] = slot
-            kept += 1
+            queue[remaining] = slot
+            remaining += 1
         k += 1
-    if kept < k:
+    if remaining < k:
         for rest in range(k, n):
-            queue[kept + rest - k] = queue[rest]
-        clock.n_pending = n - (k - kept)
+            queue[remaining + rest - k] = queue[rest]
+        clock.n_pending = n - (k - remaining)
 
 
 @kernel()
@@ -94,10 +94,10 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
     while k <= last:
         slot = queue[k]
         job = live[slot]
-        at = NOBODY
+        at = NIL
         if permitted(world, state, job):
             at = earliest(world, state, scratch, job)
-        begins_s = NEVER_S if at == NOBODY else state.profile_s[at]
+        begins_s = NEVER_S if at == NIL else state.profile_s[at]
         if begins_s <= now + setting.bf_window_s:
             from_s = max(begins_s // step * step, now)
             to_s = (begins_s + occupies_s(world, job) + step - 1) // step * step

@@ -20,7 +20,8 @@ from mirage.sim.kernel.arrays import (
     JOB,
     LIMIT,
     NEVER_S,
-    NOBODY,
+    NIL,
+    NO_JOB,
     SEGMENT,
     STATE_TYPE,
     Records,
@@ -31,7 +32,7 @@ from mirage.sim.kernel.arrays import (
     records,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import REPLAN
+from mirage.sim.kernel.job_lifecycle import REPLAN
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, copy_amounts
 
 SPARE_IDS = 1024
@@ -136,17 +137,17 @@ def _changes(cluster: Cluster) -> Any:
     for b, (group, _) in enumerate(cluster.bins()):
         there.setdefault(group.name, []).append(b)
     away: dict[tuple[str, int | None], list[int]] = {}
-    for moment in cluster.moments():
-        known_s = NEVER_S if moment.reservation is None else _known_s(cluster.reservations[moment.reservation])
+    for step in cluster.capacity_steps():
+        known_s = NEVER_S if step.reservation is None else _known_s(cluster.reservations[step.reservation])
         if not cluster.shared_nodes:
-            rows.append((moment.time_s, there[moment.group][0], moment.nodes, known_s))
+            rows.append((step.time_s, there[step.group][0], step.nodes, known_s))
             continue
-        present, absent = there[moment.group], away.setdefault((moment.group, moment.reservation), [])
-        source, target, sign = (present, absent, -1) if moment.nodes < 0 else (absent, present, 1)
-        moved = [source.pop() for _ in range(abs(moment.nodes))]
+        present, absent = there[step.group], away.setdefault((step.group, step.reservation), [])
+        source, target, sign = (present, absent, -1) if step.nodes < 0 else (absent, present, 1)
+        moved = [source.pop() for _ in range(abs(step.nodes))]
         target += moved
         present.sort()
-        rows += [(moment.time_s, b, sign, known_s) for b in sorted(moved)]
+        rows += [(step.time_s, b, sign, known_s) for b in sorted(moved)]
     rows += [
         (r.announced_s, there[r.group][0] if there[r.group] else 0, 0, NEVER_S)
         for r in cluster.reservations
@@ -188,7 +189,8 @@ def make_state(
     one_pool = bins == 1 and not cluster.shared_nodes
     clock = np.zeros(1, CLOCK)
     clock[["now_s", "passed_at_s", "priority_at_s"]] = now_s
-    clock[["free_slot", "free_chunk", "watch", "watch_slot"]] = NOBODY
+    clock[["free_slot", "watch", "watch_slot"]] = NO_JOB
+    clock["free_chunk"] = NIL
     clock["timer_s"] = NEVER_S
     clock["ended_since"] = REPLAN
     allowed = np.array(

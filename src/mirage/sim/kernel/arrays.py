@@ -22,8 +22,11 @@ Records = Any
 NEVER_S = 4 * UNLIMITED_S
 """A time that is never reached."""
 
-NOBODY = -1
-"""No slot, no job, no bin."""
+NO_JOB = -1
+"""No job: an id, or a slot."""
+
+NIL = -1
+"""No index: the end of a list of chunks, no bin, no step of a plan, no place in a list, no limit."""
 
 # -- status of a job ----------------------------------------------------------------------------------------------
 FUTURE, HELD, PENDING, RUNNING, SUSPENDING, ENDED, CANCELLED = range(7)
@@ -60,7 +63,7 @@ JOB = _record(
         ("account", _I),
         ("partition", _I),
         ("qos", _I),
-        ("boost", _F),  # site priority added to the computed one (nice with the opposite sign)
+        ("priority_offset", _F),  # site priority added to the computed one (nice with the opposite sign)
         ("after", _I),  # id of the job waited for, or NOBODY
         ("after_kind", _I),
         ("failed", _I),  # 1 when the job will end unsuccessfully (afterok)
@@ -112,7 +115,7 @@ index of the first announced row from here on; the number of rows where there is
 LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I), ("ageing", _I)])
 """A limit on what runs, or gains age, at once; ``NEVER_S`` means no limit."""
 
-PER_USER, PER_ACCOUNT, PER_ALL = range(3)
+PER_USER, PER_ACCOUNT = range(2)  # 2: all jobs together
 
 COMPLETING = _record([("until_s", _I), ("width", _I), ("chunk", _I)])
 """Nodes of an ended job, which another job can have from ``until_s`` on."""
@@ -193,7 +196,7 @@ CLOCK = _record(
 """The present time, and how much of each array of a state is in use."""
 
 # -- results of Simulation.advance ------------------------------------------------------------------------------
-REACHED, STARTED_WATCHED, ASKS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
+REACHED, STARTED_WATCHED, NEEDS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
 
 
 class World(NamedTuple):

@@ -26,7 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 
 from mirage.cache_folder import cache_folder
 from mirage.duration import DAY_S
-from mirage.sim.first_compile import compiled, compiling
+from mirage.sim.compile_listener import compiled, compiling
 from mirage.source_digest import source_digest
 
 UNUSED_S = 30 * DAY_S
@@ -41,7 +41,7 @@ def kernel_folder() -> Path:
     return (Path(chosen) / "mirage" if chosen else cache_folder()) / "kernels"
 
 
-def keep_on_disk(dispatcher: Any) -> None:
+def cache_on_disk(dispatcher: Any) -> None:
     """Make a function of ``numba.njit`` load its compiled form from the cache, and store it.
 
     A function without a source file, such as one typed into a notebook, is compiled again in every process.

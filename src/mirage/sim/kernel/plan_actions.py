@@ -12,7 +12,7 @@ from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_RESIZE,
     CANCELLED,
-    NOBODY,
+    NIL,
     RUNNING,
     SUSPENDING,
     Scratch,
@@ -20,7 +20,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import (
+from mirage.sim.kernel.job_lifecycle import (
     FREED,
     REPLAN,
     bank_work,
@@ -37,8 +37,8 @@ from mirage.sim.kernel.lifecycle import (
     wake_held,
 )
 from mirage.sim.kernel.resources.holding import give, take
-from mirage.sim.kernel.resources.limits import count_held, exceeded
-from mirage.sim.kernel.resources.placing import pick, room
+from mirage.sim.kernel.resources.job_limits import count_held, exceeded
+from mirage.sim.kernel.resources.node_selection import pick, room
 
 START, PREEMPT, RESIZE, CANCEL, MOVE, WAKE = range(6)
 """Kinds of action. A suspended job is pending: resuming is starting it again. MOVE adds a bin to a partition or removes
@@ -58,11 +58,11 @@ it; running jobs continue. WAKE requests a call at ``id`` seconds even if nothin
 
 @kernel()
 def find_slot(slots: Any, n: int, live: Any, job_id: int) -> int:
-    """Index in ``slots[:n]`` of the job with this id; -1 for none."""
+    """Index in ``slots[:n]`` of the job with this id; ``NIL`` for none."""
     for k in range(n):
         if live[slots[k]].id == job_id:
             return k
-    return NOBODY
+    return NIL
 
 
 @kernel()
@@ -78,7 +78,7 @@ def refuse(state: State, fault: int, job_id: int, value: int) -> bool:
 def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Start (or resume) a pending job on ``action.nodes`` nodes, 0 for the requested number."""
     at = find_slot(pending(state), state.clock[0].n_pending, state.live, action.id)
-    if at == NOBODY:
+    if at == NIL:
         known = 0 <= action.id < len(state.fate)
         return refuse(state, NOT_PENDING if known else NO_SUCH_JOB, action.id, 0)
     slot = pending(state)[at]
@@ -87,7 +87,7 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
     if nodes < 1:
         return refuse(state, BAD_VALUE, action.id, nodes)
     over = exceeded(world, state, job, 1, nodes)
-    if over != NOBODY:
+    if over != NIL:
         return refuse(state, OVER_LIMIT, action.id, over)
     if not pick(world, state, scratch, state.free, job, nodes):
         return refuse(state, NO_ROOM, action.id, nodes - room(world, state, state.free, job))
@@ -101,7 +101,7 @@ def apply_start(world: World, state: State, scratch: Scratch, action: Any) -> bo
 def apply_preempt(world: World, state: State, action: Any) -> bool:
     """Suspend a running job: it holds nodes ``suspend_s`` longer and then loses ``resume_s``."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
-    if at == NOBODY:
+    if at == NIL:
         return refuse(state, NOT_RUNNING, action.id, 0)
     slot = state.running[at]
     job = state.live[slot]
@@ -125,7 +125,7 @@ def apply_preempt(world: World, state: State, action: Any) -> bool:
 def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> bool:
     """Give a running job more nodes or fewer; its speed is ``action.speed``, 0 for linear."""
     at = find_slot(state.running, state.clock[0].n_running, state.live, action.id)
-    if at == NOBODY:
+    if at == NIL:
         return refuse(state, NOT_RUNNING, action.id, 0)
     slot = state.running[at]
     job = state.live[slot]
@@ -134,8 +134,8 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
         return refuse(state, NOT_RUNNING, action.id, 0)
     if action.nodes < 1 or action.resume_s < 0:
         return refuse(state, BAD_VALUE, action.id, min(action.nodes, action.resume_s))
-    over = exceeded(world, state, job, 0, change) if change > 0 else NOBODY
-    if over != NOBODY:
+    over = exceeded(world, state, job, 0, change) if change > 0 else NIL
+    if over != NIL:
         return refuse(state, OVER_LIMIT, action.id, over)
     if change > 0 and not pick(world, state, scratch, state.free, job, change):
         return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
@@ -161,17 +161,17 @@ def apply_cancel(world: World, state: State, action: Any) -> bool:
     """Cancel a job in any state; a running one frees its nodes at once."""
     clock, live = state.clock[0], state.live
     at = find_slot(pending(state), clock.n_pending, live, action.id)
-    if at != NOBODY:
+    if at != NIL:
         slot = pending(state)[at]
         unqueue(state, at)
     else:
         at = find_slot(state.running, clock.n_running, live, action.id)
-        if at != NOBODY:
+        if at != NIL:
             slot = state.running[at]
             leave_nodes(world, state, slot, BY_CANCEL, world.settings[0].turnover_s)
         else:
             at = find_slot(state.held, clock.n_held, live, action.id)
-            if at == NOBODY:
+            if at == NIL:
                 return refuse(state, NO_SUCH_JOB, action.id, 0)
             slot = state.held[at]
             for k in range(at, clock.n_held - 1):

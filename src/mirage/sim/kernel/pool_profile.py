@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NEVER_S, NOBODY, State, World
+from mirage.sim.kernel.arrays import NEVER_S, NIL, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.reservations import felt_s, next_known
 from mirage.sim.kernel.sorted_array import put_in
@@ -100,14 +100,14 @@ def earliest_level(state: State, nodes: int, limit_s: int) -> int:
         first = n
         while first > 0 and level[first - 1] >= nodes:
             first -= 1
-        return first if first < n else NOBODY
-    begins, end_s = NOBODY, NEVER_S
+        return first if first < n else NIL
+    begins, end_s = NIL, NEVER_S
     for k in range(n):  # non-negative indices: the compiled loop then takes half the time per step
         if times[k] >= end_s:
             break
         if level[k] < nodes:
-            begins, end_s = NOBODY, NEVER_S
-        elif begins == NOBODY:
+            begins, end_s = NIL, NEVER_S
+        elif begins == NIL:
             begins, end_s = k, times[k] + limit_s
     return begins
 
@@ -117,9 +117,9 @@ def earliest_level_before(state: State, nodes: int, limit_s: int, before_s: int)
     """The step of ``earliest_level`` if it begins before a time; -1 if not."""
     times, level = state.profile_s, state.level
     n = state.clock[0].n_profile
-    begins, end_s = NOBODY, NEVER_S
+    begins, end_s = NIL, NEVER_S
     for k in range(n):
-        if begins == NOBODY:
+        if begins == NIL:
             if times[k] >= before_s:
                 break
             if level[k] >= nodes:
@@ -127,7 +127,7 @@ def earliest_level_before(state: State, nodes: int, limit_s: int, before_s: int)
         elif times[k] >= end_s:
             break
         elif level[k] < nodes:
-            begins = NOBODY
+            begins = NIL
     return begins
 
 

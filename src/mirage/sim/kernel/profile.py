@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NEVER_S, NOBODY, Scratch, State, World
+from mirage.sim.kernel.arrays import NEVER_S, NIL, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import pending
+from mirage.sim.kernel.job_lifecycle import pending
 from mirage.sim.kernel.pool_profile import (
     earliest_level,
     forget_past_level,
@@ -20,7 +20,7 @@ from mirage.sim.kernel.pool_profile import (
 )
 from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, set_least, with_memory
 from mirage.sim.kernel.resources.holding import add_held, release_into
-from mirage.sim.kernel.resources.placing import memory_need, most_nodes, need, pick, room
+from mirage.sim.kernel.resources.node_selection import memory_need, most_nodes, need, pick, room
 from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
 from mirage.sim.kernel.sorted_array import unsigned
 
@@ -148,12 +148,12 @@ def earliest(world: World, state: State, scratch: Scratch, job: Any) -> int:
     if one_pool(world):
         scratch.picked[0] = job.nodes
         if not state.allowed[job.partition, 0]:
-            return NOBODY
+            return NIL
         return earliest_level(state, job.nodes, occupies_s(world, job))
     for k in range(state.clock[0].n_profile):
         if lasts_from(world, state, scratch, job, k) and pick(world, state, scratch, scratch.low, job, job.nodes):
             return k
-    return NOBODY
+    return NIL
 
 
 @kernel()

@@ -76,8 +76,8 @@ def _association(place: str, row: dict[str, str | None]) -> Association:
 
 def _count(place: str, column: str, cell: str | None) -> int | None:
     if cell is None or (cell and not cell.isdecimal()):
-        said = "is missing" if cell is None else f"{shown(cell)} is not a number"
-        raise ConfigurationError(f"{place}: {column} {said}; write `{_COMMAND}` to it again")
+        problem = "is missing" if cell is None else f"{shown(cell)} is not a number"
+        raise ConfigurationError(f"{place}: {column} {problem}; write `{_COMMAND}` to it again")
     return int(cell) if cell else None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.slurm_conf.settings import option_lines, read_options
+from mirage.sim.slurm_conf.slurm_settings import option_lines, read_options
 from mirage.slurm_words.hostlist import expand_hosts
 
 Options = dict[str, str]
@@ -204,11 +204,11 @@ def _default_memory(options: Options, common: Options) -> dict[str, int]:
 
     It is per node, per CPU or per GPU.
     """
-    for said in (options, common):
+    for declared in (options, common):
         for key, name in _DEFAULT_MEMORY.items():
-            if key in said:
-                unlimited = said[key].upper() == "UNLIMITED"
-                return {} if unlimited or not (size := _whole(said[key])) else {name: size}
+            if key in declared:
+                unlimited = declared[key].upper() == "UNLIMITED"
+                return {} if unlimited or not (size := _whole(declared[key])) else {name: size}
     return {}
 
 

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
 from mirage.whole_file import write_output
 
@@ -63,14 +63,14 @@ class ClusterFile:
     Attributes:
         cluster: The machine: nodes, partitions, QOS, limits, outages and reservations.
         settings: The parameters of its scheduler.
-        said: Section → its source, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
+        sources: Section → its source, for people: ``{"group": "most nodes busy at once in jobs.csv"}``.
         calibration: Free facts: names of traces, dates, figures of fidelity; stored unchanged.
         users: How users react to the queue, for replays.
     """
 
     cluster: Cluster
     settings: SlurmSettings = field(default_factory=SlurmSettings)
-    said: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Any] = field(default_factory=dict)
     users: Users = field(default_factory=Users)
 
@@ -107,36 +107,36 @@ def cluster_toml(file: ClusterFile) -> str:
 
 
 def _sections(file: ClusterFile) -> Iterator[str]:
-    cluster, said = file.cluster, file.said
-    yield from _heading("cluster", said)
+    cluster, sources = file.cluster, file.sources
+    yield from _heading("cluster", sources)
     yield from _table("[cluster]", _filled(cluster, _scalars()))
     for name in _rows_of():
         rows = getattr(cluster, name)
         section = name.removesuffix("s")
         for place, row in enumerate(rows):
-            yield from _heading(section, said) if place == 0 else [""]
+            yield from _heading(section, sources) if place == 0 else [""]
             yield from _table(f"[[{section}]]", _filled(row))
     for place, (name, factor) in enumerate(cluster.qos_factors.items()):
-        yield from _heading("qos", said) if place == 0 else [""]
+        yield from _heading("qos", sources) if place == 0 else [""]
         displaced = {"preempts": list(cluster.qos_preempts[name])} if name in cluster.qos_preempts else {}
         yield from _table(f"[qos.{toml_key(name)}]", {"factor": factor, **displaced})
-    yield from _heading("scheduler", said)
+    yield from _heading("scheduler", sources)
     yield from _table("[scheduler]", _filled(file.settings))
     if file.users != Users():
-        yield from _heading("users", said)
+        yield from _heading("users", sources)
         yield from _table("[users]", _filled(file.users))
-    for section, facts in (("calibration", file.calibration), ("said_by", said)):
+    for section, facts in (("calibration", file.calibration), ("said_by", sources)):
         if facts:
-            yield from _heading(section, said)
+            yield from _heading(section, sources)
             yield from _facts(toml_key(section), facts)
 
 
-def _heading(section: str, said: Mapping[str, str]) -> Iterator[str]:
+def _heading(section: str, sources: Mapping[str, str]) -> Iterator[str]:
     yield ""
     if section in _ABOUT:
         yield f"# {_ABOUT[section]}"
-    if section in said:
-        plain = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in said[section])
+    if section in sources:
+        plain = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in sources[section])
         yield from (f"# From: {line}" for line in plain.split("\n"))
 
 
@@ -157,8 +157,8 @@ def _facts(section: str, facts: Mapping[str, Any]) -> Iterator[str]:
 def _filled(item: Any, only: frozenset[str] | None = None) -> dict[str, Any]:
     """Key → value of the fields that are set."""
     values = {f.name: getattr(item, f.name) for f in fields(item) if only is None or f.name in only}
-    said = {name: value for name, value in values.items() if value is not None and (value != () or name not in _RARE)}
-    return {key_of(name): written(name, value) for name, value in said.items()}
+    filled = {name: value for name, value in values.items() if value is not None and (value != () or name not in _RARE)}
+    return {key_of(name): written(name, value) for name, value in filled.items()}
 
 
 # -- the parts of a cluster -------------------------------------------------------------------------------------------
@@ -186,23 +186,23 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
             file, section and key.
     """
     try:
-        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        declared = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable cluster file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}; correct it there") from error
-    _check_format(path, told)
-    settings = _settings(path, told.pop("scheduler", {}))
-    users = Users(**read_table(Users, told.pop("users", {}), f"{path}: [users]"))
-    calibration, said = _dict(path, told, "calibration"), _dict(path, told, "said_by")
-    for section, text in said.items():
+    _check_format(path, declared)
+    settings = _settings(path, declared.pop("scheduler", {}))
+    users = Users(**read_table(Users, declared.pop("users", {}), f"{path}: [users]"))
+    calibration, sources = _dict(path, declared, "calibration"), _dict(path, declared, "said_by")
+    for section, text in sources.items():
         if not isinstance(text, str):
             raise ConfigurationError(f"{path}: [said_by]: {section}: {shown(text)} is not text in quotes")
-    return ClusterFile(_cluster(path, told), settings, said, calibration, users)
+    return ClusterFile(_cluster(path, declared), settings, sources, calibration, users)
 
 
-def _check_format(path: str | Path, told: dict[str, Any]) -> None:
-    form = told.pop("mirage_cluster", None)
+def _check_format(path: str | Path, declared: dict[str, Any]) -> None:
+    form = declared.pop("mirage_cluster", None)
     if form != FORMAT or isinstance(form, bool):
         problem = "is not a cluster file" if form is None else f"has the format {shown(form)}"
         raise ConfigurationError(
@@ -221,11 +221,11 @@ def _settings(path: str | Path, table: Any) -> SlurmSettings:
         raise ConfigurationError(f"{path}: [scheduler]: {error}") from None
 
 
-def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
-    parts = read_table(Cluster, told.pop("cluster", {}), f"{path}: [cluster]", _scalars())
+def _cluster(path: str | Path, declared: dict[str, Any]) -> Cluster:
+    parts = read_table(Cluster, declared.pop("cluster", {}), f"{path}: [cluster]", _scalars())
     for name, kind in _rows_of().items():
         section = name.removesuffix("s")
-        rows = told.pop(section, None)
+        rows = declared.pop(section, None)
         if rows is None:
             continue
         if not isinstance(rows, list):
@@ -233,8 +233,8 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
         parts[name] = tuple(
             _row(kind, row, f"{path}: [[{section}]] number {place}") for place, row in enumerate(rows, 1)
         )
-    parts |= _qos(path, _dict(path, told, "qos"))
-    if told:
+    parts |= _qos(path, _dict(path, declared, "qos"))
+    if declared:
         known = [
             "cluster",
             *(name.removesuffix("s") for name in _rows_of()),
@@ -244,7 +244,9 @@ def _cluster(path: str | Path, told: dict[str, Any]) -> Cluster:
             "calibration",
             "said_by",
         ]
-        raise ConfigurationError(f"{path}: there is no section {shown(next(iter(told)))}; known are {', '.join(known)}")
+        raise ConfigurationError(
+            f"{path}: there is no section {shown(next(iter(declared)))}; known are {', '.join(known)}"
+        )
     if "groups" not in parts:
         raise ConfigurationError(f"{path}: it has no [[group]], and a cluster needs nodes")
     try:
@@ -277,8 +279,8 @@ def _qos(path: str | Path, table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dict(path: str | Path, told: dict[str, Any], section: str) -> dict[str, Any]:
-    table = told.pop(section, {})
+def _dict(path: str | Path, declared: dict[str, Any], section: str) -> dict[str, Any]:
+    table = declared.pop(section, {})
     if not isinstance(table, dict):
         raise ConfigurationError(f"{path}: {section} is not a table; write it as a section, [{section}]")
     return table

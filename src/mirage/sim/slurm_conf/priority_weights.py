@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
 from mirage.sim.slurm_conf.printed import printed
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 _FIELDS = {
     "AGE": "weight_age",

@@ -40,9 +40,9 @@ def with_qos(cluster: Cluster, path: str | Path) -> Cluster:
     Raises:
         ConfigurationError: As ``read_qos``.
     """
-    told = read_qos(path)
-    limits = (*cluster.limits, *told.limits)
-    return replace(cluster, qos_factors=told.factors, qos_preempts=told.preempts, limits=limits)
+    declared = read_qos(path)
+    limits = (*cluster.limits, *declared.limits)
+    return replace(cluster, qos_factors=declared.factors, qos_preempts=declared.preempts, limits=limits)
 
 
 def read_qos(path: str | Path) -> QosTable:

@@ -176,8 +176,8 @@ def _instant_s(value: Any, place: str) -> int:
         return round((value - _EPOCH).total_seconds())
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return value
-    said = value.isoformat() if isinstance(value, date | time) else value
+    text = value.isoformat() if isinstance(value, date | time) else value
     raise ConfigurationError(
-        f"{place}: {shown(said)} is not a time; write date, time to the second and offset without quotes, "
+        f"{place}: {shown(text)} is not a time; write date, time to the second and offset without quotes, "
         "2023-03-14T06:00:00Z, or seconds since 1970"
     )

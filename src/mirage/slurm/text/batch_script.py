@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mirage.errors import ConfigurationError, shown
-from mirage.slurm.options import Chosen, one_option, parse_sbatch, to_argv
+from mirage.slurm.sbatch_options import Chosen, one_option, parse_sbatch, to_argv
 
 MAGIC = ("#SBATCH", "#SLURM")
 """Prefixes of a line of options; versions up to at least 22.05 accept the second, with a warning."""
@@ -85,14 +85,14 @@ def without(script: bytes, names: Collection[str]) -> bytes:
     """
     lines = script.split(b"\n")
     for line in _read(script):
-        said, words = [], list(line.words)
+        declared, words = [], list(line.words)
         while words:
             options, words = one_option(words)
-            said.append(options)
-        left = [{name: value for name, value in options.items() if name not in names} for options in said]
-        if left != said:
-            kept = " ".join(_quoted(word) for options in left for word in to_argv(options))
-            lines[line.number - 1] = os.fsencode(f"{MAGIC[0]} {kept}" if kept else f"#{line.text}")
+            declared.append(options)
+        left = [{name: value for name, value in options.items() if name not in names} for options in declared]
+        if left != declared:
+            remaining = " ".join(_quoted(word) for options in left for word in to_argv(options))
+            lines[line.number - 1] = os.fsencode(f"{MAGIC[0]} {remaining}" if remaining else f"#{line.text}")
     return b"\n".join(lines)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.slurm.values import Machine, Node, Partition, Skipped
+from mirage.slurm.records import Machine, Node, SkippedRecords, SlurmPartition
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.hostlist import expand_hosts
-from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.numbers import count_of
+from mirage.slurm_words.time_limits import limit_s
 from mirage.slurm_words.tres import gres_gpus_per_node
 
 FIELD = "\x1f"
@@ -41,9 +41,9 @@ def read_nodes(output: str) -> tuple[Node, ...]:
     return _nodes(read_rows(output)[0])
 
 
-def read_rows(output: str) -> tuple[list[list[str]], Skipped]:
+def read_rows(output: str) -> tuple[list[list[str]], SkippedRecords]:
     """The cells of every line of ``NODES_COMMAND``, and the lines that cannot be read."""
-    rows, skipped = [], Skipped()
+    rows, skipped = [], SkippedRecords()
     for line in output.split("\n"):
         cells = line.split(FIELD)
         if len(cells) == _CELLS and cells[0].strip():
@@ -72,7 +72,7 @@ def word_and_use(state: str) -> tuple[str, bool]:
     return word, responds and not any(bad in word for bad in _UNUSABLE)
 
 
-def read_partitions(output: str) -> tuple[Partition, ...]:
+def read_partitions(output: str) -> tuple[SlurmPartition, ...]:
     """Partitions in the output of ``PARTITIONS_COMMAND``."""
     found = []
     for line in output.splitlines():
@@ -82,10 +82,10 @@ def read_partitions(output: str) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-def partition_of(row: Mapping[str, str]) -> Partition:
+def partition_of(row: Mapping[str, str]) -> SlurmPartition:
     """A partition from scontrol's pairs."""
     longest_s = limit_s(row.get("MaxTime", "UNLIMITED"))
-    return Partition(
+    return SlurmPartition(
         name=row["PartitionName"],
         default=row.get("Default", "NO").upper() == "YES",
         max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
@@ -122,17 +122,17 @@ def private_data(output: str) -> set[str] | None:
     return None if found is None else {word.strip().lower() for word in found[1].split(",")}
 
 
-def read_machine(output: str) -> tuple[Machine, Skipped]:
+def read_machine(output: str) -> tuple[Machine, SkippedRecords]:
     """The machine in the output of ``NODES_COMMAND``, and the lines that could not be read."""
     lines, skipped = read_rows(output)
     nodes = _nodes(lines)
-    found: dict[str, Partition] = {}
+    found: dict[str, SlurmPartition] = {}
     for cells in lines:
         name = cells[1].rstrip("*")
         if name in found:
             continue
         longest_s = limit_s(cells[5])
-        found[name] = Partition(
+        found[name] = SlurmPartition(
             name=name,
             default=cells[1].endswith("*"),
             max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mirage.duration import format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.slurm.options import Chosen
-from mirage.slurm.values import Machine, Partition
+from mirage.slurm.records import Machine, SlurmPartition
+from mirage.slurm.sbatch_options import Chosen
 from mirage.slurm_words.numbers import count_of, signed
 from mirage.slurm_words.tres import gres_gpus_per_node
 
@@ -103,14 +103,14 @@ def _nice(given: Chosen) -> int:
 
 def _counts(given: Chosen, most_cpus: int, most_gpus: int) -> tuple[int, int, int]:
     """Nodes, and CPUs and GPUs in total."""
-    asked = count_of(given.get("nodes") or "0")
+    requested = count_of(given.get("nodes") or "0")
     a_node = count_of(given.get("ntasks-per-node") or "0")
-    tasks = count_of(given.get("ntasks") or "0") or max(asked, 1) * max(a_node, 1)
+    tasks = count_of(given.get("ntasks") or "0") or max(requested, 1) * max(a_node, 1)
     cpus = tasks * count_of(given.get("cpus-per-task") or "1", 1)
     in_all = _last(given.get("gpus")) or _last(given.get("gpus-per-task")) * tasks
     per_node = _last(given.get("gpus-per-node")) or gres_gpus_per_node(given.get("gres") or "")
-    needed = (asked, -(-tasks // a_node) if a_node else 1, 1)
-    nodes = asked or max(*needed, -(-cpus // most_cpus), -(-in_all // most_gpus))
+    needed = (requested, -(-tasks // a_node) if a_node else 1, 1)
+    nodes = requested or max(*needed, -(-cpus // most_cpus), -(-in_all // most_gpus))
     return nodes, cpus, in_all or per_node * nodes
 
 
@@ -119,7 +119,7 @@ def _last(gpus: str | None) -> int:
     return sum(count_of(word.rpartition(":")[2]) for word in (gpus or "0").split(","))
 
 
-def _partitions(listed: str | None, machine: Machine) -> list[Partition]:
+def _partitions(listed: str | None, machine: Machine) -> list[SlurmPartition]:
     known = {partition.name: partition for partition in machine.partitions}
     if not known:
         raise ConfigurationError("the cluster shows no partition; see `sinfo --all`")
@@ -131,7 +131,7 @@ def _partitions(listed: str | None, machine: Machine) -> list[Partition]:
     return [next((one for one in machine.partitions if one.default), machine.partitions[0])]
 
 
-def _that_take(places: Sequence[Partition], limit_s: int) -> list[Partition]:
+def _that_take(places: Sequence[SlurmPartition], limit_s: int) -> list[SlurmPartition]:
     taking = [place for place in places if limit_s <= place.max_time_s]
     if not taking:
         longest = ", ".join(f"{place.name} takes {format_duration(place.max_time_s)} at most" for place in places)
@@ -139,5 +139,5 @@ def _that_take(places: Sequence[Partition], limit_s: int) -> list[Partition]:
     return taking
 
 
-def _default_s(partition: Partition) -> int:
+def _default_s(partition: SlurmPartition) -> int:
     return partition.default_time_s if partition.default_time_s > 0 else partition.max_time_s

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from mirage.job_state import MISSING
-from mirage.slurm.values import AccountedJob, Skipped
+from mirage.slurm.records import AccountedJob, SkippedRecords
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of
-from mirage.slurm_words.limits import limit_in_minutes_s
 from mirage.slurm_words.numbers import count_of, whole_number
 from mirage.slurm_words.states import ALIVE, cancelled_while_pending, job_state
+from mirage.slurm_words.time_limits import limit_in_minutes_s
 from mirage.slurm_words.timestamps import instant_s
 
 DELIMITER = "\x1f"
@@ -41,8 +41,8 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = 
         mark: Ends every delimiter. It is drawn anew for each call, so no user can have written it into a comment to
             imitate a row.
     """
-    who = ("--allusers",) if everybody else ()
-    return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}{mark}", *who,
+    users = ("--allusers",) if everybody else ()
+    return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}{mark}", *users,
             f"--starttime={_local(since_s)}", f"--format={','.join(fields)}")  # fmt: skip
 
 
@@ -62,14 +62,16 @@ def _local(at_s: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(at_s, 0)))
 
 
-def read_accounts(output: str, fields: tuple[str, ...], mark: str = "") -> tuple[tuple[AccountedJob, ...], Skipped]:
+def read_accounts(
+    output: str, fields: tuple[str, ...], mark: str = ""
+) -> tuple[tuple[AccountedJob, ...], SkippedRecords]:
     """The jobs in the output, the last attempt of each, and the rows that could not be read.
 
     A row ends at a line end that is followed by a number and a delimiter: comments and submit lines may contain line
     ends.
     """
     known: dict[int, AccountedJob] = {}
-    skipped = Skipped()
+    skipped = SkippedRecords()
     for row in re.split(rf"\n(?=[0-9]+{DELIMITER}{mark})", output.removesuffix("\n")):
         cells = row.split(DELIMITER + mark)
         if len(cells) == len(fields) and whole_number(cells[0]) is not None:

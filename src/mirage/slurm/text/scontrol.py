@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 
 from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import Node, QueuedJob
 from mirage.slurm.text.machine import first_pairs, gpus_of_gres, pairs, word_and_use
-from mirage.slurm.values import Node, QueuedJob
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of
-from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.numbers import count_of, decimal, signed
 from mirage.slurm_words.states import ALIVE, is_completing, state_of
+from mirage.slurm_words.time_limits import limit_s
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
 

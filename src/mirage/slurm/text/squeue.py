@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import QueuedJob, Skipped
+from mirage.slurm.records import QueuedJob, SkippedRecords
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of_wait_status
-from mirage.slurm_words.limits import limit_s
 from mirage.slurm_words.numbers import count_of, decimal, signed, whole_number
 from mirage.slurm_words.states import ALIVE, is_completing, state_of
+from mirage.slurm_words.time_limits import limit_s
 from mirage.slurm_words.timestamps import instant_s
 from mirage.slurm_words.tres import gpus_of
 
@@ -35,7 +35,7 @@ def command(mark: str = "") -> tuple[str, ...]:
     return ("squeue", "--noheader", "--all", "--states=all", "--noconvert", "--Format", fields)
 
 
-def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skipped]:
+def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], SkippedRecords]:
     """The jobs in the output of ``command``, and the records that could not be read."""
     jobs: list[QueuedJob] = []
     skipped, first = 0, ""
@@ -47,7 +47,7 @@ def read_queue(output: str, mark: str = "") -> tuple[tuple[QueuedJob, ...], Skip
             skipped, first = skipped + 1, first or record.strip()
             continue
         jobs.append(queued_job(cells))
-    return tuple(jobs), Skipped(skipped, first)
+    return tuple(jobs), SkippedRecords(skipped, first)
 
 
 def queued_job(cells: list[str]) -> QueuedJob:

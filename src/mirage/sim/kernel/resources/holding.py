@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NOBODY, Scratch, State, World
+from mirage.sim.kernel.arrays import NIL, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY, with_memory
-from mirage.sim.kernel.resources.placing import memory_need, need
+from mirage.sim.kernel.resources.node_selection import memory_need, need
 
 
 @kernel()
@@ -31,7 +31,7 @@ def take(world: World, state: State, scratch: Scratch, slot: int) -> None:
             memory = memory_need(world, b, job)
             state.free[b, MEMORY] -= count * memory
         chunk = clock.free_chunk
-        if chunk == NOBODY:
+        if chunk == NIL:
             chunk = clock.chunks_used
             clock.chunks_used += 1
         else:
@@ -85,7 +85,7 @@ def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> N
     if world.capacity.shape[0] == 1 and world.settings[0].stacked == 1:
         free[0, 0] += width
         return
-    while chunk != NOBODY:
+    while chunk != NIL:
         held = state.chunks[chunk]
         free[held.bin, 0] += held.count * held.gpus
         free[held.bin, 1] += held.count * held.cpus
@@ -105,7 +105,7 @@ def give_later(state: State, slot: int, until_s: int) -> None:
     left.until_s = until_s
     left.width = job.width
     left.chunk = job.chunk
-    job.chunk = NOBODY
+    job.chunk = NIL
     clock.n_completing += 1
 
 
@@ -118,7 +118,7 @@ def free_completed(world: World, state: State) -> bool:
     while done < n and completing[done].until_s <= clock.now_s:
         add_held(world, state, completing[done].width, completing[done].chunk, state.free)
         chunk = completing[done].chunk
-        while chunk != NOBODY:
+        while chunk != NIL:
             following = state.chunks[chunk].next
             state.chunks[chunk].next = clock.free_chunk
             clock.free_chunk = chunk

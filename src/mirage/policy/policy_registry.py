@@ -15,7 +15,7 @@ from typing import Any
 from mirage.errors import ConfigurationError
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import Policy, PolicySpec
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_settings import PolicySettings
 from mirage.registry import Registry
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.slurm_words.limits import limit_s
+from mirage.slurm_words.time_limits import limit_s
 
 
 @pytest.mark.parametrize(

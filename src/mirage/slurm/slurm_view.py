@@ -14,8 +14,8 @@ import numpy as np
 
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Jobs, Nodes, View
-from mirage.slurm.values import AccountedJob, Machine, Node, Queue, QueuedJob
+from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Nodes, QueueJobs, View
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 from mirage.slurm_words.job_names import fold_name
 
@@ -191,11 +191,11 @@ class _Columns:
             p.name: p.default_time_s if p.default_time_s > 0 else p.max_time_s for p in machine.partitions
         }
 
-    def pending(self, jobs: Sequence[QueuedJob]) -> Jobs:
+    def pending(self, jobs: Sequence[QueuedJob]) -> QueueJobs:
         """Jobs that compete; age counts from the submission where Slurm reports no other time."""
         return self._jobs(jobs, eligible_s=_eligible_s, start_s=_missing, width=_none, done_s=_none)
 
-    def running(self, jobs: Sequence[QueuedJob]) -> Jobs:
+    def running(self, jobs: Sequence[QueuedJob]) -> QueueJobs:
         """Jobs that run; one without a start counts as started now."""
         return self._jobs(
             jobs,
@@ -205,14 +205,14 @@ class _Columns:
             done_s=lambda job: self.now_s - self._start_s(job),
         )
 
-    def held(self, jobs: Sequence[QueuedJob]) -> Jobs:
+    def held(self, jobs: Sequence[QueuedJob]) -> QueueJobs:
         """Jobs that do not compete: without priority; with age only if eligible before."""
         return self._jobs(jobs, eligible_s=_accrues_s, start_s=_missing, width=_none, done_s=_none, priority=_none)
 
     def _start_s(self, job: QueuedJob) -> int:
         return self.now_s if job.start_s == MISSING else min(job.start_s, self.now_s)
 
-    def _jobs(self, jobs: Sequence[QueuedJob], **further: Callable[[QueuedJob], float]) -> Jobs:
+    def _jobs(self, jobs: Sequence[QueuedJob], **further: Callable[[QueuedJob], float]) -> QueueJobs:
         default_s, code = self.default_s, self.names.code
         columns: dict[str, Callable[[QueuedJob], float]] = {
             "id": lambda job: job.id,
@@ -231,7 +231,7 @@ class _Columns:
             **further,
         }
         kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}
-        return Jobs(**{
+        return QueueJobs(**{
             name: _fixed(np.fromiter(map(of, jobs), kinds[name], len(jobs))) for name, of in columns.items()
         })  # fmt: skip
 
@@ -242,8 +242,8 @@ class _Columns:
 
 def _eligible_s(job: QueuedJob) -> int:
     """Since when age counts; where Slurm does not report it, since the job is eligible."""
-    told = (time_s for time_s in (job.accrues_s, job.eligible_s) if time_s != MISSING)
-    return next(told, job.submit_s)
+    known_times_s = (time_s for time_s in (job.accrues_s, job.eligible_s) if time_s != MISSING)
+    return next(known_times_s, job.submit_s)
 
 
 def _accrues_s(job: QueuedJob) -> int:

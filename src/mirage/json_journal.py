@@ -11,7 +11,7 @@ from typing import Any
 from mirage.errors import ConfigurationError
 
 
-class KeptLines:
+class JsonJournal:
     """A journal of JSON lines in a file; each is on disk as soon as it is added.
 
     A line that a crash truncated is skipped when the journal is read again; the lines after it stay readable.
@@ -40,11 +40,11 @@ class KeptLines:
         """Yields the lines present when the journal was opened, as far as they are JSON objects."""
         for line in self._text.splitlines():
             try:
-                told = json.loads(line)
+                stored = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(told, dict):
-                yield told
+            if isinstance(stored, dict):
+                yield stored
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Adds a line; it is on disk when this returns.

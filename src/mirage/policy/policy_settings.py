@@ -18,8 +18,8 @@ class PolicySettings:
         cost: What an hour of interruption and an hour of overlap cost.
         seed: Seed of all randomness in the policy.
         discipline: Name of the queue discipline under which the cluster starts jobs.
-        scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.settings.SlurmSettings``; None for
-            Slurm's defaults.
+        scheduler: Parameters of the cluster's scheduler, a ``mirage.sim.slurm_conf.slurm_settings.SlurmSettings``;
+            None for Slurm's defaults.
         limits: What users may run at once, as far as it is known; of ``mirage.sim.cluster.Limit``.
         bank_age: Whether the user allows a link to be submitted early only to gain age while it is held.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.sim.first_compile import compiled, compiling, told
+from mirage.sim.compile_listener import compile_listener, compiled, compiling
 
 
-def test_kernels_are_named_before_they_are_compiled_and_the_end_is_told_once() -> None:
+def test_kernels_are_named_before_they_are_compiled_and_the_end_is_reported_once() -> None:
     heard: list[str | None] = []
-    with told(heard.append):
+    with compile_listener(heard.append):
         compiling("advance")
         compiling("admit")
         compiled("admit")
@@ -21,11 +21,11 @@ def test_kernels_are_named_before_they_are_compiled_and_the_end_is_told_once() -
     assert heard == ["advance", "admit", None, "copy_state", None]
 
 
-def test_the_innermost_listener_is_told() -> None:
+def test_the_innermost_listener_is_called() -> None:
     outer: list[str | None] = []
     inner: list[str | None] = []
-    with told(outer.append):
-        with told(inner.append):
+    with compile_listener(outer.append):
+        with compile_listener(inner.append):
             compiling("admit")
         compiling("advance")
         compiled("advance")
@@ -36,10 +36,10 @@ def test_a_listener_may_refuse() -> None:
     def refuse(kernel: str | None) -> None:
         raise ValueError(kernel)
 
-    with pytest.raises(ValueError, match="admit"), told(refuse):
+    with pytest.raises(ValueError, match="admit"), compile_listener(refuse):
         compiling("admit")
     heard: list[str | None] = []
-    with told(heard.append):
+    with compile_listener(heard.append):
         compiling("advance")
         compiled("advance")
     assert heard == ["advance", None], "what was refused is not waited for"

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import AccountedJob, Node, QueuedJob, SkippedRecords, SlurmPartition
 from mirage.slurm.text.machine import word_and_use
-from mirage.slurm.values import AccountedJob, Node, Partition, QueuedJob, Skipped
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.exit_status import exit_of_wait_status
 from mirage.slurm_words.hostlist import expand_hosts
@@ -104,7 +104,7 @@ def queued_job(record: Record) -> QueuedJob:
 
 def accounted_job(record: Record) -> AccountedJob:
     """A job of ``sacct --json`` or of slurmdbd's ``/jobs``."""
-    times, said = group(record.get("time")), record.get("comment")
+    times, comments = group(record.get("time")), record.get("comment")
     state = job_state((words(group(record.get("state")).get("current")) or [""])[0])
     start, end = instant(times.get("start")), instant(times.get("end"))
     if cancelled_while_pending(state, start, end):
@@ -126,7 +126,7 @@ def accounted_job(record: Record) -> AccountedJob:
         end_s=MISSING if state in ALIVE else end,
         exit_code=code,
         exit_signal=sign,
-        comment=text(said.get("job") if isinstance(said, Mapping) else said),
+        comment=text(comments.get("job") if isinstance(comments, Mapping) else comments),
         submit_line=text(record.get("submit_line")),
     )
 
@@ -146,7 +146,7 @@ def node(record: Record) -> Node:
     )
 
 
-def partition(record: Record) -> Partition:
+def partition(record: Record) -> SlurmPartition:
     """A partition of slurmrestd's ``/partitions``, flat (22.05) or in groups (later)."""
     if "maximums" not in record:
         longest, usual = record.get("max_time_limit"), record.get("default_time_limit")
@@ -160,7 +160,7 @@ def partition(record: Record) -> Partition:
         shares = group(most.get("oversubscribe"))
         whole = count(shares.get("jobs"), 1, bits=16) == 0 or "EXCLUSIVE" in words(shares.get("flags"))
     longest_s = minutes_as_s(longest)
-    return Partition(
+    return SlurmPartition(
         name=text(record.get("name")),
         default=any(flag.lower() == "default" for flag in flags),
         max_time_s=UNLIMITED_S if longest_s == MISSING else longest_s,
@@ -179,7 +179,7 @@ def exit_of(value: Any) -> tuple[int, int]:
     return exit_of_wait_status(count(value, 0))
 
 
-def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tuple[Read, ...], Skipped]:
+def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tuple[Read, ...], SkippedRecords]:
     """The records of a list, and a count of the elements that are not records.
 
     Args:
@@ -187,7 +187,7 @@ def records(listed: Any, read: Callable[[Record], Read], key: str) -> tuple[tupl
         read: Reads a record.
         key: A field of every record: a positive number or a name.
     """
-    found, skipped = [], Skipped()
+    found, skipped = [], SkippedRecords()
     for record in listed if isinstance(listed, list) else [listed] if listed is not None else []:
         named = isinstance(record, Mapping) and (count(record.get(key)) > 0 or text(record.get(key)))
         if named:
@@ -211,8 +211,8 @@ def _hosts(listed: str) -> tuple[str, ...]:
         return ()
 
 
-def _state(said: list[str]) -> JobState:
+def _state(reported: list[str]) -> JobState:
     """Base state and flags in one: a completing job still holds its nodes."""
-    if not said:
+    if not reported:
         return JobState.UNKNOWN
-    return state_of("COMPLETING") if "COMPLETING" in said else state_of(said[0])
+    return state_of("COMPLETING") if "COMPLETING" in reported else state_of(reported[0])

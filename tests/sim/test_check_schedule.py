@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from mirage.errors import ContractBroken
-from mirage.sim.check import check_schedule
+from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import SEGMENT, Records, records
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import simulate
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 TABLE = JobTable.build(
@@ -113,7 +113,7 @@ def test_gpus_and_cpus_are_added_up_where_nodes_are_shared() -> None:
         check_schedule(schedule, Cluster.gpu(2, 2, 1))
 
 
-def test_memory_is_added_up_where_all_nodes_say_theirs() -> None:
+def test_memory_is_summed_where_all_nodes_declare_it() -> None:
     table = TABLE.with_columns(gpus=np.array([2, 1, 2]), cpus=np.array([2, 1, 2]), memory_mib=np.array([10, 5, 0]))
     roomy = Cluster((NodeGroup("a", 1, 4, 4, 10), NodeGroup("b", 1, 4, 4, 10)), shared_nodes=True)
     schedule = simulate(roomy, workload(table, roomy), "easy")

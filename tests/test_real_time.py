@@ -7,9 +7,9 @@ import time
 import pytest
 
 from mirage.lab.real.packages import faketime_library
-from mirage.patience import on_this_clock_s, wait_until
+from mirage.real_time import on_this_clock_s, wait_until
 
-WAIT = "from mirage.patience import wait_until; assert not wait_until(lambda: False, 1.5)"
+WAIT = "from mirage.real_time import wait_until; assert not wait_until(lambda: False, 1.5)"
 
 
 def test_a_condition_that_holds_is_not_waited_for():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NOBODY, PER_ACCOUNT, PER_USER, WHOLE_NODE, State, World
+from mirage.sim.kernel.arrays import NIL, PER_ACCOUNT, PER_USER, WHOLE_NODE, State, World
 from mirage.sim.kernel.compile import kernel
 
 JOBS, NODES, GPUS, ACCRUING = range(4)
@@ -74,10 +74,10 @@ def exceeded(world: World, state: State, job: Any, jobs: int, nodes: int) -> int
                 return COUNTED * limit + NODES
             if mine[GPUS] + counted_gpus(world, job, nodes) > most.gpus:
                 return COUNTED * limit + GPUS
-    return NOBODY
+    return NIL
 
 
 @kernel()
 def permitted(world: World, state: State, job: Any) -> bool:
     """Whether the limits let a job start now."""
-    return bool(not limits_in_force(world) or exceeded(world, state, job, 1, job.nodes) == NOBODY)
+    return bool(not limits_in_force(world) or exceeded(world, state, job, 1, job.nodes) == NIL)

@@ -11,8 +11,8 @@ import pytest
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
-from mirage.policy.registry import known_policies, lasting_name, make_policy, policy_spec
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import known_policies, lasting_name, make_policy, policy_spec
+from mirage.policy.policy_settings import PolicySettings
 from mirage.provision.evaluation.candidate import weighs_cost
 
 MODULE = '''
@@ -82,7 +82,7 @@ def test_a_policy_of_another_package_gets_its_parameter_and_what_it_needs(instal
     assert (made.parameter, made.cost, made.seed) == ("a=1:b", Cost(3, 1), 7)
 
 
-def test_a_parameter_that_a_policy_of_another_package_cannot_read_is_told(install: Install) -> None:
+def test_an_unreadable_parameter_of_a_plug_in_policy_is_reported(install: Install) -> None:
     install("hours_pkg", hours="hours_pkg:HOURS")
     assert make_policy("hours:4").hours == 4
     with pytest.raises(ConfigurationError, match="policy 'hours' takes hours, got 'x': could not convert string"):
@@ -130,7 +130,9 @@ def test_a_need_that_no_setting_meets_is_refused() -> None:
 def test_names_are_listed_without_importing_any_policy() -> None:
     import subprocess
 
-    script = "import sys, mirage.policy.registry as r; r.known_policies(); print('mirage.provision' in sys.modules)"
+    script = (
+        "import sys, mirage.policy.policy_registry as r; r.known_policies(); print('mirage.provision' in sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

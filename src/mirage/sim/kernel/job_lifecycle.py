@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mirage.job_state import MISSING
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     AFTER_OK,
@@ -19,7 +20,8 @@ from mirage.sim.kernel.arrays import (
     FUTURE,
     HELD,
     NEVER_S,
-    NOBODY,
+    NIL,
+    NO_JOB,
     PENDING,
     RUNNING,
     SUSPENDING,
@@ -29,8 +31,8 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.holding import give, give_later, take
-from mirage.sim.kernel.resources.limits import count_held, permitted
-from mirage.sim.kernel.resources.placing import most_nodes, pick
+from mirage.sim.kernel.resources.job_limits import count_held, permitted
+from mirage.sim.kernel.resources.node_selection import most_nodes, pick
 from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 from mirage.sim.kernel.sorted_array import put_in, take_out
 
@@ -96,45 +98,45 @@ def purge_heap(state: State) -> int:
     An array sorted by end is a heap.
     """
     clock, heap = state.clock[0], state.heap
-    kept = 0
+    valid = 0
     for k in range(clock.n_heap):
         if state.live[heap[k].slot].stamp == heap[k].stamp:
             end_s, slot, stamp = heap[k].end_s, heap[k].slot, heap[k].stamp
-            at = kept
+            at = valid
             while at > 0 and heap[at - 1].end_s > end_s:
                 heap[at] = heap[at - 1]
                 at -= 1
             heap[at].end_s = end_s
             heap[at].slot = slot
             heap[at].stamp = stamp
-            kept += 1
-    return kept
+            valid += 1
+    return valid
 
 
 @kernel()
 def has_slot(state: State) -> bool:
     """Whether one more job can be admitted."""
-    return bool(state.clock[0].free_slot != NOBODY or state.clock[0].slots_used < len(state.live))
+    return bool(state.clock[0].free_slot != NO_JOB or state.clock[0].slots_used < len(state.live))
 
 
 @kernel()
-def admit(world: World, state: State, asked: Any) -> int:
+def admit(world: World, state: State, request: Any) -> int:
     """Submit a job now: it is queued, or held until it is eligible. Returns its slot."""
     clock = state.clock[0]
     slot = clock.free_slot
-    if slot == NOBODY:
+    if slot == NO_JOB:
         slot = clock.slots_used
         clock.slots_used += 1
     else:
         clock.free_slot = state.live[slot].chunk
-    state.live[slot] = asked
+    state.live[slot] = request
     job = state.live[slot]
     clock.sequence += 1
     job.order = float(clock.sequence)
-    job.chunk = NOBODY
-    job.stamp = NOBODY
+    job.chunk = NIL
+    job.stamp = NIL
     job.speed = 1.0
-    job.first_start_s = NOBODY
+    job.first_start_s = MISSING
     job.eligible_s = NEVER_S
     if answers(job):
         job.status = FUTURE
@@ -173,7 +175,7 @@ def wake_held(state: State) -> None:
     of a job that follows another job becomes known here.
     """
     clock = state.clock[0]
-    kept = 0
+    still_held = 0
     for k in range(clock.n_held):
         slot = state.held[k]
         job = state.live[slot]
@@ -187,9 +189,9 @@ def wake_held(state: State) -> None:
             job.order = float(clock.sequence)
             enqueue(state, slot)
         else:
-            state.held[kept] = slot
-            kept += 1
-    clock.n_held = kept
+            state.held[still_held] = slot
+            still_held += 1
+    clock.n_held = still_held
 
 
 @kernel(inline="always")
@@ -262,7 +264,10 @@ def fits(world: World, state: State, scratch: Scratch, job: Any) -> bool:
 
 @kernel()
 def start(world: World, state: State, scratch: Scratch, at: int) -> bool:
-    """Start the job at place ``at`` of the queue, on nodes picked for it, if it fits; returns whether it did."""
+    """Start the job at place ``at`` of the queue if it fits, on nodes picked for it.
+
+    Returns whether it did.
+    """
     slot = pending(state)[at]
     job = state.live[slot]
     if not fits(world, state, scratch, job):
@@ -274,7 +279,9 @@ def start(world: World, state: State, scratch: Scratch, at: int) -> bool:
 
 @kernel()
 def start_on_picked(world: World, state: State, scratch: Scratch, slot: int, width: int, speed: float) -> None:
-    """Start a job (already out of the queue) on the nodes in ``scratch.picked``, which must be its own.
+    """Start a job, already out of the queue, on the nodes in ``scratch.picked``.
+
+    They must have been picked for it.
 
     Args:
         width: Nodes it gets; the requested number unless it is elastic.
@@ -288,7 +295,7 @@ def start_on_picked(world: World, state: State, scratch: Scratch, slot: int, wid
     job.start_s = now
     job.width = width
     job.speed = speed
-    if job.first_start_s == NOBODY:
+    if job.first_start_s == MISSING:
         job.first_start_s = now
     job.limit_end_s = now + job.limit_s
     set_end(world, state, slot)
@@ -372,7 +379,7 @@ def leave_nodes(world: World, state: State, slot: int, why: int, turnover_s: int
     state.usage[job.user] += job.width * float(now - max(clock.priority_at_s, job.start_s))
     clock.ended_since |= FREED if now >= job.limit_end_s else FREED | REPLAN
     log_segment(state, job, why)
-    job.stamp = NOBODY
+    job.stamp = NIL
 
 
 @kernel()
@@ -397,7 +404,7 @@ def free_slot(state: State, slot: int) -> None:
     state.live[slot].status = ENDED
     state.clock[0].free_slot = slot
     if state.clock[0].watch_slot == slot:  # the next job in this slot must not be taken for the watched one
-        state.clock[0].watch_slot = NOBODY
+        state.clock[0].watch_slot = NO_JOB
 
 
 @kernel()
@@ -445,13 +452,13 @@ def hold(state: State, slot: int) -> None:
 
 
 @kernel()
-def put_back(world: World, state: State, slot: int, begin_s: int) -> None:
+def requeue_held(world: World, state: State, slot: int, begin_s: int) -> None:
     """Requeue a running job as held until ``begin_s``; its work is lost."""
     leave_nodes(world, state, slot, BY_PREEMPTION, world.settings[0].turnover_s)
     job = state.live[slot]
     job.submit_s = state.clock[0].now_s
     job.begin_s = begin_s
-    job.after, job.after_kind = NOBODY, AFTER_NONE
+    job.after, job.after_kind = NO_JOB, AFTER_NONE
     job.done_s, job.resume_s, job.width = 0.0, 0, 0
     job.eligible_s = NEVER_S  # age starts again
     hold(state, slot)

@@ -19,7 +19,7 @@ from mirage.sim.kernel.arrays import (
     AFTER_START,
     ANSWERS_END,
     JOB,
-    NOBODY,
+    NO_JOB,
     WHOLE_NODE,
     Records,
     records,
@@ -70,22 +70,22 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     """
     amiss = _amiss(table)
     left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
-    kept = table[~np.any(list(amiss.values()), axis=0)].sorted_by_submit()
-    jobs, dropped = _with_dependencies(job_records(kept, cluster), kept)
+    replayed = table[~np.any(list(amiss.values()), axis=0)].sorted_by_submit()
+    jobs, dropped = _with_dependencies(job_records(replayed, cluster), replayed)
     reasons = misfits(jobs, cluster)
     if reasons and refuse:
         row, reason = next(iter(reasons.items()))
         raise JobRefused(
-            f"job {kept.job_id[row]} can never run: {reason} ({len(reasons)} such jobs in all; "
+            f"job {replayed.job_id[row]} can never run: {reason} ({len(reasons)} such jobs in all; "
             "leave them out with --skip-impossible, or give the simulated cluster more nodes)"
         )
     if reasons:
-        stays = np.ones(len(kept), dtype=bool)
+        stays = np.ones(len(replayed), dtype=bool)
         stays[list(reasons)] = False
         left_out["can never run"] = len(reasons)
-        kept, jobs = kept[stays], jobs[stays].copy().view(np.recarray)
+        replayed, jobs = replayed[stays], jobs[stays].copy().view(np.recarray)
         renumber(jobs)
-    return Workload(jobs, kept, left_out, dropped)
+    return Workload(jobs, replayed, left_out, dropped)
 
 
 def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
@@ -98,10 +98,10 @@ def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
         "tell no run time": table.run_s < 0,
     }
     found: dict[str, NDArray[np.bool_]] = {}
-    seen = np.zeros(len(table), dtype=bool)
+    excluded = np.zeros(len(table), dtype=bool)
     for reason, rows in reasons.items():
-        found[reason] = rows & ~seen
-        seen |= rows
+        found[reason] = rows & ~excluded
+        excluded |= rows
     return found
 
 
@@ -109,8 +109,8 @@ def renumber(jobs: Records) -> None:
     """Renumber ids as rows after rows were dropped; dependencies on dropped jobs count as met."""
     where = {int(old): new for new, old in enumerate(jobs.id)}
     for row in np.flatnonzero(jobs.after >= 0):
-        jobs.after[row] = where.get(int(jobs.after[row]), NOBODY)
-    jobs.after_kind[jobs.after == NOBODY] = AFTER_NONE
+        jobs.after[row] = where.get(int(jobs.after[row]), NO_JOB)
+    jobs.after_kind[jobs.after == NO_JOB] = AFTER_NONE
     jobs.id = np.arange(len(jobs))
 
 
@@ -129,7 +129,7 @@ def job_records(table: JobTable, cluster: Cluster) -> Records:
     jobs.partition = _index(table.partition, [p.name for p in cluster.partitions])
     jobs.memory = _memory(table, cluster, jobs)
     jobs.qos = _index(table.qos, ["", *cluster.qos_factors])
-    jobs.after = NOBODY
+    jobs.after = NO_JOB
     jobs.failed = ~np.isin(table.state, _SUCCEEDS)
     return jobs
 
@@ -151,11 +151,11 @@ def _memory(table: JobTable, cluster: Cluster, jobs: Records) -> Ints:
     """
     if not cluster.counts_memory:
         return np.zeros(len(table), dtype=np.int64)
-    told = np.where(table.memory_mib == 0, WHOLE_NODE, -(-table.memory_mib // np.maximum(table.nodes, 1)))
-    return np.where(table.memory_mib >= 0, told, unasked_memory(jobs, cluster))
+    requested = np.where(table.memory_mib == 0, WHOLE_NODE, -(-table.memory_mib // np.maximum(table.nodes, 1)))
+    return np.where(table.memory_mib >= 0, requested, default_memory(jobs, cluster))
 
 
-def unasked_memory(jobs: Records, cluster: Cluster) -> Ints:
+def default_memory(jobs: Records, cluster: Cluster) -> Ints:
     """Memory per node of jobs that request none: their partition's default, at most a node's."""
     found = np.zeros(len(jobs), dtype=np.int64)
     for p, partition in enumerate(cluster.partitions if cluster.counts_memory else ()):
@@ -191,9 +191,9 @@ def _with_dependencies(jobs: Records, table: JobTable) -> tuple[Records, int]:
     row_of = {str(name): row for row, name in enumerate(table.job_id)}
     dropped = 0
     for row in np.flatnonzero(table.dependency.codes >= 0):
-        told = _SEPARATOR.split(table.dependency.names[table.dependency.codes[row]])
-        known = [(kind, ids.split(":")) for kind, _, ids in (word.partition(":") for word in told) if kind in _AFTER]
-        dropped += len(told) != 1 or len(known) != 1 or len(known[0][1]) > 1 or "+" in known[0][1][0]
+        listed = _SEPARATOR.split(table.dependency.names[table.dependency.codes[row]])
+        known = [(kind, ids.split(":")) for kind, _, ids in (word.partition(":") for word in listed) if kind in _AFTER]
+        dropped += len(listed) != 1 or len(known) != 1 or len(known[0][1]) > 1 or "+" in known[0][1][0]
         for kind, ids in known[:1]:
             if (target := ids[0].split("(")[0].split("+")[0]) in row_of:
                 jobs.after[row] = row_of[target]
@@ -287,7 +287,7 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
 
 def link_record(
     job_id: int, *, nodes: int, limit_s: int, run_s: int | None = None, gpus: int = WHOLE_NODE, cpus: int = 1,
-    memory: int = 0, user: int = 0, partition: int = 0, qos: int = 0, boost: float = 0.0, after: int = NOBODY,
+    memory: int = 0, user: int = 0, partition: int = 0, qos: int = 0, priority_offset: float = 0.0, after: int = NO_JOB,
     after_kind: int = AFTER_ANY, begin_s: int = MISSING, failed: bool = False,
 ) -> Records:  # fmt: skip
     """One JOB record to inject; without ``run_s`` it runs until its limit.
@@ -295,7 +295,7 @@ def link_record(
     Args:
         job_id: Its id; not one the trace uses.
         memory: Per node, in MiB; ``WHOLE_NODE`` for all memory of a node.
-        boost: Site priority added to the computed one.
+        priority_offset: Site priority added to the computed one.
         after: Id of a job it must wait for.
         after_kind: Kind of the dependency; by default until that job has ended in any way.
         failed: Whether it will end unsuccessfully.
@@ -307,8 +307,8 @@ def link_record(
     columns["run_s"] = limit_s if run_s is None else run_s
     columns["gpus"], columns["cpus"], columns["memory"] = gpus, cpus, memory
     columns["user"], columns["partition"], columns["qos"] = user, partition, qos
-    columns["boost"], columns["failed"] = boost, failed
+    columns["priority_offset"], columns["failed"] = priority_offset, failed
     columns["begin_s"] = begin_s
     columns["after"] = after
-    columns["after_kind"] = AFTER_NONE if after == NOBODY else after_kind
+    columns["after_kind"] = AFTER_NONE if after == NO_JOB else after_kind
     return job

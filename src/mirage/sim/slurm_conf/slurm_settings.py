@@ -49,7 +49,7 @@ class SlurmSettings:
         recorded_priority: Where the trace has the priorities of jobs at their submission, these replace everything but
             the age, such as fair-share on a machine of which the trace shows only a part; the other weights are then 0.
             Jobs without a recorded priority, and injected ones, have this value. None where priorities are computed.
-        hold_keeps_age: A job that was eligible keeps its age when it is held again, or given a begin time or a
+        age_survives_hold: A job that was eligible keeps its age when it is held again, or given a begin time or a
             dependency by update. On Slurm 22.05.8 it does so unless ``AccountingStorageEnforce`` has limits in it
             (measured with and without); then its age starts again when it is released.
         every_pass: Also run the passes in which nothing can have changed (to measure that they have no effect).
@@ -83,7 +83,7 @@ class SlurmSettings:
     youngest_first: bool = False
     turnover_s: int = 0
     recorded_priority: float | None = None
-    hold_keeps_age: bool = True
+    age_survives_hold: bool = True
     every_pass: bool = False
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class SlurmSettings:
             found["calc_period_s"] = _seconds(path, key, options[key])
         enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
         always = "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper()
-        found["hold_keeps_age"] = always or not enforced & _ENFORCE_LIMITS
+        found["age_survives_hold"] = always or not enforced & _ENFORCE_LIMITS
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
         found |= dict.fromkeys(ignored_weights(options), 0.0)
         try:

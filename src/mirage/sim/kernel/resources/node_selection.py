@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Scratch, State, World
+from mirage.sim.kernel.arrays import NIL, WHOLE_NODE, Scratch, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, with_memory
 
@@ -72,7 +72,7 @@ def pick_consecutive(scratch: Scratch, free: Any, job: Any, nodes: int) -> None:
     bins = free.shape[0]
     left = nodes
     while left > 0:
-        best, best_cpus, best_suffices = NOBODY, 0, False
+        best, best_cpus, best_suffices = NIL, 0, False
         b = 0
         while b < bins:
             if scratch.slots[b] == 0:
@@ -84,7 +84,7 @@ def pick_consecutive(scratch: Scratch, free: Any, job: Any, nodes: int) -> None:
                 b += 1
             suffices = b - begin >= left
             better = cpus < best_cpus if suffices else cpus > best_cpus
-            if best == NOBODY or (suffices and not best_suffices) or (suffices == best_suffices and better):
+            if best == NIL or (suffices and not best_suffices) or (suffices == best_suffices and better):
                 best, best_cpus, best_suffices = begin, cpus, suffices
         b = tightest(scratch, free, job, best) if left == 1 else best
         while left > 0 and b < bins and scratch.slots[b] == 1:
@@ -140,10 +140,10 @@ def pick(world: World, state: State, scratch: Scratch, free: Any, job: Any, node
         pick_consecutive(scratch, free, job, nodes)
         return True
     for _ in range(nodes):
-        best = NOBODY
+        best = NIL
         for b in range(bins):
             if scratch.slots[b] == 1 and (
-                best == NOBODY
+                best == NIL
                 or free[b, 0] < free[best, 0]
                 or (free[b, 0] == free[best, 0] and free[b, 1] < free[best, 1])
             ):

@@ -12,11 +12,11 @@ from numba import int64
 
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
-    ASKS_POLICY,
     DISCIPLINE_TYPE,
+    NEEDS_POLICY,
     NEEDS_ROOM,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     REACHED,
     REFUSED_PLAN,
     RUNNING,
@@ -29,7 +29,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
+from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.reference import reference
 from mirage.sim.kernel.resources.holding import free_completed
@@ -109,7 +109,7 @@ def wake_now(state: State) -> None:
 def watched_runs(state: State) -> bool:
     """Whether the watched job is running."""
     slot = state.clock[0].watch_slot
-    return bool(slot != NOBODY and state.live[slot].status == RUNNING)
+    return bool(slot != NO_JOB and state.live[slot].status == RUNNING)
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE, int64))
@@ -117,7 +117,7 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
     """Let time pass until ``until_s`` inclusive, or until something needs the caller.
 
     Returns:
-        ``REACHED``, ``STARTED_WATCHED`` (the watched job runs), ``ASKS_POLICY`` (the discipline leaves the decision to
+        ``REACHED``, ``STARTED_WATCHED`` (the watched job runs), ``NEEDS_POLICY`` (the discipline leaves the decision to
         its caller), ``NEEDS_ROOM`` (enlarge the arrays and call again) or ``REFUSED_PLAN``.
     """
     clock = state.clock[0]
@@ -134,7 +134,7 @@ def advance(world: World, state: State, scratch: Scratch, discipline: Any, until
             return NEEDS_ROOM
         actions = discipline(situation)
         if actions < 0:
-            return ASKS_POLICY
+            return NEEDS_POLICY
         if actions > len(state.log) - clock.n_log:  # each may end a segment
             wake_now(state)
             return NEEDS_ROOM

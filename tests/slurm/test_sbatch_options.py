@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.slurm.options import OPTIONS, VARIABLES, Value, from_environment, one_option, parse_sbatch, to_argv
+from mirage.slurm.sbatch_options import OPTIONS, VARIABLES, Value, from_environment, one_option, parse_sbatch, to_argv
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_words(words: str, options: dict, rest: tuple) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
         ("--nodez 4", "unrecognized option '--nodez'; did you mean --nodes"),
         ("--mem", "ambiguous|requires an argument"),
@@ -44,12 +44,12 @@ def test_words(words: str, options: dict, rest: tuple) -> None:
         ("--time-", "'--time-' requires|requires an argument"),
     ],
 )
-def test_words_that_sbatch_would_refuse(words: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_words_that_sbatch_would_refuse(words: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
         parse_sbatch(words.split())
 
 
-def test_what_was_read_can_be_said_again() -> None:
+def test_what_was_read_can_be_written_again() -> None:
     options = {"nodes": "2", "exclusive": None, "comment": "a b"}
     assert parse_sbatch([*to_argv(options), "x.sh"])[0] == options
 

@@ -13,7 +13,7 @@ _in_work: list[str] = []
 
 
 @contextmanager
-def told(listener: Listener) -> Iterator[None]:
+def compile_listener(listener: Listener) -> Iterator[None]:
     """Call a listener for each kernel compiled, instead of the present one, in the context.
 
     An exception that it raises ends the compilation.

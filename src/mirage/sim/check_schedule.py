@@ -9,9 +9,9 @@ import numpy as np
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING, Ints
 from mirage.sim.cluster import Cluster, Limit, NodeGroup
-from mirage.sim.jobs import gpus_counted, is_counted, job_records
 from mirage.sim.kernel.arrays import WHOLE_NODE, Records
 from mirage.sim.schedule import Schedule
+from mirage.sim.workload import gpus_counted, is_counted, job_records
 
 
 def check_schedule(schedule: Schedule, cluster: Cluster, *, complete: bool = True) -> None:
@@ -95,8 +95,8 @@ def _check_limit(schedule: Schedule, cluster: Cluster, limit: Limit) -> None:
             own = holders == holder
             times, level = _levels(segments[own], each[own])
             for k in np.flatnonzero(level > most):
-                whose = "all" if limit.per == "all" else f"{limit.per} {holder}"
-                raise ContractBroken(f"{whose} has {level[k]} {what} at {times[k]}; the limit is {limit}")
+                counted_for = "all" if limit.per == "all" else f"{limit.per} {holder}"
+                raise ContractBroken(f"{counted_for} has {level[k]} {what} at {times[k]}; the limit is {limit}")
 
 
 def _counted(schedule: Schedule, cluster: Cluster, limit: Limit) -> tuple[Records, Ints, Ints]:
@@ -187,13 +187,13 @@ def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints, may_stay:
     there = np.zeros(len(times), dtype=np.int64)
     foreseen = {k for k, reservation in enumerate(cluster.reservations) if reservation.announced_s is None}
     for group in cluster.groups:
-        moments = [m for m in cluster.moments() if m.group == group.name]
-        away = [m for m in moments if m.reservation in foreseen]
-        moments = [m for m in moments if m.reservation not in foreseen]
-        levels = np.cumsum([group.count, *(m.nodes for m in moments)])
+        steps = [m for m in cluster.capacity_steps() if m.group == group.name]
+        away = [m for m in steps if m.reservation in foreseen]
+        steps = [m for m in steps if m.reservation not in foreseen]
+        levels = np.cumsum([group.count, *(m.nodes for m in steps)])
         if may_stay or cluster.shared_nodes or len(cluster.groups) > 1:
             levels = np.maximum.accumulate(levels)
-        now = np.searchsorted([m.time_s for m in moments], times, side="right")
+        now = np.searchsorted([m.time_s for m in steps], times, side="right")
         reserved = np.cumsum([0, *(m.nodes for m in away)])[np.searchsorted([m.time_s for m in away], times, "right")]
         there += (levels[now] + reserved) * node_has.get(group.name, 0)
     return there

@@ -31,16 +31,16 @@ from mirage.policy.plan import (
     Wait,
     Withdraw,
 )
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 
-SECOND_THOUGHTS = (Hold, Postpone, Release, Shorten, Withdraw)
+REVISIONS = (Hold, Postpone, Release, Shorten, Withdraw)
 """What can be done with a queued link."""
 
-KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait, *SECOND_THOUGHTS)
+KNOWN_ACTIONS = (Cancel, Lend, Preempt, Reclaim, Resize, Resume, Start, Submit, Wait, *REVISIONS)
 
 
 def check_policy(
-    make: Callable[[], Policy], views: Iterable[View] | None = None, *, thinks_again: bool = False
+    make: Callable[[], Policy], views: Iterable[View] | None = None, *, revises_queued_link: bool = False
 ) -> None:
     """Call a policy with some views and check its plans.
 
@@ -53,19 +53,19 @@ def check_policy(
     Args:
         make: Makes the policy, a new one each time and with the same seed.
         views: The views it gets, in this order; by default a chain from the submission of a link to its end.
-        thinks_again: Whether the default views include chains whose next link is queued.
+        revises_queued_link: Whether the default views include chains whose next link is queued.
 
     Raises:
         ContractBroken: The first violation found.
     """
     if views is None:
-        views = in_turn(example_views(), queued_views() if thinks_again else ())
-    asked = list(views)
-    first = _answers(make(), asked)
+        views = in_turn(example_views(), queued_views() if revises_queued_link else ())
+    given = list(views)
+    first = _answers(make(), given)
     again = make()
     with no_effects():
-        second = _answers(again, asked)
-    for view, a, b in zip(asked, first, second):
+        second = _answers(again, given)
+    for view, a, b in zip(given, first, second):
         if repr(a) != repr(b):
             raise ContractBroken(f"given the view of second {view.now_s} twice, the policy plans {a} and then {b}")
 
@@ -86,42 +86,44 @@ def _answers(policy: Policy, views: list[View]) -> list[Plan]:
     return plans
 
 
-def _check_plan(who: str, plan: Any, view: View) -> None:
+def _check_plan(policy: str, plan: Any, view: View) -> None:
     if not isinstance(plan, Plan):
-        raise ContractBroken(f"{who} returns {plan!r}; a policy returns a Plan, an empty one to do nothing")
+        raise ContractBroken(f"{policy} returns {plan!r}; a policy returns a Plan, an empty one to do nothing")
     for action in plan.actions:
         if type(action) not in KNOWN_ACTIONS:
             names = ", ".join(kind.__name__ for kind in KNOWN_ACTIONS)
-            raise ContractBroken(f"{who} plans {action!r}, which is no known action; known are {names}")
+            raise ContractBroken(f"{policy} plans {action!r}, which is no known action; known are {names}")
         if not action.reason:
-            raise ContractBroken(f"{who} plans {action!r} without a reason; give one as word or word:key=value,…")
+            raise ContractBroken(f"{policy} plans {action!r} without a reason; give one as word or word:key=value,…")
     submits = sum(isinstance(action, Submit) for action in plan.actions)
     if submits > 1:
-        raise ContractBroken(f"{who} submits {submits} links in one plan; submit one, and the next when that one runs")
+        raise ContractBroken(
+            f"{policy} submits {submits} links in one plan; submit one, and the next when that one runs"
+        )
     if submits and view.chain is not None and view.chain.started_s == MISSING:
         raise ContractBroken(
-            f"{who} submits the next link while the present one, job {view.chain.predecessor}, is still waiting; "
+            f"{policy} submits the next link while the present one, job {view.chain.predecessor}, is still waiting; "
             "wait until chain.started_s is known"
         )
     if view.chain is not None:
-        _check_second_thoughts(who, plan, view.chain)
+        _check_revisions(policy, plan, view.chain)
     for name, value in plan.estimate.items():
         if not isinstance(name, str) or not isinstance(value, int | float | np.integer | np.floating):
-            raise ContractBroken(f"{who} estimates {name!r} = {value!r}; estimates map names to numbers")
+            raise ContractBroken(f"{policy} estimates {name!r} = {value!r}; estimates map names to numbers")
 
 
-def _check_second_thoughts(who: str, plan: Plan, chain: Chain) -> None:
-    thoughts = [action for action in plan.actions if isinstance(action, SECOND_THOUGHTS)]
-    if chain.queued is None and thoughts:
-        raise ContractBroken(f"{who} plans {thoughts[0]!r} while no link is queued; check chain.queued first")
+def _check_revisions(policy: str, plan: Plan, chain: ChainView) -> None:
+    revisions = [action for action in plan.actions if isinstance(action, REVISIONS)]
+    if chain.queued is None and revisions:
+        raise ContractBroken(f"{policy} plans {revisions[0]!r} while no link is queued; check chain.queued first")
     if chain.queued is None:
         return
-    if plan.submits and not any(isinstance(action, Withdraw) for action in thoughts):
-        raise ContractBroken(f"{who} submits a link while job {chain.queued.job} is queued; withdraw that one first")
-    for action in thoughts:
+    if plan.submits and not any(isinstance(action, Withdraw) for action in revisions):
+        raise ContractBroken(f"{policy} submits a link while job {chain.queued.job} is queued; withdraw that one first")
+    for action in revisions:
         if isinstance(action, Shorten) and not 0 < action.limit_s < chain.queued.limit_s:
             raise ContractBroken(
-                f"{who} shortens job {chain.queued.job} to {action.limit_s} s; its limit is {chain.queued.limit_s} s"
+                f"{policy} shortens job {chain.queued.job} to {action.limit_s} s; its limit is {chain.queued.limit_s} s"
             )
 
 

@@ -12,15 +12,15 @@ from mirage.job_state import MISSING, JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRecords:
     """Records of Slurm that could not be read: their number, and the first of them."""
 
     count: int = 0
     first: str = ""
 
-    def and_one(self, record: str) -> Skipped:
+    def and_one(self, record: str) -> SkippedRecords:
         """The same with one more record."""
-        return Skipped(self.count + 1, self.first if self.count else record[:200])
+        return SkippedRecords(self.count + 1, self.first if self.count else record[:200])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class SlurmPartition:
     """A partition.
 
     Attributes:
@@ -148,7 +148,7 @@ class Machine:
     """Nodes and partitions of a cluster."""
 
     nodes: tuple[Node, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[SlurmPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

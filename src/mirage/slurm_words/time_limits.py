@@ -9,14 +9,14 @@ from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.numbers import whole_number
 
 
-def tells_no_limit(text: str) -> bool:
+def is_no_limit(text: str) -> bool:
     """Whether the text gives no limit, or only refers to the partition's."""
     return is_absent(text) or text.strip().lower() == "partition_limit"
 
 
 def limit_s(text: str) -> int:
     """A time limit as Slurm prints it; ``MISSING`` for none and for the partition's limit."""
-    if tells_no_limit(text):
+    if is_no_limit(text):
         return MISSING
     try:
         return parse_duration_s(text.strip())
