@@ -1,4 +1,4 @@
-"""Lines of results that are kept as they come."""
+"""The journal of JSON lines."""
 
 from __future__ import annotations
 

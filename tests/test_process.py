@@ -38,7 +38,7 @@ def test_a_child_without_its_parent_ends_at_once() -> None:
 
 
 def test_a_child_that_hung_at_its_start_ends_when_its_parent_has_gone() -> None:
-    """A child enters its folder first, which may take longer than its parent lives; here it is a grandchild."""
+    """A grandchild that is slow to enter its folder, longer than its parent lives."""
     late = """
 import os
 from mirage.process import die_with_me

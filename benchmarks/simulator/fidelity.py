@@ -1,4 +1,4 @@
-"""The simulator's ``slurm`` beside real replays of the same workload, and those beside each other.
+"""Compares ``slurm`` of the simulator with real replays of the same workload.
 
     python benchmarks/simulator/fidelity.py WORKLOAD.csv SLURM_CONF REPLAY.csv [REPLAY.csv …]
 
@@ -51,7 +51,7 @@ def read_replay(path: Path) -> Starts:
 
 
 def launch_s(workload_path: Path, replays: list[Path]) -> int:
-    """What starting and ending a job adds to its command: the median over jobs that ran once, in full."""
+    """Overhead of a job's start and end: the median over jobs that ran once, in full."""
     with workload_path.open(newline="") as file:
         requested = {int(row["id"]): int(row["run_s"]) for row in csv.DictReader(file)}
     extra = []
@@ -63,7 +63,7 @@ def launch_s(workload_path: Path, replays: list[Path]) -> int:
 
 
 def table_of(path: Path, submitted: Starts, launch: int) -> JobTable:
-    """The workload, submitted when the replay says."""
+    """The workload with the submission times of the replay."""
     with path.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if int(row["id"]) in submitted]
     rows.sort(key=lambda row: (submitted[int(row["id"])][0], int(row["id"])))
@@ -86,7 +86,7 @@ def table_of(path: Path, submitted: Starts, launch: int) -> JobTable:
 
 
 def later(submitted: Starts, late_s: int, seed: int) -> Starts:
-    """The same, each job submitted up to so many seconds later: a chance that a replay takes as well."""
+    """The workload with each submission up to ``late_s`` later, as in another replay."""
     by_s = np.random.default_rng(seed).integers(0, late_s, len(submitted), endpoint=True)
     return {number: (run[0] + int(by), *run[1:]) for (number, run), by in zip(submitted.items(), by_s)}
 
@@ -97,7 +97,7 @@ def drawn_phase_s(largest_s: int, seed: int) -> int:
 
 
 def simulated(path: Path, conf: Path, submitted: Starts, launch: int, turnover_s: int = 0, phase_s: int = 0) -> Starts:
-    """What the simulator makes of the workload, submitted when the replay says.
+    """Simulates the workload with the submission times of the replay.
 
     Args:
         phase_s: How much earlier than the workload time begins, from which the rounds of Slurm's loops are counted.
@@ -144,7 +144,7 @@ def mean_of(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def ratio_between(ours: list[float], real: dict[tuple[int, int], float]) -> tuple[float, float]:
-    """Between which the ratio of our error to the spread of real replays lies in 95 % of 2,000 draws of replays.
+    """Interval of the ratio of our error to the spread of replays in 95 % of 2,000 draws.
 
     Args:
         ours: Our error beside each replay.

@@ -1,4 +1,4 @@
-"""What a new process pays for kernels: import, compile or load, and a tiny simulation of each discipline named.
+"""Cost of kernels in a new process: import, compile or load, and a tiny simulation.
 
 Run by ``simulator.py`` in a process of its own, with a cache of its own. ``what-if`` stands for the provisioner's
 kernels.

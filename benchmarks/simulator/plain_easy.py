@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 def plain_easy(
     submit_s: Sequence[int], run_s: Sequence[int], limit_s: Sequence[int], size: Sequence[int], processors: int
 ) -> list[int]:
-    """The start of every job; jobs are given by submit time and none is larger than the machine."""
+    """Start of every job; jobs are in order of submission and fit the machine."""
     jobs = len(submit_s)
     lasts_s = [min(run, limit) for run, limit in zip(run_s, limit_s)]
     starts_s = [-1] * jobs

@@ -1,4 +1,4 @@
-"""Let a private real Slurm live through a workload, and write down what became of every job.
+"""Replays a workload on a private real Slurm and records the course of every job.
 
     python benchmarks/simulator/replay_slurm.py w1.csv w1.1.csv --preempt qos --kept w1
     python benchmarks/simulator/replay_slurm.py w60.csv w60.1.csv --speed 60 --scheduler bf_interval=30,bf_continue,\
@@ -29,7 +29,7 @@ ACCOUNTS = "sacct -a -X -D -n -P -S now-7days -o JobName,QOS,State,NodeList,Subm
 
 
 def submit_all(workload: str) -> None:
-    """Submit every job at its time, wait until none is left, and print the second of the beginning.
+    """Submits every job at its time, waits for all, and prints the second of the beginning.
 
     Runs on the cluster's clock.
     """

@@ -1,4 +1,4 @@
-"""How fast the simulator is: disciplines, forks, first use and the environment, beside references of the same run.
+"""Speed of the simulator: disciplines, forks, first use, environment, with references.
 
     python benchmarks/simulator/simulator.py            # about three minutes
     python benchmarks/simulator/simulator.py --quick    # a smoke run: everything once, on less
@@ -73,7 +73,7 @@ class Case(NamedTuple):
 
 
 def best_cpu_s(repetitions: int, action: Callable[[], Any], prepare: Callable[[], Any] | None = None) -> float:
-    """Processor seconds of the fastest of several calls; ``prepare`` goes before each, unmeasured."""
+    """CPU seconds of the fastest of several calls; ``prepare`` runs before each, unmeasured."""
     best_s = float("inf")
     for _ in range(repetitions):
         if prepare is not None:
@@ -96,7 +96,7 @@ def generated(jobs: int) -> Case:
 
 
 def lonestar6() -> Case | None:
-    """The published trace of Lonestar6's A100 nodes, if it lies beside the checkout."""
+    """The published trace of Lonestar6's A100 nodes, if it is next to the checkout."""
     if not LS6_TRACE.exists():
         return None
     table, pool, settings = read_trace(LS6_TRACE).table, Cluster.pool(LS6_NODES), SlurmSettings.lonestar6()
@@ -111,14 +111,14 @@ def lonestar6() -> Case | None:
 
 
 def fitted(table: JobTable, settings: SlurmSettings) -> World:
-    """What ``mirage calibrate`` fits to January 2023, all that it finds there (docs/calibration.md)."""
+    """The result of ``mirage calibrate`` for January 2023 (docs/calibration.md)."""
     site = Site.of(table, settings, JANUARY_S, JANUARY_S + 31 * DAY_S)
     mechanisms = Mechanisms(dip_s=48 * HOUR_S, recorded=True, age=3500.0, user_jobs=8)
     return World("slurm", site.cluster(mechanisms), site.scheduler(mechanisms))
 
 
 def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
-    """Nodes over time, a limit per user, a turnover, fair-share, and in the outages maintenance known a week before."""
+    """Changes of nodes, a limit per user, a turnover, fair-share, announced maintenance."""
     site = Site.of(table, settings, int(table.submit_s[0]), int(table.submit_s[-1]))
     mechanisms = Mechanisms(dip_s=48 * HOUR_S, user_jobs=8)
     capacity = site.capacity(mechanisms)
@@ -132,7 +132,7 @@ def every_mechanism(table: JobTable, settings: SlurmSettings) -> World:
 
 
 def measure_case(case: Case, repetitions: int) -> list[dict[str, Any]]:
-    """Replay a workload under each discipline; EASY's schedule must be the one plain Python arrives at."""
+    """Replays a workload under each discipline; EASY must agree with plain Python."""
     records = case.jobs.jobs
     columns = [records[name].tolist() for name in ("submit_s", "run_s", "limit_s", "nodes")]
     plain_starts_s: list[int] = []
@@ -207,7 +207,7 @@ def measure_forks(case: Case | None, repetitions: int) -> dict[str, Any]:
 
 
 def measure_first_use(repetitions: int, names: list[str]) -> dict[str, Any]:
-    """Compile into an empty cache, then start again from the full one; the user's own cache is not touched."""
+    """Compiles into an empty cache of its own, then starts again from the full one."""
     with tempfile.TemporaryDirectory() as cache:
         compile_cpu_s, compile_wall_s = _in_new_process(cache, names)
         starts = [_in_new_process(cache, ["easy"]) for _ in range(repetitions)]
@@ -236,7 +236,7 @@ def _in_new_process(cache: str, names: list[str]) -> tuple[float, float]:
 
 
 def measure_environment(windows: int, steps: int, repetitions: int) -> dict[str, Any]:
-    """Decisions a second of the vectorised environment, beside the single one stepped in a Python loop."""
+    """Decisions per second of the vectorised environment, and of a loop over the single one."""
     try:
         from mirage.provision.environment.chain_env import ChainEnv, ChainVectorEnv, builtin_episode_table
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The checker of policies finds what breaks the contract, and every registered policy passes it."""
+"""The checker of policies finds violations; every registered policy passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARAMETERS = {"lead": "4", "quantile": "0.9"}
 
 
 def example(name: str) -> Policy | None:
-    """The policy of a name; None if it cannot be had without a parameter that is not at hand, and says so."""
+    """The policy of a name; None if it needs a parameter that is not at hand."""
     spoken = f"{name}:{PARAMETERS[name]}" if name in PARAMETERS else name
     try:
         return make_policy(spoken)
@@ -93,7 +93,7 @@ class Forgetful:
 
 
 class Unheard(Action):
-    """Nobody knows this."""
+    """An unknown action."""
 
 
 def write_into(view: View) -> Plan:

@@ -20,7 +20,7 @@ from mirage.policy.view import ChainView, Nodes, View
     ],
 )
 def test_nodes_that_are_there_are_counted(pools: bool, capacity: list[list[int]], total: int) -> None:
-    """A pool says how many it has; of nodes that jobs share, those that have anything."""
+    """A pool has a number of nodes; of shared nodes, those with any capacity count."""
     held = np.array(capacity)
     assert Nodes(pools, held, np.zeros_like(held), np.ones((1, len(capacity)), np.bool_)).total == total
 

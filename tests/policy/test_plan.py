@@ -1,4 +1,4 @@
-"""Plans: what they tell whoever carries them out."""
+"""Plans: what they state for their executors."""
 
 from __future__ import annotations
 

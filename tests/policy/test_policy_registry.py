@@ -1,4 +1,4 @@
-"""Policies by name: what a policy gets is what it declares, whoever wrote it."""
+"""Policies by name: each gets the settings that it declares, built-in or not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Install = Callable[..., str]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Installs a package with entry points as pip would leave it; returns the name of its module."""
+    """Installs a package with entry points as pip does; returns its module's name."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def installed(module: str, **points: str) -> str:

@@ -1,4 +1,4 @@
-"""How a policy is made: with its parameter, and with what it says that it needs."""
+"""Making a policy: with its parameter and the settings that it declares."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _audit_resources(sim: Simulation) -> None:
 
 
 def _audit_limits(sim: Simulation, running: np.ndarray) -> None:
-    """What each limit counts, by the words of the cluster, is what runs, and nobody is over it."""
+    """Each limit counts what runs, and none is exceeded."""
     partitions, qos = sim.cluster.partitions, ["", *sim.cluster.qos_factors]
     for limit, of_limit in zip(sim.cluster.limits, sim.state.counted, strict=True):
         counted = of_limit[:, [JOBS, NODES, GPUS]]

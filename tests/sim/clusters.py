@@ -60,7 +60,7 @@ def shared(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def with_memory(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
-    """Nodes that jobs share say their memory, all or some; partitions have defaults of every kind."""
+    """Shared nodes that declare memory, all or some; partitions with every kind of default."""
     cluster = draw(clusters)
     sizes = draw(st.lists(st.none() | st.integers(1, 50), min_size=len(cluster.groups), max_size=len(cluster.groups)))
     sizes[0] = sizes[0] or 20
@@ -78,7 +78,7 @@ def with_memory(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluste
 
 @st.composite
 def with_limits(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
-    """Up to three limits, on users, accounts or everybody, on all jobs or on those of some QOS and partitions."""
+    """Up to three limits, on users, accounts or all, for all jobs or some QOS and partitions."""
     cluster = replace(draw(clusters), qos_factors={"q1": 1.0, "q2": 5.0})
     most = {"jobs": 3, "nodes": cluster.nodes, "gpus": sum(g.count * g.gpus for g in cluster.groups)}
     least = {"gpus": max(g.gpus for g in cluster.groups)}  # a job of one node has room
@@ -113,7 +113,7 @@ def with_changes(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Clust
 
 @st.composite
 def with_reservations(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluster:
-    """Up to three reservations, as large as fits beside the others, each announced before it begins or always known."""
+    """Up to three reservations that fit together, announced before they begin or always known."""
     cluster = draw(clusters)
     made: list[Reservation] = []
     for _ in range(draw(st.integers(1, 3))):
@@ -130,7 +130,7 @@ def with_reservations(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> 
 
 @st.composite
 def cases(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster], *, waits: bool = False, max_jobs: int = 25) -> Case:
-    """A cluster with jobs that fit it; their number is drawn, the rest comes from a drawn seed, which is much faster.
+    """A cluster with jobs that fit it; number and seed are drawn, which is much faster.
 
     Half of the clusters need time between two jobs on a node.
 
@@ -144,7 +144,7 @@ def cases(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster], *, waits: bool 
 
 
 def _owners(cluster: Cluster, n: int, seed: int) -> dict[str, list[str]]:
-    """QOS and accounts of jobs, where limits ask for them."""
+    """QOS and accounts of jobs, where limits depend on them."""
     if not cluster.limits:
         return {}
     rng = np.random.default_rng(seed + 1)
@@ -155,7 +155,7 @@ def _owners(cluster: Cluster, n: int, seed: int) -> dict[str, list[str]]:
 
 
 def _memory(cluster: Cluster, nodes: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Memory of jobs, where the cluster counts it: none told, all of the nodes, or some."""
+    """Memory of jobs, where the cluster counts it: none given, all of the nodes, or some."""
     if not cluster.counts_memory:
         return {}
     most = max(group.memory_mib or 0 for group in cluster.groups)

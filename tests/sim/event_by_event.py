@@ -1,4 +1,4 @@
-"""EASY with the events of a second taken one at a time, in the order of the program pyss, to compare with its results.
+"""EASY, taking the events of a second one at a time, in the order of the program pyss.
 
 The discipline is ours, kernel for kernel. What differs is only what it is shown, and when:
 
@@ -41,7 +41,7 @@ def leave(world: World, state: State, slot_of: Any, row: int) -> None:
 
 @kernel()
 def next_end(ends: Any, n: int) -> int:
-    """Place of the end that comes first, of those at once that of the job that started first; -1 if there is none."""
+    """Index of the first end; of equal ones that of the job that started first; -1 for none."""
     first = -1
     for k in range(n):
         if first < 0 or (ends[k].at_s, ends[k].stamp) < (ends[first].at_s, ends[first].stamp):

@@ -1,4 +1,4 @@
-"""Shortest remaining time first as a policy in plain Python: the discipline ``srtf``, from outside the compiled world.
+"""Shortest remaining time first as a policy in plain Python, outside the kernels.
 
 It knows true run times, so it is something to compare with, not something a cluster can run. It shows what a policy of
 the whole cluster looks like, and tests hold it to the schedule of the compiled one.
@@ -24,7 +24,7 @@ class Srtf:
         self.run_s = np.asarray(run_s, dtype=np.float64)
 
     def decide(self, view: View) -> Plan:
-        """Rank everybody by what is left to do, fill the machine from the top, exchange who is on the wrong side."""
+        """Rank jobs by remaining work, fill the machine from the top, and exchange the others."""
         jobs = np.concatenate([view.pending.id, view.running.id])
         runs = np.arange(len(jobs)) >= len(view.pending)
         nodes = np.concatenate([view.pending.nodes, view.running.nodes])

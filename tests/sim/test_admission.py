@@ -1,4 +1,4 @@
-"""Who is let in, who is refused and why, who is left out and counted; and room for as many as come."""
+"""Admission of jobs: admitted, refused with the reason, left out and counted; growth."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "message"),
+    ("wanted", "message"),
     [
         ({"nodes": 4}, "it requests 4 nodes and partition 'all' has 3"),
         ({"nodes": 1, "gpus": 5}, "partition 'all' has 0 with that many GPUs"),
@@ -116,10 +116,10 @@ def test_a_job_cut_off_with_the_end_of_the_trace_is_not_waited_for() -> None:
         ({"nodes": 1, "limit_s": 0}, "limit_s=0"),
     ],
 )
-def test_an_injected_job_is_refused_for_the_same_reasons(request: dict[str, int], message: str) -> None:
+def test_an_injected_job_is_refused_for_the_same_reasons(wanted: dict[str, int], message: str) -> None:
     sim = Simulation(GPUS, workload(table((0, 10, 20, 1), gpus=[1]), GPUS), "easy")
     with pytest.raises(JobRefused, match=message):
-        sim.inject(**{"limit_s": 60, **request})
+        sim.inject(**{"limit_s": 60, **wanted})
     audit(sim)
 
 

@@ -1,4 +1,4 @@
-"""Limits on how many waiting jobs gather age, beside what a real slurmctld 22.05.8 did with the same jobs."""
+"""Limits on the number of jobs that gain age, against a real slurmctld 22.05.8."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENFORCED = SlurmSettings(weight_age=1000, calc_period_s=1, age_survives_hold=Fal
 
 
 def simulation(limits: str, *submitted: tuple[str, str, str]) -> Simulation:
-    """A node that is taken, and jobs of (user, account, QOS) that wait for it, submitted in one second.
+    """A node in use, and waiting jobs of (user, account, QOS) submitted in one second.
 
     Args:
         limits: What sacctmgr shows of the QOS, but for their priority and preemption.
@@ -108,7 +108,7 @@ def test_places_go_by_submission_and_a_hold_costs_a_job_its_own() -> None:
 
 
 def test_a_job_without_age_starts_after_those_with_age_and_the_next_one_gains_it() -> None:
-    """Alone it would have come second by its age; a view shows none, so a forecast gives it none."""
+    """By its age it would be second; a view shows none, so a forecast gives it none."""
     cluster = replace(Cluster.pool(1), limits=(Limit(ageing=1),))
     table = JobTable.build(
         range(4), submit_s=[0, 1, 2, 300], elapsed_s=[1000] * 4, limit_s=[1000] * 4, nodes=[1] * 4,
@@ -136,7 +136,7 @@ N, ND, NS = YOU, ("nobody", "deep", "normal"), YOURS
 
 
 def accounts(*declared: str) -> str:
-    """What sacctmgr shows of associations: it shows ``MaxJobsAccrue`` of an account with all that is within it.
+    """Associations as sacctmgr shows them: ``MaxJobsAccrue`` of an account covers its parts.
 
     Args:
         declared: Limits, as ``deep GrpJobsAccrue=3`` or ``root@deep MaxJobsAccrue=2``.
@@ -181,7 +181,7 @@ def accounts(*declared: str) -> str:
 def test_of_several_limits_the_first_declared_decides_as_measured(
     qos: str, declared: tuple[str, ...], submitted: tuple[tuple[str, str, str], ...], aged: list[int]
 ) -> None:
-    """First those of the QOS, then of the user in the account, then of the account and of those around it."""
+    """Limits of the QOS first, then of the user in the account, then of the accounts."""
     kinds, row = qos.split()
     columns = {"PU": "MaxJobsAccruePU", "PA": "MaxJobsAccruePA", "Grp": "GrpJobsAccrue"}
     head = "|".join(["Name|Priority|Preempt", *(columns[kind] for kind in kinds.split("|"))])
@@ -213,7 +213,7 @@ def test_a_limit_on_jobs_that_run_names_no_users_and_no_accounts() -> None:
 @pytest.mark.slow
 @pytest.mark.real_slurm
 def test_a_real_slurm_gives_age_to_the_same_jobs(private_cluster: Callable[..., Any]) -> None:
-    """Limits of QOS, of users and of accounts within accounts, as sacctmgr tells them."""
+    """Limits of QOS, users and nested accounts as sacctmgr reports them."""
     if os.geteuid() != 0:
         pytest.skip("submitting for a second user needs root")
     cluster = private_cluster(nodes=1, gpus=0, accounting=True)

@@ -1,4 +1,4 @@
-"""The checker of disciplines finds what breaks the contract, and every registered discipline passes it."""
+"""The checker of disciplines finds violations; every registered discipline passes."""
 
 from __future__ import annotations
 

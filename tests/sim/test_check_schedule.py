@@ -1,4 +1,4 @@
-"""The checker of schedules finds what is wrong with one, and says what."""
+"""The checker of schedules finds and names what is wrong."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_nodes_count_from_the_second_they_come_to_the_second_they_go(start_s: in
     ],
 )  # fmt: skip
 def test_jobs_on_reserved_nodes_are_found(reservation: Reservation, message: str) -> None:
-    """Three nodes are in use until 20, then two until 40; who ran when a reservation was announced may go on."""
+    """Three nodes are in use until 20, two until 40; jobs that run when it is announced stay."""
     table = TABLE.with_columns(submit_s=np.array([0, 0, 20]))
     schedule = simulate(POOL, workload(table, POOL), "easy")
     cluster = replace(POOL, reservations=(reservation,))

@@ -1,4 +1,4 @@
-"""Whoever listens hears of every kernel that is compiled, and of the end of it."""
+"""Listeners are called for every compiled kernel and at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels as plain Python, under NUMBA_DISABLE_JIT=1, give the schedules they give compiled."""
+"""Under NUMBA_DISABLE_JIT=1 the kernels give the schedules of the compiled ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CLUSTERS |= {
 
 
 def schedules() -> dict[str, list[list[int]]]:
-    """Segments of every discipline on every kind of cluster it knows; a branch is taken and restored on the way.
+    """Segments of every discipline on every kind of cluster, with a branch restored.
 
     Where there are limits, nodes need time between two jobs as well.
     """

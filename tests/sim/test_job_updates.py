@@ -1,4 +1,4 @@
-"""What scontrol does to single jobs, each by its effect; and that the books balance whatever is done."""
+"""Changes of single jobs by scontrol: the effect of each, and that the books balance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mirage.trace.table import JobTable
 
 
 def empty(cluster: Cluster, discipline: str = "slurm", **wanted: object) -> Simulation:
-    """Nobody but those who are injected."""
+    """A simulation without jobs but the injected ones."""
     table = JobTable.build([], **{name: [] for name in ("submit_s", "elapsed_s", "limit_s", "nodes")})
     return Simulation(cluster, workload(table, cluster), discipline, SlurmSettings(**wanted), begin_s=0)
 

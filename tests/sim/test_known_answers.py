@@ -101,7 +101,7 @@ CASES = [
 
 
 def published(shared_data: Path, log: str, estimates: str) -> Workload:
-    """A log in the order of its job numbers; a clairvoyant scheduler is told the run time instead of the limit."""
+    """A log in the order of job numbers; a clairvoyant scheduler gets run times as limits."""
     table = read_trace(shared_data / "easy-reference" / f"{log}.easy_{estimates}.swf.gz").table
     table = table[np.argsort(table.job_id.astype(np.int64))]
     if estimates == "clairvoyant":

@@ -1,4 +1,4 @@
-"""Memory of nodes that jobs share: a node whose memory is gone takes nobody."""
+"""Memory of shared nodes: a node without free memory takes no job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nodes(*memory_mib: int | None, **partition: int) -> Cluster:
 
 
 def table(memory_mib: list[int], **columns: object) -> JobTable:
-    """Jobs of one GPU and one CPU and 100 s, submitted at once, unless said otherwise."""
+    """Jobs of one GPU, one CPU and 100 s, submitted at once by default."""
     n = len(memory_mib)
     given: dict[str, object] = {"submit_s": [0] * n, "limit_s": [100] * n, "nodes": [1] * n, "gpus": [1] * n}
     given |= {"cpus": [1] * n} | columns
@@ -96,7 +96,7 @@ def test_a_job_that_takes_nodes_whole_takes_their_memory(name: str) -> None:
     ],
 )
 def test_the_head_finds_its_memory_when_it_was_promised(name: str, starts_s: list[int]) -> None:
-    """The head waits for 80 of 100 MiB until 100 s; beside it 20 are left for those who stay longer."""
+    """The head waits for 80 of 100 MiB until 100 s, so 20 are left for longer jobs."""
     jobs = table([30, 80, 40, 20, 40], limit_s=[100, 100, 200, 200, 100])
     assert starts_of(nodes(100), jobs, name) == starts_s
 
@@ -226,7 +226,7 @@ def test_memory_that_never_runs_short_changes_nothing(name: str, case: Case) -> 
 
 
 def test_accounts_of_a_real_slurm_fit_its_nodes(shared_data) -> None:  # type: ignore[no-untyped-def]
-    """Eight jobs of 8 CPUs and 22,400 MiB of the XDMoD dump on nodes of 64 CPUs and 62,000 MiB: two fit one."""
+    """Eight jobs of 8 CPUs and 22,400 MiB on nodes of 64 CPUs, 62,000 MiB: two fit one."""
     found = read_trace(shared_data / "sacct-fixtures/xdmod/pozidriv.log.gz", on_error="skip").table
     alike = found[(found.memory_mib == 22_400) & (found.cpus == 8) & (found.nodes == 1)][:8]
     assert len(alike) == 8

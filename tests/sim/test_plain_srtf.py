@@ -1,4 +1,4 @@
-"""A policy in plain Python and the same one compiled must not be told apart."""
+"""A policy in plain Python and the same one compiled must be indistinguishable."""
 
 from __future__ import annotations
 

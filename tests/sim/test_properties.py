@@ -1,4 +1,4 @@
-"""What must hold on every cluster, for every workload, under every discipline, at every event."""
+"""Properties of every cluster, workload and discipline, at every event."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_conservative_on_shared_nodes_never_delays_the_head(case: Case) -> None:
 
 
 def starts_with_full_passes(case: Case, name: str) -> np.ndarray:
-    """Every pass told that everything has changed."""
+    """A pass for which everything has changed."""
     sim = simulation(case, name)
     while True:
         sim.state.clock[0].ended_since |= FREED | REPLAN

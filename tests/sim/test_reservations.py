@@ -1,4 +1,4 @@
-"""Reservations known beforehand: who starts before them, who waits, and who never sees them."""
+"""Known reservations: which jobs start before them, wait, or are not affected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_job_with_a_limit_up_to_maintenance_runs_and_one_a_second_longer_waits
 
 @pytest.mark.parametrize("discipline", PLANNERS)
 def test_nodes_need_not_be_ready_for_another_job_when_they_are_reserved(discipline: str) -> None:
-    """With a turnover of a minute, a job still ends with the begin of maintenance, and one crosses beside it."""
+    """With a turnover of a minute, one job ends at the begin of maintenance and one crosses."""
     turning = SlurmSettings(bf_interval_s=1, turnover_s=60)
     whole = reserved(4, Reservation(1000, 2000, "node", 4))
     assert starts(whole, jobs((0, 300, 4), (1, 640, 4)), discipline, turning) == [0, 360]
@@ -82,7 +82,7 @@ def test_shorter_jobs_run_before_maintenance_after_one_that_waits_for_its_end(di
 
 @pytest.mark.parametrize("discipline", PLANNERS)
 def test_no_job_makes_up_for_a_node_failed_in_use_when_a_reservation_begins(discipline: str) -> None:
-    """Three nodes of four are in use, one fails and one is reserved: three are in use at 1000 all the same."""
+    """Three of four nodes are in use, one fails and one is reserved: three are used at 1000."""
     cluster = replace(reserved(4, Reservation(1000, 2000, "node", 1)), changes=(CapacityChange(500, "node", -1),))
     assert starts(cluster, jobs((0, 3000, 3), (600, 100, 1)), discipline) == [0, 3000]
 
@@ -95,7 +95,7 @@ def test_no_plan_includes_a_reservation_before_it_is_announced(discipline: str) 
 
 @pytest.mark.parametrize("discipline", PLANNERS)
 def test_a_job_that_runs_when_its_nodes_are_reserved_holds_them_until_it_ends(discipline: str) -> None:
-    """The nodes of the reservation are there again when it has ended, whoever sat on them."""
+    """The nodes of a reservation return at its end, whatever ran on them."""
     cluster = reserved(4, Reservation(1000, 2000, "node", 3, announced_s=500))
     table = jobs((0, 1500, 3), (1100, 10, 1), (1600, 10, 2))
     assert starts(cluster, table, discipline) == [0, 1500, 2000]
@@ -174,7 +174,7 @@ def test_no_job_is_displaced_for_one_that_a_reservation_blocks_anyway() -> None:
 
 
 def test_no_job_is_displaced_for_one_with_too_few_nodes_next_to_a_reservation() -> None:
-    """Of four nodes two are reserved at 1000 and one is in use: the two of the displaced job would not be two then."""
+    """Two of four nodes are reserved at 1000, one is in use: preempting frees too few."""
     cluster = replace(
         reserved(4, Reservation(1000, 2000, "node", 2)),
         qos_factors={"low": 1.0, "high": 2.0},

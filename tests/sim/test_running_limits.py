@@ -1,4 +1,4 @@
-"""Limits on what runs at once: of users, accounts and everybody, on all jobs or on those of a QOS or a partition."""
+"""Limits on what runs at once: of users, accounts or all, by QOS and partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QOS = {"low": 1.0, "high": 5.0}
 
 
 def table(n: int, **columns: object) -> JobTable:
-    """Jobs of one node and 100 s, submitted at once, of the user u and the account a, unless said otherwise."""
+    """Jobs of one node, 100 s, user u and account a by default, submitted at once."""
     given: dict[str, object] = {"submit_s": [0] * n, "elapsed_s": [100] * n, "limit_s": [100] * n, "nodes": [1] * n}
     return JobTable.build(range(n), **given | {"user": ["u"] * n, "account": ["a"] * n} | columns)
 
@@ -62,7 +62,7 @@ def test_every_limit_holds_and_gpus_are_counted_as_requested(name: str) -> None:
 
 
 def test_a_job_over_a_limit_neither_closes_its_partition_nor_has_a_reservation() -> None:
-    """Both of Slurm's loops pass it: a wide job over a limit does not keep nodes from a long one behind it."""
+    """Both loops of Slurm skip a wide job over a limit: it reserves no nodes."""
     length_s = {"elapsed_s": [100, 100, 900], "limit_s": [100, 100, 900]}
     jobs_table = table(3, user=["u", "u", "v"], submit_s=[0, 1, 1], nodes=[1, 4, 1], **length_s)
     settings = SlurmSettings(weight_size=1000)

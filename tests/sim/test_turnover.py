@@ -1,4 +1,4 @@
-"""Nodes between two jobs: after one has ended they cannot be had for ``turnover_s``, and plans know it."""
+"""Turnover: nodes of an ended job are free only after ``turnover_s``, also in plans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_nodes_come_free_later_and_the_segment_ends_when_the_job_does(
 
 @pytest.mark.parametrize("name", ["easy", "conservative", "slurm"])
 def test_what_is_backfilled_must_have_left_its_nodes_before_the_head_needs_them(name: str) -> None:
-    """The head has all three nodes at 50 + 20: one job behind it may hold a node for 69 s, turnover included."""
+    """The head starts on all nodes at 50 + 20; a job after it may hold a node for 69 s."""
     for limit_s, start_s in ((49, 1), (50, 190)):
         jobs = table((0, 50, 50, 2), (0, 100, 100, 3), (1, limit_s, limit_s, 1))
         schedule = simulation(Cluster.pool(3), jobs, name).run()
@@ -62,7 +62,7 @@ def test_what_is_backfilled_must_have_left_its_nodes_before_the_head_needs_them(
     "cluster", [Cluster.pool(2), Cluster((NodeGroup("a", 1), NodeGroup("b", 1))), Cluster.gpu(2, 4)]
 )
 def test_plans_know_when_nodes_between_two_jobs_come_free(name: str, cluster: Cluster) -> None:
-    """One node until 30, the other until 100 + 20; beside the head, a job may have the first from 30 to 120."""
+    """One node is used until 30, one until 100 + 20: a job may have the first from 30 to 120."""
     for limit_s, start_s in ((70, 30), (71, 180)):
         jobs = table((0, 10, 100, 1), (0, 100, 100, 1), (11, 40, 40, 2), (12, 9, limit_s, 1))
         schedule = simulation(cluster, jobs, name).run()
@@ -113,7 +113,7 @@ def test_branches_carry_nodes_between_two_jobs_with_them() -> None:
 
 
 def test_all_nodes_may_be_between_two_jobs_when_there_are_many_more_than_jobs_had_room() -> None:
-    """More nodes than slots: each ended job leaves one, and the profile has a stretch for each."""
+    """More nodes than slots: each ended job has an entry, and a step of the profile."""
     n = 700
     long = replace(TURNOVER, turnover_s=500, max_job_test=1000, default_queue_depth=1000)
     jobs = table(*((0, 10 + k % 300, 1000, 1) for k in range(n)), (1, 5, 5, n), (400, 1, 1, 1))

@@ -1,4 +1,4 @@
-"""Queue disciplines as a textbook states them, in plain Python on one pool: slow, short, and nobody's optimisation."""
+"""Textbook queue disciplines in plain Python on one pool: slow and short."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def easy(machine: Machine) -> None:
 
 
 def conservative(machine: Machine, tested: int = 10**9, promised: int = 10**9) -> None:
-    """The first ``tested`` jobs are planned; the first ``promised`` of them keep what later ones would want."""
+    """Plans the first ``tested`` jobs; the first ``promised`` ones have reservations."""
     now_s = machine.now_s
     taken = [(now_s, job.limit_end_s, job.nodes) for job in machine.running]  # from, to, nodes
     taken += [(max(r.start_s, now_s), r.end_s, r.nodes) for r in machine.known if r.end_s > now_s]

@@ -1,4 +1,4 @@
-"""Usages of sbatch: words, scripts and environments that people submit with, and what is to come of them."""
+"""Usages of sbatch: words, scripts and environments, with the expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One contract, three clusters: the simulated Slurm, the same behind commands on PATH, and a real one."""
+"""One contract, three clusters: simulated Slurm, the same behind commands, a real one."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ NO_CLUSTER = Completed(1, "", "scontrol: fatal: Could not establish a configurat
 def test_a_probe_of_slurm_s_commands(
     source: type[SlurmClient], ping: Completed, job: Completed, error: type[Exception] | None, count: int
 ) -> None:
-    """The answers are those of Slurm 22.05.8, but for a standby's, which are those of its sources."""
+    """Answers of Slurm 22.05.8; that of a standby is taken from its sources."""
     given: list[list[str]] = []
 
     class Recorded(SystemRunner):

@@ -1,4 +1,4 @@
-"""How Slurm's commands are run: in whose environment, and what it means where they cannot be."""
+"""Running Slurm's commands: their environment, and failures to run them."""
 
 from __future__ import annotations
 

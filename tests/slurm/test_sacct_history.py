@@ -1,4 +1,4 @@
-"""History of a cluster as its client asks accounting for it."""
+"""History of a cluster as the client reads it from accounting."""
 
 from __future__ import annotations
 

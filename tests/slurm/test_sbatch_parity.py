@@ -1,4 +1,4 @@
-"""``mirage submit`` makes the job that sbatch makes: both are run on a real slurmctld, and their jobs are compared.
+"""``mirage submit`` makes the job of sbatch: both run on a real slurmctld.
 
 The table in docs/agent.md is made from what is seen: ``MIRAGE_WRITE_PARITY=1`` writes it.
 """
@@ -79,7 +79,7 @@ class Attempt:
 
 @pytest.fixture(scope="module")
 def site(private_cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables of a site with partitions, licences, a reservation and a job that never starts."""
+    """Variables of a site with partitions, licences, a reservation and a pending job."""
     slurm = private_cluster(
         nodes=3, gpus=32, min_job_age_s=3600,
         extra=("PartitionName=small Nodes=n1 MaxTime=60 DefaultTime=7", "Licenses=matlab:99", "FirstJobId=700001"),
@@ -198,7 +198,7 @@ def variables(attempt: Attempt) -> dict[str, str]:
 
 
 def files(attempt: Attempt) -> dict[str, str]:
-    """The files that the job left, and their rights; but for its environment, which is compared by itself."""
+    """Files that the job left, and their modes; without its environment."""
     found = {}
     for path in attempt.folder.rglob("*"):
         if path.is_file() and path.name != "seen.env":
@@ -217,7 +217,7 @@ def is_near(a: str, b: str) -> bool:
 
 
 def differences(theirs: Attempt, ours: Attempt) -> dict[str, tuple[object, object]]:
-    """What differs between two jobs: fields of their records, variables, files, and what the commands said."""
+    """Differences of two jobs: fields, variables, files, and output of the commands."""
     found: dict[str, tuple[object, object]] = {}
     for kind, read in (("field", record), ("env", variables), ("file", files)):
         a, b = read(theirs), read(ours)
@@ -253,7 +253,7 @@ def test_the_job_has_only_the_differences_in_the_table(
 
 
 def check_own(usage: Usage, theirs: Attempt, ours: Attempt) -> None:
-    """The job of the chain has its tag in front of the user's comment, its script's name, and knows its chain."""
+    """The chain's job has its tag before the comment, its script's name, and its variables."""
     a, b = record(theirs), record(ours)
     tag = parse_tag(b["Comment"])
     assert tag is not None
@@ -288,7 +288,7 @@ def test_what_is_not_for_chains(attempts: dict[str, tuple[Attempt, Attempt]], us
 def test_a_later_link_is_the_same_job_but_waits_for_nothing_of_the_first(
     site: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is submitted by an agent: from another folder, with another umask, other limits, another environment."""
+    """An agent submits it from another folder, with another umask, limits and environment."""
     waits = ("#SBATCH --begin=now+1hour -d afterany:BLOCKER", "#SBATCH --deadline=now+9hours")
     stays = "#SBATCH -J named --comment=mine -o log-%x-%j.txt -t 7"
     usage = Usage(
@@ -347,7 +347,7 @@ def test_the_table_in_the_docs_is_what_was_observed(attempts: dict[str, tuple[At
 
 
 def outcome(usage: Usage, theirs: Attempt, ours: Attempt) -> str:
-    """What was seen, in words."""
+    """The observed differences in words."""
     if not ours.job:
         return f"refused: {usage.because}" if theirs.status == 0 else "refused, as by sbatch"
     return f"the same job: {usage.because}" if usage.because else "the same job"

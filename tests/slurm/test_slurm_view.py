@@ -350,7 +350,7 @@ def test_the_latest_ended_jobs_are_shown() -> None:
 
 @pytest.mark.parametrize("version", ["", "25.11"])
 def test_what_is_free_is_what_a_real_slurm_reports_as_not_allocated(shared_data: Path, version: str) -> None:
-    """Recorded from two versions: a node's own ``CPUAlloc`` and ``AllocTRES`` against the jobs that run there."""
+    """Records of two versions: ``CPUAlloc`` and ``AllocTRES`` of nodes against their jobs."""
     folder = shared_data / "slurm-fixtures" / version
     expected = [machine_text.pairs(line) for line in (folder / "scontrol.show.node.o.txt").read_text().splitlines()]
     nodes = scontrol_text.read_nodes((folder / "scontrol.show.node.o.txt").read_text())

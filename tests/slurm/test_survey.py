@@ -23,7 +23,7 @@ WITH_ACCOUNTS = {"accountingstoragetype": "accounting_storage/slurmdbd"}
 
 
 class Site:
-    """A site that answers what it is told to."""
+    """A site with given answers."""
 
     def __init__(self, *partitions: SlurmPartition, **options: str) -> None:
         self.options = {**ORDINARY, **options}

@@ -1,4 +1,4 @@
-"""``mirage doctor`` on priorities, beside what a real slurmctld makes of age and fair-share."""
+"""``mirage doctor`` on priorities, against age and fair-share of a real slurmctld."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IGNORED = [f"PriorityWeight{name} can only be used with SlurmDBD, ignoring" for 
 
 @dataclass
 class Priorities:
-    """A node in use, and two equal jobs that wait for it, submitted several periods of priorities apart.
+    """A node in use, and two equal waiting jobs, submitted several periods apart.
 
     Attributes:
         held: A job that a dependency has held since before ``early`` was submitted.
@@ -154,7 +154,7 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
 
 
 def held_again(priorities: Priorities) -> None:
-    """A job that is released and held again keeps its priority, and so its place."""
+    """A job that is released and held again retains its priority and its place."""
     before = priorities.of(priorities.held)
     blocker = str(int(priorities.held) - 1)
     for dependency in ("", f"afterany:{blocker}", ""):

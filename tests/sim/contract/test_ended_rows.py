@@ -1,4 +1,4 @@
-"""Ended jobs that views and branches share: no copy, and nobody sees what another branch did."""
+"""Ended jobs in views: branches share one table without copies and stay independent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_views_share_their_rows_and_stay_what_they_were() -> None:
 
 
 def test_branches_that_part_see_their_own_past_only() -> None:
-    """The branch that writes on first stays in the table; each other one goes on in a table of its own."""
+    """The first branch that writes stays in the table; every other one gets its own."""
     sim = simulation()
     sim.advance(900)
     before = assert_true(sim)

@@ -1,4 +1,4 @@
-"""Going on from a view: the revived simulation stands where the view does."""
+"""A simulation revived from a view has the state of the view."""
 
 from __future__ import annotations
 

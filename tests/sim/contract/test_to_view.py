@@ -1,4 +1,4 @@
-"""Views of a simulation: every column, one job at a time, against the state it is read off."""
+"""Views of a simulation: every column, job by job, against the state it comes from."""
 
 from __future__ import annotations
 

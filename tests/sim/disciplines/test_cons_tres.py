@@ -1,4 +1,4 @@
-"""What Slurm's select/cons_tres does on nodes that jobs share: which nodes it takes, which ends it takes for one."""
+"""Slurm's select/cons_tres on shared nodes: its choice of nodes and its windows of ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def simulation(cluster: Cluster, *jobs: dict[str, int], setting: SlurmSettings =
 
 
 def two_runs_of_two(last: dict[str, int]) -> list[int]:
-    """CPUs free on five nodes after a job has come to two free ones, one that is taken, and two on which others run."""
+    """Free CPUs on five nodes after a job was placed: two free, one full, two in part."""
     brief = {**WHOLE, "elapsed_s": 5}
     others = [brief, brief, WHOLE, SMALL, SMALL]
     sim = simulation(Cluster.gpu(5, 8, 64), *others, {**last, "submit_s": 10})
@@ -51,7 +51,7 @@ def test_a_single_node_is_the_tightest_of_its_run() -> None:
 
 @pytest.mark.parametrize("consecutive", [True, False])
 def test_limits_that_end_soon_after_each_other_are_one_end_to_the_plan(consecutive: bool) -> None:
-    """The large job is planned when the second one ends, at 120 s, and the small one is done by then."""
+    """The large job is planned at 120 s, when the second ends, and the small one is done."""
     half = {"gpus": 4}
     jobs = [{**half, "elapsed_s": 90}, {"limit_s": 120, "elapsed_s": 120}, {**WHOLE, "submit_s": 5},
             {**half, "submit_s": 10, "limit_s": 105, "elapsed_s": 80}]  # fmt: skip
@@ -61,7 +61,7 @@ def test_limits_that_end_soon_after_each_other_are_one_end_to_the_plan(consecuti
 
 
 def test_windows_grow_so_that_far_ends_are_one_end() -> None:
-    """Ends at 100, 260 and 290 s: the windows end at 150 and 360 s, so the large job is planned at 290 s."""
+    """Ends at 100, 260, 290 s: windows end at 150 and 360 s, the large job starts at 290 s."""
     running = [{"gpus": 2}, {"gpus": 2, "limit_s": 260}, {"limit_s": 290, "elapsed_s": 290}]
     starts_s = starts(*running, {**WHOLE, "submit_s": 5}, {"gpus": 4, "submit_s": 10, "limit_s": 275})
     assert starts_s[4] == 10

@@ -1,4 +1,4 @@
-"""The compiled discipline of 2023 against a plan of the whole queue, slot by slot, on random queues."""
+"""The compiled ``mirage-2023`` against a plan of the whole queue on random queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOT_S, SLOTS = 600, 288
 
 
 def first_that_fits(level: np.ndarray, nodes: int, slots: int) -> int | None:
-    """The first slot that begins so many with enough nodes; the last slot stands for all that come behind it."""
+    """The first of enough slots in a row with enough nodes; the last slot has no end."""
     full = np.flatnonzero(level < nodes)
     begins, ends = np.append(0, full + 1), np.append(full, SLOTS + slots)
     fits = begins[(begins + slots <= ends) & (begins < SLOTS)]
@@ -48,7 +48,7 @@ def pass_of_2023(machine: textbook.Machine) -> None:
 
 
 def table(nodes: int, n: int, seed: int) -> JobTable:
-    """Jobs on whole minutes from 0 on, many alike, most of them short and few as long as a plan."""
+    """Jobs on whole minutes, many alike, most of them short and few as long as a plan."""
     rng = np.random.default_rng(seed)
     limits_min = rng.choice([7, 30, 60, 90, 200, 600, 1440, 2870, 2880, 3000], 6)
     sizes = np.maximum(rng.integers(1, nodes, 6, endpoint=True) // rng.integers(1, nodes, 6, endpoint=True), 1)

@@ -1,4 +1,4 @@
-"""Slurm's multifactor priority, beside what a real Slurm 22.05.8 wrote into accounting."""
+"""Slurm's multifactor priority against the accounting of a real Slurm 22.05.8."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.trace.table import JobTable
 
 
 def priorities(cluster: Cluster, settings: SlurmSettings, **columns: object) -> list[float]:
-    """Priorities of jobs that wait behind one that runs everywhere."""
+    """Priorities of jobs that wait for one that runs on all nodes."""
     n = len(columns["nodes"]) + 1  # type: ignore[arg-type]
     given = {"nodes": [cluster.nodes, *columns.pop("nodes")]}  # type: ignore[misc]
     given |= {name: [-1 if name in ("gpus", "cpus") else "", *column] for name, column in columns.items()}  # type: ignore[misc]
@@ -59,7 +59,7 @@ def test_gpus_and_cpus_count_by_their_share_of_the_partition() -> None:
 
 
 def test_the_priorities_of_a_real_slurm(shared_data: Path) -> None:
-    """Of the first jobs of a real replay, from accounting: QOS, partition, size, GPUs, fair-share of one user."""
+    """First jobs of a real replay: QOS, partition, size, GPUs, fair-share of one user."""
     folder = shared_data / "slurm-fidelity"
     conf = folder / "conf" / "fid60" / "slurm.conf"
     with (folder / "w60.nopreempt.observed.csv").open(newline="") as file:
@@ -77,7 +77,7 @@ def test_the_priorities_of_a_real_slurm(shared_data: Path) -> None:
 
 
 def test_jobs_of_equal_priority_go_by_submission_however_long_they_were_held() -> None:
-    """Job 1 may compete only from 30 s on; job 2 came after it, and after job 0 has ended one of them starts."""
+    """Job 1 competes only from 30 s on; job 2 came later; one starts after job 0 has ended."""
     table = JobTable.build(
         range(3), submit_s=[0, 5, 10], elapsed_s=[60] * 3, limit_s=[60] * 3, nodes=[2] * 3, user=["u"] * 3
     )
@@ -89,7 +89,7 @@ def test_jobs_of_equal_priority_go_by_submission_however_long_they_were_held() -
 
 
 def test_a_requeued_job_follows_those_submitted_before_its_requeue() -> None:
-    """Job 0 is requeued at 20: job 2 came before that, job 3 after it, while job 0 was held back."""
+    """Job 0 is requeued at 20; job 2 came before, job 3 after, while job 0 was held back."""
     table = JobTable.build(
         range(4), submit_s=[0, 5, 10, 25], elapsed_s=[60] * 4, limit_s=[60] * 4, nodes=[2] * 4, user=["u"] * 4
     )

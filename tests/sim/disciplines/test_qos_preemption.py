@@ -1,4 +1,4 @@
-"""Preemption by QOS, requeue and hold-down, and what else a real slurmctld does to running jobs."""
+"""Preemption by QOS, requeue, hold-down, and other actions of slurmctld on running jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_job_is_preempted_without_success() -> None:
 
 
 def test_a_requeued_job_is_ranked_at_once() -> None:
-    """Priorities do not change with time here, so it does not matter how seldom all of them are computed anew."""
+    """Priorities are constant here, so the period of their computation does not matter."""
     dice = np.random.default_rng(3)
     jobs = [
         {"qos": str(qos), "submit_s": int(at), "elapsed_s": int(lasts), "limit_s": 500, "nodes": int(nodes)}
@@ -181,7 +181,7 @@ def fidelity() -> ModuleType:
 def test_the_starts_of_a_real_slurm(
     name: str, observed: str, conf: str, most_s: float, waits: float, fidelity: ModuleType, shared_data: Path
 ) -> None:
-    """No further from a real replay than twice what real replays are from each other (158 s and 5.4 s)."""
+    """At most twice as far from a real replay as real replays from each other."""
     folder = shared_data / "slurm-fidelity"
     real = fidelity.read_replay(folder / f"{observed}.csv")
     launch_s = fidelity.launch_s(folder / f"{name}.csv", [folder / f"{observed}.csv"])

@@ -1,4 +1,4 @@
-"""The compiled disciplines against the same ones written down plainly, on random queues full of ties."""
+"""Compiled disciplines against plain ones on random queues full of ties."""
 
 from __future__ import annotations
 

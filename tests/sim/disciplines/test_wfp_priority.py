@@ -20,7 +20,7 @@ Waits = tuple[float, float, int]
 
 
 def queue(settings: SlurmSettings, *waiting: Waits, full_h: float = 10.0) -> Simulation:
-    """Jobs that wait behind one that runs on all of eight nodes."""
+    """Jobs that wait for one that runs on all of eight nodes."""
     submit_h, limit_h, nodes = zip((0.0, full_h, 8), *waiting)
     table = JobTable.build(
         range(len(nodes)),
@@ -61,7 +61,7 @@ def test_limits_beyond_the_bounds_count_as_these() -> None:
 
 
 def test_jobs_start_in_the_order_of_their_scores() -> None:
-    """The second came last and asks for the shortest; the multifactor priority takes the oldest first."""
+    """The second came last and has the shortest limit; the multifactor priority prefers age."""
     waiting = ((1.0, 8.0, 8), (2.0, 1.0, 8), (3.0, 2.0, 8))
     starts = queue(WFP3, *waiting).run().start_s
     assert np.argsort(starts).tolist() == [0, 2, 3, 1]
@@ -70,7 +70,7 @@ def test_jobs_start_in_the_order_of_their_scores() -> None:
 
 
 def test_a_job_that_waits_passes_one_that_came_with_a_better_score() -> None:
-    """After one hour the short job is ahead; the wide one has the steeper score once both have waited long."""
+    """After one hour the short job leads; the wide one overtakes after a long wait."""
     wide, short = (0.0, 4.0, 8), (8.0, 1.0, 1)
     assert list(scores(replace(WFP3), wide, short, at_h=9.0)) == [1, 2]
     assert list(scores(replace(WFP3, wfp_size=0.0, wfp_limit=6.0), wide, short, at_h=9.0)) == [2, 1]

@@ -1,4 +1,4 @@
-"""Compiled kernels are found again by the next process as long as what they do is unchanged."""
+"""Another process finds compiled kernels as long as their source is unchanged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Package:
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
     def used(self) -> tuple[list[float], int]:
-        """The kernels' answers to 2, 2 and 0.5, and how many of them had to be compiled."""
+        """The kernels' results for 2, 2 and 0.5, and the number of them that were compiled."""
         return result_of(self.start())
 
     @property

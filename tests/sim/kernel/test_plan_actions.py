@@ -1,4 +1,4 @@
-"""Preempting, resizing, lending, cancelling and waiting, each by its effect; and plans that cannot be applied."""
+"""Preempt, resize, lend, cancel, wait: the effect of each, and plans that are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mirage.trace.table import JobTable
 
 
 class Script:
-    """Does what is written for a second, when that second comes; notes what it saw."""
+    """A policy with a plan for given seconds, which records its views."""
 
     def __init__(self, **plans: tuple[Action, ...]) -> None:
         self.plans = {int(at.removeprefix("at_")): actions for at, actions in plans.items()}
@@ -325,7 +325,7 @@ class Restless:
 
 
 class Timid:
-    """Asks another policy and swallows what turns out infeasible, by trying it on a fork first."""
+    """Calls another policy and tries its plan on a fork first, to drop what is infeasible."""
 
     def __init__(self, policy: Restless) -> None:
         self.policy, self.sim = policy, None

@@ -1,4 +1,4 @@
-"""Arrays kept in order: what goes in and out is what a list would show."""
+"""Sorted arrays: insertions and removals agree with a list."""
 
 from __future__ import annotations
 

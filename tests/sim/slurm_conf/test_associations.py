@@ -1,4 +1,4 @@
-"""Associations as ``sacctmgr -P show assoc`` prints them; what their limits do stands in test_age_limits."""
+"""Associations as ``sacctmgr -P show assoc`` prints them; see also test_age_limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster files: written and read they are the same cluster, and what is wrong with one is named."""
+"""Cluster files: writing and reading yields the same cluster, and errors are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of squeue, sacct and sinfo: whatever users write into names and comments, and whatever newer versions add."""
+"""Text of squeue, sacct and sinfo with any names, comments and newer columns."""
 
 from __future__ import annotations
 
