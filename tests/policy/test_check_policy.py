@@ -22,7 +22,7 @@ from plain_srtf import Srtf
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check_policy import check_policy
 from mirage.policy.contract import Policy
-from mirage.policy.example import example_views, queued_views
+from mirage.policy.example_views import example_views, queued_views
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.policy_registry import known_policies, make_policy, policy_spec
 from mirage.policy.view import QueuedLink, View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.policy.example import example_views
+from mirage.policy.example_views import example_views
 from mirage.policy.view import ChainView, Nodes, View
 
 

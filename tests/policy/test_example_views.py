@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mirage.policy.example import BEGIN_S, LIMIT_S, NODES, QUEUED, STEP_S, example_views, queued_views
+from mirage.policy.example_views import BEGIN_S, LIMIT_S, NODES, QUEUED, STEP_S, example_views, queued_views
 from mirage.policy.view import ChainView, View
 
 HOUR = 3600

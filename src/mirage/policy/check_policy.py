@@ -13,7 +13,7 @@ from mirage.errors import ContractBroken
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
 from mirage.policy.effects import no_effects
-from mirage.policy.example import example_views, queued_views
+from mirage.policy.example_views import example_views, queued_views
 from mirage.policy.plan import (
     Cancel,
     Hold,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.sim.kernel.sorted_array import put_in, take_out
+from mirage.sim.kernel.sorted_array import insert_at, remove_at
 
 HELD = [3, 5, 8, 13]
 
@@ -16,7 +16,7 @@ def test_a_value_put_in_moves_those_after_it_up(at: int) -> None:
     expected = HELD.copy()
     expected.insert(at, 99)
 
-    put_in(array, at, len(HELD), 99)
+    insert_at(array, at, len(HELD), 99)
 
     assert array.tolist() == [*expected, -2]
 
@@ -27,7 +27,7 @@ def test_a_value_taken_out_moves_those_after_it_down(at: int) -> None:
     expected = HELD.copy()
     del expected[at]
 
-    take_out(array, at, len(HELD))
+    remove_at(array, at, len(HELD))
 
     assert array[: len(expected)].tolist() == expected
     assert array[len(HELD) :].tolist() == [-1, -2]

@@ -35,7 +35,7 @@ from mirage.sim.kernel.profile import (
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.node_selection import choice_is_stable
-from mirage.sim.kernel.sorted_array import take_out
+from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()
@@ -62,7 +62,7 @@ def start_planned(world: World, state: State, scratch: Scratch) -> int:
         slot = queue[k]
         job = live[slot]
         if job.planned_s <= clock.now_s:
-            take_out(queue, k, n)
+            remove_at(queue, k, n)
             n -= 1
             planned -= 1
             scratch.picked[0] = job.nodes
@@ -92,7 +92,7 @@ def plan_on(world: World, state: State, scratch: Scratch, tested: int) -> None:
                 job.planned_s = state.profile_s[at]
                 reserve(world, state, scratch, job, at, job.planned_s, job.planned_s + occupies_s(world, job))
         if job.planned_s <= now:
-            take_out(queue, k, n)
+            remove_at(queue, k, n)
             n -= 1
             last -= 1
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)

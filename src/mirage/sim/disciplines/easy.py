@@ -29,7 +29,7 @@ from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.node_selection import choice_is_stable, most_nodes, pick, subtract_picked
-from mirage.sim.kernel.sorted_array import take_out
+from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()
@@ -106,7 +106,7 @@ def backfill(world: World, state: State, scratch: Scratch, first: int) -> None:
             and permitted(world, state, job)
             and fits_after_head(world, state, scratch, job, in_time)
         ):
-            take_out(queue, k, n)
+            remove_at(queue, k, n)
             n -= 1
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
             stands &= in_time or choice_is_stable(world)
@@ -138,7 +138,7 @@ def backfill_around_reservations(world: World, state: State, scratch: Scratch, b
         job = live[slot]
         if permitted(world, state, job) and fits_plan(world, state, scratch, job):
             reserve(world, state, scratch, job, 0, now, now + occupies_s(world, job))
-            take_out(queue, k, n)
+            remove_at(queue, k, n)
             n -= 1
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)
         else:

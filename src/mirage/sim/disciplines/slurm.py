@@ -34,7 +34,7 @@ from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, o
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import permitted
 from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
-from mirage.sim.kernel.sorted_array import take_out
+from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()
@@ -103,7 +103,7 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
             to_s = (begins_s + occupies_s(world, job) + step - 1) // step * step
             reserve(world, state, scratch, job, at, from_s, to_s)
         if begins_s <= now:
-            take_out(queue, k, n)
+            remove_at(queue, k, n)
             n -= 1
             last -= 1
             start_on_picked(world, state, scratch, slot, job.nodes, 1.0)

@@ -34,7 +34,7 @@ from mirage.sim.kernel.resources.holding import give, give_later, take
 from mirage.sim.kernel.resources.job_limits import count_held, permitted
 from mirage.sim.kernel.resources.node_selection import most_nodes, pick
 from mirage.sim.kernel.resources.reservations import least_free, reserved_within
-from mirage.sim.kernel.sorted_array import put_in, take_out
+from mirage.sim.kernel.sorted_array import insert_at, remove_at
 
 FREED, REPLAN = 1, 2
 """Bits of ``clock.ended_since``: something became free; it did so earlier than any plan expected."""
@@ -239,7 +239,7 @@ def unqueue(state: State, at: int) -> None:
     if at == 0:
         clock.queue_head += 1
     else:
-        take_out(pending(state), at, n + 1)
+        remove_at(pending(state), at, n + 1)
     clock.n_pending = n
     if at < clock.known:
         clock.known -= 1
@@ -342,7 +342,7 @@ def insert_running(state: State, slot: int) -> None:
             low = middle + 1
         else:
             high = middle
-    put_in(running, low, n, slot)
+    insert_at(running, low, n, slot)
     clock.n_running = n + 1
 
 
@@ -360,7 +360,7 @@ def remove_running(state: State, slot: int) -> None:
             high = middle
     while running[low] != slot:
         low += 1
-    take_out(running, low, clock.n_running)
+    remove_at(running, low, clock.n_running)
     clock.n_running -= 1
 
 

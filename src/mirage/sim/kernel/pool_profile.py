@@ -11,7 +11,7 @@ from typing import Any
 from mirage.sim.kernel.arrays import NEVER_S, NIL, State, World
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.reservations import felt_s, next_known
-from mirage.sim.kernel.sorted_array import put_in
+from mirage.sim.kernel.sorted_array import insert_at
 
 
 @kernel()
@@ -188,6 +188,6 @@ def first_from(times: Any, time_s: int) -> int:
 def insert_level(state: State, k: int, time_s: int, nodes: int) -> None:
     """Insert a step with ``nodes`` free at a time, as the k-th."""
     n = state.clock[0].n_profile
-    put_in(state.profile_s, k, n, time_s)
-    put_in(state.level, k, n, nodes)
+    insert_at(state.profile_s, k, n, time_s)
+    insert_at(state.level, k, n, nodes)
     state.clock[0].n_profile = n + 1

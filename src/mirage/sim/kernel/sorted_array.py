@@ -10,7 +10,7 @@ from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def put_in(array: Any, at: int, n: int, value: int) -> None:
+def insert_at(array: Any, at: int, n: int, value: int) -> None:
     """Insert a value at index ``at`` of n values; those from there on move up."""
     tail = array[at : n + 1]  # non-negative indices: the compiled loop then moves several values at once
     for k in range(len(tail) - 1, 0, -1):
@@ -19,7 +19,7 @@ def put_in(array: Any, at: int, n: int, value: int) -> None:
 
 
 @kernel()
-def take_out(array: Any, at: int, n: int) -> None:
+def remove_at(array: Any, at: int, n: int) -> None:
     """Remove index ``at`` of n values; those after it move down."""
     tail = array[at:n]
     for k in range(len(tail) - 1):

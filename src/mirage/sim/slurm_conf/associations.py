@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.printed import printed
+from mirage.sim.slurm_conf.command_output import read_command_output
 
 _MOST, _GROUP = "MaxJobsAccrue", "GrpJobsAccrue"
 _COLUMNS = ("Cluster", "Account", "ParentName", "User", "Partition", _GROUP, _MOST)
@@ -42,7 +42,7 @@ def read_associations(path: str | Path) -> tuple[Association, ...]:
     Raises:
         ConfigurationError: It cannot be read, or as ``associations``.
     """
-    return associations(printed(path, _COMMAND), str(path))
+    return associations(read_command_output(path, _COMMAND), str(path))
 
 
 def associations(text: str, path: str) -> tuple[Association, ...]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from mirage.atomic_file import write_output
 from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
-from mirage.whole_file import write_output
 
 FORMAT = 1
 """The version of the file format, under the key ``mirage_cluster``."""

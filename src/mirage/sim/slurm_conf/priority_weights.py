@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
-from mirage.sim.slurm_conf.printed import printed
+from mirage.sim.slurm_conf.command_output import read_command_output
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 _FIELDS = {
@@ -27,7 +27,7 @@ def with_priority_weights(settings: SlurmSettings, path: str | Path) -> SlurmSet
     Raises:
         ConfigurationError: The file cannot be read, or has no line of weights.
     """
-    lines = printed(path, "sprio -w").splitlines()
+    lines = read_command_output(path, "sprio -w").splitlines()
     heads = next((line for line in lines if line.split()[:1] == ["JOBID"]), None)
     weights = next((line for line in lines if line.split()[:1] == ["Weights"]), None)
     if heads is None or weights is None:

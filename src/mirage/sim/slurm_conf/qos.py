@@ -9,7 +9,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster, Limit
-from mirage.sim.slurm_conf.printed import printed
+from mirage.sim.slurm_conf.command_output import read_command_output
 from mirage.slurm_words.tres import tres_count, tres_gpus
 
 _RUNNING = (("user", "MaxJobsPU", "MaxTRESPU"), ("account", "MaxJobsPA", "MaxTRESPA"), ("all", "GrpJobs", "GrpTRES"))
@@ -51,7 +51,7 @@ def read_qos(path: str | Path) -> QosTable:
     Raises:
         ConfigurationError: It cannot be read, or as ``qos_table``.
     """
-    return qos_table(printed(path, "sacctmgr -P show qos"), str(path))
+    return qos_table(read_command_output(path, "sacctmgr -P show qos"), str(path))
 
 
 def qos_table(text: str, path: str) -> QosTable:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mirage.atomic_file import write_atomically, write_output
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_output, write_whole
 
 
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -19,7 +19,7 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_whole(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -28,7 +28,7 @@ def test_a_link_stays_a_link(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"old")
     (tmp_path / "link").symlink_to(path)
-    write_whole(tmp_path / "link", b"new")
+    write_atomically(tmp_path / "link", b"new")
     assert (path.read_bytes(), (tmp_path / "link").is_symlink()) == (b"new", True)
 
 
@@ -36,14 +36,14 @@ def test_a_link_stays_a_link(tmp_path):
 def test_permissions_are_those_requested_less_the_umask(tmp_path, umask, mode, given):
     before = os.umask(umask)
     try:
-        write_whole(tmp_path / "out", b"", mode)
+        write_atomically(tmp_path / "out", b"", mode)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == given
 
 
 def test_a_device_is_written_to_directly():
-    write_whole("/dev/null", b"gone")
+    write_atomically("/dev/null", b"gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 
 
-def printed(path: str | Path, command: str) -> str:
+def read_command_output(path: str | Path, command: str) -> str:
     """The text of a file with the output of a command.
 
     Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
     """Writes a file atomically: to a temporary file in the same folder, then renamed.
 
     If writing fails, an existing file of that name is unchanged. A pipe or a device is written to directly.
@@ -53,6 +53,6 @@ def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int =
         ConfigurationError: The file cannot be written; an existing file is unchanged.
     """
     try:
-        write_whole(path, content.encode("utf-8", "replace") if isinstance(content, str) else content, mode)
+        write_atomically(path, content.encode("utf-8", "replace") if isinstance(content, str) else content, mode)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another place") from error
