@@ -157,7 +157,9 @@ def _demands(
     if not cluster.shared_nodes:
         return [("nodes", segments.width, [1] * len(groups))]
     table = schedule.table[segments.id]
-    gpus, cpus = (_per_node(total, table.nodes) for total in (table.gpus, table.cpus))
+    gpus, cpus = (
+        np.where(total >= 0, -(-total // np.maximum(table.nodes, 1)), WHOLE_NODE) for total in (table.gpus, table.cpus)
+    )
     whole = gpus == WHOLE_NODE  # takes all of its nodes, of which only a lower bound is known
     gpus = np.where(whole, min(g.gpus for g in groups), gpus)
     cpus = np.where(whole, min(g.cpus for g in groups), np.maximum(cpus, 1))
@@ -171,10 +173,6 @@ def _demands(
         memory = np.where(whole | (memory == WHOLE_NODE), min(sizes), memory)
         demands.append(("MiB", segments.width * memory, sizes))
     return demands
-
-
-def _per_node(total: Ints, nodes: Ints) -> Ints:
-    return np.where(total >= 0, -(-total // np.maximum(nodes, 1)), WHOLE_NODE)
 
 
 def _there_is(cluster: Cluster, node_has: dict[str, int], times: Ints, may_stay: bool = False) -> Ints:

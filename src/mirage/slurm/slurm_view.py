@@ -15,7 +15,7 @@ import numpy as np
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Nodes, QueueJobs, View
-from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 from mirage.slurm_words.job_names import fold_name
 
@@ -158,7 +158,9 @@ def pool_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[s
 def node_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[str, int]) -> Nodes:
     """One row per node, with its GPUs and CPUs; 0 of both while it is down."""
     where = {node.name: k for k, node in enumerate(machine.nodes)}
-    capacity = np.array([_capacity(node) for node in machine.nodes], dtype=np.int64).reshape(-1, 2)
+    capacity = np.array(
+        [(node.gpus, node.cpus) if node.usable else (0, 0) for node in machine.nodes], dtype=np.int64
+    ).reshape(-1, 2)
     free = capacity.copy()
     for job in running:
         hosts = _hosts(job)
@@ -264,10 +266,6 @@ def _hosts(job: QueuedJob) -> list[str]:
         return expand_hosts(job.nodelist)
     except ValueError:
         return []
-
-
-def _capacity(node: Node) -> tuple[int, int]:
-    return (node.gpus, node.cpus) if node.usable else (0, 0)
 
 
 def _first(partitions: str) -> str:

@@ -127,7 +127,9 @@ class _Names:
                 found |= set(self.nodes)
             elif host in self.sets:
                 feature = self.sets[host].get("feature")
-                found |= {node for node, own in self.nodes.items() if feature and feature in _features(own)}
+                for node, own in self.nodes.items() if feature else ():
+                    if feature in own.get("feature", own.get("features", "")).split(","):
+                        found.add(node)
                 found |= set(_hosts(self.path, self.sets[host].get("nodes", "")))
             elif host in self.described:
                 found.add(host)
@@ -137,10 +139,6 @@ class _Names:
                     "which no NodeName line describes"
                 )
         return found & set(self.nodes)
-
-
-def _features(options: Options) -> list[str]:
-    return options.get("feature", options.get("features", "")).split(",")
 
 
 def _grouped(

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from datetime import UTC, date, datetime, time, timedelta
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -110,13 +110,9 @@ def read_table(kind: type[Any], table: Any, place: str, only: frozenset[str] | N
     for key, field in own.items():
         if key in table:
             found[field.name] = _read(kind, field.name, hints[field.name], table[key], f"{place}: {key}")
-        elif _needed(field):
+        elif field.default is MISSING and field.default_factory is MISSING:
             raise ConfigurationError(f"{place}: the key {key!r} is missing")
     return found
-
-
-def _needed(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _read(kind: type[Any], field: str, hint: Any, value: Any, place: str) -> Any:
