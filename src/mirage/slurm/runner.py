@@ -43,7 +43,7 @@ def check_configured(done: Completed, what: str) -> None:
         what: The command, for the message.
 
     Raises:
-        SlurmNotAsked: It found none.
+        RequestNotSent: It found none.
     """
     if done.status and _NO_CLUSTER.search(done.stderr):
         raise RequestNotSent(
@@ -76,7 +76,7 @@ class Runner(Protocol):
             limits: Soft limits of the command by name (``NOFILE``), as far as this process may set them.
 
         Raises:
-            SlurmNotAsked: The program does not exist.
+            RequestNotSent: The program does not exist.
             SlurmRefused: It cannot be run in this directory or with these arguments.
             SlurmUnreachable: It did not end in time.
         """

@@ -64,7 +64,7 @@ JOB = _record(
         ("partition", _I),
         ("qos", _I),
         ("priority_offset", _F),  # site priority added to the computed one (nice with the opposite sign)
-        ("after", _I),  # id of the job waited for, or NOBODY
+        ("after", _I),  # id of the job waited for, or NO_JOB
         ("after_kind", _I),
         ("failed", _I),  # 1 when the job will end unsuccessfully (afterok)
         # the course of the job
