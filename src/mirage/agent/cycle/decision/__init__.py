@@ -1,1 +1,1 @@
-"""Decisions about chains: asking policies, the fall-back, and the release of held links."""
+"""Decisions about chains: policies, the fall-back, and the release of held links."""

@@ -1,4 +1,4 @@
-"""The chain as its policy sees it, and the numbers that a decision saw."""
+"""A chain's view for its policy, and a summary of the view for the record of a decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.policy.view import Chain as ChainView
 from mirage.policy.view import View
 
 ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
-"""A link of these may have been shortened; the next ones have the limit of the longest."""
+"""Links in these states may have a shortened limit; the next ones get the longest limit."""
 
 _FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account", "nice")
 
@@ -22,11 +22,11 @@ _FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account", "nice")
 def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link, view: View) -> ChainView:
     """The chain for its policy.
 
-    The running link ends, for the policy, when the next must have *started*: earlier than its limit by its grace, by
-    the time that the next one takes to load, and by what the agent takes to observe that and to decide.
+    For the policy, the running link ends when the next one must have *started*. That is earlier than its limit by its
+    grace, by the load time of the next link, and by the agent's delay to observe the start and to decide.
 
     Args:
-        waiting: The next link, held or queued: the priority that Slurm has computed for its job is its own.
+        waiting: The next link, held or queued. The priority is the one that Slurm has computed for its job.
     """
     job = context.snapshot.by_id[present.job]
     following = context.job_of(chain, waiting)
@@ -50,12 +50,12 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link
 
 
 def notice_s(context: CycleContext, present: Link) -> int:
-    """What the agent takes to observe that a link has started, that it is ready, and to decide once more."""
+    """The agent's delay: to observe a start, to observe readiness, and to decide again."""
     return 2 * context.settings.busy_poll_s + context.settings.interval_s(present.limit_s)
 
 
 def load_time_s(context: CycleContext, chain: Chain) -> int:
-    """The load time of a link: as the user says, else as earlier links took."""
+    """The load time of a link: the median of earlier links, else the configured warm-up."""
     if not chain.spec.ready_command and not chain.spec.ready_by_job:
         return chain.spec.warmup_s
     took = [x.ready_s - x.started_s for x in context.links.get(chain.id, ()) if MISSING not in (x.ready_s, x.started_s)]
@@ -63,7 +63,7 @@ def load_time_s(context: CycleContext, chain: Chain) -> int:
 
 
 def summary(view: View) -> dict[str, float]:
-    """The numbers that a decision saw, which a person can check against squeue."""
+    """Counts of jobs and nodes in a view, which a person can check against squeue."""
     free = view.nodes.free[:, 0].sum() if view.nodes.pools else (view.nodes.free >= view.nodes.capacity).all(1).sum()
     return {
         "pending_jobs": float(len(view.pending)),

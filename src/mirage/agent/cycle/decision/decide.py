@@ -1,8 +1,8 @@
-"""Decisions: policies are asked without waiting, and their answers are acted on when they come.
+"""Decisions: requests to policies, which do not block, and the execution of their plans.
 
-An answer counts while the view it is about is fresh and the chain still stands as it did. Where none comes in time,
-or a policy fails, the fall-back decides, and the record says so. A policy that has second thoughts is asked on while
-its link is queued; others are asked until they let it loose.
+An answer counts while its view is fresh and the chain's links are in the same state. Where no answer comes in time, or
+a policy fails, the fall-back decides, and the record contains the reason. A policy with second thoughts is called as
+long as its link is queued; other policies are called until they release it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mirage.agent.cycle.decision.fallback import NAME, decide_by_recent_waits
 from mirage.agent.cycle.decision.own_waits import DISTRUSTED, braked, by_own_waits, earliest_release_s, own_waits_s
 from mirage.agent.cycle.decision.own_waits import NAME as OWN_WAITS
 from mirage.agent.cycle.decision.release import release
-from mirage.agent.cycle.decision.second_thoughts import AWAY, WITHDRAW, think
-from mirage.agent.cycle.decision.undecided import SecondThoughts, Undecided, undecided
+from mirage.agent.cycle.decision.revision import AWAY, WITHDRAW, revise_queued_link
+from mirage.agent.cycle.decision.undecided import RevisingPolicies, Undecided, undecided
 from mirage.agent.model import Chain, DecisionRecord
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.policy.plan import Plan, Wait
@@ -32,30 +32,30 @@ ViewOf = Callable[[CycleContext], View]
 
 
 @dataclass(slots=True)
-class Open:
-    """A question that was asked.
+class OpenQuestion:
+    """A question without an answer.
 
     Attributes:
         number: Of the question.
         about: The links it is about.
-        asked_s: On the cluster's clock.
-        since_s: Real seconds, since the question or the last decision of the fall-back.
-        saw: Summary of the view.
+        requested_s: Time of the question on the cluster's clock.
+        since_s: Real time of the question, or of the fall-back's last decision.
+        view_summary: Summary of the view.
     """
 
     number: int
     about: tuple[int, int, bool]
-    asked_s: int
+    requested_s: int
     since_s: float
-    saw: dict[str, float]
+    view_summary: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A decision that was made about a chain.
+class ChainDecision:
+    """A decision about a chain.
 
     Attributes:
-        asked_s: When its view was taken, on the cluster's clock.
+        view_s: When its view was taken, on the cluster's clock.
     """
 
     chain: Chain
@@ -63,17 +63,17 @@ class Made:
     plan: Plan
     reason: str
     policy: str
-    saw: dict[str, float]
-    asked_s: int
+    view_summary: dict[str, float]
+    view_s: int
 
     @property
     def submits(self) -> bool:
-        """Whether a link is let loose that never was before."""
+        """Whether the plan releases a link for the first time."""
         return self.plan.submits and self.case.queued is None
 
 
 class Decider:
-    """The decider asks policies, most urgent chains first.
+    """The decider requests decisions from policies, most urgent chains first.
 
     Args:
         real_s: Real seconds that only grow.
@@ -82,33 +82,35 @@ class Decider:
     def __init__(self, real_s: Callable[[], float], runner: PolicyRunner) -> None:
         self.real_s, self.runner = real_s, runner
         self.options: Mapping[str, str] = {}
-        self.open: dict[int, Open] = {}
+        self.open: dict[int, OpenQuestion] = {}
         self.failing: dict[int, str] = {}
         self.refused: dict[int, str] = {}
-        self.thoughts = SecondThoughts()
-        self.asked = 0
+        self.revising = RevisingPolicies()
+        self.last_number = 0
 
     def trouble(self, chain: int) -> str:
-        """What stands in the way of decisions about a chain, in words; empty for nothing."""
+        """The problem with decisions about a chain, as text; empty for none."""
         return self.refused.get(chain) or self.failing.get(chain, "")
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
-        """Ask about every chain that is due, and act on the answers; how many questions are open.
+        """Query policies about each chain that is due, and execute the plans that came.
+
+        Returns the number of questions without an answer.
 
         Args:
-            attended: Chains whose turn it is in this cycle.
+            attended: Chains with a turn in this cycle.
         """
         view = cache(lambda: view_of(context))
-        cases = ((chain.id, undecided(context, chain, self.thoughts)) for chain in context.chains.values())
+        cases = ((chain.id, undecided(context, chain, self.revising)) for chain in context.chains.values())
         open_cases = {chain: case for chain, case in cases if case is not None}
-        self.open = {chain: asked for chain, asked in self.open.items() if chain in open_cases}
+        self.open = {chain: question for chain, question in self.open.items() if chain in open_cases}
         self.refused = {chain: why for chain, why in self.refused.items() if chain in open_cases}
         answers = self.runner.answers(0.0) if self.open else []
         answered = {answer.chain for answer in answers}
         due = [c for c in open_cases if c in attended and c not in self.open and c not in answered]
         due = [c for c in due if _is_due(context, context.chains[c])]
         if due:
-            self._ask(context, due, open_cases, view())
+            self._request(context, due, open_cases, view())
         if set(self.open) - answered:
             answers += self.runner.answers(context.settings.wait_for_answers_s)
         made = [one for answer in answers if (one := self._answered(context, answer, open_cases, view)) is not None]
@@ -118,18 +120,18 @@ class Decider:
             self.runner.rest()
         return len(self.open)
 
-    def _ask(self, context: CycleContext, due: list[int], cases: Mapping[int, Undecided], view: View) -> None:
+    def _request(self, context: CycleContext, due: list[int], cases: Mapping[int, Undecided], view: View) -> None:
         due.sort(key=lambda chain: cases[chain].present.started_s + cases[chain].present.limit_s)
-        saw, questions = summary(view), []
+        view_summary, questions = summary(view), []
         for number in due:
             chain, case = context.chains[number], cases[number]
             spec = chain.spec
             request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost, spec.bank_age)
             form = replace(chain_view(context, chain, case.present, case.waiting, view), queued=case.queued)
-            self.asked += 1
-            questions.append(Question(number, request, form, self.asked))
-            self.open[number] = Open(self.asked, case.about, context.now_s, self.real_s(), saw)
-        self.runner.ask(questions, self.options, view)
+            self.last_number += 1
+            questions.append(Question(number, request, form, self.last_number))
+            self.open[number] = OpenQuestion(self.last_number, case.about, context.now_s, self.real_s(), view_summary)
+        self.runner.request(questions, self.options, view)
 
     def _answered(
         self,
@@ -137,14 +139,14 @@ class Decider:
         answer: Answer,
         cases: Mapping[int, Undecided],
         view: Callable[[], View],
-    ) -> Made | None:
-        """The decision that follows from an answer; None where it comes too late to be used."""
-        asked = self.open.get(answer.chain)
-        if asked is None or asked.number != answer.number or answer.chain not in cases:
+    ) -> ChainDecision | None:
+        """The decision that follows from an answer; None where the answer is too late."""
+        question = self.open.get(answer.chain)
+        if question is None or question.number != answer.number or answer.chain not in cases:
             return None
         del self.open[answer.chain]
         chain, case = context.chains[answer.chain], cases[answer.chain]
-        if asked.about != case.about or context.now_s - asked.asked_s > context.settings.fresh_s:
+        if question.about != case.about or context.now_s - question.requested_s > context.settings.fresh_s:
             return None
         if answer.plan is None:
             self._note_failure(chain, f"policy {chain.spec.policy} failed: {answer.failure}")
@@ -152,106 +154,109 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         plan, decided_by = answer.plan, chain.spec.policy
-        if chain.wrong_forecasts >= DISTRUSTED and not self.thoughts.has(chain.spec.policy):
+        if chain.wrong_forecasts >= DISTRUSTED and not self.revising.has(chain.spec.policy):
             form = chain_view(context, chain, case.present, case.waiting, view())
             plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
             decided_by = f"{OWN_WAITS} for {chain.spec.policy}"
         plan = self._braked(context, chain, case, plan, view)
-        return Made(chain, case, plan, _reason(plan), decided_by, asked.saw, asked.asked_s)
+        return ChainDecision(chain, case, plan, _reason(plan), decided_by, question.view_summary, question.requested_s)
 
     def _braked(
         self, context: CycleContext, chain: Chain, case: Undecided, plan: Plan, view: Callable[[], View]
     ) -> Plan:
-        """A plan about a link that was never released, without a release too early in the present link's life."""
+        """A plan without a release too early in the running link's life.
+
+        Plans about a link that was released before stay as they are.
+        """
         if case.queued is not None or not plan.submits:
             return plan
         ends_s = chain_view(context, chain, case.present, case.waiting, view()).ends_s
-        waits_s = [] if self.thoughts.has(chain.spec.policy) else own_waits_s(context.links[chain.id])
+        waits_s = [] if self.revising.has(chain.spec.policy) else own_waits_s(context.links[chain.id])
         return braked(plan, context.now_s, earliest_release_s(chain, case.present, waits_s, ends_s))
 
     def _without_answer(
         self, context: CycleContext, cases: Mapping[int, Undecided], view: Callable[[], View]
-    ) -> list[Made]:
-        """Decisions about chains whose questions have been open for too long; the questions stay open."""
+    ) -> list[ChainDecision]:
+        """Fall-back decisions about chains without an answer in time; the questions stay open."""
         made, now_s = [], self.real_s()
-        for number, asked in self.open.items():
-            if now_s - asked.since_s < context.settings.answer_s:
+        for number, question in self.open.items():
+            if now_s - question.since_s < context.settings.answer_s:
                 continue
-            asked.since_s = now_s
+            question.since_s = now_s
             chain = context.chains[number]
             why = self.runner.excuse() or f"no answer from {chain.spec.policy} yet"
             self._note_failure(chain, why)
             made.append(self._fall_back(context, chain, cases[number], view(), f"no-answer:{why}"))
         return made
 
-    def _fall_back(self, context: CycleContext, chain: Chain, case: Undecided, view: View, why: str) -> Made:
+    def _fall_back(self, context: CycleContext, chain: Chain, case: Undecided, view: View, why: str) -> ChainDecision:
         form = chain_view(context, chain, case.present, case.waiting, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         plan = self._braked(context, chain, case, plan, lambda: view)
-        decided_by, saw = f"{NAME} for {chain.spec.policy}", summary(view)
-        return Made(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, saw, context.now_s)
+        decided_by, view_summary = f"{NAME} for {chain.spec.policy}", summary(view)
+        return ChainDecision(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, view_summary, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:
             log.warning("policy failed", extra={"chain": chain.name, "detail": why})
         self.failing[chain.id] = f"{why}; recent waits decide meanwhile"
 
-    def _act(self, context: CycleContext, made: list[Made]) -> None:
+    def _act(self, context: CycleContext, made: list[ChainDecision]) -> None:
         for one in made:
             if one.submits:
                 self.open.pop(one.chain.id, None)
-            if not one.submits or self.thoughts.has(one.chain.spec.policy):
-                schedule_next_look(context, one)
+            if not one.submits or self.revising.has(one.chain.spec.policy):
+                schedule_next_decision(context, one)
         submitted = [(one.chain, one.case.waiting) for one in made if one.submits]
-        told = {chain.id: self.refused.pop(chain.id, "") for chain, _ in submitted}
-        self.refused |= release(context, submitted, told)
-        done = self._think_again(context, [one for one in made if one.case.queued is not None])
+        last_troubles = {chain.id: self.refused.pop(chain.id, "") for chain, _ in submitted}
+        self.refused |= release(context, submitted, last_troubles)
+        done = self._revise(context, [one for one in made if one.case.queued is not None])
         context.store.add_decisions([_record(context, one, done.get(one.chain.id, "")) for one in made])
 
-    def _think_again(self, context: CycleContext, made: list[Made]) -> dict[int, str]:
-        """Carry out plans about queued links; what was changed, by chain, in words.
+    def _revise(self, context: CycleContext, made: list[ChainDecision]) -> dict[int, str]:
+        """Execute plans about queued links; what was changed, by chain.
 
-        A controller that is away is not asked again.
+        Once the controller does not answer, the other links are not tried.
         """
         done: dict[int, str] = {}
         away = False
         for one in made:
-            number, told = one.chain.id, self.refused.pop(one.chain.id, "")
-            thought = AWAY if away else think(context, one.chain, one.case, one.plan, told)
-            away, done[number] = thought.unanswered, thought.done
-            if thought.trouble:
-                self.refused[number] = thought.trouble
-                pause_s = context.settings.poll_s if thought.trouble == told else context.settings.busy_poll_s
+            number, last_trouble = one.chain.id, self.refused.pop(one.chain.id, "")
+            revision = AWAY if away else revise_queued_link(context, one.chain, one.case, one.plan, last_trouble)
+            away, done[number] = revision.unanswered, revision.done
+            if revision.trouble:
+                self.refused[number] = revision.trouble
+                pause_s = context.settings.poll_s if revision.trouble == last_trouble else context.settings.busy_poll_s
                 context.change_chain(one.chain, next_look_s=context.now_s + pause_s)
-            elif WITHDRAW in thought.done:
+            elif WITHDRAW in revision.done:
                 context.change_chain(one.chain, next_look_s=context.now_s + 1)
         return done
 
 
-def schedule_next_look(context: CycleContext, made: Made) -> None:
-    """Note when the policy is to be asked again: never later than the moment that matters to it.
+def schedule_next_decision(context: CycleContext, made: ChainDecision) -> None:
+    """Store when the policy is called next, at the latest at the moment that matters to it.
 
-    A moment that a policy names within the interval is kept to the second. Without one, a policy that leads by a known
-    time tells it by its estimate, ``remaining_s`` less ``lead_s``.
+    A moment that a policy names within the interval is met to the second. Without one, a policy with a known lead gives
+    it by its estimate: ``remaining_s`` minus ``lead_s``.
     """
     chain, estimate = made.chain, made.plan.estimate
     interval_s, poll_s = context.settings.interval_s(made.case.present.limit_s), context.settings.poll_s
     until_s = [
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
     ]
-    if until_s and min(until_s) < made.asked_s + interval_s:
+    if until_s and min(until_s) < made.view_s + interval_s:
         context.change_chain(chain, next_look_s=max(min(until_s), context.now_s + 1))
         return
     next_s = max([context.now_s + interval_s, *until_s])
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and 0 < left_s < math.inf:  # a lead that is reached already was braked
-        next_s = min(next_s, made.asked_s + int(left_s))
+        next_s = min(next_s, made.view_s + int(left_s))
     context.change_chain(chain, next_look_s=max(next_s, context.now_s + 1))
 
 
 def _on_grid(time_s: int, step_s: int) -> int:
-    """The last multiple of a step before a time: chains that are looked at together cost one look at the queue."""
+    """The last multiple of a step before a time, so that chains share a snapshot of the queue."""
     return time_s // step_s * step_s
 
 
@@ -260,7 +265,7 @@ def _reason(plan: Plan) -> str:
     return "; ".join(action.reason for action in plan.actions if action.reason)
 
 
-def _record(context: CycleContext, made: Made, thought: str) -> DecisionRecord:
+def _record(context: CycleContext, made: ChainDecision, revision: str) -> DecisionRecord:
     return DecisionRecord(
         made.chain.id,
         made.case.present.number,
@@ -269,8 +274,8 @@ def _record(context: CycleContext, made: Made, thought: str) -> DecisionRecord:
         made.submits,
         made.reason,
         dict(made.plan.estimate),
-        made.saw,
-        thought,
+        made.view_summary,
+        revision,
     )
 
 

@@ -1,4 +1,4 @@
-"""The fall-back that decides while a policy gives no answer: a lead from recent waits.
+"""The fall-back for policies without an answer: a lead from recent waits.
 
 It needs no compilation and no other process. The lead is a bound on a quantile of the waits of the jobs that started
 last; the quantile is the share at which an hour of interruption and an hour of overlap cost the same (the newsvendor's

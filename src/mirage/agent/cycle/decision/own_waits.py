@@ -1,8 +1,8 @@
-"""What a chain's own links have waited: a check of its forecasts, and a rule where they fail.
+"""Waits of a chain's own links: a check of its forecasts, and a rule where they fail.
 
-A forecast that is misled requests link after link: each starts at once, and the next seems to be late already. Two
-brakes bound what that costs. No link is released in the first part of the present one's life, unless links of this
-chain have waited so long of late. And where two forecasts in a row were wrong, the longest of these waits decides.
+A wrong forecast can request link after link: each starts at once, and the next already seems late. Two brakes bound
+the cost. No link is released in the first part of the running one's life, unless recent links of the chain waited
+longer. And after two wrong forecasts in a row, the longest of the recent waits decides.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mirage.policy.view import Chain as ChainView
 NAME = "own waits"
 
 CONSTANT_LEADS = ("lead", "saia", "sml")
-"""Policies that release by the user's own figure, whatever the queue: they have no least life unless one is named."""
+"""Policies that release by the user's own lead, not by the queue: their least life is 0 unless the user gives one."""
 
 LEAST_LIFE = 0.25
-"""A misled forecast spends four times the links that the limit needs at most."""
+"""A wrong forecast uses at most four times the links that the limit needs."""
 
 DISTRUSTED = 2
-"""After so many wrong forecasts in a row a chain goes by its own waits."""
+"""Number of wrong forecasts in a row after which a chain uses its own waits."""
 
 FAR_OFF_S, FAR_OFF_SHARE = 2 * HOUR_S, 0.25
-"""A forecast is wrong where the wait is so far out of its range: the shorter of this time and share of the limit."""
+"""A forecast is wrong where the wait is outside its range by more than the shorter of this time and limit share."""
 
 _MOVED = ("hold", "postpone", "shorten", "withdraw")
-"""Second thoughts behind which a link has not started as its release forecast it."""
+"""Revisions after which a link's start cannot be compared with the forecast of its release."""
 
 
 def own_waits_s(links: Sequence[Link]) -> list[int]:
-    """What the links of a chain that have started waited from their release to their first start, in order."""
+    """Waits from the release to the first start of the links that have started, in order."""
     first_s = [(link.earlier[0][0] if link.earlier else link.started_s, link.released_s) for link in links]
     return [started_s - released_s for started_s, released_s in first_s if MISSING not in (started_s, released_s)]
 
@@ -53,7 +53,7 @@ def earliest_release_s(chain: Chain, present: Link, waits_s: Sequence[int], ends
     """The earliest moment at which the next link may be released.
 
     Args:
-        waits_s: Of the chain's latest links; none where its policy has held them meanwhile.
+        waits_s: Waits of the chain's latest links; empty where its policy has held them meanwhile.
         ends_s: When the present link ends for its policy.
     """
     if not 0 < present.limit_s < UNLIMITED_S:
@@ -71,10 +71,10 @@ def braked(plan: Plan, now_s: int, earliest_s: int) -> Plan:
 
 
 def by_own_waits(plan: Plan, form: ChainView, links: Sequence[Link], now_s: int) -> Plan:
-    """A lead by the longest of the chain's latest waits, in place of a policy's plan whose forecasts were wrong.
+    """A lead by the longest recent wait, in place of a plan with wrong forecasts.
 
     Args:
-        plan: Of the policy: its estimate is recorded, so that its next forecast can be judged, too.
+        plan: The policy's plan. Its estimate is recorded, so that its next forecast can be judged, too.
     """
     lead_s = max(own_waits_s(links), default=0)
     moment_s = form.ends_s - lead_s
@@ -85,7 +85,7 @@ def by_own_waits(plan: Plan, form: ChainView, links: Sequence[Link], now_s: int)
 
 
 def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """Compare what a link has waited with what was forecast as it was released, and count wrong forecasts in a row."""
+    """Compare a link's wait with its forecast at the release; count wrong forecasts in a row."""
     released = None if link.earlier else _release_of(context.store.decisions(chain.id, last=8), link)
     if released is None or not {"wait_p05_s", "wait_p95_s"} <= released.estimate.keys():
         return chain
@@ -108,9 +108,9 @@ def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
 
 
 def _release_of(decisions: Sequence[DecisionRecord], link: Link) -> DecisionRecord | None:
-    """The decision that released a link; None where Slurm did, or where a second thought has moved the link since."""
+    """The decision that released a link; None where Slurm did, or where it was revised since."""
     for decision in reversed(decisions):
-        if any(thought in decision.thought for thought in _MOVED):
+        if any(kind in decision.thought for kind in _MOVED):
             return None
         if decision.submits and decision.time_s == link.released_s:
             return decision

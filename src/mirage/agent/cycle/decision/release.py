@@ -1,4 +1,4 @@
-"""The release of held links: their dependency is cleared, and they compete for nodes from that second."""
+"""The release of held links: clear the dependency, so that they compete for nodes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FREE = {"Dependency": ""}
 
 
 def release(
-    context: CycleContext, links: list[tuple[Chain, Link]], told: Mapping[int, str] | None = None
+    context: CycleContext, links: list[tuple[Chain, Link]], last_troubles: Mapping[int, str] | None = None
 ) -> dict[int, str]:
-    """Release links, all by one command where none is refused; what stood in the way, by chain, in words.
+    """Release links, by one command unless Slurm refuses one; returns troubles by chain.
 
     Args:
-        told: What stood in the way the last time; the same words are written into a chain's log once.
+        last_troubles: Troubles of the last attempt by chain; an unchanged one is not logged again.
     """
     if not links:
         return {}
@@ -31,7 +31,7 @@ def release(
     troubles = {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
     for chain, link in links:
         if chain.id in troubles:
-            again = troubles[chain.id] == (told or {}).get(chain.id)
+            again = troubles[chain.id] == (last_troubles or {}).get(chain.id)
             if not again:
                 event = context.event(chain.id, link.number, "release-refused", refused[link.job])
                 context.change_link(link, event)
@@ -44,7 +44,7 @@ def release(
 
 
 def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
-    """The refusals by job, after each link is released on its own; a controller that is away is not asked again."""
+    """Refusals by job, after releasing each link alone; stops once Slurm does not answer."""
     refused: dict[int, str] = {}
     for k, (_, link) in enumerate(links):
         try:

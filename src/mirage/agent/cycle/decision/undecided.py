@@ -1,4 +1,4 @@
-"""Chains about which there is something to decide: whether to submit the next link, or what to make of a queued one."""
+"""Chains with an open decision: submit the next link, or revise a queued one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Undecided:
     Attributes:
         present: The link that runs.
         waiting: The next one, held or queued.
-        queued: The next one as its policy may think about it again; None while it was never let loose, and for a
-            policy that has no second thoughts.
+        queued: The next one as its policy may revise it; None where it was never released, and for a policy without
+            second thoughts.
     """
 
     present: Link
@@ -30,18 +30,21 @@ class Undecided:
 
     @property
     def about(self) -> tuple[int, int, bool]:
-        """What a question is about: an answer about anything else is of no use."""
+        """The state that a question is about; an answer about another state is discarded."""
         return self.present.number, self.waiting.number, self.queued is not None
 
 
 @dataclass(slots=True)
-class SecondThoughts:
-    """Which policies have second thoughts."""
+class RevisingPolicies:
+    """The policies that revise queued links."""
 
     known: dict[str, bool] = field(default_factory=dict)
 
     def has(self, policy: str) -> bool:
-        """Whether a policy is asked on; one that cannot be found is not, which is told when it is asked."""
+        """Whether a policy revises queued links; False for an unknown policy.
+
+        The request to an unknown policy reports the error.
+        """
         if policy not in self.known:
             try:
                 self.known[policy] = policy_spec(policy).thinks_again
@@ -50,12 +53,13 @@ class SecondThoughts:
         return self.known[policy]
 
 
-def undecided(context: CycleContext, chain: Chain, thoughts: SecondThoughts) -> Undecided | None:
-    """What is to be decided about a chain, if anything.
+def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -> Undecided | None:
+    """The open decision about a chain; None where there is none.
 
-    While two links run, a hand-over is under way: a third is not let loose before that is over, and a link whose
-    successor is to take over at once is not thought about again. In a chain that never holds two, Slurm alone releases
-    a link: its dependency is on the end of the one before.
+    While two links run, a hand-over is under way: a third is not released before it is over, and a link with a successor that
+    takes over soon is not revised. In a chain that never holds two, Slurm alone releases a link: it depends on the end
+    of the previous one.
+
     """
     if chain.state is not ChainState.ACTIVE or chain.spec.never_two:
         return None
@@ -65,7 +69,7 @@ def undecided(context: CycleContext, chain: Chain, thoughts: SecondThoughts) -> 
     present, following = running[0], waiting[-1]
     if context.job_of(chain, present) is None or following.withdrawn_s != MISSING:
         return None
-    if following.released_s == MISSING or not thoughts.has(chain.spec.policy):
+    if following.released_s == MISSING or not revising.has(chain.spec.policy):
         return Undecided(present, following) if following.state is LinkState.HELD else None
     job = context.job_of(chain, following)
     if job is None or job.state is not JobState.PENDING:
@@ -76,7 +80,7 @@ def undecided(context: CycleContext, chain: Chain, thoughts: SecondThoughts) -> 
 
 
 def _queued(context: CycleContext, link: Link, job: QueuedJob) -> QueuedLink:
-    """A link as Slurm tells of it; while it is held, only we know to when it was put off."""
+    """A queued link as Slurm reports it; while it is held, the start time is ours."""
     held = bool(job.dependency)
     begins_s = job.eligible_s if not held and job.eligible_s > context.now_s else MISSING
     return QueuedLink(

@@ -1,8 +1,8 @@
-"""The withdrawal of a queued link: it leaves the queue, and another is submitted held in its place.
+"""The withdrawal of a queued link: cancel it, and submit another one held.
 
-The intention is written first (``withdrawn_s``). Then the link is held behind the present one, which Slurm refuses
-where it has started, so that no link that runs is cancelled; then it is cancelled, and the next one is planned and
-submitted as every link is. An agent that dies anywhere in between goes on there.
+The intention is stored first (``withdrawn_s``). Then the link gets a dependency on the running one, which Slurm refuses
+where the link has started, so that no running link is cancelled. Then it is cancelled, and the next one is planned and
+submitted as usual. An agent that dies in between resumes there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ WAITING = (LinkState.HELD, LinkState.QUEUED)
 
 
 def finish_withdrawal(context: CycleContext, chain: Chain) -> None:
-    """Take the link out of the queue whose withdrawal was decided, unless it has become the link that is needed.
+    """Cancel the link with a stored withdrawal, unless the chain needs it now.
 
-    A decision that is no longer fresh, as after a long outage, counts for nothing.
+    An old decision, as after a long outage, does not count.
 
     Raises:
-        SlurmUnreachable: Nothing is known; it is tried again.
+        SlurmUnreachable: No answer; the next cycle tries again.
     """
     for link in context.of(chain, *WAITING, LinkState.RUNNING):
         if link.withdrawn_s == MISSING or link.cancelled_s != MISSING or chain.state is not ChainState.ACTIVE:
@@ -42,7 +42,7 @@ def _withdraw(context: CycleContext, chain: Chain, link: Link, present: Link) ->
     except SlurmRefused as error:
         context.change_link(link, comes_too_late(context, link, "withdraw", error), withdrawn_s=MISSING)
         return
-    if not context.cancel(chain, link.job, "another is asked for in its place"):
+    if not context.cancel(chain, link.job, "another is submitted in its place"):
         context.change_link(link, withdrawn_s=MISSING)
         return
     event = context.event(chain.id, link.number, "taken-back", f"job {link.job}: another is submitted in its place")

@@ -1,8 +1,8 @@
-"""Second thoughts: a link that competes is held, put off, let loose again, shortened, or withdrawn.
+"""Revision of a queued link: hold, release, postpone, shorten or withdraw it.
 
-Whatever is done leaves a chain that lives on should the agent die: a link is held by a dependency on the present one,
-never by a bare hold, and never put off beyond the present one's end. A link that has started meanwhile refuses every
-change but that of its limit; so a limit is changed only behind a dependency that was taken.
+The chain must continue even if the agent dies afterwards. So a link is held by a dependency on the running one, never
+by a bare hold, and never postponed beyond the running one's end. Slurm refuses every change of a link that has started,
+except of its limit; so a limit is changed only while a dependency holds the link.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ FREE = {"Dependency": ""}
 AT_ONCE = {"StartTime": "now"}
 
 WITHDRAW = "withdraw"
-"""The word for a withdrawal, which the next cycle carries out."""
+"""The recorded word for a withdrawal, which the next cycle executes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
-    """What became of a plan about a queued link.
+class Revision:
+    """The result of a plan about a queued link.
 
     Attributes:
-        done: What was changed, in words: ``hold``, ``shorten,release``; empty for nothing.
-        trouble: What stood in the way, in words; empty for nothing.
-        unanswered: Whether nobody answered.
+        done: The changes: ``hold``, ``shorten,release``; empty for none.
+        trouble: The problem as text; empty for none.
+        unanswered: Whether Slurm did not answer.
     """
 
     done: str = ""
@@ -43,12 +43,12 @@ class Thought:
     unanswered: bool = False
 
 
-AWAY = Thought(trouble="Slurm did not answer about another chain", unanswered=True)
-"""For a link about which nobody was asked any more."""
+AWAY = Revision(trouble="Slurm did not answer about another chain", unanswered=True)
+"""For a link that was not tried, because Slurm did not answer about another one."""
 
 
 class _Queued:
-    """A queued link while a plan is carried out, action after action."""
+    """A queued link during the execution of a plan."""
 
     def __init__(self, context: CycleContext, chain: Chain, case: Undecided) -> None:
         assert case.queued is not None
@@ -81,9 +81,10 @@ class _Queued:
         return "release"
 
     def postpone(self, start_s: int) -> str:
-        """Put it off, never beyond the end of the present link; the moment is written down first.
+        """Postpone the link, at most to the end of the running one; the time is stored first.
 
-        Should the present link end before, whoever knows the moment can let the next one go.
+        The stored time lets the agent release the link if the running one ends earlier.
+
         """
         start_s = min(start_s, _ends_s(self.present))
         if start_s <= self.context.now_s:
@@ -98,9 +99,10 @@ class _Queued:
         return "postpone"
 
     def shorten(self, limit_s: int) -> str:
-        """Lower its limit to whole minutes, unless that is less than it can do with.
+        """Lower its limit to whole minutes, unless the chain needs more.
 
-        Slurm lowers the limit of a link that runs as well; so one that competes is held meanwhile.
+        Slurm would lower the limit of a running link, too; so a link that competes is held during the change.
+
         """
         minutes, least_s = limit_s // MINUTE_S, least_limit_s(self.chain)
         if not 0 < minutes * MINUTE_S < self.limit_s:
@@ -123,15 +125,15 @@ class _Queued:
         return "shorten"
 
     def withdraw(self) -> str:
-        """Write down that it is to be withdrawn, which the next cycle does; too near the end it is held instead."""
+        """Store the withdrawal for the next cycle; close to the end the link is held instead."""
         settings = self.context.settings
         if _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s:
             return self.hold()
         self.link = self.context.change_link(self.link, withdrawn_s=self.context.now_s)
         return WITHDRAW
 
-    def carry_out(self, action: Action) -> str:
-        """One action; the word for what it changed."""
+    def execute(self, action: Action) -> str:
+        """Executes one action; returns the word for its change, empty for none."""
         match action:
             case Hold():
                 return self.hold()
@@ -147,38 +149,42 @@ class _Queued:
 
 
 class TooShort(SlurmRefused):
-    """A limit that the chain's user would not have."""
+    """A limit below the minimum of the chain."""
 
 
-def think(context: CycleContext, chain: Chain, case: Undecided, plan: Plan, told: str = "") -> Thought:
-    """Carry out what a plan says about a queued link, each action on its own; behind a withdrawal nothing is done.
+def revise_queued_link(
+    context: CycleContext, chain: Chain, case: Undecided, plan: Plan, last_trouble: str = ""
+) -> Revision:
+    """Execute the actions of a plan about a queued link; nothing is done after a withdrawal.
+
+    A refused action does not stop the next one.
 
     Args:
-        told: What stood in the way the last time; the same words are written into a chain's log once.
+        last_trouble: The problem of the last attempt; an unchanged one is not logged again.
     """
     queued, done, trouble = _Queued(context, chain, case), list[str](), ""
     for action in _in_order(plan):
-        thought = type(action).__name__.lower()
+        word = type(action).__name__.lower()
         try:
-            done.append(queued.carry_out(action))
+            done.append(queued.execute(action))
         except SlurmUnreachable as error:
-            return Thought(_listed(done), f"job {queued.link.job}: {thought} had no answer: {error}", unanswered=True)
+            return Revision(_listed(done), f"job {queued.link.job}: {word} had no answer: {error}", unanswered=True)
         except SlurmRefused as error:
             too_late = waits_no_more(error)
-            what = f"job {queued.link.job}: {thought} was refused: {error}"
-            if too_late or what != told:
-                context.change_link(queued.link, comes_too_late(context, queued.link, thought, error))
+            what = f"job {queued.link.job}: {word} was refused: {error}"
+            if too_late or what != last_trouble:
+                context.change_link(queued.link, comes_too_late(context, queued.link, word, error))
             if too_late:
                 break
             trouble = trouble or what
-    return Thought(_listed(done), trouble)
+    return Revision(_listed(done), trouble)
 
 
-def let_go_early(context: CycleContext, chain: Chain) -> None:
-    """Let a link start at once that was put off, where the present one has ended before.
+def release_early(context: CycleContext, chain: Chain) -> None:
+    """Release a postponed link at once, where the running one has ended before.
 
     Raises:
-        SlurmUnreachable: Nothing is known; it is tried again.
+        SlurmUnreachable: No answer; the next cycle tries again.
     """
     if context.of(chain, LinkState.RUNNING):
         return
@@ -188,20 +194,20 @@ def let_go_early(context: CycleContext, chain: Chain) -> None:
                 context.backend.update(link.job, AT_ONCE)
             except SlurmRefused as error:
                 if not waits_no_more(error):
-                    context.trouble(chain, f"job {link.job} cannot be let go before its begin time: {error}")
+                    context.trouble(chain, f"job {link.job} cannot be released before its begin time: {error}")
                     continue
             event = context.event(chain.id, link.number, "let-go", f"job {link.job}: the link before it has ended")
             context.change_link(link, event, begins_s=MISSING)
 
 
 def least_limit_s(chain: Chain) -> int:
-    """The shortest limit that a link can do with: as the user says, and more than it takes to load and to leave."""
+    """The shortest limit of a link: as configured, and longer than warm-up and grace."""
     spec = chain.spec
     return max(spec.least_limit_s, spec.warmup_s + (spec.grace_s if spec.signal else 0) + MINUTE_S)
 
 
 def _in_order(plan: Plan) -> Iterator[Action]:
-    """The actions of a plan that can be carried out; another link can be submitted once the withdrawn one is gone."""
+    """The actions of a plan up to a withdrawal: the next link can only follow after it."""
     for action in plan.actions:
         yield action
         if isinstance(action, Withdraw):
