@@ -1,7 +1,7 @@
-"""Brakes on a chain: links that end at once, and more links in a day than it may use.
+"""Brakes on a chain: links that end at once, and more links in a day than allowed.
 
-A job that cannot run, or has nothing to do, would be submitted every minute without end: each submission waits longer,
-then the chain is paused. So is a chain that uses more links than its user has agreed to, whatever the reason.
+A job that cannot run, or has nothing to do, would be submitted every minute indefinitely: each submission waits longer,
+then the chain is paused. A chain that uses more links than its user allows is paused, too, for any reason.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL,
 
 
 LINKS_A_DAY, SPARE_LINKS = 3, 5
-"""A chain may use three times the links that its limit needs in a day, and five more."""
+"""A chain may use three times the links that its limit needs in a day, plus five."""
 
 _NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
-"""A link that follows one of these replaces it, and does not count."""
+"""A link that follows one of these outcomes is a replacement, and does not count."""
 
 
 def links_a_day(chain: Chain, limit_s: int) -> int:
-    """The links that may start within 24 hours: as the user says, else by their limit."""
+    """The links that may start within 24 hours: as configured, else from their limit."""
     if chain.spec.links_a_day:
         return chain.spec.links_a_day
     needed = -(-DAY_S // limit_s) if 0 < limit_s < UNLIMITED_S else 1
@@ -31,14 +31,17 @@ def links_a_day(chain: Chain, limit_s: int) -> int:
 
 
 def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
-    """The chain; where another link would be more than a day's, it waits while one runs, then it is paused."""
+    """The chain, postponed or paused where another link would exceed the daily limit.
+
+    While a link runs, the next submission waits; once none runs, the chain is paused.
+    """
     planned = [link for link in context.of(chain, LinkState.PLANNED) if link.attempted_s == MISSING]
     if not planned or chain.state is not ChainState.ACTIVE:
         return chain
     links = context.links[chain.id]
     limit_s = max((link.limit_s for link in links), default=MISSING)
     most = links_a_day(chain, limit_s)
-    if planned[0].number <= most:  # it has not used so many links since it was made
+    if planned[0].number <= most:  # it has not used that many links in total
         return chain
     since_s = max(context.now_s - DAY_S, chain.resumed_s)
     used_s, before = list[int](), JobState.UNKNOWN
@@ -61,9 +64,9 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
 
 
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """The chain after a link has ended: as before, slowed down, or paused."""
+    """The chain after a link has ended: unchanged, slowed down, or paused."""
     by_us = link.cancelled_s != MISSING or link.was_withdrawn
-    if by_us and link.signalled_s == MISSING:  # ended before it could show anything
+    if by_us and link.signalled_s == MISSING:  # ended by us before it could prove itself
         return chain
     if link.started_s == MISSING:
         return _never_started(context, chain, link)
@@ -75,7 +78,7 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     if link.outcome in BROKEN:
         return _broken(context, chain, link, f"job {link.job} after {ran_s} s with {how}")
     quick_ends = chain.quick_ends + 1
-    if link.outcome is JobState.PREEMPTED:  # nobody's fault: slower and slower, but never paused
+    if link.outcome is JobState.PREEMPTED:  # not the job's fault: slow down, but never pause
         quick_ends = min(quick_ends, context.settings.quick_ends - 1)
     how = "exit 0" if link.outcome is JobState.COMPLETED else how
     what = f"links end at once, the last (job {link.job}) after {ran_s} s with {how}"
@@ -85,11 +88,13 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
 
 
 def _never_started(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """After a job that was cancelled from outside while it waited, or that vanished unseen."""
+    """After a job that was cancelled from outside while pending, or that vanished unobserved."""
     if link.outcome is JobState.CANCELLED:
         why = f"job {link.job} (link {link.number}) was cancelled from outside while it waited"
-        return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` goes on")
-    return _broken(context, chain, link, f"job {link.job} was gone before it was seen to run ({link.outcome.name})")
+        return pause(context, chain, f"{why}; `mirage chain resume {chain.name}` continues it")
+    return _broken(
+        context, chain, link, f"job {link.job} was gone before it was observed running ({link.outcome.name})"
+    )
 
 
 def _broken(context: CycleContext, chain: Chain, link: Link, how: str) -> Chain:

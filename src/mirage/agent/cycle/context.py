@@ -1,4 +1,4 @@
-"""The context of a cycle: what every part of it needs."""
+"""The context of a cycle: the values that every part of it uses."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ log = logging.getLogger("mirage.agent")
 
 @dataclass(slots=True)
 class CycleContext:
-    """One cycle: the store and the cluster, the time, and what was seen.
+    """The state of one cycle: store, cluster, time and snapshot.
 
     Attributes:
-        links: Links of every chain that matter, by chain id, in order: those that have not ended and the last that did.
-        troubles: What stands in the way of a chain in this cycle, by chain id, in words.
-        margin_s: How much earlier than needed a signal is sent.
-        signals: Links to be signalled at the end of this cycle.
-        endings: Links to be ended then, their grace being over.
-        unanswered: Commands about them that had no answer, one after another.
-        folder: The agent's folder; None for that of each chain's submission.
+        links: Links by chain id, in order: those that have not ended, and the last ones that did.
+        troubles: Problems of this cycle as text, by chain id.
+        margin_s: Time by which a signal is sent earlier than needed.
+        signals: Links to signal at the end of this cycle.
+        endings: Links to end at the end of this cycle, because their grace is over.
+        unanswered: Number of such commands in a row without an answer.
+        folder: The agent's folder; None for the folder of each chain's submission.
     """
 
     store: Store
@@ -49,7 +49,7 @@ class CycleContext:
     folder: Path | None = None
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
-        """Something that happens now."""
+        """An event at the time of this cycle."""
         return EventRecord(chain, link, self.now_s, kind, detail)
 
     def change_chain(self, chain: Chain, *events: EventRecord, **columns: Any) -> Chain:
@@ -80,16 +80,16 @@ class CycleContext:
         return [link for link in self.links.get(chain.id, ()) if link.state in states]
 
     def job_of(self, chain: Chain, link: Link) -> QueuedJob | None:
-        """The job of a link as the queue shows it; None where it shows none, or somebody else's with that number."""
+        """The job of a link in the queue; None where it is absent, or another job has its number."""
         job = self.snapshot.by_id.get(link.job) if link.job != MISSING else None
         return job if job is not None and is_of_link(job, chain.key, link.number) else None
 
     def trouble(self, chain: Chain, what: str) -> None:
-        """Something stands in the way of this chain; it is shown wherever the chain is."""
+        """Record a problem of a chain, unless it has one already; commands show it."""
         self.troubles.setdefault(chain.id, what)
 
     def cancel(self, chain: Chain, job: int, why: str, *, only_pending: bool = False) -> bool:
-        """Cancel a job; whether Slurm did not refuse, which is this chain's own trouble."""
+        """Cancel a job; False where Slurm refuses, which becomes the chain's problem."""
         try:
             self.backend.cancel(job, only_pending=only_pending)
         except SlurmRefused as error:

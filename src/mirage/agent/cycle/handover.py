@@ -25,19 +25,19 @@ log = logging.getLogger("mirage.agent")
 HOST, JOB = "MIRAGE_HOST", "MIRAGE_JOB"
 
 AWAY_AFTER = 2
-"""After so many commands without an answer, one after another, the controller is away."""
+"""Number of commands in a row without an answer after which the controller counts as away."""
 
 LONGEST_MARGIN_S = 60
-"""However slow a cycle was, a signal is not sent earlier than by this, nor by a tenth of the limit."""
+"""A signal is sent at most this much earlier, and at most a tenth of the limit, however slow the cycles are."""
 
 KILLED_LATER_S = 120
-"""Slurm looks for limits every half minute, and gives a job ``KillWait`` to end."""
+"""Slurm checks limits every half minute, and gives a job ``KillWait`` to end."""
 
 LATE_S = 5
-"""A signal that comes so much less than the grace before the limit is in time."""
+"""A signal that comes this much less than the grace before the limit still counts as in time."""
 
 JOBS_A_COMMAND = 100
-"""Jobs of one command at most: to signal fifty takes an eighth of a second (3,000 jobs in the queue, Slurm 22.05.8)."""
+"""Maximum jobs per command: to signal fifty takes an eighth of a second (3,000 jobs queued, Slurm 22.05.8)."""
 
 
 class Shell(Protocol):
@@ -53,8 +53,8 @@ class Probe:
     """A ready command that was started.
 
     Attributes:
-        run: Number and start of the link that it asks about: a requeued link is asked about anew.
-        begun_s: Real seconds.
+        run: Number and start of the link that it checks: a requeued link is checked again.
+        begun_s: Start of the command, real seconds.
     """
 
     run: tuple[int, int]
@@ -63,52 +63,51 @@ class Probe:
 
 
 class ReadinessProbes:
-    """The readiness probes: ready commands in threads, so that a slow one delays nobody.
+    """The readiness probes: ready commands in threads, so that a slow one does not block.
 
     Args:
-        shell: Runs them.
-        at_once: So many at most, but for those that hang beyond their time: a working directory on a file system that
-            does not answer is waited for without end.
-        real_s: Real seconds, from wherever.
+        shell: Runs the commands.
+        at_once: Maximum number of commands, not counting those that hang beyond their time: a working directory on a
+            file system that does not answer blocks its command indefinitely.
+        real_s: Clock of real seconds.
     """
 
     def __init__(self, shell: Shell, at_once: int = 8, real_s: Callable[[], float] = time.monotonic) -> None:
         self.shell, self.at_once, self.real_s = shell, at_once, real_s
-        self.asked: dict[int, Probe] = {}
+        self.probes: dict[int, Probe] = {}
 
     def is_ready(self, context: CycleContext, chain: Chain, link: Link) -> bool:
-        """Whether the last command succeeded; a new one is started where none is under way."""
+        """Whether the last command succeeded; starts a new one where none is running."""
         run = (link.number, link.started_s)
-        probe = self.asked.get(link.chain)
+        probe = self.probes.get(link.chain)
         if probe is not None and probe.run == run:
             if not probe.answer.done():
                 return False
             if probe.answer.exception() is None and probe.answer.result():
-                del self.asked[link.chain]
+                del self.probes[link.chain]
                 return True
         timeout_s = context.settings.ready_timeout_s
         if self._under_way(2 * timeout_s) < self.at_once:
-            asked, spec = chain.spec.submission, chain.spec
+            submission, spec = chain.spec.submission, chain.spec
             environment = {
-                **asked.environment,
+                **submission.environment,
                 CHAIN: chain.name,
                 LINK: str(link.number),
                 **job_environment(context, link),
             }
             answer: Future[bool] = Future()
-            work = partial(self.shell.succeeds, spec.ready_command, environment, asked.directory, timeout_s)
+            work = partial(self.shell.succeeds, spec.ready_command, environment, submission.directory, timeout_s)
             threading.Thread(target=_answer, args=(work, answer), name="ready", daemon=True).start()
-            self.asked[link.chain] = Probe(run, self.real_s(), answer)
+            self.probes[link.chain] = Probe(run, self.real_s(), answer)
         return False
 
     def _under_way(self, patience_s: float) -> int:
-        """How many commands are, without those that hang."""
+        """The number of commands under way, not counting those that hang."""
         since_s = self.real_s() - patience_s
-        return sum(not probe.answer.done() and probe.begun_s >= since_s for probe in self.asked.values())
+        return sum(not probe.answer.done() and probe.begun_s >= since_s for probe in self.probes.values())
 
 
 def _answer(work: Callable[[], bool], answer: Future[bool]) -> None:
-    """Do the work of a thread."""
     try:
         answer.set_result(work())
     except BaseException as error:
@@ -117,11 +116,11 @@ def _answer(work: Callable[[], bool], answer: Future[bool]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a hand-over is at.
+    """The state of a hand-over.
 
     Attributes:
-        busy: Whether one is under way, so that the chain is to be looked at soon.
-        next_s: The moment at which something is to be done to the second; ``MISSING`` for none.
+        busy: Whether one is under way, so that the chain must be polled soon.
+        next_s: The next time at which something is due to the second; ``MISSING`` for none.
     """
 
     busy: bool = False
@@ -129,7 +128,7 @@ class Progress:
 
 
 def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
-    """The variables that tell a ready command where a link runs."""
+    """The variables that name a link's job and host for its ready command."""
     job = context.snapshot.by_id.get(link.job)
     hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
@@ -138,9 +137,9 @@ def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
 def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> Progress:
     """One step of a chain's hand-over.
 
-    A link is signalled when the next one is ready, and in any case its grace before its own limit, whether another link
-    follows or not: a link that is ended by its limit alone loses what it has not saved. What is to be sent is
-    collected, for ``send_signals`` and ``end_links`` at the end of the cycle.
+    A link is signalled when the next one is ready, and in any case its grace before its own limit, whether or not
+    another link follows: a link that only its limit ends loses what it has not saved. Signals and endings are
+    collected, and ``send_signals`` and ``end_links`` send them at the end of the cycle.
     """
     running = context.of(chain, LinkState.RUNNING)
     released = context.of(chain, LinkState.QUEUED)
@@ -170,9 +169,10 @@ def grace_s(chain: Chain, link: Link) -> int:
 
 
 def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
-    """The latest moment of a link's signal: its grace before its limit, and the margin that a cycle takes.
+    """The latest time of a link's signal: grace and margin before its limit.
 
-    Slurm's own word for the end counts where it is later: the time in which a job was suspended is no part of its run.
+    The margin covers the duration of a cycle. Slurm's end time counts where it is later: the time in which a job was
+    suspended is not part of its run.
     """
     job = context.job_of(chain, link)
     ends_s = limit_ends_s(link) if job is None else max(limit_ends_s(link), job.end_s)
@@ -180,7 +180,7 @@ def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
 
 
 def next_last_call_s(context: CycleContext, chain: Chain) -> int:
-    """The earliest moment at which a link is still to be signalled before its limit; ``MISSING`` for none."""
+    """The earliest time at which a link needs its signal; ``MISSING`` for none."""
     running = context.of(chain, LinkState.RUNNING) if chain.spec.signal else []
     calls_s = [last_call_s(context, chain, link) for link in running if link.signalled_s == MISSING]
     return min(calls_s, default=MISSING)
@@ -189,13 +189,13 @@ def next_last_call_s(context: CycleContext, chain: Chain) -> int:
 def is_untold(chain: Chain, link: Link) -> bool:
     """Whether the limit has ended a link without a signal its grace before.
 
-    Slurm's own signal counts, where the link was submitted with one: it needs no agent.
+    Slurm's own signal counts where the link was submitted with one: it needs no agent.
     """
     return bool(chain.spec.signal) and not chain.spec.slurm_warning_s and _is_signalled_late(chain, link)
 
 
 def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
-    """Write into the chain's log that the agent has not signalled a link in time before its limit has ended it."""
+    """Log that the limit has ended a link before the agent signalled it in time."""
     if not chain.spec.signal or not _is_signalled_late(chain, link):
         return
     came = "without a signal of the agent"
@@ -217,12 +217,12 @@ def _is_signalled_late(chain: Chain, link: Link) -> bool:
 
 
 def _ended_by_limit_s(link: Link) -> int:
-    """When its limit has ended a link: later than it says, where the job was suspended meanwhile."""
+    """The time at which the limit ended a link, later where the job was suspended."""
     return max(limit_ends_s(link), link.ended_s - KILLED_LATER_S)
 
 
 def limit_ends_s(link: Link) -> int:
-    """When the limit ends a link; never where it has none."""
+    """The time at which the limit ends a link; ``UNLIMITED_S`` without a limit."""
     return link.started_s + link.limit_s if 0 < link.limit_s < UNLIMITED_S else UNLIMITED_S
 
 
@@ -239,13 +239,13 @@ def _with_readiness(context: CycleContext, chain: Chain, link: Link, probes: Rea
 
 
 def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bool) -> int:
-    """Have the previous link signalled, and end it when its grace is over.
+    """Request the signal of a link, and its end once the grace is over.
 
     Returns:
-        When its grace is over, ``MISSING`` where nothing is left to do.
+        The end of its grace; ``MISSING`` where nothing is left to do.
     """
     spec, job = chain.spec, context.job_of(chain, link)
-    if job is None:  # it has gone, or its number belongs to another job now
+    if job is None:  # it is gone, or another job has its number now
         return MISSING
     if job.state is JobState.SUSPENDED:
         context.trouble(chain, f"job {job.id} is suspended, where no signal reaches it; it gets one when it runs again")
@@ -265,14 +265,14 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
 
 
 def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> dict[int, str]:
-    """Signal links, all that get the same signal by one command.
+    """Signal links: one command for all links with the same signal.
 
-    Any signal makes ``scancel`` read the whole queue (22.05.8), once a command. It is sent before it is written down:
-    killed in between, the agent sends it twice, which a checkpoint survives; the other way round a link would be ended
-    without a signal. One that Slurm refuses does not keep the next link from taking over.
+    Each ``scancel`` with a signal reads the whole queue (22.05.8). The signal is sent before it is stored: if the agent
+    is killed in between, it sends it twice, which a checkpoint survives; the other way round a link would be ended
+    without a signal. A signal that Slurm refuses does not stop the next link from taking over.
 
     Returns:
-        What kept signals from being sent, by chain, in words: they are sent in a later cycle.
+        The reason for each signal that was not sent, by chain; a later cycle sends it.
     """
     by_name: dict[str, list[tuple[Chain, Link]]] = {}
     for chain, link in wanted:
@@ -295,10 +295,10 @@ def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) ->
 
 
 def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> dict[int, str]:
-    """End links whose grace is over, all by one command.
+    """End the links that have used up their grace, all by one command.
 
     Returns:
-        What kept links from being ended, by chain, in words: they are ended in a later cycle.
+        The reason for each link that was not ended, by chain; a later cycle ends it.
     """
     refused, failed = _send(context, wanted, context.backend.cancel)
     for chain, link in wanted:
@@ -315,17 +315,17 @@ def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> di
 def _send(
     context: CycleContext, wanted: Sequence[tuple[Chain, Link]], send: Callable[[Sequence[int]], None]
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """Send something to the jobs of links; what was refused, and what failed, by chain.
+    """Send a command to the jobs of links; returns refusals and failures by chain.
 
-    Where a command for several fails, each is sent on its own: the trouble of one chain reaches no other. After two
-    without an answer, one after another, the controller is away, and the others are not tried.
+    Where a command for several jobs fails, each job gets its own: the problem of one chain affects no other. After two
+    in a row without an answer the controller counts as away, and the rest is not tried.
     """
     refused: dict[int, str] = {}
     failed: dict[int, str] = {}
     for first in range(0, len(wanted), JOBS_A_COMMAND):
         part = wanted[first : first + JOBS_A_COMMAND]
         if context.unanswered < AWAY_AFTER:
-            with contextlib.suppress(Exception):  # each on its own shows whose trouble it is
+            with contextlib.suppress(Exception):  # one by one shows which chain has the problem
                 send([link.job for _, link in part])
                 continue
         for chain, link in part:

@@ -14,24 +14,24 @@ from mirage.slurm_words.reasons import in_words, is_usual
 from mirage.slurm_words.states import ALIVE
 
 SAME_START_S = 2
-"""The start of a running job is told to the second, and does not change."""
+"""Slurm reports the start of a running job to the second, and does not change it."""
 
 CLOCKS_DIFFER_S = 30
-"""The clock of a node may be so far behind the controller's."""
+"""The clock of a node may differ by this much from the controller's."""
 
 RAN = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.NODE_FAIL})
-"""How a job ends that has run, be it for less than a second; one cancelled in the queue is given a start, too."""
+"""Outcomes of jobs that have run, even for less than a second; a job cancelled while pending has a start time, too."""
 
 ON_HOLD = "JobHeld"
-"""How Slurm's reasons for a user's or an administrator's hold begin: such a link cannot start when its turn comes."""
+"""Prefix of Slurm's reasons for a hold by a user or an administrator: such a link cannot start at its turn."""
 
 _HELD_BY_SLURM = re.compile(r"requeued[ _]held|JobHoldMaxRequeue", re.IGNORECASE)
-"""Reasons that squeue gives for a job which Slurm, not a person, has put on hold."""
+"""Reasons in squeue for a job that Slurm, not a person, has put on hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Columns of a link to set, and what to write into the chain's log."""
+    """Columns of a link to set, and events for the chain's log."""
 
     columns: dict[str, Any] = field(default_factory=dict)
     events: tuple[EventRecord, ...] = ()
@@ -40,11 +40,11 @@ class Change:
         return bool(self.columns or self.events)
 
 
-def seen_in_queue(link: Link, job: QueuedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
-    """The change of a link that the queue shows.
+def change_from_queue(link: Link, job: QueuedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
+    """The change of a link that follows from its job in the queue.
 
     Args:
-        spec: Of its chain: without ``--ready-by-job`` a word after the warm-up does not count.
+        spec: Specification of its chain: without ``--ready-by-job`` a ready mark after the warm-up does not count.
     """
     columns: dict[str, Any] = {}
     if link.job != job.id:
@@ -60,19 +60,19 @@ def seen_in_queue(link: Link, job: QueuedJob, now_s: int, spec: ChainSpec | None
         columns |= _over(link, job, now_s)
     waits = job.state is JobState.PENDING and (not job.dependency or job.reason.startswith(ON_HOLD))
     reason = job.reason if waits else ""
-    if reason == "BeginTime" and link.begins_s > now_s:  # we have put it off
+    if reason == "BeginTime" and link.begins_s > now_s:  # the agent has postponed it
         reason = ""
     if reason != link.reason:
         columns["reason"] = reason
-    columns |= _said(link, parse_tag(job.comment), columns, now_s, spec)
+    columns |= _reported(link, parse_tag(job.comment), columns, now_s, spec)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}" + (f": {job.reason}" if job.reason else "")))
 
 
-def seen_in_accounting(link: Link, job: AccountedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
-    """The change of a link that only accounting knows; none while it counts as alive.
+def change_from_accounting(link: Link, job: AccountedJob, now_s: int, spec: ChainSpec | None = None) -> Change:
+    """The change of a link that only accounting knows; empty while its job counts as alive.
 
     Args:
-        spec: As for the queue.
+        spec: As in ``change_from_queue``.
     """
     if job.state in ALIVE:
         return Change()
@@ -80,12 +80,12 @@ def seen_in_accounting(link: Link, job: AccountedJob, now_s: int, spec: ChainSpe
     if job.limit_s != MISSING:
         columns["limit_s"] = job.limit_s
     columns |= _over(link, job, now_s)
-    columns |= _said(link, parse_tag(job.comment), columns, now_s, spec)
+    columns |= _reported(link, parse_tag(job.comment), columns, now_s, spec)
     return Change(columns, _events(link, columns, now_s, f"job {job.id}, by accounting"))
 
 
 def vanished(link: Link, now_s: int) -> Change:
-    """The change of a link that the queue knows no more: it ended at its limit, or by now."""
+    """The change of a link that is not in the queue any more: ended at its limit, or now."""
     limit_ends_s = link.started_s + link.limit_s if MISSING not in (link.started_s, link.limit_s) else MISSING
     past_limit = limit_ends_s != MISSING and limit_ends_s <= now_s
     columns = {
@@ -93,7 +93,7 @@ def vanished(link: Link, now_s: int) -> Change:
         "ended_s": limit_ends_s if past_limit else now_s,
         "outcome": JobState.TIMEOUT if past_limit else JobState.UNKNOWN,
     }
-    event = EventRecord(link.chain, link.number, now_s, "vanished", f"the queue knows no job {link.job} any more")
+    event = EventRecord(link.chain, link.number, now_s, "vanished", f"job {link.job} is not in the queue any more")
     return Change(columns, (event,))
 
 
@@ -115,13 +115,13 @@ def _waiting(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
 
 
 def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
-    if job.completing and link.state is LinkState.RUNNING:  # it ends, or was requeued: the next look tells which
+    if job.completing and link.state is LinkState.RUNNING:  # it ends or is requeued: the next poll shows which
         return {}
     started_s = job.start_s if job.start_s != MISSING else now_s
     columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
-    if link.state is not LinkState.RUNNING and not job.completing:  # it started before it could be cancelled
+    if link.state is not LinkState.RUNNING and not job.completing:  # it started before the cancellation
         columns["cancelled_s"] = MISSING
-    if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two looks
+    if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two polls
         columns |= _begun_anew(link, job)
     if link.released_s == MISSING:
         columns["released_s"] = min(started_s, job.eligible_s) if job.eligible_s > 0 else started_s
@@ -129,45 +129,47 @@ def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
 
 
 def _begun_anew(link: Link, job: QueuedJob) -> dict[str, Any]:
-    """The columns of a link that has run, was requeued, and runs or waits once more."""
+    """The columns of a link that has run, was requeued, and is pending or running again."""
     left_s = job.submit_s if job.submit_s > link.started_s else link.started_s  # a requeue is a new submission
     run = (link.started_s, link.ready_s, left_s)
     return {"ready_s": MISSING, "signalled_s": MISSING, "earlier": (*link.earlier, run)}
 
 
-def _waits_for_word(spec: ChainSpec) -> bool:
-    """Whether the word of a job about its readiness counts however late it comes."""
+def _waits_for_mark(spec: ChainSpec) -> bool:
+    """Whether a job's ready mark counts at any time."""
     return spec.ready_by_job or bool(spec.ready_command)
 
 
-def _said(link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int, spec: ChainSpec | None) -> dict[str, Any]:
-    """The columns that follow from what the job has said of itself in its comment.
+def _reported(
+    link: Link, tag: Tag | None, columns: dict[str, Any], now_s: int, spec: ChainSpec | None
+) -> dict[str, Any]:
+    """The columns that follow from the job's own marks in its comment.
 
-    A word from before the last start is of an earlier run: the comment outlives a requeue.
+    A mark from before the last start belongs to an earlier run: the comment outlives a requeue.
     """
-    said: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     if tag is not None and tag.done and not link.finished:
-        said["finished"] = True
+        reported["finished"] = True
     started_s, ready_s = columns.get("started_s", link.started_s), columns.get("ready_s", link.ready_s)
     if tag is not None and ready_s == MISSING != started_s and tag.ready_s >= started_s - CLOCKS_DIFFER_S:
         at_s = min(max(tag.ready_s, started_s), max(now_s, started_s))
-        if spec is not None and not _waits_for_word(spec):
+        if spec is not None and not _waits_for_mark(spec):
             at_s = min(at_s, started_s + spec.warmup_s)
-        said["ready_s"] = at_s
-    return said
+        reported["ready_s"] = at_s
+    return reported
 
 
-def ignored_word(link: Link, job: QueuedJob, spec: ChainSpec) -> str:
-    """The event of a job that says that it is ready where that does not count; empty where it does or says nothing.
+def ignored_mark(link: Link, job: QueuedJob, spec: ChainSpec) -> str:
+    """The text for a ready mark that does not count; empty where it counts or is absent.
 
-    Without ``--ready-by-job`` a link is ready after its warm-up; only an earlier word counts.
+    Without ``--ready-by-job`` a link is ready after its warm-up; only an earlier mark counts.
     """
     tag = parse_tag(job.comment)
-    if _waits_for_word(spec) or tag is None or link.ready_s == MISSING:
+    if _waits_for_mark(spec) or tag is None or link.ready_s == MISSING:
         return ""
     if link.state is not LinkState.RUNNING or tag.ready_s <= link.ready_s:
         return ""
-    return f"job {job.id} said it, but the chain was submitted without --ready-by-job and does not wait for that"
+    return f"job {job.id} reported ready, but the chain was submitted without --ready-by-job and does not wait for that"
 
 
 def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, An
 
 
 def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tuple[EventRecord, ...]:
-    """Events for the changes of state that a user cares about."""
+    """Events for the changes of state that concern a user."""
     kinds: list[str] = []
     if "job" in columns and link.state is LinkState.PLANNED:
         kinds.append("found")
@@ -205,7 +207,7 @@ def _events(link: Link, columns: dict[str, Any], now_s: int, detail: str) -> tup
             outcome = columns.get("outcome", JobState.UNKNOWN)
             detail = f"{detail}, {outcome.name}" + (f" {columns['exit_code']}" if columns.get("exit_code") else "")
     kinds += [kind for kind, name in (("ready", "ready_s"), ("done", "finished")) if columns.get(name, 0) > 0]
-    told = [(kind, detail) for kind in kinds]
+    reported = [(kind, detail) for kind in kinds]
     if not is_usual(columns.get("reason", "")):
-        told.append(("waits", in_words(columns["reason"])))
-    return tuple(EventRecord(link.chain, link.number, now_s, kind, text) for kind, text in told)
+        reported.append(("waits", in_words(columns["reason"])))
+    return tuple(EventRecord(link.chain, link.number, now_s, kind, text) for kind, text in reported)

@@ -1,7 +1,7 @@
 """The jobs of a store's chains among all jobs of a cluster.
 
-A job is ours where its user is ours and its tag is of our store. Where a site has replaced the comment, the tag is
-gone, and the user and the number must do.
+A job is ours if its user is ours and its tag belongs to our store. Where a site has replaced the comment, the tag is
+lost; then user and job number must match.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
 from mirage.slurm.values import AccountedJob, QueuedJob
 
 Key = tuple[str, int]
-"""Random letters of a chain, and the number of a link."""
+"""Key of a chain, and number of a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnJobs:
-    """Jobs that may be ours, of the queue.
+    """Jobs in the queue that may be ours.
 
     Attributes:
-        by_id: Those of our user that no other chain claims by a tag of its own.
-        tagged: Those that carry a tag of our store, by link; more than one where something went wrong.
+        by_id: Jobs of our user without a tag of another chain.
+        tagged: Jobs with a tag of our store, by link; more than one per link where something went wrong.
     """
 
     by_id: dict[int, QueuedJob] = field(default_factory=dict)
@@ -33,7 +33,7 @@ def own_jobs(jobs: Iterable[QueuedJob], user: str, store: str) -> OwnJobs:
     """The jobs of a user that belong to a store.
 
     Args:
-        store: Its identity.
+        store: Identity of the store.
     """
     own = OwnJobs()
     for job in jobs:
@@ -49,11 +49,11 @@ def own_jobs(jobs: Iterable[QueuedJob], user: str, store: str) -> OwnJobs:
 
 
 def is_of_link(job: QueuedJob | AccountedJob, key: str, number: int) -> bool:
-    """Whether a job with the number of a link's job can be that link: no other link claims it."""
+    """Whether a job with the number of a link's job can be its job: no other link claims it."""
     tag = tag_of(job) if isinstance(job, AccountedJob) else parse_tag(job.comment)
     return tag is None or (tag.key, tag.link) == (key, number)
 
 
 def tag_of(job: AccountedJob) -> Tag | None:
-    """The tag of a job in accounting, which may keep the comment, the command line, or neither."""
+    """The tag of a job in accounting, from the comment or the command line; None for none."""
     return parse_tag(job.comment) or (tag_in_line(job.submit_line) if job.submit_line else None)

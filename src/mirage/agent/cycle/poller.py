@@ -20,7 +20,7 @@ log = logging.getLogger("mirage.agent")
 OPTIONS, MACHINE, ACCOUNTING = "the scheduler's options", "nodes and partitions", "accounting"
 
 OVERLAP_S = 600
-"""Each look at accounting begins so long before the last one: records arrive late and half-filled."""
+"""Each query of accounting begins this long before the last one: records arrive late and incomplete."""
 
 
 @dataclass(slots=True)
@@ -28,16 +28,16 @@ class Snapshot:
     """The state of the cluster after a poll.
 
     Attributes:
-        own: Jobs of ours in the queue.
-        accounted: Jobs of ours at the last look at accounting by id; empty where this poll did not look there.
-        looked_up: Whether this poll looked at accounting.
+        own: Our jobs in the queue.
+        accounted: Our jobs in accounting by id; empty where this poll did not query it.
+        has_accounting: Whether this poll queried accounting.
     """
 
     queue: Queue
     own: OwnJobs = field(default_factory=OwnJobs)
     accounted: dict[int, AccountedJob] = field(default_factory=dict)
     accounted_tags: dict[Key, AccountedJob] = field(default_factory=dict)
-    looked_up: bool = False
+    has_accounting: bool = False
 
     @property
     def by_id(self) -> dict[int, QueuedJob]:
@@ -46,7 +46,7 @@ class Snapshot:
 
 
 class Poller:
-    """The poller remembers the machine, its options and the jobs that ended."""
+    """The poller stores the machine, its options and the jobs that ended."""
 
     def __init__(self, backend: Backend, settings: AgentSettings) -> None:
         self.backend, self.settings = backend, settings
@@ -54,7 +54,7 @@ class Poller:
         self.options: Mapping[str, str] | None = None
         self.ended: dict[int, AccountedJob] = {}
         self._machine_s = self._accounts_s = self._options_s = -1
-        self._looked_for_missing = False
+        self._searched_missing = False
         self._back_s = settings.history_s
         self._not_before: dict[str, int] = {}
 
@@ -63,36 +63,36 @@ class Poller:
 
         Args:
             now_s: The agent's clock.
-            store: Identity of the store whose jobs are ours.
-            missing_since_s: Submission time of the oldest open link that the queue did not show last time; None where
-                all were seen.
+            store: Identity of the store of our jobs.
+            missing_since_s: Submission time of the oldest open link that was not in the queue last time; None where all
+                were.
 
         Raises:
-            SlurmUnreachable: No queue; what was known stays known.
+            SlurmUnreachable: No queue; the last known state stays.
         """
         queue = self.backend.observe()
         snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
-        self._ask_once_more(snapshot, now_s, store, missing_since_s)
+        self._run_second_command(snapshot, now_s, store, missing_since_s)
         return snapshot
 
     def forget_silence(self) -> None:
-        """Request again at once what had no answer before an outage."""
+        """Query again at once what had no answer before an outage."""
         self._not_before.clear()
 
-    def _ask_once_more(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
-        """The second command of this poll, the one most in need.
+    def _run_second_command(self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None) -> None:
+        """Run the second command of this poll, the most urgent one.
 
-        One without an answer is put off, and nothing else waits for it: the queue alone is enough to look after links.
-        Only the first look at the options tells which cluster this is.
+        A command without an answer is postponed, and nothing else waits for it: the queue alone is enough to follow
+        links. Only the first query of the options identifies the cluster.
 
         Raises:
-            SlurmError: No options, and none are known.
+            SlurmError: No answer about the options, and none are known.
         """
-        for source, ask in self._wanted(snapshot, now_s, store, missing_since_s):
+        for source, refresh in self._wanted(snapshot, now_s, store, missing_since_s):
             if now_s < self._not_before.get(source, now_s):
                 continue
             try:
-                ask()
+                refresh()
             except SlurmError as error:
                 if source == OPTIONS and self.options is None:
                     raise
@@ -103,44 +103,44 @@ class Poller:
     def _wanted(
         self, snapshot: Snapshot, now_s: int, store: str, missing_since_s: int | None
     ) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What there is to ask, in the order of need.
+        """The queries that are due, the most urgent first.
 
-        The options come first, for they tell which cluster this is; a missing link takes no more than every other
-        turn from what all chains need. Accounting is read back in growing steps, each no more than twice the jobs of
-        the one before: until policies have as many ended jobs as they are shown, or days as they draw from.
+        The options come first, because they identify the cluster. A missing link takes at most every other turn from
+        the queries that all chains need. Accounting is read backwards in growing steps, each with at most twice the
+        jobs of the last one, until policies have their maximum of ended jobs, or the longest history.
         """
         stale = self.machine is None or now_s - self._machine_s >= self.settings.sight_s
         if self.options is None or now_s - self._options_s >= self.settings.options_s:
-            yield OPTIONS, partial(self._look_at_options, now_s)
-        if missing_since_s is not None and not (stale and self._looked_for_missing):
-            yield ACCOUNTING, partial(self._look_for_missing, snapshot, now_s, store, missing_since_s - OVERLAP_S)
+            yield OPTIONS, partial(self._refresh_options, now_s)
+        if missing_since_s is not None and not (stale and self._searched_missing):
+            yield ACCOUNTING, partial(self._find_missing, snapshot, now_s, store, missing_since_s - OVERLAP_S)
         if stale:
-            yield MACHINE, partial(self._look_at_machine, now_s)
+            yield MACHINE, partial(self._refresh_machine, now_s)
         if self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
             since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
             yield ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)
         if self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED:
-            yield ACCOUNTING, partial(self._look_back, snapshot, now_s, store)
+            yield ACCOUNTING, partial(self._extend_history, snapshot, now_s, store)
 
-    def _look_at_options(self, now_s: int) -> None:
+    def _refresh_options(self, now_s: int) -> None:
         self.options, self._options_s = self.backend.configuration(), now_s
 
-    def _look_at_machine(self, now_s: int) -> None:
-        self._looked_for_missing = False
+    def _refresh_machine(self, now_s: int) -> None:
+        self._searched_missing = False
         self.machine, self._machine_s = self.backend.machine(), now_s
 
-    def _look_for_missing(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
-        self._looked_for_missing = True
+    def _find_missing(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
+        self._searched_missing = True
         self._account(snapshot, now_s, store, since_s)
 
-    def _look_back(self, snapshot: Snapshot, now_s: int, store: str) -> None:
+    def _extend_history(self, snapshot: Snapshot, now_s: int, store: str) -> None:
         back_s = min(2 * self._back_s, self.settings.longest_history_s)
         self._account(snapshot, now_s, store, now_s - back_s)
         self._back_s = back_s
 
     def _account(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
         found = self.backend.accounting(since_s)
-        snapshot.looked_up = True
+        snapshot.has_accounting = True
         for job in found:
             tag = tag_of(job) if job.user == self.backend.user else None
             if job.user == self.backend.user and (tag is None or tag.store == store):
@@ -158,5 +158,5 @@ class Poller:
 
     @property
     def complete(self) -> bool:
-        """Whether policies can be asked: the machine and its options are known."""
+        """Whether policies can be called: the machine and its options are known."""
         return self.machine is not None and self.options is not None

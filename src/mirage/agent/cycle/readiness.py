@@ -12,10 +12,10 @@ from mirage.process import die_with_me
 
 
 class SystemShell:
-    """``sh -c``, in a process group of its own that is ended with it."""
+    """``sh -c`` in its own process group, which is ended with it."""
 
     def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        """Whether the command exits with 0 within the time; one that cannot be run does not."""
+        """Whether the command exits with 0 in time; False where it cannot be run."""
         try:
             child = subprocess.Popen(
                 ["sh", "-c", command],

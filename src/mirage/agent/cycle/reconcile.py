@@ -8,10 +8,10 @@ from collections.abc import Collection
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.observations import (
     Change,
+    change_from_accounting,
+    change_from_queue,
     held_by_slurm,
-    ignored_word,
-    seen_in_accounting,
-    seen_in_queue,
+    ignored_mark,
     vanished,
 )
 from mirage.agent.cycle.own_jobs import is_of_link
@@ -23,22 +23,22 @@ from mirage.slurm.values import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
 SLACK_S = 300
-"""The controller's clock may be so far behind ours: where it is further, munge lets nobody in."""
+"""The controller's clock may differ from ours by this much: beyond it, munge refuses everyone."""
 
 
 class Reconciler:
-    """The reconciler updates open links, and remembers those unseen and those released."""
+    """The reconciler updates open links, and stores the missing and the released ones."""
 
     def __init__(self) -> None:
-        self.unseen: dict[tuple[int, int], int] = {}
+        self.missing: dict[tuple[int, int], int] = {}
         self.releases: Counter[tuple[int, int]] = Counter()
         self.ignored: set[tuple[int, int]] = set()
 
     def follow(self, context: CycleContext, chain: Chain, submitting: Collection[int] = ()) -> None:
-        """Bring the open links of a chain up to date.
+        """Update the open links of a chain.
 
         Args:
-            submitting: Chains for which an sbatch is under way, which may still make a job.
+            submitting: Chains with an sbatch under way, which may still create a job.
         """
         for link in list(context.links.get(chain.id, ())):
             if link.state is LinkState.ENDED or (link.job == MISSING and link.attempted_s == MISSING):
@@ -55,35 +55,35 @@ class Reconciler:
             job = context.job_of(chain, link)
             if job is not None and held_by_slurm(job):
                 self._release_held(context, chain, link, job)
-            if job is not None and (word := ignored_word(link, job, chain.spec)):
-                self._note_ignored(context, link, word)
+            if job is not None and (mark := ignored_mark(link, job, chain.spec)):
+                self._note_ignored(context, link, mark)
 
     def missing_since_s(self, links: list[Link]) -> int | None:
-        """Submission time of the oldest open link not seen last time; None where all were."""
-        unseen = [k for k in self.unseen if any(link.chain == k[0] and link.number == k[1] for link in links)]
-        if not unseen:
+        """Submission time of the oldest open link missing in the last poll; None where none was."""
+        missing = [k for k in self.missing if any(link.chain == k[0] and link.number == k[1] for link in links)]
+        if not missing:
             return None
-        times = [link.attempted_s for link in links if (link.chain, link.number) in self.unseen]
+        times = [link.attempted_s for link in links if (link.chain, link.number) in self.missing]
         return min(times)
 
-    def _note_ignored(self, context: CycleContext, link: Link, word: str) -> None:
-        """Write once, also over a restart of the agent, that a link's word about its readiness does not count."""
+    def _note_ignored(self, context: CycleContext, link: Link, mark: str) -> None:
+        """Log once, across restarts of the agent, that a link's ready mark does not count."""
         key = (link.chain, link.number)
         if key in self.ignored:
             return
         self.ignored.add(key)
-        event = context.event(*key, "ready-ignored", word)
+        event = context.event(*key, "ready-ignored", mark)
         if not any((known.link, known.kind) == (link.number, event.kind) for known in context.store.events(link.chain)):
             context.change_link(link, event)
 
     def _release_held(self, context: CycleContext, chain: Chain, link: Link, job: QueuedJob) -> None:
-        """Release a job that Slurm could not launch and holds; cancel it after some tries."""
+        """Release a job that Slurm could not launch and holds; cancel it after some attempts."""
         key = (link.chain, link.number)
         self.releases[key] += 1
         why = f"job {job.id}: {job.reason}"
         try:
             if self.releases[key] > context.settings.failures:
-                raise SlurmRefused(f"released {context.settings.failures} times in vain")
+                raise SlurmRefused(f"released {context.settings.failures} times without success")
             context.backend.release(job.id)
             context.change_link(link, context.event(*key, "let-go", why))
         except SlurmRefused as error:
@@ -98,8 +98,8 @@ class Reconciler:
         key = (link.chain, link.number)
         job = context.job_of(chain, link) if link.job != MISSING else (jobs[0] if jobs else None)
         if job is not None:
-            self.unseen.pop(key, None)
-            return seen_in_queue(link, job, context.now_s, chain.spec)
+            self.missing.pop(key, None)
+            return change_from_queue(link, job, context.now_s, chain.spec)
         accounted = context.snapshot.accounted.get(link.job) if link.job != MISSING else None
         if accounted is not None and not is_of_link(accounted, chain.key, link.number):
             accounted = None
@@ -108,42 +108,42 @@ class Reconciler:
             if accounted is not None and accounted.submit_s < link.attempted_s - SLACK_S:
                 accounted = None
         if accounted is not None and accounted.state not in ALIVE:
-            self.unseen.pop(key, None)
-            return seen_in_accounting(link, accounted, context.now_s, chain.spec)
-        since_s = self.unseen.setdefault(key, context.now_s)
+            self.missing.pop(key, None)
+            return change_from_accounting(link, accounted, context.now_s, chain.spec)
+        since_s = self.missing.setdefault(key, context.now_s)
         if link.job == MISSING:
             if chain.id not in submitting:
                 settle(context, chain, link, context.settings)
-        elif context.now_s - since_s >= _patience_s(context, accounted):
-            del self.unseen[key]
+        elif context.now_s - since_s >= _missing_limit_s(context, accounted):
+            del self.missing[key]
             return vanished(link, context.now_s)
         return Change()
 
 
 def _another_runs(context: CycleContext, chain: Chain, link: Link) -> bool:
-    """Whether the queue shows another link of the chain that runs: the dependency of this one cannot be met."""
+    """Whether another link of the chain runs: then this link's dependency cannot be met."""
     jobs = [
         context.job_of(chain, other) for other in context.of(chain, LinkState.RUNNING) if other.number != link.number
     ]
     return any(job is not None and job.state is JobState.RUNNING and not job.completing for job in jobs)
 
 
-def _patience_s(context: CycleContext, accounted: AccountedJob | None) -> int:
-    """How long a job may be missing from the queue until it is believed over."""
-    unknown_to_all = context.snapshot.looked_up and accounted is None
+def _missing_limit_s(context: CycleContext, accounted: AccountedJob | None) -> int:
+    """The time after which a job missing from the queue counts as ended."""
+    unknown_to_all = context.snapshot.has_accounting and accounted is None
     return context.settings.vanish_s if unknown_to_all else context.settings.runaway_s
 
 
 def candidates(context: CycleContext, chain: Chain, link: Link) -> list[QueuedJob]:
-    """Jobs in the queue that carry a link's tag and can be of this attempt; by id."""
+    """Jobs in the queue with a link's tag that can be of this attempt; by id."""
     found = context.snapshot.own.tagged.get((chain.key, link.number), [])
     return sorted((job for job in found if job.submit_s >= link.attempted_s - SLACK_S), key=lambda job: job.id)
 
 
 def cancel_doubles(context: CycleContext, chain: Chain, link: Link, jobs: list[QueuedJob]) -> None:
-    """Cancel every job of ours that carries a link's tag beside the link's own."""
+    """Cancel each of our jobs with a link's tag except the link's own."""
     for job in jobs:
         if job.id != link.job and link.job != MISSING and job.state in ALIVE:
-            what = f"job {job.id} beside job {link.job}"
+            what = f"job {job.id} in addition to job {link.job}"
             if context.cancel(chain, job.id, what):
                 context.change_link(link, context.event(link.chain, link.number, "double-cancelled", what))

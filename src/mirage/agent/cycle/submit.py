@@ -1,8 +1,8 @@
 """The submission of links, each exactly once.
 
-The intention is written first (``attempted_s``), then sbatch runs, then its answer is written. Whatever is lost in
-between, the tag in the job's comment tells: a link whose intention stands without an answer is looked for in the queue
-and in accounting, and only submitted again when both have had time to show it and do not.
+The intention is stored first (``attempted_s``), then sbatch runs, then its answer is stored. If either is lost in
+between, the tag in the job's comment decides: a link with an intention and no answer is searched in the queue and in
+accounting, and only submitted again when both have had time to show it and do not.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ log = logging.getLogger("mirage.agent")
 class Submissions:
     """The submissions that are under way.
 
-    A working directory on a file system that hangs must hold up no other chain: sbatch runs in a thread, for which the
-    cycle waits a little, and whose answer is written down by a later cycle otherwise.
+    A working directory on a file system that hangs must not delay other chains: sbatch runs in a thread. The cycle
+    waits for it for a moment; otherwise a later cycle stores its answer.
 
     Attributes:
-        patience_s: How long a cycle waits for an sbatch; without end it runs in the cycle itself.
+        patience_s: Time that a cycle waits for an sbatch; if infinite, sbatch runs in the cycle itself.
     """
 
     patience_s: float = math.inf
     under_way: dict[int, tuple[Attempt, Future[int]]] = field(default_factory=dict)
 
     def submit_planned(self, context: CycleContext, chain: Chain) -> None:
-        """Submit the planned link of a chain, unless it was tried before or the chain is to wait."""
+        """Submit the planned link of a chain, unless it was tried before or the chain must wait."""
         if chain.id in self.under_way:
             self._finish(context, chain)
             return
@@ -65,7 +65,7 @@ class Submissions:
                 self._finish(context, chain)
 
     def forget(self, chains: Collection[int]) -> None:
-        """Forget the submissions of chains that are no more."""
+        """Forget the submissions of chains that do not exist any more."""
         self.under_way = {chain: one for chain, one in self.under_way.items() if chain in chains}
 
     def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
@@ -85,7 +85,7 @@ class Submissions:
         return future
 
     def _finish(self, context: CycleContext, chain: Chain) -> None:
-        """Write down what sbatch has answered, if it has."""
+        """Store the answer of sbatch, if there is one."""
         attempt, future = self.under_way[chain.id]
         if not future.done():
             since = clock_of(attempt_s) if (attempt_s := _attempted_s(context, attempt)) != MISSING else "long ago"
@@ -104,7 +104,7 @@ class Submissions:
             log.warning("unanswered", extra={"chain": chain.name, "link": attempt.link.number, "detail": str(error)})
             raise
         else:
-            if _attempted_s(context, attempt) != MISSING:  # else it was found by its tag meanwhile
+            if _attempted_s(context, attempt) != MISSING:  # else its tag was found meanwhile
                 attempt_accepted(context.store, attempt, job, context.now_s)
             if chain.refusals:
                 context.change_chain(chain, refusals=0, next_try_s=0)
@@ -112,13 +112,13 @@ class Submissions:
 
 
 def _attempted_s(context: CycleContext, attempt: Attempt) -> int:
-    """When a link was tried that has no job yet; ``MISSING`` where it has one."""
+    """The time of a link's attempt without a job; ``MISSING`` where it has one."""
     rows = context.of(context.chains[attempt.link.chain], LinkState.PLANNED)
     return next((link.attempted_s for link in rows if link.number == attempt.link.number), MISSING)
 
 
 def previous_of(context: CycleContext, link: Link) -> Link | None:
-    """The link to follow: the last before it that runs, else the last that ran."""
+    """The link to follow: the last running one before this link, else the last that ran."""
     ran = [known for known in context.links[link.chain] if known.number < link.number and known.started_s != MISSING]
     running = [known for known in ran if known.state is LinkState.RUNNING]
     followed = running or ran
@@ -139,7 +139,7 @@ def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused
 
 
 def clock_of(time_s: int) -> str:
-    """A time as people on this machine read it."""
+    """A time in the local form of this machine."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time_s))
 
 
@@ -153,14 +153,14 @@ def refresh(context: CycleContext, link: Link) -> None:
 
 
 def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
-    """Let a link be submitted again once it certainly has no job, at once the first time, later and later then.
+    """Allow another submission of a link once it certainly has no job.
 
-    The chain is not paused for it: nobody has said no.
+    The first time at once, then later and later. The chain is not paused for it: Slurm has not refused anything.
     """
     waited_s = context.now_s - link.attempted_s
-    if waited_s < 0:  # the clock was set back: wait anew
+    if waited_s < 0:  # the clock was set back: wait again
         context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
-    elif waited_s >= settings.settle_s and context.snapshot.looked_up:
+    elif waited_s >= settings.settle_s and context.snapshot.has_accounting:
         event = context.event(
             chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
         )

@@ -10,14 +10,14 @@ from mirage.job_state import MISSING, JobState
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 AT_THE_LIMIT_S = 180
-"""An exit so close before the limit is a drain, not the end of the work."""
+"""An exit this close before the limit is a drain, not the end of the work."""
 
 SLURM_EARLY_S = 60
-"""Slurm sends the signal of ``--signal`` up to so much earlier (sbatch(1))."""
+"""Slurm sends the signal of ``--signal`` up to this much earlier (sbatch(1))."""
 
 
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
-    """The chain after links have ended: its next link is planned, or it winds up."""
+    """The chain after links have ended: its next link is planned, or the chain winds up."""
     if chain.state is ChainState.ACTIVE and (end := _finished(context, chain)):
         state, why, stopped_s = end
         event = context.event(chain.id, 0, "ending", why)
@@ -38,9 +38,9 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
 
 
 def withdraw(context: CycleContext, chain: Chain) -> None:
-    """Cancel every waiting link of a chain, each as soon as its job is seen.
+    """Cancel every waiting link of a chain, each once its job is in the queue.
 
-    One that has just started is let run, but in a chain that is stopped.
+    A link that has just started continues to run, except in a chain that is stopped.
     """
     for link in context.of(chain, *WAITING):
         if link.state is LinkState.PLANNED and link.attempted_s == MISSING:
@@ -51,7 +51,10 @@ def withdraw(context: CycleContext, chain: Chain) -> None:
 
 
 def _cancel_running(context: CycleContext, chain: Chain) -> None:
-    """Cancel the links that run, but for one that has said itself that the work is done: it is about to end."""
+    """Cancel the running links, except one that reported that the work is done.
+
+    That one is about to end.
+    """
     for link in context.of(chain, LinkState.RUNNING):
         if not link.finished:
             _cancel(context, chain, link, "cancelled")
@@ -66,7 +69,7 @@ def _cancel(context: CycleContext, chain: Chain, link: Link, kind: str, *, only_
 
 
 def _plan_next(context: CycleContext, chain: Chain) -> None:
-    """Plan the link after one that runs or has ended, if the chain is to have one."""
+    """Plan the link after one that runs or has ended, if the chain gets another one."""
     links = context.links.get(chain.id, [])
     last = links[-1] if links else None
     if last is not None and last.state in WAITING:
@@ -82,15 +85,16 @@ def _is_past_end(context: CycleContext, chain: Chain) -> bool:
 
 
 def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int] | None:
-    """How a chain ends that gets no further link, why, and from when on; None while it gets one.
+    """The final state of a chain that gets no further link, with reason and time.
 
-    The instant is that of the cause, which may be a poll ago: a chain that wants no link is not interrupted.
+    None while it gets one. The time is that of the cause, which may be a poll ago: a chain that wants no link is not
+    interrupted.
     """
     links = context.links.get(chain.id, [])
     for link in links:
         if link.finished:
             ended_s = link.ended_s if link.state is LinkState.ENDED else context.now_s
-            return ChainState.STOPPING, f"link {link.number} said that the work is done", ended_s
+            return ChainState.STOPPING, f"link {link.number} reported that the work is done", ended_s
     if (done := _done_by_exit(chain, links)) is not None:
         return ChainState.STOPPING, f"link {done.number} ended by itself with exit code 0", done.ended_s
     if _is_past_end(context, chain):
@@ -101,12 +105,12 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
 
 
 def _is_last(chain: Chain, link: Link) -> bool:
-    """Whether no link is to follow one that has ended."""
+    """Whether a link that has ended is the last one of its chain."""
     return link.state is LinkState.ENDED and next_link(chain.id, link).place > chain.spec.links
 
 
 def _done_by_exit(chain: Chain, links: list[Link]) -> Link | None:
-    """The link whose exit ends the chain; None where there is none."""
+    """The link with the exit that ends the chain; None where there is none."""
     if not chain.spec.until_done:
         return None
     drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)

@@ -1,7 +1,7 @@
-"""The turns of chains: when each is looked at next, whatever the others do.
+"""The turns of chains: when each is attended to next, independent of the others.
 
-Turns lie on a common grid of the clock, so that one look at the queue serves all chains whose turn it is. A chain in
-the middle of a hand-over has the finer grid, and the moments that matter to it; one in trouble waits ever longer.
+Turns lie on a common grid of the clock, so that one snapshot of the queue serves all chains with a turn. A chain in the
+middle of a hand-over has the finer grid, and the times that matter to it; one in trouble waits longer and longer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING
 
 SOON = 4
-"""A signal that is due and could not be sent is tried again soon so many times."""
+"""Number of soon attempts for a signal that is due and could not be sent."""
 
 
 class Turns:
@@ -33,28 +33,28 @@ class Turns:
 
     @property
     def busy(self) -> bool:
-        """Whether a chain is to be looked at soon."""
+        """Whether a chain must be polled soon."""
         return bool(self._busy)
 
     def begin(self, chains: Mapping[int, Chain], now_s: int) -> list[int]:
-        """The chains whose turn it is; those that are new at once."""
+        """The chains with a turn now; a new chain has one at once."""
         for gone in self.due_s.keys() - chains.keys():
             del self.due_s[gone], self.stumbles[gone]
             self.moments_s.pop(gone, None)
         self._busy &= chains.keys()
         self._unanswered &= chains.keys()
         self._progress.clear()
-        latest_s = now_s + self.settings.longest_poll_s  # a turn beyond is of a clock that was set back
+        latest_s = now_s + self.settings.longest_poll_s  # a later turn is from before the clock was set back
         return [number for number in chains if not now_s < self.due_s.get(number, 0) <= latest_s]
 
     def progress(self, chain: int, progress: Progress) -> None:
-        """Note what a chain's hand-over is at; it had no trouble with it."""
+        """Record the state of a chain's hand-over, which had no problem."""
         self._progress[chain] = progress
         del self.stumbles[chain]
         self._unanswered.discard(chain)
 
     def stumbled(self, chain: int, *, unanswered: bool = False) -> None:
-        """Note that a chain could not do what was to be done.
+        """Record that a chain could not do what was due.
 
         Args:
             unanswered: Whether Slurm did not answer, which an outage explains.
@@ -63,13 +63,13 @@ class Turns:
         (self._unanswered.add if unanswered else self._unanswered.discard)(chain)
 
     def interrupted(self, chains: Iterable[int]) -> None:
-        """Note that an outage cut the turn of chains short: they have it again at the next poll."""
+        """Record that an outage cut the turns of chains short: the next poll repeats them."""
         for chain in chains:
             self.due_s.pop(chain, None)
             self.moments_s.pop(chain, None)
 
     def forget_silence(self) -> None:
-        """Give chains whose last command had no answer a turn at once, without their back-off."""
+        """Give chains with an unanswered last command a turn at once, without their back-off."""
         self.interrupted(self._unanswered)
         for chain in self._unanswered:
             del self.stumbles[chain]
@@ -79,8 +79,9 @@ class Turns:
         """Give a chain its next turn.
 
         Args:
-            settled: Whether no question about it is open, and none of its links, perhaps released just now, waits.
-            call_s: When a link of it is to be signalled before its limit: a chain in trouble has a turn then, too.
+            settled: Whether it has no open question, and no released link that waits.
+            call_s: Time at which one of its links needs a signal before its limit: a chain in trouble has a turn then,
+                too.
         """
         progress = self._progress.get(chain.id, Progress())
         self.moments_s.pop(chain.id, None)
@@ -105,11 +106,11 @@ class Turns:
         self.due_s[chain.id] = max(min(moments), now_s + 1)
 
     def next_moment_s(self) -> float:
-        """The next moment that matters to the second to any chain, however slow the controller is."""
+        """The next time that matters to the second to any chain, however slow the controller is."""
         return min((at_s for moments in self.moments_s.values() for at_s in moments), default=math.inf)
 
     def next_s(self, now_s: float) -> float:
-        """The next turn of any chain; where there is none, when to look for new chains."""
+        """The next turn of any chain; without one, the time to check for new chains."""
         return min(self.due_s.values(), default=grid(int(now_s), self.settings.poll_s))
 
 
