@@ -1,4 +1,4 @@
-"""The creation of a chain, from what the user asks for to its first job."""
+"""The creation of a chain, from the user's request to its first job."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from mirage.agent.chain.keep import check_folder, keep_new_chain
 from mirage.agent.chain.request import Request
+from mirage.agent.chain.stored_chain import check_folder, store_new_chain
 from mirage.agent.chain.submission import FIRST_LINK_ONLY
 from mirage.agent.chain.submit_link import submit_link
 from mirage.agent.chain.tag import chain_name
@@ -23,44 +23,44 @@ from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.text.batch_script import without
 
 AGENT_S = 60.0
-"""Real seconds that an agent has for its sbatch where it takes the first link before us."""
+"""Real seconds that an agent has for its sbatch where it claims the first link before us."""
 
 FIRST, LATER = "script", "later-script"
-"""Folders of a chain for the script's copies, which keep the name that sbatch gives to the job."""
+"""Folders of a chain for the script's copies, which retain the name that sbatch gives to the job."""
 
 
 def create_chain(
     store: Store, backend: Backend, home: Home, request: Request, spec: ChainSpec, name: str, now_s: int
 ) -> int:
-    """A new chain with its first link submitted; the job of that link.
+    """A new chain with its first link submitted; returns the job of that link.
 
     Args:
-        spec: What the user wants; its submission is filled in here.
-        name: Of the chain.
+        spec: The user's specification; its submission is filled in here.
+        name: Name of the chain.
 
     Raises:
         ConfigurationError: There is a chain of this name.
-        SlurmRefused: sbatch said no; there is no chain.
+        SlurmRefused: sbatch refused; there is no chain.
         SlurmNotAsked: The request did not reach Slurm; there is no chain.
-        SlurmUnreachable: No answer: the chain stands, and the agent will find out.
-        WrongCluster: The chains of the store live on another cluster.
+        SlurmUnreachable: No answer: the chain exists, and the agent will find its job.
+        WrongCluster: The chains of the store are on another cluster.
     """
     try:
         store.bind(cluster_of(backend.configuration()))
     except SlurmUnreachable as error:  # nothing was sent yet
         raise SlurmNotAsked(str(error)) from error
-    store.check_name(name)  # before the script of a chain that lives is written over
+    store.check_name(name)  # before the script of an existing chain is overwritten
     check_folder(home, name, store.identity())
     chain = store.add_chain(name, with_scripts(home, request, spec, name), now_s)
     try:
-        keep_new_chain(home, chain, store.identity())
+        store_new_chain(home, chain, store.identity())
     except StoreError:
         _forget(store, home, chain)
         raise
     try:
         job = submit_link(store, backend, chain, Link(chain.id, 1), None, now_s)
         if job == MISSING and not wait_until(lambda: _first_job(store, chain) != MISSING, AGENT_S):
-            raise SlurmUnreachable(f"an agent was quicker to submit chain {name}, and has not told its job yet")
+            raise SlurmUnreachable(f"an agent was quicker to submit chain {name}, and its job is not known yet")
         return job if job != MISSING else _first_job(store, chain)
     except (SlurmRefused, SlurmNotAsked):
         _forget(store, home, chain)
@@ -77,10 +77,10 @@ def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str) -> Ch
 
 
 def name_for(job_name: str, request_id: str = "") -> str:
-    """A name for a chain: the job's, made safe, and letters that make it unique.
+    """A name for a chain: the job's, made safe, with letters that make it unique.
 
     Args:
-        request_id: Of a request that may be repeated: the letters follow from it, so that two processes that make the
+        request_id: Key of a request that may be repeated: the letters follow from it, so that two processes with the
             same request at once make one chain.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job_name).stem).strip("-._") or "chain"
@@ -90,7 +90,10 @@ def name_for(job_name: str, request_id: str = "") -> str:
 
 
 def chain_of_request(store: Store, request_id: str) -> tuple[str, int] | None:
-    """The name of the chain that a request has made before, and its first job, ``MISSING`` while unknown."""
+    """The chain that a request has made before: its name and first job.
+
+    The job is ``MISSING`` while unknown; None where there is no such chain.
+    """
     for chain in store.chains():
         if chain.spec.request_id == request_id:
             return chain.name, _first_job(store, chain)
@@ -98,7 +101,7 @@ def chain_of_request(store: Store, request_id: str) -> tuple[str, int] | None:
 
 
 def _forget(store: Store, home: Home, chain: Chain) -> None:
-    """Leave nothing of a chain of which no job was made."""
+    """Remove a chain without a job, and its files."""
     store.change_chain(chain.id, state=ChainState.DONE)
     store.remove_chain(chain.id)
     home.forget(chain.name)

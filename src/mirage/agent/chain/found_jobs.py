@@ -1,4 +1,4 @@
-"""Jobs that carry the tags of a store, in the queue and in accounting, and the links that they are."""
+"""Jobs with tags of a store, in the queue and in accounting, and their links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.slurm_words.states import ALIVE
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job and the tag that it carries."""
+    """A job and its tag."""
 
     tag: Tag
     job: QueuedJob | AccountedJob
@@ -27,16 +27,18 @@ class FoundJob:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is pending or runs."""
         return self.job.state in ALIVE
 
 
 def found_jobs(slurm: Backend, user: str, store: str, since_s: int) -> dict[str, list[FoundJob]]:
-    """A user's jobs with tags of a store, by the key of their chain; the queue counts over accounting.
+    """A user's jobs with tags of a store, by the key of their chain.
+
+    The queue takes precedence over accounting.
 
     Args:
-        store: Its identity.
-        since_s: How far back accounting is read.
+        store: Identity of the store.
+        since_s: Time from which accounting is read.
 
     Raises:
         SlurmUnreachable: No answer.
@@ -44,7 +46,7 @@ def found_jobs(slurm: Backend, user: str, store: str, since_s: int) -> dict[str,
     found: dict[int, FoundJob] = {}
     try:
         accounted = slurm.accounting(since_s)
-    except SlurmRefused:  # a site that shows none
+    except SlurmRefused:  # a site without accounting for users
         accounted = ()
     for ended in accounted:
         tag = parse_tag(ended.comment) or (tag_in_line(ended.submit_line) if ended.submit_line else None)
@@ -61,7 +63,7 @@ def found_jobs(slurm: Backend, user: str, store: str, since_s: int) -> dict[str,
 
 
 def link_from(link: Link, found: FoundJob, now_s: int) -> Link:
-    """A link as its job tells of it; the agent's next look completes it."""
+    """A link from its job; the agent's next poll completes it."""
     job, tag = found.job, found.tag
     submitted_s = job.submit_s if job.submit_s != MISSING else now_s
     begun_s = job.eligible_s if job.eligible_s > 0 else submitted_s

@@ -1,6 +1,6 @@
 """The history of a chain as a ``ChainRun``, made from its links.
 
-The simulator keeps the same record, so that one chart shows both.
+The simulator writes the same record, so that one chart shows both.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def chain_run(
 ) -> ChainRun:
     """The links that were submitted, as they ran, until now or until the chain's end.
 
-    A chain that is done has the same record for ever: whoever reads it, and whatever their clock says.
+    A chain that is done always has the same record, independent of the reader's clock.
 
-    Links that never ran are left out; the numbers of the others stay theirs. One that still runs ends with its limit,
-    or now if it has outlived that or has none.
+    Links that never ran are left out; the others retain their numbers. One that still runs ends with its limit, or now
+    if it has outlived that or has none.
 
     Args:
-        nodes: Of every link; by default what the options say.
+        nodes: Number of nodes of every link; by default that of the options.
     """
     ran = [link for link in links if _counts(link)]
     if chain.state is ChainState.DONE:
@@ -34,16 +34,16 @@ def chain_run(
     loads = bool(chain.spec.ready_command or chain.spec.ready_by_job or chain.spec.warmup_s)
     records = tuple(record for link in ran for record in _records(link, now_s, loads))
     limits_s = {link.number: _limit_ends_s(link) for link in ran}
-    told = [
+    recorded = [
         Decision(d.time_s, d.link - 1, limits_s[d.link] - d.time_s, d.submits, d.reason, d.estimate)
         for d in decisions
         if limits_s.get(d.link, MISSING) != MISSING
     ]
     begin_s = min([_first_s(record) for record in records[:1]], default=chain.created_s)
     limit_s = max((link.limit_s for link in ran), default=0)
-    form = LinkForm(nodes or nodes_asked(chain.spec), max(limit_s, 1))
+    form = LinkForm(nodes or requested_nodes(chain.spec), max(limit_s, 1))
     until_s = max(_until_s(chain, records, now_s), begin_s)
-    return ChainRun(form, begin_s, until_s, records, tuple(told), chain.stopped_s)
+    return ChainRun(form, begin_s, until_s, records, tuple(recorded), chain.stopped_s)
 
 
 def _records(link: Link, now_s: int, loads: bool) -> list[LinkRecord]:
@@ -52,46 +52,49 @@ def _records(link: Link, now_s: int, loads: bool) -> list[LinkRecord]:
     Args:
         loads: Whether a link serves only once it is known to be ready.
     """
-    number, found, asked_s = link.number - 1, [], link.submitted_s
+    number, found, competes_s = link.number - 1, [], link.submitted_s
     for started_s, ready_s, ended_s in link.earlier:
         serves_s = _serves_s(ready_s, ended_s, loads)
-        found.append(LinkRecord(number, link.job, asked_s, started_s, ended_s, ready_s=serves_s))
-        asked_s = ended_s
+        found.append(LinkRecord(number, link.job, competes_s, started_s, ended_s, ready_s=serves_s))
+        competes_s = ended_s
     if link.started_s != MISSING or link.state is not LinkState.ENDED:
         ends_s = _ends_s(link, now_s)
         ready_s = MISSING if link.started_s == MISSING else _serves_s(link.ready_s, min(ends_s, now_s), loads)
-        asked_s = max(_asked_s(link, now_s), asked_s)
-        found.append(LinkRecord(number, link.job, asked_s, link.started_s, ends_s, _held_s(link), ready_s))
+        competes_s = max(_competes_s(link, now_s), competes_s)
+        found.append(LinkRecord(number, link.job, competes_s, link.started_s, ends_s, _held_s(link), ready_s))
     return found
 
 
 def _serves_s(ready_s: int, over_s: int, loads: bool) -> int:
-    """From when on a run served; its end, or now, where it has not been ready."""
+    """The time since which a run served; its end, or now, where it has not been ready."""
     if ready_s != MISSING:
         return ready_s
     return over_s if loads else MISSING
 
 
-def nodes_asked(spec: ChainSpec) -> int:
+def requested_nodes(spec: ChainSpec) -> int:
     """The nodes of a link: the smallest number of sbatch's ``--nodes``, else 1."""
-    said = re.match(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
-    return max(int(said[1]) * {"": 1, "k": 1024, "m": 1024**2}[said[2].lower()], 1) if said else 1
+    match = re.match(r"(\d+)([km]?)", spec.submission.options.get("nodes") or "", re.IGNORECASE)
+    return max(int(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()], 1) if match else 1
 
 
 def _counts(link: Link) -> bool:
-    """Whether a link has run, or stands in the queue."""
+    """Whether a link has run, or is in the queue."""
     ran = link.started_s != MISSING or bool(link.earlier)
     return link.submitted_s != MISSING and (ran or link.state is not LinkState.ENDED)
 
 
 def _last_known_s(chain: Chain, links: Sequence[Link]) -> int:
-    """The last instant that the links tell of; a link whose end is unknown ended with its limit."""
+    """The last time in the links; a link without a known end ended with its limit."""
     instants = [s for link in links for s in (link.submitted_s, link.started_s, _ends_s(link, MISSING))]
     return max([chain.created_s, chain.stopped_s, *instants])
 
 
 def _until_s(chain: Chain, records: Sequence[LinkRecord], now_s: int) -> int:
-    """The end of the record: now; of a chain that is winding up, when no link was wanted any more or the last ended."""
+    """The end of the record: now, or earlier for a chain that is winding up.
+
+    That is the time since which no link was wanted, or the end of the last link.
+    """
     if chain.state in (ChainState.ACTIVE, ChainState.PAUSED):
         return now_s
     return min(now_s, max([chain.stopped_s, chain.created_s, *(record.ends_s for record in records)]))
@@ -101,15 +104,15 @@ def _first_s(record: LinkRecord) -> int:
     return record.submitted_s if record.held_s == MISSING else record.held_s
 
 
-def _asked_s(link: Link, now_s: int) -> int:
-    """The time from which the link competed for nodes; a held one has not begun to."""
+def _competes_s(link: Link, now_s: int) -> int:
+    """The time since which the link competed for nodes; a held one has not begun to."""
     if link.released_s != MISSING:
         return link.released_s
     return now_s if link.state is LinkState.HELD else link.submitted_s
 
 
 def _held_s(link: Link) -> int:
-    """The time from which the link was held behind its predecessor."""
+    """The time since which the link was held for its predecessor."""
     held = link.released_s > link.submitted_s or link.state is LinkState.HELD
     return link.submitted_s if held else MISSING
 
@@ -121,7 +124,7 @@ def _ends_s(link: Link, now_s: int) -> int:
 
 
 def _limit_ends_s(link: Link) -> int:
-    """The time at which its limit ends it; without a limit, what is known of its end."""
+    """The time at which its limit ends it; without a limit, its known end."""
     if link.started_s == MISSING or not 0 <= link.limit_s < UNLIMITED_S:
         return link.ended_s
     return link.started_s + link.limit_s

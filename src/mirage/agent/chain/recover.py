@@ -1,7 +1,8 @@
-"""A lost or damaged store, rebuilt: from its newest sound backup or the chains' files, and then from the jobs.
+"""Recovery of a lost or damaged store: from a backup or the chains' files, and the jobs.
 
-The store keeps its identity and the chains their keys, so the tags of the jobs are still theirs: what runs or waits is
-found, and nothing is submitted twice. What is found in the place of the store is moved aside, never deleted.
+The newest sound backup is used, else the chains' files. The store retains its identity and the chains their keys, so
+the tags of the jobs are still valid: what runs or is pending is found, and nothing is submitted twice. Files in the
+place of the store are moved away, never deleted.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from mirage.agent.chain.found_jobs import FoundJob, found_jobs, link_from
-from mirage.agent.chain.keep import place_of
+from mirage.agent.chain.stored_chain import place_of
 from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, StoreIdentity, next_link
 from mirage.agent.paths import Home
 from mirage.agent.store.backup import Backup, copy_store, damage, into_one_file, lease_in, sound_backups
-from mirage.agent.store.chain_file import KeptChain, kept_chains
+from mirage.agent.store.chain_file import StoredChain, read_chain_files
 from mirage.agent.store.lease import is_gone
 from mirage.agent.store.sql_store import SqlStore, open_store
-from mirage.agent.store.store_file import BESIDE, path_of
+from mirage.agent.store.store_file import SIDE_FILES, path_of
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, WrongCluster
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend, cluster_of
@@ -31,9 +32,9 @@ WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 ASLEEP = (
     "recovered from its file; no job of it is in the queue, and whether it was paused, stopped or at its end is not "
-    "known: `mirage chain resume {name}` goes on, `mirage chain stop {name}` ends it"
+    "known: `mirage chain resume {name}` continues it, `mirage chain stop {name}` ends it"
 )
-JOBS_ONLY = "neither a backup nor chains/NAME/chain.json tells what it is; its jobs run on as they are"
+JOBS_ONLY = "neither a backup nor chains/NAME/chain.json describes it; its jobs continue unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class RecoveredChain:
     """A chain in the rebuilt store.
 
     Attributes:
-        found: Links that only their jobs told of.
-        lost: Links of which nothing is known but their number.
+        found: Links that only their jobs showed.
+        lost: Links of which only the number is known.
     """
 
     chain: Chain
@@ -56,9 +57,9 @@ class Recovery:
     """The result of a recovery.
 
     Attributes:
-        source: The backup it began with; None where there was none.
-        aside: Where what was in the place of the store is now.
-        unknown: Chains that could not be recovered, and why.
+        source: The backup that was used; None where there was none.
+        aside: The new paths of the files that were in the place of the store.
+        unknown: Chains that could not be recovered, and the reasons.
     """
 
     source: Backup | None
@@ -71,30 +72,30 @@ def recover(home: Home, slurm: Backend, now_s: int, from_backup: int | None = No
     """Rebuild the store of a folder, in one step: until the end the old one is in its place.
 
     Args:
-        from_backup: Number of the backup to put back even where the store is sound.
+        from_backup: Number of the backup to restore even where the store is sound.
 
     Raises:
-        ConfigurationError: The store is sound, or no file, or there is nothing to recover from.
-        LeaseHeld: An agent looks after it.
-        WrongCluster: Slurm's commands speak to another cluster than the one of the chains.
+        ConfigurationError: The store is sound, or is not a file, or there is nothing to recover from.
+        LeaseHeld: An agent runs on it.
+        WrongCluster: Slurm's commands reach another cluster than that of the chains.
         StoreError: It cannot be written.
-        SlurmError: The queue cannot be seen; without it jobs could be submitted twice.
+        SlurmError: The queue cannot be read; without it jobs could be submitted twice.
     """
     url = make_url(home.store_url)
     path = path_of(url)
     if path is None:
         raise ConfigurationError(
-            f"the store {place_of(home.store_url)} is no file that we keep backups of; use the tools of its server"
+            f"the store {place_of(home.store_url)} is not a file with backups of Mirage; use the tools of its server"
         )
     _refuse_if_needless(path, now_s, from_backup)
     backup = _chosen(path, from_backup)
-    kept, unread = kept_chains(home.folder)
+    stored, unread = read_chain_files(home.folder)
     part = path.with_name(f"{path.name}.recovered.{os.getpid()}.part")
     try:
         if backup is not None:
             copy_store(backup.path, part)
         with closing(open_store(url.set(database=str(part)))) as store:
-            mine, unknown = _of_this_store(store, [one for one in kept if one.is_of(path)], backup is not None)
+            mine, unknown = _of_this_store(store, [one for one in stored if one.is_of(path)], backup is not None)
             chains, strays = _rebuild(store, mine, slurm, now_s)
         into_one_file(part)
         aside = _move_aside(path, "replaced" if from_backup is not None and not damage(path) else "damaged")
@@ -109,10 +110,10 @@ def recover(home: Home, slurm: Backend, now_s: int, from_backup: int | None = No
 
 
 def _refuse_if_needless(path: Path, now_s: int, from_backup: int | None) -> None:
-    """Refuse where an agent is at work, or where there is nothing to mend."""
+    """Refuse where an agent is running, or where there is nothing to recover."""
     held = lease_in(path)
     if held is not None and held[1] >= now_s and not is_gone(held[0]):
-        raise LeaseHeld(f"{held[0]} looks after this store; stop that agent first: mirage agent stop")
+        raise LeaseHeld(f"{held[0]} runs on this store; stop that agent first: mirage agent stop")
     if from_backup is None and not damage(path):
         raise ConfigurationError(
             f"the store {path} is sound, so there is nothing to recover; to go back to a backup: "
@@ -132,26 +133,29 @@ def _chosen(path: Path, number: int | None) -> Backup | None:
 
 
 def _of_this_store(
-    store: SqlStore, kept: list[KeptChain], has_backup: bool
-) -> tuple[list[KeptChain], list[tuple[str, str]]]:
-    """The chains' files that belong to a store, which takes its identity from them where it has no older one."""
+    store: SqlStore, stored: list[StoredChain], has_backup: bool
+) -> tuple[list[StoredChain], list[tuple[str, str]]]:
+    """The chains' files that belong to a store, and the others with the reason.
+
+    A store without a backup takes its identity from the newest file.
+    """
     if not has_backup:
-        if not kept:
+        if not stored:
             raise ConfigurationError(
-                "nothing tells what was in this store: there is no sound backup, and no chains/NAME/chain.json names it"
+                "nothing shows what was in this store: there is no sound backup, and no chains/NAME/chain.json names it"
             )
-        store.take_identity(StoreIdentity(kept[-1].store, kept[-1].cluster))
+        store.take_identity(StoreIdentity(stored[-1].store, stored[-1].cluster))
     identity = store.identity().identity
-    others = [(one.name, f"it is of another store, {one.store}, which was here before") for one in kept]
-    return [one for one in kept if one.store == identity], [
-        told for one, told in zip(kept, others, strict=True) if one.store != identity
+    others = [(one.name, f"it is of another store, {one.store}, which was here before") for one in stored]
+    return [one for one in stored if one.store == identity], [
+        unknown for one, unknown in zip(stored, others, strict=True) if one.store != identity
     ]
 
 
 def _rebuild(
-    store: SqlStore, kept: list[KeptChain], slurm: Backend, now_s: int
+    store: SqlStore, stored: list[StoredChain], slurm: Backend, now_s: int
 ) -> tuple[list[RecoveredChain], list[tuple[str, str]]]:
-    """Bring a store up to what files and jobs tell; its chains, and what is known of jobs without one."""
+    """Update a store from files and jobs; returns its chains, and the jobs without one."""
     identity, here = store.identity(), cluster_of(slurm.configuration())
     if identity.cluster and identity.cluster != here:
         raise WrongCluster(
@@ -159,11 +163,11 @@ def _rebuild(
             "here; use SLURM_CONF to reach that one"
         )
     known = {chain.key: chain for chain in store.chains()}
-    begun_s = [chain.created_s for chain in known.values()] + [one.created_s for one in kept]
+    begun_s = [chain.created_s for chain in known.values()] + [one.created_s for one in stored]
     since_s = min(begun_s, default=now_s)
     jobs = found_jobs(slurm, slurm.user, identity.identity, since_s)
     recovered = [_complete(store, chain, jobs.pop(chain.key, []), now_s) for chain in known.values()]
-    fresh = [one for one in kept if one.key not in known]
+    fresh = [one for one in stored if one.key not in known]
     recovered += [_revive(store, one, jobs.pop(one.key, []), now_s) for one in fresh]
     if (held := store.lease()) is not None:
         store.drop_lease(held[0])  # of the agent at the time of the backup
@@ -192,29 +196,31 @@ def _complete(store: SqlStore, chain: Chain, jobs: list[FoundJob], now_s: int) -
         links[another.number] = another
     for number, link in links.items():
         if link.state is LinkState.PLANNED and link.job == MISSING:
-            links[number] = replace(link, attempted_s=now_s)  # it may be on its way: it is looked for first
-    told = f"links that their jobs told of: {_listed(found)}; of which nothing is known: {_listed(lost)}"
-    event = EventRecord(chain.id, 0, now_s, "recovered", told)
+            links[number] = replace(link, attempted_s=now_s)  # it may be under way: it is searched first
+    summary = f"links found by their jobs: {_listed(found)}; without any trace: {_listed(lost)}"
+    event = EventRecord(chain.id, 0, now_s, "recovered", summary)
     store.put_links([links[number] for number in sorted(links)], event)
     return RecoveredChain(chain, tuple(links[number] for number in sorted(links)), tuple(found), tuple(lost))
 
 
 def _gets_another(chain: Chain, links: dict[int, Link]) -> bool:
-    """Whether a link is to be looked for that the last agent may have been about to submit."""
+    """Whether the last agent may have been about to submit one more link."""
     waits = any(link.state in WAITING for link in links.values())
     last = links[max(links)] if links else None
     allowed = not chain.spec.links or next_link(chain.id, last).place <= chain.spec.links
     return chain.state is ChainState.ACTIVE and not waits and allowed
 
 
-def _revive(store: SqlStore, kept: KeptChain, jobs: list[FoundJob], now_s: int) -> RecoveredChain:
-    """A chain of which only its file and its jobs are left: it goes on where one of these is alive."""
+def _revive(store: SqlStore, stored: StoredChain, jobs: list[FoundJob], now_s: int) -> RecoveredChain:
+    """A chain from its file and its jobs; active where one of these is alive, else paused."""
     alive = any(job.is_alive for job in jobs)
     done = next((job for job in jobs if job.tag.done), None)
-    state, why = (ChainState.ACTIVE, "") if alive else (ChainState.PAUSED, ASLEEP.format(name=kept.name))
+    state, why = (ChainState.ACTIVE, "") if alive else (ChainState.PAUSED, ASLEEP.format(name=stored.name))
     if done is not None and not alive:
-        state, why = ChainState.DONE, f"link {done.tag.link} said that the work is done"
-    chain = store.restore_chain(Chain(0, kept.name, kept.spec, kept.created_s, state=state, why=why, key=kept.key))
+        state, why = ChainState.DONE, f"link {done.tag.link} reported that the work is done"
+    chain = store.restore_chain(
+        Chain(0, stored.name, stored.spec, stored.created_s, state=state, why=why, key=stored.key)
+    )
     return _complete(store, chain, jobs, now_s)
 
 
@@ -229,8 +235,8 @@ def _newest(jobs: Iterable[FoundJob]) -> dict[int, FoundJob]:
 
 
 def _move_aside(path: Path, word: str) -> tuple[Path, ...]:
-    """Move what is in the place of a store elsewhere, and its logs: SQLite would play them into the new one."""
-    there = [found for found in (path, *(path.with_name(path.name + end) for end in BESIDE)) if found.exists()]
+    """Move the files of a store away, with its logs: SQLite would replay them into a new one."""
+    there = [found for found in (path, *(path.with_name(path.name + end) for end in SIDE_FILES)) if found.exists()]
     number = next(k for k in range(1, 1_000_000) if not list(path.parent.glob(f"{path.name}.{word}-{k}*")))
     moved = []
     for found in there:
@@ -241,10 +247,10 @@ def _move_aside(path: Path, word: str) -> tuple[Path, ...]:
 
 
 def _put_in_place(part: Path, path: Path) -> None:
-    """Put a new store where none is.
+    """Move a new store to its place, where there is none.
 
     Raises:
-        StoreError: One has been made meanwhile.
+        StoreError: Another one was made in the meantime.
     """
     try:
         os.link(part, path)

@@ -1,4 +1,4 @@
-"""What the user asks ``mirage submit`` for: options, script and environment, read but not yet submitted."""
+"""The user's request to ``mirage submit``: options, script and environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from mirage.agent.chain.kept_environment import KEEP_OUT, kept_environment, kept_out
+from mirage.agent.chain.exported_environment import EXCLUDED, exported_environment, is_excluded
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
 from mirage.errors import ConfigurationError
 from mirage.slurm.options import VARIABLES, Chosen, from_environment
@@ -17,31 +17,31 @@ from mirage.slurm.values import Submission
 
 NOT_FOR_CHAINS = {
     "array": "a chain is one job after another; submit one chain a task",
-    "wait": "a chain outlives its command; look at it with `mirage chain show`",
+    "wait": "a chain outlives its command; see `mirage chain show`",
     "test-only": "use --dry-run",
     "hold": "a chain submits itself; submit it when it may run",
-    "clusters": "one agent looks after one cluster",
+    "clusters": "one agent serves one cluster",
 }
-"""Options of sbatch that make no sense for a chain, and what to do instead."""
+"""Options of sbatch that make no sense for a chain, and the alternatives."""
 
 WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
-"""As sbatch makes a script of ``--wrap``."""
+"""The script that sbatch makes from ``--wrap``."""
 
 FROM_STANDARD_INPUT = "sbatch"
 """sbatch's name for a script, and so for its job, that comes from standard input."""
 
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
-"""Variables of a job of a chain, which another chain that it submits does not inherit."""
+"""Variables of a job of a chain, which a chain submitted by it does not inherit."""
 
 _WAIT, _UMASK = "SBATCH_WAIT", "SLURM_UMASK"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The process that submits, as far as a job inherits from it.
+    """The properties of the submitting process that a job inherits.
 
     Attributes:
-        umask: Of that process.
+        umask: Its umask.
         limits: Its soft limits by name.
         script: Standard input where a script may come from it; None at a terminal.
     """
@@ -58,11 +58,11 @@ class Request:
     """A job as the user described it.
 
     Attributes:
-        submission: Without its script, which is still to be copied.
+        submission: The submission without its script, which is copied later.
         script: The bytes of the batch script.
-        script_name: As sbatch would know it: the job's name where the user names none.
-        given: Options as they count: those of the command line over the environment's over those of the script.
-        remarks: What the user is to be told.
+        script_name: The name sbatch would use for it: the job's name where the user gives none.
+        given: The effective options: the command line over the environment over the script.
+        remarks: Messages for the user.
     """
 
     submission: Submission
@@ -78,7 +78,7 @@ class Request:
 
 
 def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...], caller: Caller) -> Request:
-    """Read the script and see whether this can be a chain.
+    """Read the script, and check that it can be a chain.
 
     Raises:
         ConfigurationError: There is no script, it cannot be read, or an option makes no sense for a chain.
@@ -93,14 +93,14 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     _check_for_chain(given, environment)
     for ours in ("parsable", "quiet"):
         chosen.pop(ours, None)
-    for said in ("comment", "export", "nodes"):  # wherever said: we add to the first two, and the store is to know
-        if said in given:
-            chosen[said] = given[said]
-    kept = kept_environment(environment, given.get("export"))
-    if secret := sorted(name for name in environment if kept_out(name, environment)):
-        remarks.append(f"{KEEP_OUT} keeps these from the jobs: {', '.join(secret)}")
-    kept.setdefault(_UMASK, f"{caller.umask:04o}")
-    submission = Submission("", chosen, arguments, kept, str(caller.directory), dict(caller.limits))
+    for option_name in ("comment", "export", "nodes"):  # from any source: we add to two, and the store needs all
+        if option_name in given:
+            chosen[option_name] = given[option_name]
+    exported = exported_environment(environment, given.get("export"))
+    if secret := sorted(name for name in environment if is_excluded(name, environment)):
+        remarks.append(f"{EXCLUDED} excludes these from the jobs: {', '.join(secret)}")
+    exported.setdefault(_UMASK, f"{caller.umask:04o}")
+    submission = Submission("", chosen, arguments, exported, str(caller.directory), dict(caller.limits))
     return Request(submission, text, name, given, (*remarks, *ignored(text)))
 
 
@@ -137,11 +137,13 @@ def _script(chosen: Chosen, script: str | None, arguments: tuple[str, ...], call
 
 
 def _check_script(text: bytes, shown: str) -> None:
-    """Refuse what sbatch refuses, in its words."""
+    """Refuse what sbatch refuses, with its messages."""
     if not text:
         raise ConfigurationError(f"Batch script is empty! ({shown})")
     if not text.startswith(b"#!"):
-        raise ConfigurationError(f"{shown} does not begin with #!, as sbatch asks of a batch script; add #!/bin/bash")
+        raise ConfigurationError(
+            f"{shown} does not begin with #!, as sbatch requires of a batch script; add #!/bin/bash"
+        )
     if b"\r\n" in text:
         raise ConfigurationError(
             f"Batch script contains DOS line breaks (\\r\\n) instead of expected UNIX line breaks (\\n): {shown}; "

@@ -1,4 +1,4 @@
-"""The checks of what the user asks for, before anything is submitted."""
+"""The checks of the user's request, before anything is submitted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mirage.slurm.options import Chosen
 
 GRACE_S = 2 * MINUTE_S
 GRACE_SHARE = 4
-"""Unless the user says otherwise, the grace is two minutes, and at most this part of the time limit."""
+"""By default the grace is two minutes, and at most this part of the time limit."""
 
 BANK_AGE = "bank_age"
-"""What a policy needs that submits a link early only to gather age."""
+"""The need of a policy that submits a link early only to gather age."""
 
 _SIGNALS = "HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU"
 SIGNALS = tuple(_SIGNALS.split())
@@ -42,7 +42,7 @@ def limit_s(given: Chosen) -> int | None:
 
 
 def least_limit_s(given: Chosen) -> int:
-    """The shortest limit that the user takes (``--time-min``); ``MISSING`` where there is no word of it.
+    """The shortest limit of the user (``--time-min``); ``MISSING`` where not given.
 
     Raises:
         ConfigurationError: It is no duration.
@@ -52,21 +52,21 @@ def least_limit_s(given: Chosen) -> int:
 
 
 def default_grace_s(limit: int | None) -> int:
-    """The time from the signal to a link's end where the user names none."""
+    """The default time from the signal to a link's end."""
     return GRACE_S if limit is None else min(GRACE_S, limit // GRACE_SHARE)
 
 
 DEFAULT_POLICY = "what-if"
 
 AT_THE_END = ("reactive", "dependency", "singleton")
-"""Policies under which the next link competes when the present one has ended, and not a second before."""
+"""Policies under which the next link competes only once the present one has ended."""
 
 
 def policy_name(named: str | None, *, never_two: bool) -> str:
     """The policy of a chain.
 
     Args:
-        named: By the user; None for the default.
+        named: The user's policy; None for the default.
         never_two: Whether a link may only start once Slurm reports the end of the one before.
 
     Raises:
@@ -83,13 +83,13 @@ def policy_name(named: str | None, *, never_two: bool) -> str:
 
 
 LONGEST_WARNING_S = 65_535
-"""sbatch takes no longer time of ``--signal``."""
+"""sbatch accepts no longer time for ``--signal``."""
 
 
 def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
-    """How long before its limit Slurm itself is to signal a link; 0 where it is not to.
+    """The time before its limit at which Slurm itself signals a link; 0 for never.
 
-    It is not where the user asks Slurm for a signal of their own, where the chain sends none, and without a limit.
+    It is 0 where the user requests a signal from Slurm, where the chain sends none, and without a limit.
     """
     limit = limit_s(given)
     if "signal" in given or not signal or (limit is not None and limit >= UNLIMITED_S):
@@ -98,7 +98,7 @@ def slurm_warning_s(given: Chosen, signal: str, grace_s: int) -> int:
 
 
 def signal_name(text: str) -> str:
-    """A signal as scancel takes it, empty for none.
+    """A signal as scancel accepts it; empty for none.
 
     Raises:
         ConfigurationError: There is no such signal.
@@ -121,16 +121,16 @@ def signal_name(text: str) -> str:
 
 
 def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool, name: str = "") -> None:
-    """See that a chain can do what it is for.
+    """Check that a chain can work as specified.
 
     Args:
-        given: The options of the job as they count.
-        directory: Where the user submits.
-        has_end: Whether the user says when the chain is over.
-        name: Of the chain, where the user gives one.
+        given: The effective options of the job.
+        directory: The user's working directory.
+        has_end: Whether the user defines the chain's end.
+        name: The user's name for the chain; empty for none.
 
     Raises:
-        ConfigurationError: It cannot; the message says what to change.
+        ConfigurationError: It cannot; the message contains the remedy.
         UnknownName: There is no such policy.
     """
     if name:
@@ -143,20 +143,20 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool
     if limit >= UNLIMITED_S:
         if not has_end:
             raise ConfigurationError(
-                f"the time limit {given['time']} never ends, so no job would ever hand over to a next one; give a "
-                "limit with -t, or say with --links, --for, --until or --until-done what the chain is for"
+                f"the time limit {given['time']} never ends, so no job would hand over to a next one; give a "
+                "limit with -t, or define the chain's end with --links, --for, --until or --until-done"
             )
         return
     _check_times(spec, limit, f"the time limit {given['time']}")
 
 
 def check_policy(spec: ChainSpec) -> None:
-    """See that the policy exists and takes its parameter.
+    """Check that the policy exists and accepts its parameter.
 
-    A policy that simulates is only made where it has a parameter: making it loads the simulator. A file is read.
+    A policy that simulates is only created where it has a parameter: creating it loads the simulator. A file is read.
 
     Raises:
-        ConfigurationError: It does not take this parameter, or the package that a file needs is not installed.
+        ConfigurationError: It does not accept this parameter, or the package for a file is not installed.
         ModelFileError: There is no such file, or it holds no policy.
         UnknownName: There is no such policy.
     """
@@ -164,7 +164,7 @@ def check_policy(spec: ChainSpec) -> None:
     _, colon, parameter = spec.policy.partition(":")
     declared = policy_spec(spec.policy)
     if colon and not parameter and not in_file:
-        raise ConfigurationError(f"--policy {spec.policy} ends with a colon; write the parameter behind it")
+        raise ConfigurationError(f"--policy {spec.policy} ends with a colon; write the parameter after it")
     if in_file or parameter or (declared.parameter and "scheduler" not in declared.needs):
         make_policy(spec.policy, PolicySettings(Cost(spec.interruption_cost, spec.overlap_cost)))
     if spec.bank_age and BANK_AGE not in declared.needs:
@@ -185,7 +185,7 @@ def _check_directory(given: Chosen, directory: Path) -> None:
 
 
 def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
-    """See that a link has time for its work between warm-up and grace, and outlives the lead."""
+    """Check that a link has time between warm-up and grace, and outlives the lead."""
     if spec.warmup_s >= limit:
         raise ConfigurationError(
             f"--warmup {format_duration(spec.warmup_s)} is not shorter than {lasts}: no link would ever be ready"
@@ -193,7 +193,7 @@ def _check_times(spec: ChainSpec, limit: int, lasts: str) -> None:
     grace_s = spec.grace_s if spec.signal else 0
     if grace_s >= limit:
         raise ConfigurationError(
-            f"--grace {format_duration(grace_s)} is not shorter than {lasts}: a link would be told to leave as it "
+            f"--grace {format_duration(grace_s)} is not shorter than {lasts}: a link would be signalled to leave as it "
             "starts; shorten the grace, or lengthen the limit"
         )
     if spec.warmup_s + grace_s >= limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from mirage.agent.chain.keep import folder_of_scripts
+from mirage.agent.chain.stored_chain import folder_of_scripts
 from mirage.agent.chain.tag import Tag
 from mirage.agent.model import Chain
 from mirage.job_state import MISSING
@@ -13,7 +13,7 @@ from mirage.slurm.values import Submission
 
 CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB", "MIRAGE_TAG"
 READY_AFTER = "MIRAGE_READY_AFTER"
-"""Seconds from a job's start on after which its word that it is ready does not count; not set where it always does."""
+"""Seconds after a job's start from which on its ready mark does not count; not set where it always counts."""
 
 HOME = "MIRAGE_HOME"
 FIRST_LINK_ONLY = ("dependency", "begin", "deadline")
@@ -34,14 +34,14 @@ def link_submission(
     Args:
         store: Identity of the chain's store.
         previous_job: ``MISSING`` for the first link.
-        hold: Whether it is to wait for the end of the previous one.
+        hold: Whether it waits for the end of the previous one.
         folder: The agent's folder now; None for that of the chain's submission.
 
     Raises:
-        ScriptGone: The copy of the script is not there.
+        ScriptGone: The copy of the script is missing.
     """
-    spec, asked = chain.spec, chain.spec.submission
-    options, script = dict(asked.options), asked.script
+    spec, submission = chain.spec, chain.spec.submission
+    options, script = dict(submission.options), submission.script
     tag = Tag(chain.name, number, store, chain.key)
     own = {CHAIN: chain.name, LINK: str(number), TAG: str(tag)}
     if not (spec.ready_by_job or spec.ready_command):
@@ -53,7 +53,7 @@ def link_submission(
     if spec.folder:
         found = folder_of_scripts(chain, script, folder)
         script = str(found / script)
-        if Path(asked.environment.get(HOME, "")) == Path(spec.folder):
+        if Path(submission.environment.get(HOME, "")) == Path(spec.folder):
             own[HOME] = str(found)
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
@@ -63,15 +63,15 @@ def link_submission(
         options["signal"] = f"B:{spec.signal}@{spec.slurm_warning_s}"
     options["comment"] = str(replace(tag, rest=options.get("comment") or ""))
     exported = {name: value for name, value in own.items() if name != HOME}
-    options |= _export(options.get("export") or asked.environment.get("SBATCH_EXPORT", ""), exported)
-    return replace(asked, script=script, options=options, environment={**asked.environment, **own})
+    options |= _export(options.get("export") or submission.environment.get("SBATCH_EXPORT", ""), exported)
+    return replace(submission, script=script, options=options, environment={**submission.environment, **own})
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:
-    """The ``--export`` option that hands our variables to the job beside the user's.
+    """The ``--export`` option that passes our variables to the job with the user's.
 
-    A list of names loads the user's environment on the node as NONE does; ``--get-user-env`` beside it would make the
-    job lose the limits of the shell that submits (22.05).
+    A list of names loads the user's environment on the node as NONE does; ``--get-user-env`` in addition would make the
+    job lose the limits of the submitting shell (22.05).
     """
     if not wanted or wanted.upper() == "ALL":
         return {}

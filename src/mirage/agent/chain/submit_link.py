@@ -1,4 +1,4 @@
-"""The submission of one link: its intention in the store, sbatch, and sbatch's answer in the store."""
+"""The submission of one link: the stored intention, sbatch, and its stored answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirage.slurm.values import Submission
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A submission whose intention stands in the store.
+    """A submission with a stored intention.
 
     Attributes:
         held: Whether the link waits for the end of the one before it.
@@ -29,15 +29,15 @@ class Attempt:
 
 
 def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previous: Link | None, now_s: int) -> int:
-    """Submit a planned link; its job, or ``MISSING`` where somebody has tried already.
+    """Submit a planned link; returns its job, or ``MISSING`` where it was tried already.
 
     Args:
         previous: The link it follows; where that one runs, the new one is held until its end.
 
     Raises:
-        SlurmRefused: sbatch said no; the link is as before.
+        SlurmRefused: sbatch refused; the link is as before.
         SlurmNotAsked: sbatch did not reach Slurm; the link is as before.
-        SlurmUnreachable: Nothing is known; the link is to be looked for.
+        SlurmUnreachable: No answer; the link must be searched.
     """
     attempt = begin_attempt(store, chain, link, previous, now_s)
     if attempt is None:
@@ -54,13 +54,13 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
 def begin_attempt(
     store: Store, chain: Chain, link: Link, previous: Link | None, now_s: int, folder: Path | None = None
 ) -> Attempt | None:
-    """Write down that a link is about to be submitted; None where somebody has done so already.
+    """Store that a link is about to be submitted; None where another process has done so.
 
     Args:
         folder: The agent's folder now; None for that of the chain's submission.
 
     Raises:
-        ScriptGone: The copy of the script is not there; the link is as before.
+        ScriptGone: The copy of the script is missing; the link is as before.
     """
     held = previous is not None and _may_run(chain, previous)
     known = store.identity().identity
@@ -70,18 +70,21 @@ def begin_attempt(
 
 
 def _may_run(chain: Chain, previous: Link) -> bool:
-    """Whether a link may still run; one that has only vanished may, for a chain that never holds two."""
+    """Whether a link may still run.
+
+    In a chain that never holds two, a link that has only vanished may.
+    """
     vanished = previous.state is LinkState.ENDED and previous.outcome is JobState.UNKNOWN
     return previous.state is LinkState.RUNNING or (chain.spec.never_two and vanished)
 
 
 def attempt_refused(store: Store, attempt: Attempt) -> None:
-    """Write down that sbatch said no: the link is as before."""
+    """Store that sbatch refused: the link is as before."""
     store.change_link(attempt.link.chain, attempt.link.number, attempted_s=MISSING)
 
 
 def attempt_accepted(store: Store, attempt: Attempt, job: int, now_s: int) -> None:
-    """Write down the job that sbatch has made."""
+    """Store the job that sbatch has made."""
     link, state = attempt.link, LinkState.HELD if attempt.held else LinkState.QUEUED
     columns: dict[str, Any] = {"job": job, "submitted_s": now_s, "state": state}
     if not attempt.held:

@@ -1,13 +1,13 @@
-"""The tag in a job's comment, by which the job of a link is recognised.
+"""The tag in a job's comment, which identifies the job of a link.
 
     mirage:CHAIN:NUMBER:STORE.KEY[ ready@TIME][ done][ | the user's own comment]
 
 ``STORE`` and ``KEY`` are random letters of the store and of the chain: equal names of two users, or of two stores of
 one user, are different chains. Everybody can read a comment, so a job is ours only where its user is, too.
 
-A job tells the agent that it is ready, or that the work is done, by adding the word to its own comment: slurmctld
-carries the message, so no file system need be shared and no port be open. ``ready`` carries the time at which it was
-said: a job that is requeued keeps its comment, and has to say it again.
+A job reports that it is ready, or that the work is done, by adding a mark to its own comment: slurmctld carries the
+message, so no shared file system and no open port are needed. ``ready`` carries its time: a job that is requeued
+retains its comment, and has to report again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _IN_LINE = re.compile(rf"--comment[= ]'?\"?{_IDENTITY}")
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """The chain and the link that a job is, and what the job said of itself.
+    """The chain and the link of a job, and the job's own marks.
 
     Attributes:
         store: Identity of the store in which the chain is.
         key: Identity of the chain in its store.
-        ready_s: When it said that it is ready; ``MISSING`` while it has not.
+        ready_s: Time at which it reported ready; ``MISSING`` while it has not.
     """
 
     chain: str
@@ -49,8 +49,8 @@ class Tag:
         text = f"{PREFIX}{self.chain}:{self.link}:{self.store}.{self.key}{words}"
         return text + (f" | {self.rest}" if self.rest else "")
 
-    def saying(self, *, ready_s: int = MISSING, done: bool = False) -> Tag:
-        """The tag with more words added; the last word about readiness counts."""
+    def with_marks(self, *, ready_s: int = MISSING, done: bool = False) -> Tag:
+        """The tag with more marks added; the last ready mark counts."""
         return replace(self, ready_s=ready_s if ready_s != MISSING else self.ready_s, done=self.done or done)
 
 
@@ -66,16 +66,16 @@ def parse_tag(comment: str) -> Tag | None:
 
 
 def tag_in_line(submit_line: str) -> Tag | None:
-    """The tag in the command line of an ``sbatch``, which accounting keeps."""
+    """The tag in the command line of an ``sbatch``, which accounting stores."""
     found = _IN_LINE.search(submit_line)
     return Tag(found[1], int(found[2]), found[3], found[4]) if found else None
 
 
 def chain_name(text: str) -> str:
-    """The text, if it can name a chain.
+    """The text, if it is a valid name of a chain.
 
     Raises:
-        ConfigurationError: It cannot.
+        ConfigurationError: It is not.
     """
     if not NAME.fullmatch(text):
         raise ConfigurationError(
