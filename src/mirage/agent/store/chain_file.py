@@ -1,4 +1,4 @@
-"""``chains/NAME/chain.json``: what a chain was when it was made, enough to go on when the store is lost."""
+"""``chains/NAME/chain.json``: a chain at its creation, for recovery without the store."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NAME = "chain.json"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptChain:
-    """A chain as its file tells of it.
+class StoredChain:
+    """A chain as described by its file.
 
     Attributes:
         key: The secret of the chain in its jobs' tags.
         store: The identity of its store.
-        place: Path of the store's file, or its URL without the password. The file has the store's name alone where the
-            store is in the agent's folder, so that both can be moved together.
-        cluster: That its jobs are on.
+        place: Path of the store's file, or its URL without the password. The file contains only the store's name where
+            the store is in the agent's folder, so that both can be moved together.
+        cluster: The cluster of its jobs.
     """
 
     name: str
@@ -35,29 +35,29 @@ class KeptChain:
     cluster: str
 
     def is_of(self, store: Path) -> bool:
-        """Whether the chain is of the store in this file."""
+        """Whether the chain belongs to the store in this file."""
         return Path(self.place).resolve() == store.resolve()
 
 
-def keep_chain(folder: Path, kept: KeptChain) -> None:
-    """Write the file of a chain, in one step, for its owner's eyes only.
+def write_chain_file(folder: Path, stored: StoredChain) -> None:
+    """Write the file of a chain, in one step, readable only for its owner.
 
     Args:
-        folder: Of the chain, where the copy of its script is.
+        folder: Folder of the chain, with the copy of its script.
 
     Raises:
         StoreError: It cannot be written.
     """
-    place = kept.place
+    place = stored.place
     if Path(place).is_absolute() and Path(place).parent.resolve() == _agent_folder(folder):
         place = Path(place).name
     text = json.dumps(
         {
-            "name": kept.name,
-            "key": kept.key,
-            "created_s": kept.created_s,
-            "store": {"id": kept.store, "place": place, "cluster": kept.cluster},
-            "spec": spec_to_json(kept.spec),
+            "name": stored.name,
+            "key": stored.key,
+            "created_s": stored.created_s,
+            "store": {"id": stored.store, "place": place, "cluster": stored.cluster},
+            "spec": spec_to_json(stored.spec),
         },
         indent=1,
     )
@@ -67,11 +67,11 @@ def keep_chain(folder: Path, kept: KeptChain) -> None:
         raise StoreError(f"cannot write {folder / NAME}: {error.strerror}") from error
 
 
-def kept_chains(folder: Path) -> tuple[list[KeptChain], dict[Path, str]]:
-    """The chains that have a file, oldest first, and the files that cannot be read with the reason.
+def read_chain_files(folder: Path) -> tuple[list[StoredChain], dict[Path, str]]:
+    """The chains with a file, oldest first, and the unreadable files with the reason.
 
     Args:
-        folder: The agent's, which holds ``chains``.
+        folder: The agent's folder, which contains ``chains``.
     """
     found, unread = [], {}
     for path in sorted(folder.glob(f"chains/*/{NAME}")):
@@ -80,24 +80,24 @@ def kept_chains(folder: Path) -> tuple[list[KeptChain], dict[Path, str]]:
         except OSError as error:
             unread[path] = str(error.strerror)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            unread[path] = f"it is no such file ({type(error).__name__}: {error})"
-    return sorted(found, key=lambda kept: (kept.created_s, kept.name)), unread
+            unread[path] = f"it is not a chain's file ({type(error).__name__}: {error})"
+    return sorted(found, key=lambda stored: (stored.created_s, stored.name)), unread
 
 
-def kept_chain(folder: Path) -> KeptChain | None:
-    """The chain whose folder this is; None where no file, or none that can be read, tells."""
+def read_chain_file(folder: Path) -> StoredChain | None:
+    """The chain of a folder; None without a readable file."""
     try:
         return _read(folder, json.loads((folder / NAME).read_bytes()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _read(folder: Path, text: dict[str, object]) -> KeptChain:
+def _read(folder: Path, text: dict[str, object]) -> StoredChain:
     name, store, spec = str(text["name"]), text["store"], text["spec"]
     if not isinstance(store, dict) or not isinstance(spec, dict):
-        raise ValueError("store or spec is no object")
+        raise ValueError("store or spec is not an object")
     read = spec_from_json(spec, name)
-    return KeptChain(
+    return StoredChain(
         name,
         str(text["key"]),
         int(str(text["created_s"])),
@@ -109,7 +109,7 @@ def _read(folder: Path, text: dict[str, object]) -> KeptChain:
 
 
 def _place(folder: Path, written: str, spec: ChainSpec) -> str:
-    """The place of a store: in the present agent's folder where it was in that of the chain's submission.
+    """The location of a store: in the present agent's folder where it was in the former one.
 
     Earlier versions wrote the absolute path of such a store.
     """
@@ -121,5 +121,5 @@ def _place(folder: Path, written: str, spec: ChainSpec) -> str:
 
 
 def _agent_folder(folder: Path) -> Path:
-    """The agent's folder, from that of a chain in it."""
+    """The agent's folder, from the folder of a chain in it."""
     return folder.absolute().parent.parent.resolve()

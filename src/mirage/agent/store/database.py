@@ -1,4 +1,4 @@
-"""The database of a store: its transactions, its errors in our words, its tables' version, its backups."""
+"""The database of a store: transactions, error messages, schema version and backups."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from mirage.errors import StoreError
 log = logging.getLogger("mirage.agent")
 
 RETRY_S = 5 * MINUTE_S
-"""Between a backup that failed and the next try."""
+"""Time between a failed backup and the next attempt."""
 
 NEWEST = "0005"
 """Version of the tables in ``schema``."""
 
-_MIGRATION_LOCK = 7_241_920_346  # any number, the same in every agent
+_MIGRATION_LOCK = 7_241_920_346  # any number, but the same in every agent
 
-_DAMAGED = "put a copy of it back in its place, or name another with MIRAGE_STORE"
+_DAMAGED = "restore a copy of it in its place, or name another with MIRAGE_STORE"
 _REMEDIES = (
     (("disk is full", "disk full", "no space left", "quota exceeded"), "make room on its disk and try again"),
-    (("is locked", "lock timeout"), "another process has held it for long; end that one, or try again"),
+    (("is locked", "lock timeout"), "another process has locked it for long; end that one, or try again"),
     (("readonly", "read-only", "permission denied"), "get the right to write there, or name another with MIRAGE_STORE"),
     (("malformed", "not a database", "no such table"), _DAMAGED),
-    (("connection", "connect to server"), "see that its server runs and can be reached, and try again"),
-    (("disk i/o error",), "see that its disk is in order and has room, and that locks work there"),
+    (("connection", "connect to server"), "check that its server runs and can be reached, and try again"),
+    (("disk i/o error",), "check that its disk works and has room, and that locks work there"),
 )
-"""Words of a data base's complaint, and what helps."""
+"""Words of a database's error message, and the remedy."""
 
 
 class Database:
-    """A database; every public method of what builds on it is one transaction."""
+    """A database; every public method of its subclasses is one transaction."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -48,20 +48,21 @@ class Database:
         self._next_backup_s = -1.0
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
     # -- the file -------------------------------------------------------------------------------------------
 
     def check_present(self) -> None:
-        """See that the store is still the one that was opened; every transaction does, too."""
+        """Check that the store is still the one that was opened; every transaction does, too."""
         with self._reading():
             pass
 
     def backup_if_due(self, now_s: float) -> Path | None:
-        """Keep an hourly backup; the new one, or None where it is not time, or the store is no file of ours.
+        """Make the hourly backup, if it is due; returns the new one.
 
-        A backup that fails is logged and tried again: it must not stop an agent.
+        None where it is not due, or the store is not a file. A failed backup is logged and tried again: it must not
+        stop an agent.
         """
         if self.path is None or 0 <= now_s < self._next_backup_s <= now_s + EVERY_S:
             return None
@@ -83,7 +84,7 @@ class Database:
     # -- tables ---------------------------------------------------------------------------------------------
 
     def migrate(self) -> None:
-        """Bring the tables up to date, all or nothing; agents wait for each other."""
+        """Update the tables, all or nothing; agents wait for each other."""
         with self._reading() as connection:
             present = version_of(connection)
         if present == NEWEST:
@@ -104,10 +105,10 @@ class Database:
             upgrade(connection)
 
     def check_version(self) -> None:
-        """See that the tables are those of this version, which only a store that can be written can be brought to.
+        """Check that the tables have this version; only a writable store can be updated.
 
         Raises:
-            StoreError: They are not.
+            StoreError: They have another version.
         """
         with self._reading() as connection:
             present = version_of(connection)
@@ -134,22 +135,22 @@ class Database:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Errors of the database in our own words."""
+        """Translates errors of the database into our messages."""
         try:
             yield
         except IntegrityError as error:
             raise KeyExists(str(error.orig)) from error
         except (SQLAlchemyError, OSError) as error:
-            said = str(getattr(error, "orig", None) or error).strip()
-            helps = (what for words, what in _REMEDIES if any(word in said.lower() for word in words))
-            what = next(helps, "mend that and try again")
+            error_text = str(getattr(error, "orig", None) or error).strip()
+            helps = (what for words, what in _REMEDIES if any(word in error_text.lower() for word in words))
+            what = next(helps, "fix that and try again")
             if what is _DAMAGED and self.path is not None:
                 what = advice(self.path)
-            raise StoreError(f"the store {self.engine.url} cannot be used: {said}; {what}") from error
+            raise StoreError(f"the store {self.engine.url} cannot be used: {error_text}; {what}") from error
 
 
 class KeyExists(StoreError):
-    """A row with that key is there already."""
+    """A row with that key exists already."""
 
 
 def version_of(connection: Connection) -> str | None:
@@ -160,7 +161,7 @@ def version_of(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, to: str = "head") -> None:
-    """Run the scripts that are missing, inside the transaction of this connection."""
+    """Run the missing migration scripts, inside the transaction of this connection."""
     from alembic import command
     from alembic.config import Config
 

@@ -14,26 +14,26 @@ from mirage.agent.store.store_file import StoreFile, path_of
 from mirage.errors import ConfigurationError, shown
 
 BUSY_S = 30
-"""How long to wait for another process that writes; a change takes milliseconds, a migration seconds."""
+"""Time to wait for another process that writes; a change takes milliseconds, a migration seconds."""
 
 PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30"}
-"""Of libpq: a PostgreSQL server that is gone must not hold up the agent for the hours that TCP would wait."""
+"""Options of libpq: a PostgreSQL server that is gone must not block the agent for the hours of TCP's own timeout."""
 
 SHARED_DISKS = re.compile(r"nfs|lustre|gpfs|beegfs|panfs|ceph|cifs|smb|afs|9p|gluster|orangefs|wekafs|fuse\.")
-"""File systems that several hosts see at once, by the beginning of their type's name."""
+"""File systems that several hosts share, by the prefix of their type's name."""
 
 
 def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
-    """An engine whose transactions are real ones, tables included; no connection is made yet.
+    """An engine with real transactions, including tables; no connection is made yet.
 
-    A connection whose ``info["writes"]`` is set begins with the right to write.
+    A connection with ``info["writes"]`` set begins with the right to write.
 
     Args:
-        reads_only: Whether an SQLite file is only read, and never made.
+        reads_only: Whether an SQLite file is only read, and never created.
 
     Raises:
-        ConfigurationError: The URL is none, or of a data base we do not speak to.
-        StoreError: The file cannot be made, or is gone (``StoreGone``).
+        ConfigurationError: The URL is invalid, or of an unsupported database.
+        StoreError: The file cannot be created, or is gone (``StoreGone``).
     """
     redacted = without_password(str(url))
     try:
@@ -48,7 +48,7 @@ def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
             return _postgresql(parsed)
         return _sqlite_to_read(parsed) if reads_only else _sqlite(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(f"{shown(redacted)} is no data base URL; write sqlite:///path/to/file") from error
+        raise ConfigurationError(f"{shown(redacted)} is not a database URL; write sqlite:///path/to/file") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
@@ -56,7 +56,7 @@ def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
 
 
 def without_password(url: str) -> str:
-    """A URL fit to be shown."""
+    """A URL without its password, to be shown."""
     return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
 
 
@@ -74,14 +74,14 @@ def _sqlite(url: URL) -> Engine:
         engine = sa.create_engine(url, creator=file.connector(float(str(url.query.get("timeout", BUSY_S)))))
 
         @sa.event.listens_for(engine, "checkout")
-        def check(*_: Any) -> None:  # before every transaction: what is written to a deleted file is lost
+        def check(*_: Any) -> None:  # before every transaction: writes to a deleted file are lost
             file.check()
 
     journal = journal_mode(path) if path is not None else "WAL"
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions are begun by us, below: DDL is part of them then
+        connection.isolation_level = None  # we begin transactions, below, so that they include DDL
         for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
 
@@ -93,21 +93,21 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _sqlite_to_read(url: URL) -> Engine:
-    """An engine for a file that cannot be written; every transaction finds out anew how it can be read."""
+    """An engine for a file that cannot be written; each transaction finds a way to read it."""
     path = path_of(url)
     if path is None:
-        raise ConfigurationError(f"{shown(str(url))} is no file that could be read")
+        raise ConfigurationError(f"{shown(str(url))} is not a file that can be read")
     return sa.create_engine(url, creator=StoreFile.of(path).reader(BUSY_S), poolclass=sa.NullPool)
 
 
 def journal_mode(path: Path, mounts: str | None = None) -> str:
-    """``WAL``, or ``DELETE`` where other hosts see the file too.
+    """``WAL``, or ``DELETE`` where other hosts use the file, too.
 
-    WAL keeps its index in memory shared by the processes of one host (https://sqlite.org/wal.html); homes of clusters
-    are network file systems as a rule, and a command on another login node would read past the agent's writes.
+    WAL has its index in memory shared by the processes of one host (https://sqlite.org/wal.html); homes of clusters are
+    usually network file systems, and a command on another login node would miss the agent's writes.
 
     Args:
-        mounts: What ``/proc/self/mountinfo`` says.
+        mounts: The text of ``/proc/self/mountinfo``.
     """
     if mounts is None:
         try:

@@ -1,16 +1,16 @@
-"""Random letters by which a store and its chains are known."""
+"""Random letters that identify a store and its chains."""
 
 from __future__ import annotations
 
 import secrets
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Letters and digits that nobody misreads."""
+"""Letters and digits that are not easily confused."""
 
 OF_STORE, OF_CHAIN = 12, 8
-"""How many tell a store, and a chain in its store, from all others."""
+"""Number of letters that identify a store, and a chain in its store."""
 
 
 def random_letters(count: int) -> str:
-    """Letters that nobody can guess."""
+    """Letters that cannot be guessed."""
     return "".join(secrets.choice(LETTERS) for _ in range(count))

@@ -1,4 +1,4 @@
-"""The holder of the lease, named so that a dead process of this host is recognised."""
+"""The holder of the lease, named so that a dead process of this host is recognized."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def holder_name(pid: int | None = None) -> str:
     """``host:pid:start``, unique even where a process number is used again.
 
     Args:
-        pid: Of a process of this host; by default this one.
+        pid: Process on this host; by default this one.
     """
     number = os.getpid() if pid is None else pid
     return f"{socket.gethostname()}:{number}:{_start_ticks(number)}"
 
 
 def is_gone(holder: str) -> bool:
-    """Whether the holder is certainly dead: it ran on this host, and runs no more."""
+    """Whether the holder is certainly dead: it ran on this host, and does not run any more."""
     match holder.rsplit(":", 2):
         case [host, pid, start] if host == socket.gethostname() and pid.isdecimal():
             return _start_ticks(int(pid)) != start

@@ -1,7 +1,7 @@
 """The agent's store: chains, links, decisions, events, and the lease of one agent.
 
-SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: after ``kill -9`` it has happened or
-it has not.
+SQLite in WAL mode by default, PostgreSQL by URL. Every method is one transaction: ``kill -9`` leaves it complete or
+absent.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Store(Protocol):
         """Bind the store to a cluster; ``WrongCluster`` where it is bound to another."""
         ...
 
-    def saw_queue(self, now_s: int) -> None:
-        """Write down that an agent has seen the queue."""
+    def record_poll(self, now_s: int) -> None:
+        """Store the time of an agent's poll of the queue."""
         ...
 
     def check_name(self, name: str) -> None:
-        """Refuse a name that is taken, with a ``ConfigurationError``, before anything is written for it."""
+        """Refuse a name that is taken, with a ``ConfigurationError``, before anything is stored."""
         ...
 
     def add_chain(self, name: str, spec: ChainSpec, now_s: int) -> Chain:
@@ -41,7 +41,7 @@ class Store(Protocol):
         ...
 
     def chain(self, name: str) -> Chain:
-        """By name; ``UnknownName`` lists the known ones."""
+        """The chain with a name; ``UnknownName`` lists the known ones."""
         ...
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
@@ -49,7 +49,7 @@ class Store(Protocol):
         ...
 
     def remove_chain(self, chain: int) -> None:
-        """Remove a chain that is done, with all that is known of it; ``ConfigurationError`` where it is not."""
+        """Remove a chain that is done, with all its data; ``ConfigurationError`` where it is not."""
         ...
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
@@ -72,50 +72,50 @@ class Store(Protocol):
         """Claim the submission of a planned link: set ``attempted_s`` where it is ``MISSING``.
 
         Returns:
-            False where somebody else has claimed it already.
+            False where another process has claimed it already.
         """
         ...
 
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
-        """Write decisions of policies."""
+        """Store decisions of policies."""
         ...
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
-        """Of a chain, in order of time."""
+        """Decisions of a chain, in order of time."""
         ...
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
-        """Of a chain, in order of time."""
+        """Events of a chain, in order of time."""
         ...
 
     def take_lease(self, holder: str, now_s: float, valid_s: float) -> None:
-        """Take or renew the lease; ``LeaseHeld`` names who has it, where, and until when."""
+        """Take or renew the lease; ``LeaseHeld`` reports its holder, host and end."""
         ...
 
     def drop_lease(self, holder: str) -> None:
-        """Give it back."""
+        """Return the lease."""
         ...
 
     def lease(self) -> tuple[str, float] | None:
-        """Holder and end of validity, if there is one."""
+        """Holder and end of the lease; None for no lease."""
         ...
 
     def check_present(self) -> None:
-        """See that the store is still there; ``StoreGone`` where its file was deleted or replaced."""
+        """Check that the store is still there; ``StoreGone`` if its file was deleted or replaced."""
         ...
 
     def backup_if_due(self, now_s: float) -> Path | None:
-        """Keep an hourly backup of a store that is a file; the new one, if it was time."""
+        """Make the hourly backup of a store in a file, if it is due; returns the new backup."""
         ...
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
-        """The newest decision, and how many since ``last`` by reason and submission."""
+        """The newest decision, and the counts since ``last`` by reason and submission."""
         ...
 
     def happened_since(self, last: int) -> tuple[int, Counter[str]]:
-        """The newest event, and how many since ``last`` by kind."""
+        """The newest event, and the counts since ``last`` by kind."""
         ...
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...

@@ -1,4 +1,4 @@
-"""Rows of the store's tables, and a chain's specification as JSON, from values and back."""
+"""Conversion of values to rows of the store's tables, and of specifications to JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mirage.slurm.values import Submission
 
 
 def row_of(value: Any, *without: str) -> dict[str, Any]:
-    """The columns of a value, but for those named."""
+    """The columns of a value, except those named."""
     fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
     return {name: storable(getattr(value, name)) for name in fields}
 
 
 def storable(value: Any) -> Any:
-    """A value as both databases take it: without NUL, lone surrogates and infinity."""
+    """A value for both databases: without NUL, lone surrogates and infinity."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -30,13 +30,13 @@ def storable(value: Any) -> Any:
 
 
 def decision_of(row: dict[str, Any]) -> DecisionRecord:
-    """A decision; infinities are kept as words."""
+    """A decision; infinities are stored as words."""
     numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
     return DecisionRecord(**{**row, **numbers})
 
 
 def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
-    """The columns as they are stored; those that name a row, or never change, cannot be set."""
+    """The columns as they are stored; those that identify a row, or never change, are refused."""
     known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
     if unknown := columns.keys() - known:
         raise TypeError(
@@ -57,30 +57,31 @@ def link_of(row: Any) -> Link:
 
 
 def spec_to_json(spec: ChainSpec) -> dict[str, Any]:
-    """What the user asked for, field by field."""
+    """The specification as JSON, field by field."""
     return dataclasses.asdict(spec)
 
 
 def spec_from_json(text: dict[str, Any], chain: str) -> ChainSpec:
-    """The specification; fields of other versions of Mirage are left out.
+    """The specification; fields of other versions of Mirage are ignored.
 
-    Earlier versions wrote the absolute paths of the scripts' copies: they become paths from the agent's folder of then.
+    Earlier versions wrote the absolute paths of the scripts' copies: they become relative to the agent's folder at that
+    time.
 
     Args:
-        chain: Its name.
+        chain: Name of the chain.
 
     Raises:
-        KeyError: There is no submission, or a part of it is missing.
+        KeyError: The submission, or a part of it, is missing.
     """
     known = {field.name for field in dataclasses.fields(ChainSpec)}
-    asked = text["submission"]
-    submission = Submission(**{**asked, "arguments": tuple(asked["arguments"])})
+    stored = text["submission"]
+    submission = Submission(**{**stored, "arguments": tuple(stored["arguments"])})
     spec = ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
     return spec if spec.folder else _from_folder(spec, chain)
 
 
 def _from_folder(spec: ChainSpec, chain: str) -> ChainSpec:
-    """A specification with absolute paths of copies in ``FOLDER/chains/NAME``, as paths from that folder."""
+    """A specification with absolute paths in ``FOLDER/chains/NAME`` made relative to FOLDER."""
     parts = PurePath(spec.submission.script).parts
     ends = [k for k in range(1, len(parts) - 2) if parts[k : k + 2] == ("chains", chain)]
     if not ends or not PurePath(spec.submission.script).is_absolute():

@@ -34,7 +34,7 @@ RECENT_LINKS = 3
 
 
 def open_store(url: str | URL) -> SqlStore:
-    """Open a store, bringing its tables up to date first.
+    """Open a store, after an update of its tables.
 
     Args:
         url: ``sqlite:////home/ada/.mirage/store.db``, ``postgresql+psycopg://host/database``.
@@ -53,10 +53,10 @@ def open_store(url: str | URL) -> SqlStore:
 
 
 def open_to_read(url: str | URL) -> SqlStore:
-    """Open a store; where its file cannot be written, without the right to write (``SqlStore.unwritable``).
+    """Open a store, read-only where its file cannot be written (``SqlStore.unwritable``).
 
     Raises:
-        StoreError: It cannot be read either, or is of another version.
+        StoreError: It cannot be read either, or has another version.
         ConfigurationError: The URL is none.
     """
     try:
@@ -78,7 +78,7 @@ class SqlStore(Database):
     """A store in a database; every public method is one transaction.
 
     Attributes:
-        unwritable: Why it is only read; empty where it can be written.
+        unwritable: The reason for read-only access; empty where it can be written.
     """
 
     def __init__(self, engine: Engine, unwritable: str = "") -> None:
@@ -89,42 +89,42 @@ class SqlStore(Database):
     # -- identity ---------------------------------------------------------------------------------------------
 
     def identity(self) -> StoreIdentity:
-        """Who the store is, and the cluster of its chains."""
+        """The identity of the store, and the cluster of its chains."""
         with self._reading() as connection:
             row = connection.execute(sa.select(store.c.identity, store.c.cluster, store.c.polled_s)).one()
         return StoreIdentity(*row)
 
     def bind(self, cluster: str) -> None:
-        """Bind the store to a cluster, once and for all."""
+        """Bind the store to a cluster, permanently."""
         with self._writing() as connection:
             connection.execute(store.update().where(store.c.cluster == "").values(cluster=cluster))
             known = connection.execute(sa.select(store.c.cluster)).scalar_one()
         self._refuse_other(known, cluster)
 
     def check_cluster(self, cluster: str) -> None:
-        """Refuse another cluster than the one of the chains; none where the store is not bound."""
+        """Refuse another cluster than that of the chains; an unbound store allows any."""
         self._refuse_other(self.identity().cluster or cluster, cluster)
 
     def _refuse_other(self, known: str, cluster: str) -> None:
         if known != cluster:
             raise WrongCluster(
-                f"the chains of {self.engine.url} live on the cluster {known}, and Slurm's commands speak to {cluster} "
-                "here; use SLURM_CONF to reach that one, or MIRAGE_HOME to keep the chains of this one in another "
+                f"the chains of {self.engine.url} are on the cluster {known}, and Slurm's commands reach {cluster} "
+                "here; use SLURM_CONF to reach that one, or MIRAGE_HOME to store the chains of this one in another "
                 "folder. Where the controller has moved: mirage agent rebind"
             )
 
     def rebind(self, cluster: str) -> None:
-        """Bind the store to a cluster, whatever it was bound to."""
+        """Bind the store to a cluster, even if it was bound to another."""
         with self._writing() as connection:
             connection.execute(store.update().values(cluster=cluster))
 
     def take_identity(self, identity: StoreIdentity) -> None:
-        """Take the place of a store that is lost: the tags of its jobs are ours then."""
+        """Take the identity of a lost store, so that the tags of its jobs are ours."""
         with self._writing() as connection:
             connection.execute(store.update().values(identity=identity.identity, cluster=identity.cluster))
 
-    def saw_queue(self, now_s: int) -> None:
-        """Write down that an agent has seen the queue."""
+    def record_poll(self, now_s: int) -> None:
+        """Store the time of an agent's poll of the queue."""
         with self._writing() as connection:
             connection.execute(store.update().values(polled_s=now_s))
 
@@ -145,11 +145,11 @@ class SqlStore(Database):
                 connection.execute(links.insert().values(row_of(Link(number, 1))))
         except KeyExists as error:
             self.check_name(name)
-            raise StoreError(f"chain {shown(name)} came and went meanwhile; try again") from error
+            raise StoreError(f"chain {shown(name)} was created and removed in the meantime; try again") from error
         return dataclasses.replace(made_up, id=number)
 
     def check_name(self, name: str) -> None:
-        """Refuse a name that a chain has, whatever became of that one."""
+        """Refuse a name that a chain has, in any state."""
         with self._reading() as connection:
             state = connection.execute(sa.select(chains.c.state).where(chains.c.name == name)).scalar()
         if state is not None:
@@ -161,7 +161,7 @@ class SqlStore(Database):
             raise ConfigurationError(f"there is a chain {shown(name)} already, and {way_out}")
 
     def restore_chain(self, chain: Chain) -> Chain:
-        """A chain of a store that is lost, with its key and without links; its number is a new one."""
+        """Restore a chain of a lost store, with its key, without links, under a new number."""
         with self._writing() as connection:
             row = row_of(chain, "id", "spec") | {"spec": spec_to_json(chain.spec)}
             made = connection.execute(chains.insert().values(row)).inserted_primary_key
@@ -170,20 +170,20 @@ class SqlStore(Database):
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
-        asked = sa.select(*(column for column in chains.c if column.name != "spec")).order_by(chains.c.id)
+        query = sa.select(*(column for column in chains.c if column.name != "spec")).order_by(chains.c.id)
         if alive:
-            asked = asked.where(chains.c.state != ChainState.DONE.value)
+            query = query.where(chains.c.state != ChainState.DONE.value)
         with self._reading() as connection:
-            rows = [dict(row._mapping) for row in connection.execute(asked)]
+            rows = [dict(row._mapping) for row in connection.execute(query)]
             new = [row["id"] for row in rows if row["id"] not in self._specs]
-            if new:  # what the user asked for never changes, and is large: read once
+            if new:  # specifications never change, and are large: read once
                 wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec).where(chains.c.id.in_(new))
                 for number, name, spec in connection.execute(wanted):
                     self._specs[number] = spec_from_json(spec, name)
         return [chain_of(row, self._specs[row["id"]]) for row in rows]
 
     def chain(self, name: str) -> Chain:
-        """By name."""
+        """The chain with a name."""
         found = {chain.name: chain for chain in self.chains()}
         if name not in found:
             raise UnknownName("chain", name, found)
@@ -215,18 +215,18 @@ class SqlStore(Database):
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
         """Links by chain and number."""
-        asked = sa.select(links).order_by(links.c.chain, links.c.number)
+        query = sa.select(links).order_by(links.c.chain, links.c.number)
         if chain is not None:
-            asked = asked.where(links.c.chain == chain)
+            query = query.where(links.c.chain == chain)
         if open:
             newest = (
                 sa.select(links.c.chain, sa.func.max(links.c.number).label("newest")).group_by(links.c.chain).subquery()
             )
-            asked = asked.join(newest, newest.c.chain == links.c.chain).where(
+            query = query.join(newest, newest.c.chain == links.c.chain).where(
                 sa.or_(links.c.state != LinkState.ENDED.value, links.c.number > newest.c.newest - RECENT_LINKS)
             )
         with self._reading() as connection:
-            return [link_of(row._mapping) for row in connection.execute(asked)]
+            return [link_of(row._mapping) for row in connection.execute(query)]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
         """A new link."""
@@ -238,7 +238,7 @@ class SqlStore(Database):
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
 
     def put_links(self, given: Sequence[Link], *events: EventRecord) -> None:
-        """Write links as they are given, in the place of those with their numbers."""
+        """Store links, replacing those with their numbers."""
         with self._writing() as connection:
             for link in given:
                 here = (links.c.chain == link.chain) & (links.c.number == link.number)
@@ -266,7 +266,7 @@ class SqlStore(Database):
         with self._writing() as connection:
             return bool(connection.execute(links.update().where(free).values(attempted_s=now_s)).rowcount)
 
-    # -- what happened --------------------------------------------------------------------------------------
+    # # -- decisions and events -------------------------------------------------------------------------------
 
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
         """Write decisions of policies."""
@@ -275,34 +275,34 @@ class SqlStore(Database):
                 connection.execute(_decisions.insert(), [row_of(decision) for decision in decisions])
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
-        """Of a chain, in order of time."""
+        """Decisions of a chain, in order of time."""
         return [decision_of(row) for row in self._history(_decisions, chain, last)]
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
-        """Of a chain, in order of time."""
+        """Events of a chain, in order of time."""
         return [EventRecord(**row) for row in self._history(_events, chain, last)]
 
     def _history(self, table: sa.Table, chain: int, last: int | None) -> list[dict[str, Any]]:
-        asked = sa.select(*(column for column in table.c if column.name != "id")).where(table.c.chain == chain)
-        asked = asked.order_by(table.c.id.desc()).limit(last)
+        query = sa.select(*(column for column in table.c if column.name != "id")).where(table.c.chain == chain)
+        query = query.order_by(table.c.id.desc()).limit(last)
         with self._reading() as connection:
-            return [dict(row._mapping) for row in connection.execute(asked)][::-1]
+            return [dict(row._mapping) for row in connection.execute(query)][::-1]
 
     def decided_since(self, last: int) -> tuple[int, Counter[tuple[str, bool]]]:
-        """The newest decision, and how many since ``last`` by reason and submission."""
+        """The newest decision, and the counts since ``last`` by reason and submission."""
         number = sa.func.max(_decisions.c.id)
-        asked = sa.select(_decisions.c.reason, _decisions.c.submits, sa.func.count(), number)
-        asked = asked.where(_decisions.c.id > last).group_by(_decisions.c.reason, _decisions.c.submits)
+        query = sa.select(_decisions.c.reason, _decisions.c.submits, sa.func.count(), number)
+        query = query.where(_decisions.c.id > last).group_by(_decisions.c.reason, _decisions.c.submits)
         with self._reading() as connection:
-            rows = connection.execute(asked).all()
+            rows = connection.execute(query).all()
         return max((row[3] for row in rows), default=last), Counter({(row[0], bool(row[1])): row[2] for row in rows})
 
     def happened_since(self, last: int) -> tuple[int, Counter[str]]:
-        """The newest event, and how many since ``last`` by kind."""
+        """The newest event, and the counts since ``last`` by kind."""
         number = sa.func.max(_events.c.id)
-        asked = sa.select(_events.c.kind, sa.func.count(), number).where(_events.c.id > last).group_by(_events.c.kind)
+        query = sa.select(_events.c.kind, sa.func.count(), number).where(_events.c.id > last).group_by(_events.c.kind)
         with self._reading() as connection:
-            rows = connection.execute(asked).all()
+            rows = connection.execute(query).all()
         return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
 
     # -- the lease ------------------------------------------------------------------------------------------
@@ -311,21 +311,21 @@ class SqlStore(Database):
         """Take or renew the lease."""
         values = {"holder": holder, "until_s": now_s + valid_s}
         free = (lease.c.holder == holder) | (lease.c.until_s < now_s)
-        with contextlib.suppress(KeyExists), self._writing() as connection:  # somebody may be quicker
+        with contextlib.suppress(KeyExists), self._writing() as connection:  # another process may be quicker
             if connection.execute(lease.update().where(free).values(**values)).rowcount:
                 return
             if connection.execute(sa.select(lease.c.id)).first() is None:
                 connection.execute(lease.insert().values(id=1, **values))
                 return
         held = self.lease()
-        who, until_s = held if held is not None else ("another agent", now_s)
+        holder_name, until_s = held if held is not None else ("another agent", now_s)
         raise LeaseHeld(
-            f"{who} looks after this store, for {until_s - now_s:.0f} s more unless it renews its lease; "
+            f"{holder_name} holds this store, for {until_s - now_s:.0f} s more unless it renews its lease; "
             "stop that agent first, or give this one a store of its own"
         )
 
     def drop_lease(self, holder: str) -> None:
-        """Give the lease back."""
+        """Return the lease."""
         with self._writing() as connection:
             connection.execute(lease.delete().where(lease.c.holder == holder))
 
@@ -340,9 +340,9 @@ _decisions, _events = decisions, events
 
 
 def _number_to_skip(connection: Connection) -> int:
-    """The number of a removed chain that SQLite would give away again; 0 where it would not.
+    """The number of a removed chain that SQLite would reuse; 0 for none.
 
-    An agent that runs remembers chains by their numbers, and PostgreSQL never gives one twice.
+    A running agent identifies chains by their numbers, and PostgreSQL never reuses one.
     """
     if connection.dialect.name != "sqlite":
         return 0

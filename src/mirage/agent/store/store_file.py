@@ -1,4 +1,7 @@
-"""The file of an SQLite store: private, never made anew by accident, and the same one until we close it."""
+"""The file of an SQLite store: private, and never replaced while it is open.
+
+A missing file is created only where there was no store before.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from urllib.parse import quote
 from sqlalchemy.engine import URL
 
 from mirage.agent.paths import close_to_others, private_folder
-from mirage.agent.store.chain_file import kept_chains
+from mirage.agent.store.chain_file import read_chain_files
 from mirage.errors import StoreError, StoreGone
 
-BESIDE = ("-wal", "-shm", "-journal")
-"""Files that SQLite keeps beside a database, by the end of their names."""
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""Files of SQLite with a database, by the suffix of their names."""
 
-PUT_BACK = "`mirage agent recover` puts it back"
+RECOVER = "`mirage agent recover` restores it"
 
 
 def path_of(url: URL) -> Path | None:
-    """The file of a store; None where it is none: in memory, or on a server."""
+    """The file of a store; None for a store in memory or on a server."""
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:") or "uri" in url.query:
         return None
     return Path(str(url.database)).absolute()
@@ -41,11 +44,13 @@ class StoreFile:
 
     @classmethod
     def open(cls, path: Path) -> StoreFile:
-        """The file, made where there is none and never was; for its owner only: environments may hold secrets.
+        """The file, created where there never was one, for its owner only.
+
+        Environments may contain secrets.
 
         Raises:
-            StoreError: It cannot be made.
-            StoreGone: There was one: its backups or its chains are still there.
+            StoreError: It cannot be created.
+            StoreGone: There was a store: its backups or its chains still exist.
         """
         try:
             private_folder(path.parent)
@@ -56,7 +61,7 @@ class StoreFile:
                 found = os.fstat(number)
             finally:
                 os.close(number)
-            close_to_others(path, *(path.with_name(path.name + end) for end in BESIDE))
+            close_to_others(path, *(path.with_name(path.name + end) for end in SIDE_FILES))
         except OSError as error:
             raise StoreError(
                 f"cannot open the store {path}: {error.strerror}; name another with MIRAGE_STORE"
@@ -65,7 +70,7 @@ class StoreFile:
 
     @classmethod
     def of(cls, path: Path) -> StoreFile:
-        """The file that is there.
+        """The existing file.
 
         Raises:
             StoreError: There is none.
@@ -77,7 +82,7 @@ class StoreFile:
         return cls(path, (found.st_dev, found.st_ino))
 
     def check(self) -> None:
-        """See that the path still leads to the file that was opened.
+        """Check that the path still leads to the file that was opened.
 
         Raises:
             StoreGone: It was deleted or moved, or another file took its place.
@@ -86,7 +91,7 @@ class StoreFile:
             found = os.stat(self.path)
         except FileNotFoundError as error:
             raise StoreGone(
-                f"the store {self.path} was deleted or moved; where it was deleted, {PUT_BACK}; where its folder was "
+                f"the store {self.path} was deleted or moved; where it was deleted, {RECOVER}; where its folder was "
                 "moved: MIRAGE_HOME=FOLDER mirage agent start"
             ) from error
         except OSError as error:
@@ -95,7 +100,7 @@ class StoreFile:
             raise StoreGone(f"another file took the place of the store {self.path}; what used the old one must end")
 
     def connector(self, patience_s: float) -> Callable[[], sqlite3.Connection]:
-        """Makes connections that never make a file."""
+        """Returns a function for connections that never create a file."""
 
         def connect() -> sqlite3.Connection:
             self.check()
@@ -106,10 +111,11 @@ class StoreFile:
         return connect
 
     def reader(self, patience_s: float) -> Callable[[], sqlite3.Connection]:
-        """Makes connections that never write, on a read-only file system or a full disk as well.
+        """Returns a function for connections that never write.
 
-        A WAL database is read through its index in shared memory, which a reader makes where no writer has
-        (https://sqlite.org/wal.html#readonly). Where it cannot, the file alone is read if all changes are in it.
+        They work on a read-only file system and on a full disk, too. A WAL database is read through its index in shared
+        memory, which a reader creates where no writer has (https://sqlite.org/wal.html#readonly). Where it cannot, the
+        file alone is read if it contains all changes.
         """
 
         def connect() -> sqlite3.Connection:
@@ -138,24 +144,24 @@ class StoreFile:
 
 
 def refuse_anew(path: Path, how: str) -> None:
-    """Refuse to begin an empty store where there has been one.
+    """Refuse to create an empty store where there was one before.
 
     Args:
-        how: What is the matter with the present file.
+        how: State of the present file: ``gone``, ``empty``.
 
     Raises:
-        StoreGone: Its backups or its chains are still there.
+        StoreGone: Its backups or its chains still exist.
     """
     if left := remains(path):
         raise StoreGone(
-            f"the store {path} is {how}, but {left} tell that there was one; {PUT_BACK}. To begin with an empty one, "
+            f"the store {path} is {how}, but {left} show that there was one; {RECOVER}. To begin with an empty one, "
             "move them elsewhere first"
         )
 
 
 def remains(path: Path) -> str:
-    """What tells that a store has been at this path, in words; empty where nothing does."""
+    """The remains of a store at this path, as text; empty for none."""
     backups = [found.name for found in path.parent.glob(f"{path.name}.backup-[0-9]")]
-    chains = [kept.name for kept in kept_chains(path.parent)[0] if kept.is_of(path)]
+    chains = [stored.name for stored in read_chain_files(path.parent)[0] if stored.is_of(path)]
     words = [f"its backups ({', '.join(sorted(backups))})"] if backups else []
     return " and ".join(words + ([f"the files of its chains ({', '.join(chains)})"] if chains else []))

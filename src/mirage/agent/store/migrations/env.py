@@ -1,4 +1,4 @@
-"""What alembic runs: the scripts, on the connection it is given, in the transaction that is open there."""
+"""Alembic's entry point: runs the scripts on the given connection, in its transaction."""
 
 from __future__ import annotations
 

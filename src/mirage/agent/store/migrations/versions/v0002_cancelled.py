@@ -1,4 +1,4 @@
-"""Who ended a link: us, or somebody else; and indices for what every poll asks."""
+"""The time of our cancellation of a link, and indices for the queries of every poll."""
 
 from __future__ import annotations
 

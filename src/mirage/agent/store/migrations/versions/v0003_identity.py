@@ -1,4 +1,4 @@
-"""Who a store and its chains are, and what keeps a chain: trouble, reasons, earlier runs of a link."""
+"""Identity of a store and its chains; trouble, reasons, earlier runs of a link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Add the identity of the store and of its chains, and the columns that tell what is the matter."""
+    """Add the identity of the store and of its chains, and the columns for their problems."""
     store = op.create_table(
         "store",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""Second thoughts: links put off, withdrawn and counted without, and what decisions changed about queued ones."""
+"""Revisions: postponed and withdrawn links, and changes of queued links by decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the columns of second thoughts."""
+    """Add the columns of revisions."""
     for name in ("begins_s", "withdrawn_s"):
         op.add_column("links", sa.Column(name, sa.BigInteger, nullable=False, server_default="-1"))
     op.add_column("links", sa.Column("given_up", sa.Integer, nullable=False, server_default="0"))

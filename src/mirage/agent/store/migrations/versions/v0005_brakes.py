@@ -1,4 +1,4 @@
-"""Brakes: wrong forecasts in a row, and since when the links of a day are counted."""
+"""Brakes: wrong forecasts in a row, and the start of the count of a day's links."""
 
 from __future__ import annotations
 
