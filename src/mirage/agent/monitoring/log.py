@@ -1,4 +1,4 @@
-"""The agent's log: one JSON object a line, or plain lines for a person."""
+"""The agent's log: one JSON object per line, or plain lines for a person."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "t
 
 
 def start_logging(stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
-    """Send what ``mirage`` logs to a stream.
+    """Send the log of ``mirage`` to a stream.
 
     Args:
         stream: By default standard error.
@@ -37,7 +37,7 @@ def _instant(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON can say without loss, and any reader takes; else the words."""
+    """The value where JSON can represent it without loss; else its text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -62,7 +62,7 @@ class PlainLines(logging.Formatter):
     """``2026-03-01T12:00:05Z started chain=train link=3: job 17``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, or more where an error is told."""
+        """One line, or more with a traceback."""
         facts = _facts(record)
         detail = str(facts.pop("detail", ""))
         level = [record.levelname.lower()] if record.levelno >= logging.WARNING else []

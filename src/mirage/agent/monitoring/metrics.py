@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.store.protocol import Store
 
-SECOND_THOUGHTS = ("held-again", "released-again", "postponed", "shortened", "taken-back")
-"""Kinds of events."""
+REVISIONS = ("held-again", "released-again", "postponed", "shortened", "taken-back")
+"""Kinds of events of revisions."""
 
 Labelled = Mapping[Any, float]
 """Values by a tuple of labels."""
 
 
 class Metrics(Collector):
-    """The metrics after the last cycle; a scrape asks neither the store nor Slurm.
+    """The metrics after the last cycle; a scrape queries neither the store nor Slurm.
 
     Totals of decisions and refusals are the store's: they survive a restart.
 
     Args:
         runner: Counts Slurm's commands in ``count``.
-        clock: The cluster's.
-        holder: Whose lease is ours; empty to take any for it.
-        calibration: What keeps the calibration of this cluster fresh; None for nothing.
+        clock: The cluster's clock.
+        holder: The holder of our lease; empty to accept any.
+        calibration: Updates the calibration of this cluster; None for none.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Metrics(Collector):
     ) -> None:
         self.calibration = calibration
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
-        self.troubles = self.put_off = 0
+        self.troubles = self.open_questions = 0
         self.took_s = self.longest_s = self.last_s = self.outage_s = 0.0
         self._last_decision = self._last_event = 0
         self._decided: Counter[tuple[str, bool]] = Counter()
@@ -63,8 +63,8 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def record_cycle(self, cycle: Cycle, took_s: float) -> None:
-        """Record a cycle; where Slurm or the store had trouble, the chains stay as known."""
-        self.took_s, self.put_off = took_s, self.put_off + cycle.put_off
+        """Record a cycle; after a problem with Slurm or the store, the chains stay as known."""
+        self.took_s, self.open_questions = took_s, self.open_questions + cycle.open_questions
         self.longest_s = max(self.longest_s, took_s)
         since_s = cycle.outage_since_s
         self.outage_s = max(self.clock() - since_s, 0.0) if since_s != MISSING else 0.0
@@ -84,10 +84,10 @@ class Metrics(Collector):
         return self._families
 
     def serve(self, port: int, address: str = "127.0.0.1") -> Callable[[], None]:
-        """Answer scrapes in a thread; the returned function ends it.
+        """Answer scrapes in a thread; the returned function stops it.
 
         Raises:
-            ConfigurationError: The port cannot be had.
+            ConfigurationError: The port is not available.
         """
         try:
             server, thread = start_http_server(port, addr=address, registry=self.registry)
@@ -104,7 +104,7 @@ class Metrics(Collector):
         return stop
 
     def text(self) -> str:
-        """In Prometheus' exposition format."""
+        """The metrics in Prometheus' exposition format."""
         return generate_latest(self.registry).decode()
 
     def write(self, path: Path) -> None:
@@ -125,9 +125,9 @@ class Metrics(Collector):
         yield _gauge(
             "outage_seconds", "Time since Slurm or the store last answered; 0 while both do", {(): self.outage_s}
         )
-        yield _counter("decisions_put_off", "Decisions there was no time for", {(): self.put_off})
-        yield _gauge("cycle_seconds", "How long the last cycle took", {(): self.took_s})
-        yield _gauge("longest_cycle_seconds", "How long the longest cycle took", {(): self.longest_s})
+        yield _counter("decisions_put_off", "Decisions without an answer in time", {(): self.open_questions})
+        yield _gauge("cycle_seconds", "Duration of the last cycle", {(): self.took_s})
+        yield _gauge("longest_cycle_seconds", "Duration of the longest cycle", {(): self.longest_s})
         yield _gauge("last_cycle_timestamp_seconds", "When the last cycle without trouble ended", {(): self.last_s})
 
     def _read(self, now_s: int) -> Iterable[Metric]:
@@ -144,10 +144,10 @@ class Metrics(Collector):
         self._last_event, happened = self.store.happened_since(self._last_event)
         self._decided += Counter({(_kind(reason), submits): n for (reason, submits), n in decided.items()})
         self._happened += happened
-        told = {(reason, "submit" if submits else "wait"): float(n) for (reason, submits), n in self._decided.items()}
-        yield _counter("decisions", "What policies chose, and why", told, "reason", "choice")
-        thought = {(kind,): float(self._happened[kind]) for kind in SECOND_THOUGHTS}
-        yield _counter("second_thoughts", "Changes of links that were queued", thought, "kind")
+        chosen = {(reason, "submit" if submits else "wait"): float(n) for (reason, submits), n in self._decided.items()}
+        yield _counter("decisions", "Choices of policies, by reason", chosen, "reason", "choice")
+        revised = {(kind,): float(self._happened[kind]) for kind in REVISIONS}
+        yield _counter("second_thoughts", "Changes of links that were queued", revised, "kind")
         untold = {(): float(self._happened["untold"])}
         yield _counter("links_untold", "Links that their limit ended without a signal in time", untold)
         refused = sum(self._happened[kind] for kind in ("refused", "release-refused", "thought-refused"))
@@ -155,7 +155,7 @@ class Metrics(Collector):
 
 
 def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterable[Metric]:
-    """Of chains that are not done: one that is leaves no label behind."""
+    """Metrics of chains that are not done: a chain that is done leaves no label."""
     runs = {(chain.name,): chain_run(chain, links, (), now_s) for chain, links in chains}
     running = {(chain.name,): [x for x in links if x.state is LinkState.RUNNING] for chain, links in chains}
     live = {key: row[-1].number if row else 0 for key, row in running.items()}
@@ -174,8 +174,8 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
         for link in links
         if link.state is LinkState.QUEUED and not is_usual(link.reason)
     }
-    yield _gauge("chain_trouble", "Whether something stands in the way of the chain", troubled, "chain")
-    yield _gauge("link_blocked", "Why a link waits, where it is more than its turn", waits, "chain", "reason")
+    yield _gauge("chain_trouble", "Whether the chain has a problem", troubled, "chain")
+    yield _gauge("link_blocked", "Why a link waits, other than for its turn", waits, "chain", "reason")
     yield _counter("interruption_seconds", "Time in which no link served, so far", lost_s, "chain")
     yield _counter("overlap_seconds", "Time in which two links held nodes, so far", twice_s, "chain")
     yield _counter("wasted_node_seconds", "Node-seconds held twice, so far", wasted_s, "chain")
@@ -184,11 +184,11 @@ def _of_chains(chains: Sequence[tuple[Chain, list[Link]]], now_s: int) -> Iterab
 
 
 def _of_calibration(calibration: SiteCalibration) -> Iterable[Metric]:
-    """How fresh and how good the simulator's calibration is, where there is one."""
-    kept = calibration.kept
-    made = {(): kept.made_s} if kept is not None else {}
-    off = {(): kept.error} if kept is not None and kept.error is not None else {}
-    order = {(): kept.rank_correlation} if kept is not None and kept.rank_correlation is not None else {}
+    """Age and quality of the simulator's calibration, where there is one."""
+    stored = calibration.stored
+    made = {(): stored.made_s} if stored is not None else {}
+    off = {(): stored.error} if stored is not None and stored.error is not None else {}
+    order = {(): stored.rank_correlation} if stored is not None and stored.rank_correlation is not None else {}
     tried = {(outcome,): float(calibration.ended[outcome]) for outcome in OUTCOMES}
     yield _gauge("calibration_under_way", "Whether the simulator is being calibrated", {(): calibration.is_under_way})
     yield _counter("calibrations", "Calibrations of this agent that have ended", tried, "outcome")
@@ -198,12 +198,12 @@ def _of_calibration(calibration: SiteCalibration) -> Iterable[Metric]:
 
 
 def _kind(reason: str) -> str:
-    """A reason without its particulars, which would make a time series each."""
+    """A reason without its details, which would make one time series each."""
     return reason.partition(":")[0] or "none"
 
 
 def _by_state(states: Iterable[Any], found: Iterable[Any]) -> Labelled:
-    """A count for every state, those that nobody is in too."""
+    """A count for every state, including those without members."""
     count = Counter(state.value for state in found)
     return {(state.value,): float(count[state.value]) for state in states}
 

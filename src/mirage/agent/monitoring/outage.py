@@ -1,8 +1,8 @@
-"""Outages: Slurm does not answer, or the store cannot be written; since when, for commands to show.
+"""Outages: Slurm does not answer, or the store cannot be written; shown by commands.
 
-The agent writes its outage into a small file of its folder. The file has its one block from the beginning and is
-overwritten in place, which a full disk does not prevent. Commands that cannot read it compare the last poll, which the
-store holds, with the longest time between two polls.
+The agent writes its outage, with the time of its begin, into a small file of its folder. The file has its one block
+from the beginning and is overwritten in place, which a full disk does not prevent. Commands that cannot read it compare
+the last poll, which is in the store, with the longest time between two polls.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Outage:
     detail: str = ""
 
     def in_words(self, now_s: float) -> str:
-        """What does not answer, since when, and the error."""
+        """The source, its last contact, and the error."""
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self.since_s))
         ago = format_duration(max(round(now_s) - self.since_s, 0))
         return f"{IN_WORDS[self.source]} since {since} ({ago} ago)" + (f": {self.detail}" if self.detail else "")
 
 
 class OutageWatch:
-    """The present outage of an agent, and the pace at which it tries again.
+    """The present outage of an agent, and its retry interval.
 
     Args:
         holder: The agent, as its lease names it.
-        file: Where commands find the outage; None for nowhere.
+        file: File with the outage for commands; None for none.
         spread: Random numbers from 0 to 1: agents of one cluster must not return in the same second.
     """
 
@@ -76,14 +76,14 @@ class OutageWatch:
         self._is_writable = True
 
     def contact(self, source: str, now_s: int) -> None:
-        """Note that Slurm answered a poll, or that the store was written."""
+        """Record that Slurm answered a poll, or that the store was written."""
         is_first = source == STORE and STORE not in self._contact_s
         self._contact_s[source] = now_s
         if is_first:
             self._write(now_s)
 
     def begin(self, source: str, detail: str, now_s: int) -> None:
-        """Note that a cycle failed; one that goes on is logged no more."""
+        """Record that a cycle failed; an outage that continues is not logged again."""
         known = self.current
         if known is None or known.source != source:
             since_s = known.since_s if known is not None else self._contact_s.get(source, now_s)
@@ -92,7 +92,7 @@ class OutageWatch:
         self._write(now_s)
 
     def end(self, now_s: int) -> None:
-        """Note that a cycle was complete."""
+        """Record that a cycle was complete."""
         if self.current is None:
             return
         log.info("outage-over", extra={"detail": self.current.in_words(now_s)})
@@ -100,9 +100,9 @@ class OutageWatch:
         self._write(now_s)
 
     def pause_s(self) -> float:
-        """The time until the next try.
+        """The time until the next attempt.
 
-        It grows only where Slurm answers a probe and no poll: such a controller is busy, and is not asked for more.
+        It grows only where Slurm answers a probe and no poll: such a controller is busy, and gets fewer requests.
         """
         pause_s = min(self.settings.probe_s, self.settings.poll_s) * (1 - self.spread() / 4)
         return float(min(pause_s * 2 ** min(max(self.probes_answered - 1, 0), 16), self.settings.longest_poll_s))
@@ -130,10 +130,10 @@ class OutageWatch:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """What an agent wrote into its file.
+    """The contents of an agent's file.
 
     Attributes:
-        written_s: When; it is written again at every try of an outage.
+        written_s: Time of the write, repeated at every attempt of an outage.
     """
 
     holder: str
@@ -153,13 +153,13 @@ class AgentState:
 
 
 def known_outage(store: Store, file: Path, now_s: float, settings: AgentSettings | None = None) -> Outage | None:
-    """The outage of the agent that holds the lease; None where it works, or where no agent runs.
+    """The outage of the agent with the lease; None where it works, or none runs.
 
     An agent that cannot write the store cannot renew its lease either. It counts while its process lives on this host,
     or, on another, while its file is fresh.
 
     Args:
-        file: Where the agent writes its outage.
+        file: The agent's file with its outage.
     """
     settings, held = settings or AgentSettings(), store.lease()
     if held is None or is_gone(held[0]):
