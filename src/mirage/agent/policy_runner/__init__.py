@@ -1,1 +1,1 @@
-"""Running policies without waiting for them: a question is asked, and its answer used when it comes."""
+"""Non-blocking policy calls: questions are sent, and answers used when they arrive."""

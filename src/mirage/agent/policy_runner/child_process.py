@@ -1,8 +1,8 @@
-"""Policies run in a child process that a policy may fill, stall or crash without harm to the agent.
+"""Policies in a child process: one that hangs or crashes cannot harm the agent.
 
-A forecast needs a compiled simulator and two hundred megabytes; the agent, which lives for weeks on a login node, has
+A forecast needs a compiled simulator and two hundred megabytes; the agent, which runs for weeks on a login node, uses
 them only while there is something to decide. The agent never waits for the child: a thread sends the questions, and
-answers are taken from the line when they are there.
+answers are taken from the connection when they are there.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from mirage.policy.view import View
 from mirage.process import die_with
 
 PATIENCE_S = 240.0
-"""Real seconds without any answer after which a policy is given up."""
+"""Real seconds without any answer after which a policy call counts as failed."""
 
 PAUSE_S = 0.02
 
-LAST_WORDS_S = 5.0
-"""The thread that sends sees at once that the child is gone; nothing else may get the number of its line before."""
+SENDER_S = 5.0
+"""The sending thread notices at once that the child is gone; nothing else may reuse the connection's number before."""
 
 
 class ChildProcess:
-    """Runs policies in a process of its own, which ends when there is nothing to decide.
+    """Runs policies in a separate process, which ends when there is nothing to decide.
 
     Args:
         patience_s: Real seconds without any answer after which the process is ended.
-        calibrations: The folder of what ``mirage calibrate --site`` has found; None where nobody looks.
+        calibrations: The folder with the results of ``mirage calibrate --site``; None for none.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S, calibrations: Path | None = None) -> None:
@@ -50,22 +50,22 @@ class ChildProcess:
         self._open: dict[int, Question] = {}
         self._batches: list[tuple[Sequence[Question], Mapping[str, str], View]] = []
         self._sent: list[tuple[Question, Mapping[str, str], View]] = []
-        self._heard_s = real_s()
+        self._last_answer_s = real_s()
         self._child: BaseProcess | None = None
-        self._line: Connection | None = None
+        self._connection: Connection | None = None
         self._sender: threading.Thread | None = None
         self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
-        """As ``PolicyRunner`` says."""
+    def request(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+        """Send questions in the background; see ``PolicyRunner``."""
         if not self._open:
-            self._heard_s = real_s()
+            self._last_answer_s = real_s()
         self._open |= {question.chain: question for question in questions}
         self._batches.append((questions, dict(options), view))
         self._send()
 
     def answers(self, wait_s: float) -> list[Answer]:
-        """As ``PolicyRunner`` says."""
+        """The answers that have arrived; see ``PolicyRunner``."""
         found: list[Answer] = []
 
         def settled() -> bool:
@@ -81,7 +81,7 @@ class ChildProcess:
             self.compilation.begin()
 
     def excuse(self) -> str:
-        """As ``PolicyRunner`` says."""
+        """The compilation, if it is under way; see ``PolicyRunner``."""
         if self.compilation.is_under_way():
             return f"the simulator is being compiled, since {self.compilation.under_way_s():.0f} s"
         return ""
@@ -99,7 +99,7 @@ class ChildProcess:
         self.compilation.close()
 
     def _send(self) -> None:
-        """Hand over the questions that wait, but for those that need what is still being compiled."""
+        """Send the questions that wait, except those that need a compilation under way."""
         compiling = bool(self._batches) and self.compilation.is_under_way()
         batches, self._batches = self._batches, []
         for questions, options, view in batches:
@@ -111,32 +111,32 @@ class ChildProcess:
                 ready = [question for question in questions if question not in late]
                 self._outbox.put((ready, options, view))
                 self._sent += [(question, options, view) for question in ready]
-                self._heard_s = real_s()
+                self._last_answer_s = real_s()
 
     def _arrived(self) -> list[Answer]:
-        """The answers on the line, and a failure where the child is gone or silent for long."""
+        """The answers on the connection, and a failure where the child is gone or silent."""
         self._send()
-        if self._line is None or not self._open:
+        if self._connection is None or not self._open:
             return []
         found: list[Answer] = []
         try:
-            while self._line.poll(0):
-                answer = self._line.recv()
-                self._heard_s = real_s()
+            while self._connection.poll(0):
+                answer = self._connection.recv()
+                self._last_answer_s = real_s()
                 self._sent = [one for one in self._sent if not _is_about(answer, one[0])]
-                asked = self._open.get(answer.chain)
-                if asked is not None and _is_about(answer, asked):
+                question = self._open.get(answer.chain)
+                if question is not None and _is_about(answer, question):
                     del self._open[answer.chain]
                     found.append(answer)
         except (OSError, EOFError):
             return found + self._give_up(f"its process ended with status {self._end()}")
-        if self._open and not self._batches and real_s() - self._heard_s > self.patience_s:
+        if self._open and not self._batches and real_s() - self._last_answer_s > self.patience_s:
             self._end()
             return found + self._give_up(f"no answer within {self.patience_s:g} s")
         return found
 
     def _give_up(self, why: str) -> list[Answer]:
-        """The failure of the question that was being answered; the others are asked anew, of another process."""
+        """The failure of the question in progress; the others go to another process."""
         failed, others = [question for question, _, _ in self._sent[:1]], self._sent[1:]
         self._sent = []
         again = [one for one in others if self._open.get(one[0].chain) is one[0]]
@@ -150,28 +150,28 @@ class ChildProcess:
         if self._child is not None:
             return
         context = multiprocessing.get_context("spawn")
-        self._line, theirs = context.Pipe()
+        self._connection, theirs = context.Pipe()
         self._child = context.Process(target=answer_all, args=(theirs, os.getpid(), self.calibrations), daemon=True)
         self._child.start()
         theirs.close()
         self._outbox = queue.SimpleQueue()
-        self._sender = threading.Thread(target=_send_all, args=(self._outbox, self._line), daemon=True)
+        self._sender = threading.Thread(target=_send_all, args=(self._outbox, self._connection), daemon=True)
         self._sender.start()
 
     def _end(self) -> int | None:
         """End the child; its status, None where there was none."""
-        if self._child is None or self._line is None:
+        if self._child is None or self._connection is None:
             return None
         self._outbox.put(None)
         if not wait_until(lambda: not _lives(self._child), 0.0):
             self._child.kill()
         self._child.join()
         if self._sender is not None:
-            self._sender.join(LAST_WORDS_S)
+            self._sender.join(SENDER_S)
         status = self._child.exitcode
         self._child.close()
-        self._line.close()
-        self._child = self._line = None
+        self._connection.close()
+        self._child = self._connection = None
         return status
 
 
@@ -180,7 +180,7 @@ def _is_about(answer: Answer, question: Question) -> bool:
 
 
 def _is_compiled(policy: str) -> bool:
-    """Whether a policy runs the compiled simulator; an unknown one does not, which is told when it is asked."""
+    """Whether a policy runs the compiled simulator; False for an unknown one."""
     try:
         return simulates(policy)
     except MirageError:
@@ -191,29 +191,29 @@ def _lives(child: BaseProcess | None) -> bool:
     return child is not None and child.is_alive()
 
 
-def _send_all(outbox: queue.SimpleQueue[Any], line: Connection) -> None:
-    """Send batches, each view once; a child that compiles reads late, and only this thread waits for it."""
+def _send_all(outbox: queue.SimpleQueue[Any], connection: Connection) -> None:
+    """Send batches, each view once; only this thread waits for a child that compiles."""
     shown: View | None = None
     while (batch := outbox.get()) is not None:
         questions, options, view = batch
         try:
-            line.send((questions, options, view if view is not shown else None))
+            connection.send((questions, options, view if view is not shown else None))
         except (OSError, ValueError):
-            return  # the child has gone, which whoever reads the line will see
+            return  # the child is gone, which the reader of the connection will notice
         shown = view
 
 
-def answer_all(line: Connection, parent: int, calibrations: Path | None) -> None:
-    """The work of the child process: answer until its line is closed, or its parent is gone."""
+def answer_all(connection: Connection, parent: int, calibrations: Path | None) -> None:
+    """The child process: answers until its connection is closed, or its parent is gone."""
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then ends us
     runner, view = InProcess(site=SiteLimits(calibrations)), None
     while True:
         try:
-            questions, options, shown = line.recv()
+            questions, options, shown = connection.recv()
         except (EOFError, OSError):
             return
         view = shown if shown is not None else view
         assert view is not None
         for question in questions:
-            line.send(runner.answer(question, options, view))
+            connection.send(runner.answer(question, options, view))

@@ -1,4 +1,4 @@
-"""The compilation of the simulator ahead of the first forecast, in a process of its own."""
+"""The compilation of the simulator before the first forecast, in its own process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ log = logging.getLogger("mirage.agent")
 
 COMMAND = (sys.executable, "-m", "mirage", "compile", "--processes", "1", "what-if", "slurm")
 NICE = 10
-"""Login nodes are shared: whoever types there goes first."""
+"""Login nodes are shared: interactive users go first."""
 
 
 class Compilation:
-    """Runs ``mirage compile what-if slurm`` once, which takes a second where everything is compiled, else a minute.
+    """Runs ``mirage compile what-if slurm`` once.
+
+    That takes a second where everything is compiled, else a minute.
 
     Args:
-        real_s: Real seconds that only grow.
+        real_s: Clock of real seconds that never goes back.
     """
 
     def __init__(self, real_s: Callable[[], float]) -> None:
@@ -46,7 +48,7 @@ class Compilation:
             log.warning("not compiled", extra={"detail": f"cannot start a process: {error.strerror}"})
 
     def is_under_way(self) -> bool:
-        """Whether it has begun and has not ended; the end is told in the log."""
+        """Whether it is running; logs its end."""
         if self._child is None:
             return False
         status = self._child.poll()
@@ -65,7 +67,7 @@ class Compilation:
         return self.real_s() - self._begun_s
 
     def close(self) -> None:
-        """End it; what was compiled stays."""
+        """End it; finished results stay."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
@@ -73,7 +75,7 @@ class Compilation:
 
 
 def _nice_and_mortal() -> Callable[[], None]:
-    """What the child does first."""
+    """The first step of the child process."""
     mortal = die_with_me()
 
     def prepare() -> None:

@@ -1,4 +1,4 @@
-"""Policies run in this process, at once: for demonstrations, tests, and the child process of the agent."""
+"""Policies in this process, at once: for demonstrations, tests, and the child process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InProcess:
     """Runs policies in this process. Chains with equal requests share a policy object.
 
     Attributes:
-        site: What the site's calibration tells.
+        site: Limits from the site's calibration.
     """
 
     site: SiteLimits = field(default_factory=lambda: SiteLimits(None))
@@ -29,7 +29,7 @@ class InProcess:
     _settings: dict[PolicyRequest, PolicySettings] = field(default_factory=dict)
     _answers: list[Answer] = field(default_factory=list)
 
-    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+    def request(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
         """Answer at once."""
         self._answers += [self.answer(question, options, view) for question in questions]
 
@@ -37,32 +37,32 @@ class InProcess:
         """The answer to one question."""
         try:
             plan = checked(self._policy(question.request, options).decide(replace(view, chain=question.form)))
-        except Exception as error:  # whatever a plug-in raises is its chain's own trouble
+        except Exception as error:  # any error of a plug-in is its chain's own problem
             return Answer(question.chain, None, f"{type(error).__name__}: {error}", question.number)
         return Answer(question.chain, plan, number=question.number)
 
     def answers(self, wait_s: float) -> list[Answer]:
-        """Those to all questions asked so far."""
+        """The answers to all questions so far."""
         given, self._answers = self._answers, []
         return given
 
     def prepare(self, policies: Sequence[str]) -> None:
-        """There is nothing to prepare: whoever asks waits."""
+        """Does nothing: a request blocks until its answer."""
 
     def excuse(self) -> str:
-        """There is never one to make."""
+        """Always empty: there is never a delay."""
         return ""
 
     def rest(self) -> None:
-        """Keep what was compiled."""
+        """Does nothing: compiled code stays."""
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
     def _policy(self, request: PolicyRequest, options: Mapping[str, str]) -> Policy:
-        """The policy made before from equal settings, else a new one.
+        """The policy created before from equal settings, else a new one.
 
-        A site may change how its scheduler is set, and is calibrated anew.
+        A site may change its scheduler's options, and is calibrated again.
         """
         limits = self.site.of(options)
         if (options, limits) != (self._options, self._limits):
@@ -77,7 +77,7 @@ class InProcess:
 
 
 def checked(plan: object) -> Plan:
-    """The plan, if it is one that can be acted on and written down; its estimates as plain numbers.
+    """The plan, if it is valid; its estimates as plain numbers.
 
     Raises:
         TypeError: It is something else.

@@ -1,4 +1,4 @@
-"""Questions to policies, their answers, and what runs policies."""
+"""Questions to policies, their answers, and the contract of policy runners."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mirage.policy.view import Chain, View
 
 @dataclass(frozen=True, slots=True)
 class PolicyRequest:
-    """Which policy decides about a chain, and what an hour costs there.
+    """A policy of a chain, and its costs per hour.
 
     Attributes:
-        bank_age: Whether a link may be submitted early only to gather age while it is held.
+        bank_age: Whether a link may be submitted early and held only to gather age.
     """
 
     policy: str
@@ -33,8 +33,8 @@ class Question:
 
     Attributes:
         chain: Number of the chain in the store.
-        form: The chain as its policy sees it.
-        number: Of the question, unlike that of any earlier one about the chain.
+        form: The chain's view for its policy.
+        number: Number of the question, different from any earlier one about the chain.
     """
 
     chain: int
@@ -49,8 +49,8 @@ class Answer:
 
     Attributes:
         plan: None where the policy failed.
-        failure: How it failed, in words.
-        number: Of the question.
+        failure: The error as text.
+        number: Number of the question.
     """
 
     chain: int
@@ -62,29 +62,29 @@ class Answer:
 class PolicyRunner(Protocol):
     """A runner of policies."""
 
-    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
-        """Ask about chains, the most urgent first; this does not wait.
+    def request(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+        """Send questions about chains, the most urgent first; does not block.
 
         Args:
             options: The scheduler's, keys in lower case.
-            view: Without a chain, the same for all of them.
+            view: View without a chain, the same for all of them.
         """
         ...
 
     def answers(self, wait_s: float) -> list[Answer]:
-        """The answers that have come; real time is waited for the others, but no longer than so."""
+        """The answers that have arrived, after waiting at most this real time for the others."""
         ...
 
     def prepare(self, policies: Sequence[str]) -> None:
-        """Let policies get ready for questions that will come, in the background."""
+        """Let policies prepare for questions, in the background."""
         ...
 
     def excuse(self) -> str:
-        """Why there is no answer yet, in words; empty where it is not known."""
+        """The reason why there is no answer yet; empty where unknown."""
         ...
 
     def rest(self) -> None:
-        """Forget open questions, and give memory back."""
+        """Forget open questions, and free memory."""
         ...
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class PolicyRunner(Protocol):
 
 
 def simulates(policy: str) -> bool:
-    """Whether a policy runs the simulator, which has to be compiled once.
+    """Whether a policy runs the simulator, which must be compiled once.
 
     Raises:
         UnknownName: No such policy.
@@ -104,14 +104,15 @@ def simulates(policy: str) -> bool:
 def settings_for(
     request: PolicyRequest, options: Mapping[str, str], limits: tuple[Hashable, ...] = ()
 ) -> PolicySettings:
-    """What a policy is made with here, as ``mirage evaluate`` makes it from a ``slurm.conf`` or a cluster file.
+    """The settings of a policy, as ``mirage evaluate`` makes them from a cluster file.
 
-    The scheduler's options are read only for a policy that needs them: reading them loads the simulator.
+    Or from a ``slurm.conf``. The scheduler's options are read only for a policy that needs them: reading them loads the
+    simulator.
 
     Args:
         request: The policy and its costs.
         options: The scheduler's, keys in lower case.
-        limits: What users may run at once, as far as it is known.
+        limits: Limits of users on running jobs, as far as known.
 
     Raises:
         UnknownName: No such policy.

@@ -1,4 +1,4 @@
-"""Limits of users that the calibration of the site tells, for policies that foresee the queue."""
+"""Limits of users from the site's calibration, for policies with a forecast."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class SiteLimits:
-    """The limits in the cluster file of a site, read anew whenever the file is another one.
+    """The limits in the cluster file of a site, read again whenever the file changes.
 
     Args:
-        folder: Where calibrations are kept; None for no limits.
+        folder: Folder of calibrations; None for no limits.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -29,18 +29,18 @@ class SiteLimits:
     def of(self, options: Mapping[str, str]) -> tuple[Limit, ...]:
         """The limits of the cluster with these options.
 
-        None without a calibration, and with one that cannot be read, of which ``mirage doctor`` tells.
+        Empty without a calibration, and with an unreadable one, which ``mirage doctor`` reports.
         """
         if self.folder is None:
             return ()
         file = SitePlace(self.folder, cluster_of(options)).file
         try:
-            seen = (file, file.stat().st_mtime_ns)
+            version = (file, file.stat().st_mtime_ns)
         except OSError:
             self._read, self._limits = None, ()
             return ()
-        if seen != self._read:
-            self._read, self._limits = seen, _limits_in(file)
+        if version != self._read:
+            self._read, self._limits = version, _limits_in(file)
         return self._limits
 
 
