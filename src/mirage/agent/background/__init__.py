@@ -1,1 +1,1 @@
-"""What the agent does beside its chains, which never notice."""
+"""Background work of the agent, which never affects its chains."""

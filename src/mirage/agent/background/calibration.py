@@ -1,4 +1,4 @@
-"""Calibration of the site, made anew every week by a process of its own, which the agent starts and never waits for."""
+"""Weekly calibration of the site, in a process that the agent starts and never waits for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
-from mirage.calibration.site.kept import KeptCalibration, read_kept
 from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
+from mirage.calibration.site.kept import KeptCalibration, read_kept
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.process import die_with_me
@@ -26,7 +26,7 @@ log = logging.getLogger("mirage.agent")
 
 COMMAND = (sys.executable, "-m", "mirage", "calibrate", "--site")
 NICE = 19
-"""Login nodes are shared: everybody goes first."""
+"""Login nodes are shared: everything else goes first."""
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -35,20 +35,20 @@ OUTCOMES = (DONE, REFUSED, FAILED)
 
 
 class SiteCalibration:
-    """Starts ``mirage calibrate --site`` when it is time, and looks now and then whether it has ended.
+    """Starts ``mirage calibrate --site`` when it is due, and checks whether it has ended.
 
-    It is time at one second of each day, which differs from user to user and from cluster to cluster, once the last
-    calibration is a week old, or after the last attempt has failed; after one that was refused it is time a week later.
+    It is due at one second of each day, which differs from user to user and from cluster to cluster, once the last
+    calibration is a week old, or after the last attempt has failed; after a refused attempt it is due a week later.
 
     Args:
-        folder: Where calibrations are kept.
-        user: Whose agent this is.
-        settings: How often, and how much it may take.
-        real_s: Real seconds that only grow.
-        command: What is run.
+        folder: Folder of calibrations.
+        user: The agent's user.
+        settings: Interval and resource limits.
+        real_s: Clock of real seconds that never goes back.
+        command: The command to run.
 
     Attributes:
-        kept: The calibration kept of this cluster, for metrics; None where there is none.
+        stored: The stored calibration of this cluster, for metrics; None where there is none.
         ended: Attempts of this agent by outcome.
     """
 
@@ -61,24 +61,24 @@ class SiteCalibration:
         command: tuple[str, ...] = COMMAND,
     ) -> None:
         self.folder, self.user, self.settings, self.real_s, self.command = folder, user, settings, real_s, command
-        self.kept: KeptCalibration | None = None
+        self.stored: KeptCalibration | None = None
         self.ended: Counter[str] = Counter()
         self._child: subprocess.Popen[bytes] | None = None
         self._place: SitePlace | None = None
-        self._since_s = self._looked_s = -1
+        self._since_s = self._checked_s = -1
         self._begun_s = 0.0
-        self._told = ""
+        self._reported = ""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a process of ours is at it."""
+        """Whether a calibration process is running."""
         return self._child is not None
 
-    def look(self, options: Mapping[str, str] | None, now_s: int) -> None:
-        """Start what is due, note what has ended; chains never notice what goes wrong here.
+    def update(self, options: Mapping[str, str] | None, now_s: int) -> None:
+        """Start a calibration if due, and record its end; errors never affect chains.
 
         Args:
-            options: Of slurm.conf, keys in lower case, which tell the cluster; None where they are not known yet.
+            options: Options of slurm.conf, keys in lower case, which identify the cluster; None while unknown.
             now_s: The cluster's time.
         """
         try:
@@ -86,21 +86,21 @@ class SiteCalibration:
                 self._follow(self._child)
             elif options is not None and self.settings.calibrate_every_s:
                 self._start_if_due(options, now_s)
-            self._told = ""
+            self._reported = ""
         except (ConfigurationError, OSError) as error:
-            self._tell(str(error))
+            self._report(str(error))
         except Exception as error:
-            self._tell(f"a fault of Mirage in the calibration: {type(error).__name__}: {error}")
+            self._report(f"a fault of Mirage in the calibration: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """End the process; what it had found so far is lost, and the last calibration stays."""
+        """End the process; its results so far are lost, and the last calibration stays."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()
             self._child = None
 
     def due_s(self, now_s: int) -> int:
-        """The last second up to now at which an attempt of this user on this cluster could begin."""
+        """The last time up to now at which an attempt of this user on this cluster could begin."""
         period_s = min(self.settings.calibrate_every_s, DAY_S)
         place = f"{self.user} {self._place.cluster if self._place else ''}"
         phase_s = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big") % period_s
@@ -108,23 +108,23 @@ class SiteCalibration:
 
     def _start_if_due(self, options: Mapping[str, str], now_s: int) -> None:
         if self._place is None or self._place.cluster != cluster_of(options):
-            self._place, self._since_s, self._looked_s = SitePlace(self.folder, cluster_of(options)), now_s, -1
-            self._note_kept()
+            self._place, self._since_s, self._checked_s = SitePlace(self.folder, cluster_of(options)), now_s, -1
+            self._read_stored()
         due_s = self.due_s(now_s)
-        if due_s <= max(self._since_s, self._looked_s):
+        if due_s <= max(self._since_s, self._checked_s):
             return
-        self._looked_s = due_s
+        self._checked_s = due_s
         if options.get("accountingstoragetype", "none").endswith("none"):
             return
-        self._note_kept()
+        self._read_stored()
         if self._is_due(self._place, due_s):
             self._start(self._place)
 
     def _is_due(self, place: SitePlace, due_s: int) -> bool:
-        """Whether the moment for an attempt is one at which it is needed."""
+        """Whether an attempt is needed at this time."""
         every_s = self.settings.calibrate_every_s
-        slack_s = min(every_s, DAY_S) // 2  # a moment of the day comes not to the second
-        if self.kept is not None and due_s - self.kept.made_s < every_s - slack_s:
+        slack_s = min(every_s, DAY_S) // 2  # the time of the day is not met to the second
+        if self.stored is not None and due_s - self.stored.made_s < every_s - slack_s:
             return False
         tried = place.attempt()
         if tried is None:
@@ -159,7 +159,7 @@ class SiteCalibration:
         log.info("calibrating", extra={"detail": f"the simulator to {place.cluster}, in the background"})
 
     def _follow(self, child: subprocess.Popen[bytes]) -> None:
-        """Look whether the process has ended; end it where it takes too long."""
+        """Check whether the process has ended; end it where it takes too long."""
         took_s = self.real_s() - self._begun_s
         status = child.poll()
         if status is None and took_s <= self.settings.calibrate_real_s:
@@ -168,28 +168,28 @@ class SiteCalibration:
         assert self._place is not None
         if status == 0:
             self.ended[DONE] += 1
-            self._note_kept()
-            said = self.kept.figures if self.kept is not None else "no file"
-            log.info("calibrated", extra={"detail": f"after {took_s:.0f} s: {said}"})
+            self._read_stored()
+            figures = self.stored.figures if self.stored is not None else "no file"
+            log.info("calibrated", extra={"detail": f"after {took_s:.0f} s: {figures}"})
             return
         tried = self._place.attempt()
         refused = status == 1 and tried is not None and tried.outcome == REFUSED
         self.ended[REFUSED if refused else FAILED] += 1
-        late = f"ended, as it had not come to its end after {took_s:.0f} s"
+        late = f"stopped, as it had not finished after {took_s:.0f} s"
         how = late if status is None else f"status {status} after {took_s:.0f} s"
         log.warning("not calibrated", extra={"detail": f"{how}: {_last_line(self._place.log)}"})
 
-    def _note_kept(self) -> None:
-        """Read what is kept; a file that cannot be read counts as none, and is made anew."""
+    def _read_stored(self) -> None:
+        """Read the stored calibration; an unreadable file counts as none, and is replaced."""
         assert self._place is not None
-        self.kept = None
+        self.stored = None
         with contextlib.suppress(ConfigurationError):
-            self.kept = read_kept(self._place)
+            self.stored = read_kept(self._place)
 
-    def _tell(self, what: str) -> None:
-        if what != self._told:
+    def _report(self, what: str) -> None:
+        if what != self._reported:
             log.warning("trouble", extra={"detail": what})
-        self._told = what
+        self._reported = what
 
 
 def _last_line(path: Path) -> str:
@@ -197,4 +197,4 @@ def _last_line(path: Path) -> str:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return "(nothing)"
-    return next((line for line in reversed(lines) if line.strip()), "it said nothing")[-500:]
+    return next((line for line in reversed(lines) if line.strip()), "it printed nothing")[-500:]

@@ -1,4 +1,4 @@
-"""Endpoints that the agent looks after: it writes the files of proxies itself, in its cycle."""
+"""Endpoints that the agent follows: it writes the files of proxies in its cycle."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from mirage.whole_file import write_whole
 log = logging.getLogger("mirage.agent")
 
 CHECK_S = 60.0
-"""Real seconds after which a file that needs no change is compared again: another program may have written it."""
+"""Real seconds after which an unchanged file is compared again: another program may have written it."""
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
 """Real seconds until the next attempt after trouble; the time doubles with each attempt."""
 
 HANGS_S = 30.0
-"""Real seconds that writing a file may take beyond the time of the reload command, until it is reported."""
+"""Real seconds that writing a file may take, in addition to the reload command, until it is reported."""
 
 
 def install_endpoint(home: Home, endpoint: Endpoint) -> None:
@@ -69,7 +69,10 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
 
 
 def uninstall_endpoints(home: Home, chain: str, file: Path | None = None) -> list[Path]:
-    """Remove the endpoints of a chain, or the one of a file; the files of those removed, which stay as they are."""
+    """Remove the endpoints of a chain, or the one of a file; returns their files.
+
+    The files themselves stay as they are.
+    """
     removed = []
     for known in installed_endpoints(home)[0]:
         if known.chain == chain and file in (None, known.file):
@@ -79,7 +82,7 @@ def uninstall_endpoints(home: Home, chain: str, file: Path | None = None) -> lis
 
 
 def installed_endpoints(home: Home) -> tuple[list[Endpoint], dict[Path, str]]:
-    """The endpoints in the agent's folder by chain and file, and the files that cannot be read with the reason."""
+    """The endpoints by chain and file, and the unreadable files with the reason."""
     found, unread = [], {}
     for path in sorted(home.endpoints.glob("*.json")):
         try:
@@ -104,14 +107,14 @@ def _path(home: Home, file: Path) -> Path:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known of one endpoint.
+    """The state of one endpoint.
 
     Attributes:
-        text: Of the last attempt to write the file.
+        text: Text of the last attempt to write the file.
         work: The attempt under way, in a thread of its own.
         begun_s: Its start, real seconds; of the last one where none is under way.
-        reloaded: Whether the reload command has succeeded since the file changed, and since the agent began: one that
-            was killed between the two may have left it undone.
+        reloaded: Whether the reload command has succeeded since the file changed, and since the agent began: an agent
+            that was killed between the two may have left it undone.
         failures: Attempts in a row that failed.
         trouble: What was reported last; empty for nothing.
         reported: The target that was reported last.
@@ -132,12 +135,12 @@ class InstalledEndpoints:
     """The endpoints that the agent follows.
 
     A file is written, and its proxy reloaded, in a thread: neither a folder that hangs nor a reload command delays the
-    cycle. Trouble is an event of the chain, and tried again; other chains, and other endpoints, do not notice.
+    cycle. A problem is an event of the chain, and tried again; it affects no other chain or endpoint.
 
     Args:
         home: The agent's folder, which holds the endpoints.
         shell: Runs reload commands, in ``/`` with the agent's environment.
-        real_s: Real seconds that only grow.
+        real_s: Clock of real seconds that never goes back.
         reload_s: Real seconds that a reload command may take.
     """
 
@@ -147,7 +150,7 @@ class InstalledEndpoints:
         self._unread: dict[Path, str] = {}
 
     def refresh(self, context: CycleContext) -> None:
-        """Bring every file up to date with what this cycle observed, as far as no earlier attempt is under way.
+        """Update every file from this cycle's snapshot, unless an attempt is under way.
 
         Raises:
             StoreError: An event cannot be written.
@@ -173,7 +176,7 @@ class InstalledEndpoints:
                 self._note_trouble(context, endpoint, self._progress[endpoint], fault)
 
     def close(self, patience_s: float = 2.0) -> None:
-        """Wait a moment for files that are being written; threads that hang end with the process."""
+        """Wait a moment for files being written; threads that hang end with the process."""
         end_s = self.real_s() + patience_s
         for progress in self._progress.values():
             if progress.work is not None:
@@ -200,7 +203,7 @@ class InstalledEndpoints:
         threading.Thread(target=_answer, args=(work, progress.work), name="endpoint", daemon=True).start()
 
     def _apply(self, endpoint: Endpoint, text: str, progress: _Progress) -> str:
-        """Write the file and reload the proxy; what went wrong, empty for nothing. Runs in a thread."""
+        """Write the file and reload the proxy; returns the error, empty for none. Threaded."""
         try:
             if write_if_changed(endpoint.file, text):
                 progress.reloaded = False
@@ -214,7 +217,7 @@ class InstalledEndpoints:
         return ""
 
     def _collect(self, context: CycleContext, endpoint: Endpoint, progress: _Progress, now_s: float) -> bool:
-        """Report how an attempt ended; False while it is under way."""
+        """Report the result of an attempt; False while it is under way."""
         assert progress.work is not None
         if not progress.work.done():
             if now_s - progress.begun_s > self.reload_s + HANGS_S:
@@ -230,7 +233,7 @@ class InstalledEndpoints:
         return True
 
     def _note_trouble(self, context: CycleContext, endpoint: Endpoint, progress: _Progress, trouble: str) -> None:
-        """Report trouble when it begins or changes, and when it is over."""
+        """Report a problem when it begins or changes, and when it is over."""
         if trouble == progress.trouble:
             return
         kind = "endpoint-trouble" if trouble else "endpoint-trouble-over"
@@ -239,7 +242,7 @@ class InstalledEndpoints:
 
 
 def _live(context: CycleContext, chain: str) -> tuple[int, QueuedJob | None]:
-    """The link and the job that serve now; 0 and None where none does, or there is no such chain any more."""
+    """The link and the job that serve now; 0 and None where there is none."""
     known = next((one for one in context.chains.values() if one.name == chain), None)
     if known is None or known.state is ChainState.DONE:
         return 0, None
@@ -262,7 +265,6 @@ def _report(context: CycleContext, endpoint: Endpoint, link: int, kind: str, det
 
 
 def _answer(work: Callable[[], str], answer: Future[str]) -> None:
-    """Do the work of a thread."""
     try:
         answer.set_result(work())
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Outcomes of promised starts: what ``mirage predict`` said, and the agent sees come true."""
+"""Outcomes of promised starts: forecasts of ``mirage predict`` that the agent completes."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
 log = logging.getLogger("mirage.agent")
 
 EVERY_S = 10 * MINUTE_S
-"""Outcomes are looked for so often: a job that has come and gone in between is still among those that ended."""
+"""Time between checks of outcomes: a job that came and ended in between is still among those that ended."""
 
 PATIENCE_S = 0.5
-"""Real seconds to wait for a file that ``mirage predict`` is writing; the next look will do as well."""
+"""Real seconds to wait for a file that ``mirage predict`` is writing; the next check will do as well."""
 
 
 class PromisedStarts:
-    """Promises whose outcomes the agent fills in from what it sees anyway; Slurm is not asked for them.
+    """Promises with outcomes that the agent adds from its snapshots, without calling Slurm.
 
-    Chains never notice: whatever goes wrong here is told once in the log, and tried again at the next look.
+    Errors never affect chains: each is logged once, and tried again at the next check.
 
     Args:
-        path: The file of promises; where there is none, nothing is done.
+        path: The file of promises; nothing is done where it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self._looked_s, self._told = path, -EVERY_S, ""
+        self.path, self._checked_s, self._reported = path, -EVERY_S, ""
 
-    def look(self, options: Mapping[str, str] | None, queue: Queue, ended: Iterable[AccountedJob]) -> None:
-        """Fill in what is known of open promises, if it is time to.
+    def update(self, options: Mapping[str, str] | None, queue: Queue, ended: Iterable[AccountedJob]) -> None:
+        """Add the known outcomes of open promises, if a check is due.
 
         Args:
-            options: Of slurm.conf, keys in lower case, which tell the cluster; None where they are not known yet.
-            queue: What squeue showed.
-            ended: Jobs that have ended lately.
+            options: Options of slurm.conf, keys in lower case, which identify the cluster; None while unknown.
+            queue: Output of squeue.
+            ended: Jobs that have ended recently.
         """
-        if options is None or 0 <= queue.time_s - self._looked_s < EVERY_S:
+        if options is None or 0 <= queue.time_s - self._checked_s < EVERY_S:
             return
-        self._looked_s = queue.time_s
+        self._checked_s = queue.time_s
         try:
             if self.path.exists():
                 from mirage.predict.start.promises import Promises  # few agents have any
 
                 Promises(self.path, PATIENCE_S).fill_in(cluster_of(options), [*ended, *queue.jobs], queue.time_s)
-            self._told = ""
+            self._reported = ""
         except (StoreError, OSError) as error:
-            self._tell(str(error))
+            self._report(str(error))
         except Exception as error:
-            self._tell(f"a fault of Mirage in the promises: {type(error).__name__}: {error}")
+            self._report(f"a fault of Mirage in the promises: {type(error).__name__}: {error}")
 
-    def _tell(self, what: str) -> None:
-        if what != self._told:
+    def _report(self, what: str) -> None:
+        if what != self._reported:
             log.warning("trouble", extra={"detail": what})
-        self._told = what
+        self._reported = what
