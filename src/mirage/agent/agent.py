@@ -1,8 +1,7 @@
 """The agent: a loop that polls, reconciles, submits, decides and hands over, then sleeps.
 
-Everything it knows is in the store and in Slurm. Every chain has its own turn and its own trouble: what one of them
-runs into is written beside it, and the others do not notice. Only a controller or a store that cannot be reached is
-everybody's.
+All its state is in the store and in Slurm. Every chain has its own turn and its own problem: an error of one chain is
+stored with it, and does not affect the others. Only a controller or a store that cannot be reached affects all.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mirage.agent.cycle.brakes import pause_if_spent
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.cycle.decision.own_waits import judge_forecast
-from mirage.agent.cycle.decision.second_thoughts import let_go_early
+from mirage.agent.cycle.decision.revision import release_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
 from mirage.agent.cycle.handover import (
     Progress,
@@ -55,16 +54,16 @@ from mirage.slurm.view import Names, view_of
 log = logging.getLogger("mirage.agent")
 
 JUMP_S = 60
-"""The wall clock and the steady one may differ by so much between two polls before we speak of a jump."""
+"""Difference between the wall clock and the steady one between two polls that counts as a jump."""
 
 UNANSWERED = 2
-"""After so many chains without an answer from Slurm, one after another, squeue is asked whether anybody is there."""
+"""Number of chains in a row without an answer after which squeue checks whether the controller is away."""
 
 MARGIN_S, RECENT_CYCLES = 10, 20
-"""A signal is sent so much earlier, and by the longest of so many cycles: the next one may take as long."""
+"""A signal is sent this much earlier, plus the longest of the recent cycles: the next one may take as long."""
 
 FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
-"""Troubles that end the agent."""
+"""Errors that end the agent."""
 
 
 class Agent:
@@ -72,15 +71,15 @@ class Agent:
 
     Args:
         clock: Wall-clock seconds, on the cluster's time.
-        monotonic: Seconds that only ever grow, for pacing.
-        holder: Who we are, for the lease: host and process.
-        runner: Where policies think; by default in this process.
-        submissions: How sbatch is run; by default within the cycle.
-        on_cycle: Hears of every cycle and how long it took, for metrics.
-        promised: Where outcomes of promised starts are filled in; None for nowhere.
-        calibration: What keeps the calibration of this cluster fresh; None for nothing.
-        state_file: Where commands find the present outage; None for nowhere.
-        endpoints: The files of proxies that follow chains; None for none.
+        monotonic: Clock of seconds that never goes back, for pacing.
+        holder: Name of this agent in the lease: host and process.
+        runner: Runs policies; by default in this process.
+        submissions: Runs sbatch; by default within the cycle.
+        on_cycle: Receives every cycle and its duration, for metrics.
+        promised: Adds outcomes of promised starts; None for none.
+        calibration: Updates the calibration of this cluster; None for none.
+        state_file: File with the present outage for commands; None for none.
+        endpoints: Files of proxies that follow chains; None for none.
         folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
     """
 
@@ -120,12 +119,12 @@ class Agent:
         self._renewed_s = self._tried_s = -1.0
 
     def cycle(self) -> Cycle:
-        """One poll and all that follows from it; where Slurm or the store does not answer, an outage begins.
+        """One poll and its consequences; without an answer of Slurm or the store an outage begins.
 
         Raises:
-            LeaseHeld: Another agent looks after this store.
+            LeaseHeld: Another agent has this store.
             StoreGone: The store's file was deleted or replaced.
-            WrongCluster: Slurm's commands speak to another cluster than the one of the chains.
+            WrongCluster: Slurm's commands reach another cluster than that of the chains.
         """
         now_s = int(self.clock())
         self._notice_jumps(now_s)
@@ -146,12 +145,12 @@ class Agent:
         return replace(cycle, outage_since_s=self.outages.current.since_s)
 
     def pause_s(self, cycle: Cycle, took_s: float) -> float:
-        """The pause until the next cycle: until a chain's turn, longer the slower the controller answers.
+        """The pause until the next cycle: until the next turn, longer for a slow controller.
 
         In an outage it is short: the next cycle begins with one small command, or one small write.
 
         Args:
-            took_s: What the poll of this cycle took; commands of ours that follow it say nothing of the controller.
+            took_s: Duration of this cycle's poll; our commands after it do not measure the controller.
         """
         if cycle.trouble:
             return self.outages.pause_s()
@@ -161,21 +160,23 @@ class Agent:
         return max(min(pause_s, self.turns.next_moment_s() - now_s, self.settings.longest_poll_s), 0.0)
 
     def stand_by(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
-        """Wait until no other agent looks after the store; one whose host is gone keeps it for the lease's time.
+        """Wait until no other agent has the store's lease.
+
+        The lease of an agent on a dead host remains until it expires.
 
         Raises:
             StoreGone: The store's file was deleted or replaced meanwhile.
         """
-        told = ""
+        waiting_for = ""
         while not stop():
             try:
                 drop_if_gone(self.store)
                 self._renew()
                 return
             except LeaseHeld as error:
-                if not told:
-                    told = str(error)
-                    log.info("standing by", extra={"detail": told})
+                if not waiting_for:
+                    waiting_for = str(error)
+                    log.info("standing by", extra={"detail": waiting_for})
             except StoreGone:
                 raise
             except StoreError as error:
@@ -183,11 +184,11 @@ class Agent:
             sleep(self.settings.busy_poll_s)
 
     def run(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
-        """Cycle until told to stop, then give the lease back."""
+        """Cycle until ``stop`` returns true, then return the lease."""
         try:
             try:
                 if (gone := drop_if_gone(self.store)) is not None:
-                    log.info("lease taken over", extra={"detail": f"from {gone}, which lives no more"})
+                    log.info("lease taken over", extra={"detail": f"from {gone}, which is dead"})
             except FOR_ALL:
                 raise
             except StoreError as error:  # the first cycle finds the outage
@@ -209,7 +210,7 @@ class Agent:
             except StoreGone:
                 pass
             except StoreError as error:
-                log.warning("trouble", extra={"detail": f"the lease is kept until it expires: {error}"})
+                log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
 
     def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Sleep, and renew the lease meanwhile: it must outlive the longest sleep.
@@ -238,10 +239,10 @@ class Agent:
     def _probe(self) -> None:
         """In an outage of Slurm, run one small command before the poll.
 
-        The queue is polled in full once in ``longest_poll_s`` all the same: a site may not allow the small command.
+        The queue is still polled in full once in ``longest_poll_s``: a site may not allow the small command.
 
         Raises:
-            SlurmUnreachable: It had no answer.
+            SlurmUnreachable: No answer.
         """
         outage = self.outages.current
         if outage is None or outage.source != SLURM:
@@ -270,7 +271,7 @@ class Agent:
         self.outages.contact(SLURM, now_s)
         if self.outages.current is not None:
             self.turns.forget_silence()
-        self.store.saw_queue(now_s)
+        self.store.record_poll(now_s)
         self.store.backup_if_due(now_s)
         margin_s = MARGIN_S + round(max(self._cycles_s))
         context = CycleContext(
@@ -302,13 +303,13 @@ class Agent:
         if trouble:
             self.turns.interrupted(turn)
         if self.promised is not None:
-            self.promised.look(self.poller.options, snapshot.queue, self.poller.ended.values())
+            self.promised.update(self.poller.options, snapshot.queue, self.poller.ended.values())
         if self.calibration is not None:
-            self.calibration.look(self.poller.options, now_s)
+            self.calibration.update(self.poller.options, now_s)
         return Cycle(len(chains), self.turns.busy, open_questions, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Sequence[int]) -> str:
-        """Attend to the chains whose turn it is; what keeps all of them from going on, if anything.
+        """Attend to the chains with a turn; returns what stops all of them, empty for nothing.
 
         Signals are sent before anything is submitted: an sbatch takes as long as many signals in one command.
         """
@@ -339,7 +340,7 @@ class Agent:
         return away
 
     def _for_each(self, context: CycleContext, turn: Sequence[int], do: Callable[[Chain], None]) -> str:
-        """Do something about each of some chains; what keeps all of them from going on, if anything."""
+        """Do something with each of some chains; returns what stops all of them."""
         unanswered = 0
         for number in turn:
             if self.monotonic() - self._renewed_s > self.settings.lease_s / 4:
@@ -365,13 +366,13 @@ class Agent:
         return ""
 
     def _attend(self, context: CycleContext, chain: Chain) -> Progress:
-        """Update one chain from the snapshot, and do what is to be done about its links."""
+        """Update one chain from the snapshot, and do what is due for its links."""
         before = {link.number: link.state for link in context.links.get(chain.id, ())}
         self.reconciler.follow(context, chain, self.submissions.under_way.keys())
         for link in context.of(chain, LinkState.RUNNING):
             if before.get(link.number) in (LinkState.HELD, LinkState.QUEUED):
                 chain = judge_forecast(context, chain, link)
-        let_go_early(context, chain)
+        release_early(context, chain)
         finish_withdrawal(context, chain)
         ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]
         for link in ended:
@@ -380,7 +381,7 @@ class Agent:
         return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
 
     def _submit(self, context: CycleContext, chain: Chain, progress: Progress) -> Progress:
-        """Submit the planned link of a chain, if there is one; what the chain's hand-over is at then."""
+        """Submit the planned link of a chain, if any; returns the state of its hand-over."""
         if chain.state is ChainState.ACTIVE or chain.id in self.submissions.under_way:
             self.submissions.submit_planned(context, chain)
         planned = context.of(chain, LinkState.PLANNED)
@@ -389,7 +390,7 @@ class Agent:
         return Progress(progress.busy or queued or (bool(planned) and not waits), progress.next_s)
 
     def _controller_is_away(self) -> str | None:
-        """What squeue says where it has no answer either; None where it has one, and the chains alone had none."""
+        """The error of squeue where it has no answer; None where it has one."""
         try:
             self.backend.observe()
         except SlurmError as error:
@@ -397,7 +398,7 @@ class Agent:
         return None
 
     def _decide(self, context: CycleContext, turn: list[int]) -> int:
-        """Decide; a fault of ours in it must not keep chains from being followed and handed over."""
+        """Decide; a fault of Mirage in it must not stop the following of chains and hand-overs."""
         try:
             return self.decider.decide(context, self._view, turn)
         except (SlurmError, StoreError):
@@ -411,7 +412,7 @@ class Agent:
         self.turns.stumbled(number, unanswered=unanswered)
 
     def _note_trouble(self, context: CycleContext, number: int) -> None:
-        """Write down what stands in the way of a chain, once when it begins and once when it is over."""
+        """Log a chain's problem, once when it begins and once when it is over."""
         chain = context.chains[number]
         what = context.troubles.get(number) or self.decider.trouble(number)
         if chain.state in (ChainState.DONE, ChainState.PAUSED):

@@ -20,7 +20,7 @@ from mirage.slurm_words.hostlist import expand_hosts
 
 KINDS = ("nginx", "haproxy", "traefik")
 NOWHERE = "127.0.0.1:9"
-"""The discard port, for nginx, which will not have an upstream without a server."""
+"""The discard port, for nginx, which requires a server in an upstream."""
 
 RELOAD_S = 60.0
 """Real seconds that a reload command may take."""
@@ -69,7 +69,7 @@ class Endpoint:
     """A proxy's file that is to follow a chain.
 
     Attributes:
-        chain: Its name.
+        chain: Name of the chain.
         kind: One of ``KINDS``.
         reload: Shell command that makes the proxy read the file again; empty for none.
     """
@@ -91,7 +91,7 @@ class Endpoint:
 
 
 def host_of(job: QueuedJob | None) -> str | None:
-    """The first host of a job, on which its batch script runs; None without a job, or without hosts."""
+    """The first host of a job, which runs its batch script; None without a host."""
     hosts = expand_hosts(job.nodelist) if job is not None and job.nodelist else []
     return hosts[0] if hosts else None
 
@@ -108,7 +108,7 @@ def live_job(links: Sequence[Link], jobs: Mapping[int, QueuedJob], key: str) -> 
     before a requeue does not count.
 
     Args:
-        links: Of the chain, in order.
+        links: Links of the chain, in order.
         jobs: Jobs of our user in the queue, by number.
         key: The random letters of the chain.
     """
@@ -129,7 +129,7 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     """The file's text.
 
     Without a live link HAProxy and Traefik answer 503 by themselves; nginx answers 502, and 503 where the server that
-    passes to this upstream says ``error_page 502 =503 @down; location @down { return 503; }``.
+    passes to this upstream has ``error_page 502 =503 @down; location @down { return 503; }``.
 
     Args:
         kind: ``nginx`` (an ``upstream`` block to include), ``haproxy`` (a backend), ``traefik`` (JSON, which is YAML
@@ -140,10 +140,10 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
         ConfigurationError: The kind is unknown, or the host is none.
     """
     if host is not None and not _HOST.fullmatch(host):
-        raise ConfigurationError(f"{shown(host)} is no host that can stand in a proxy's file")
+        raise ConfigurationError(f"{shown(host)} is not a valid host for a proxy's file")
     if kind == "nginx":
         return f"upstream {chain} {{\n    server {f'{host}:{port}' if host else NOWHERE + ' down'};\n}}\n"
-    if kind == "haproxy":  # a name that cannot be resolved yet must not keep HAProxy from starting
+    if kind == "haproxy":  # a name that cannot be resolved yet must not stop HAProxy from starting
         server = f"    server live {host}:{port} check init-addr last,libc,none\n" if host else ""
         return f"backend {chain}\n{server}"
     if kind == "traefik":
@@ -153,7 +153,7 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
 
 
 def write_if_changed(path: Path, text: str) -> bool:
-    """Replace the file in one step, if it says something else; whether it did.
+    """Replace the file in one step, if its text differs; returns whether it did.
 
     Raises:
         ConfigurationError: It cannot be written.

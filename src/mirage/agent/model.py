@@ -1,12 +1,12 @@
-"""Chains and links as the agent remembers them.
+"""Chains and links as the agent stores them.
 
-A link's life, each step written to the store before the next one is taken:
+The states of a link; each step is stored before the next one is taken:
 
     planned ──sbatch──▶ held ──dependency cleared, or its predecessor ended──▶ queued ──▶ running ──▶ ended
 
-``planned`` with ``attempted_s`` set means that sbatch may have run: the queue is asked before it is run again. The
-next link is *held* by ``afterany`` on its predecessor from the moment the predecessor starts: should the agent die, it
-follows on its own. "Submit now" clears that dependency; a second thought puts it back, and the link is held again.
+``planned`` with ``attempted_s`` set means that sbatch may have run: the agent searches the queue before it runs sbatch
+again. The next link is *held* by ``afterany`` on its predecessor from the predecessor's start: if the agent dies, the
+link follows without it. A release clears that dependency; a second thought may set it again, which holds the link.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ChainState(StrEnum):
     """The state of a chain."""
 
     ACTIVE = "active"
-    PAUSED = "paused"  # a link that runs goes on; none waits in the queue
-    ENDING = "ending"  # no link follows; those that run are let run out
-    STOPPING = "stopping"  # no link follows; those that run are cancelled
+    PAUSED = "paused"  # a running link continues; none waits in the queue
+    ENDING = "ending"  # no link follows; running links run to their end
+    STOPPING = "stopping"  # no link follows; running links are cancelled
     DONE = "done"
 
 
@@ -43,32 +43,33 @@ class ChainSpec:
     """The specification of a chain by its user, which never changes.
 
     Attributes:
-        submission: Of every link; the environment as it was when the chain was submitted, the script a copy of ours.
+        submission: The job of every link, with the environment of the submission; the script is our own copy.
         until_s: No link starts after this; ``MISSING`` for no end.
-        links: How many at most; 0 for no end.
-        until_done: Whether a link that ends by itself with exit code 0 ends the chain.
-        policy: Name of the provisioner, ``what-if``, ``lead:4``.
-        interruption_cost: Of an hour.
-        overlap_cost: Of an hour.
+        links: Maximum number of links; 0 for no maximum.
+        until_done: Whether a link that ends without our signal with exit code 0 ends the chain.
+        policy: Name of the provisioner: ``what-if``, ``lead:4``.
+        interruption_cost: Cost of an hour of interruption.
+        overlap_cost: Cost of an hour of overlap.
         ready_command: Shell command that succeeds once the next link can take over; empty for none.
-        ready_by_job: Whether a link can take over once it has said so itself, by ``mirage link ready``.
-        warmup_s: Without either, how long a link runs before it can take over.
+        ready_by_job: Whether a link can take over once it has reported ready itself, by ``mirage link ready``.
+        warmup_s: Without either, the time a link runs before it can take over.
         signal: Sent to the previous link when the next is ready; empty for none.
-        grace_s: Between that signal and the end of the previous link.
-        later_script: Copy of the script for all links but the first, where it differs; empty where it does not.
-            Relative to the agent's folder, as that of the submission.
-        request_id: Key of the request that made the chain, so that a repeated one makes no second; empty for none.
-        bank_age: Whether a link may be submitted early only to gather age while it is held.
-        least_limit_s: No link is given a shorter time limit (sbatch's ``--time-min``); ``MISSING`` where the user
-            names none.
-        slurm_warning_s: So long before its limit Slurm itself signals a link's batch script (``--signal=B:``), which
-            needs no agent; 0 for not: the user asks Slurm for a signal of their own, or wants none.
-        least_life: Share of a link's limit in which the next one is not released, unless links waited as long of late;
-            ``MISSING`` for what its policy needs.
-        links_a_day: How many links may start within 24 hours until the chain is paused; 0 for a number by their limit.
-        never_two: Whether a link may only start once Slurm reports that the one before it has ended.
-        folder: The agent's folder when the chain was submitted, from which the paths of both scripts lead; empty where
-            the scripts are no copies of ours.
+        grace_s: Time between that signal and the end of the previous link.
+        later_script: Copy of the script for all links but the first, where it differs; else empty. Relative to the
+            agent's folder, as the script of the submission.
+        request_id: Key of the request that made the chain, so that a repeated request makes no second one; empty for
+            none.
+        bank_age: Whether a link may be submitted early and held only to gather age.
+        least_limit_s: The shortest time limit of a link (sbatch's ``--time-min``); ``MISSING`` where not given.
+        slurm_warning_s: Time before the limit at which Slurm itself signals a link's batch script (``--signal=B:``),
+            which needs no agent; 0 for never: the user requests a signal from Slurm, or wants none.
+        least_life: Share of a link's limit in which the next one is not released, unless recent links waited that long;
+            ``MISSING`` for the policy's default.
+        links_a_day: Maximum number of links that may start within 24 hours before the chain is paused; 0 for a number
+            that follows from their limit.
+        never_two: Whether a link may only start once Slurm reports the end of the previous one.
+        folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
+            scripts are not our copies.
     """
 
     submission: Submission
@@ -100,17 +101,17 @@ class Chain:
 
     Attributes:
         name: Unique in the store, and safe in a comment, a file name and a label.
-        key: Random letters that tell it from every other chain of its store.
+        key: Random letters that identify the chain in its store.
         why: Why it is paused or done; empty while active.
         refusals: Submissions refused in a row.
         failures: Links that failed soon after their start, in a row.
-        next_try_s: Nothing is submitted before.
-        next_look_s: The policy need not be asked before.
-        trouble: What stands in its way now, in words; empty for nothing.
-        quick_ends: Links that ended by themselves soon after their start, in a row, whatever their exit code.
-        stopped_s: From when on no link was wanted; ``MISSING`` while one is.
+        next_try_s: Nothing is submitted before this time.
+        next_look_s: The policy is not called before this time.
+        trouble: The chain's present problem as text; empty for none.
+        quick_ends: Links that ended without our signal soon after their start, in a row, with any exit code.
+        stopped_s: Time since which no link was wanted; ``MISSING`` while one is.
         wrong_forecasts: Forecasts of its policy that were wrong, in a row.
-        resumed_s: When its user resumed it last; ``MISSING`` for never.
+        resumed_s: Time at which its user resumed it last; ``MISSING`` for never.
     """
 
     id: int
@@ -138,18 +139,18 @@ class Link:
     Attributes:
         number: 1, 2, …
         job: Slurm's id; ``MISSING`` until known.
-        attempted_s: When sbatch was about to be run last; ``MISSING`` before.
-        released_s: From when on it competed for nodes: submitted free, or its dependency was cleared for the first
-            time; a link that is held again keeps it.
-        ready_s: When it could take over.
-        signalled_s: When it was told to leave.
-        finished: Whether the job itself said that the work is done.
+        attempted_s: Time of the last attempt of sbatch, stored before it runs; ``MISSING`` before.
+        released_s: Time since which it competed for nodes: it was submitted without a dependency, or the dependency was
+            cleared for the first time. A link that is held again retains it.
+        ready_s: Time at which it could take over.
+        signalled_s: Time at which it got the signal to leave.
+        finished: Whether the job itself reported that the work is done.
         outcome: How the job ended.
-        reason: Why it waits, in Slurm's word; empty while it does not.
+        reason: Slurm's reason for its wait; empty while it does not wait.
         earlier: Start, readiness and end of each run before a requeue, seconds; ``MISSING`` for never ready.
-        begins_s: The moment to which we have put off its start; ``MISSING`` for none.
-        withdrawn_s: When it was decided to take it out of the queue for another; ``MISSING`` for never.
-        given_up: How many links before it were withdrawn: their numbers count for nothing.
+        begins_s: The time to which the agent has postponed its start; ``MISSING`` for none.
+        withdrawn_s: Time of the decision to replace it by another link; ``MISSING`` for never.
+        given_up: Number of links before it that were withdrawn; they do not count.
     """
 
     chain: int
@@ -176,17 +177,17 @@ class Link:
 
     @property
     def place(self) -> int:
-        """Its place among the links that were not withdrawn before they ran: 1 for the first."""
+        """Its number among the links that were not withdrawn before they ran: 1 for the first."""
         return self.number - self.given_up
 
     @property
     def was_withdrawn(self) -> bool:
-        """Whether it was taken out of the queue, and never ran."""
+        """Whether it left the queue on a withdrawal, and never ran."""
         return self.withdrawn_s != MISSING and self.state is LinkState.ENDED and self.started_s == MISSING
 
 
 def next_link(chain: int, last: Link | None) -> Link:
-    """The link to be planned behind the last one of a chain; numbers are never used twice."""
+    """The link after the last one of a chain; numbers are never used twice."""
     if last is None:
         return Link(chain, 1)
     return Link(chain, last.number + 1, given_up=last.given_up + last.was_withdrawn)
@@ -199,7 +200,7 @@ class StoreIdentity:
     Attributes:
         identity: Random letters, in the tag of every job.
         cluster: ``NAME@CONTROLLER:PORT``; empty until a chain was submitted.
-        polled_s: When an agent has last seen the queue; ``MISSING`` for never.
+        polled_s: Time of the last poll of the queue; ``MISSING`` for never.
     """
 
     identity: str
@@ -212,31 +213,31 @@ class Cycle:
     """The result of one cycle.
 
     Attributes:
-        chains: Chains looked after.
-        busy: Whether a hand-over is under way, so that the next poll should come soon.
-        put_off: Questions to policies that are open.
+        chains: Number of chains.
+        busy: Whether a hand-over is under way, so that the next poll must come soon.
+        open_questions: Number of questions to policies without an answer.
         trouble: The error of Slurm or of the store, if the cycle could not be completed.
-        outage_since_s: The last contact before the present outage; ``MISSING`` where there is none.
+        outage_since_s: Last contact before the present outage; ``MISSING`` for none.
     """
 
     chains: int = 0
     busy: bool = False
-    put_off: int = 0
+    open_questions: int = 0
     trouble: str = ""
     outage_since_s: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision of a policy about a chain, with what it saw.
+    """A decision of a policy about a chain, with a summary of its view.
 
     Attributes:
-        link: Number of the link that ran.
-        reason: Of the plan's actions.
-        estimate: What the policy expected, units in the names.
-        saw: Summary of the view: pending and running jobs, nodes asked for and free.
-        thought: What it changed about a link that was queued: ``hold``, ``release``, ``postpone``, ``shorten``,
-            ``withdraw``, or several of them with commas between; empty for nothing.
+        link: Number of the running link.
+        reason: Reasons of the plan's actions.
+        estimate: The policy's estimates, units in the names.
+        saw: Summary of the view: pending and running jobs, requested and free nodes.
+        thought: The change of a queued link: ``hold``, ``release``, ``postpone``, ``shorten``, ``withdraw``, or several
+            of them, separated by commas; empty for none.
     """
 
     chain: int

@@ -18,7 +18,7 @@ CALIBRATIONS = "calibration"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder, and what is in it.
+    """The agent's folder, and the paths in it.
 
     Attributes:
         store_url: ``MIRAGE_STORE``, by default an SQLite file in the folder.
@@ -32,7 +32,7 @@ class Home:
         """The folder and the store that the environment names.
 
         Raises:
-            StoreError: The folder cannot be made.
+            StoreError: The folder cannot be created.
         """
         folder = folder_of(environment).absolute()
         try:
@@ -44,10 +44,10 @@ class Home:
 
     @property
     def writers(self) -> str:
-        """Who beside its owner may write in the folder, in words; empty where nobody may."""
+        """Other users with write access to the folder, as text; empty for none."""
         mode = self.folder.stat().st_mode
         return " and ".join(
-            who for bit, who in ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "everybody")) if mode & bit
+            group for bit, group in ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "everybody")) if mode & bit
         )
 
     @property
@@ -62,12 +62,12 @@ class Home:
 
     @property
     def promises(self) -> Path:
-        """The file of what ``mirage predict`` has said, and of what became of it."""
+        """The file of forecasts of ``mirage predict``, and of their outcomes."""
         return self.folder / "promises.db"
 
     @property
     def calibrations(self) -> Path:
-        """The folder of what ``mirage calibrate --site`` has found, by cluster."""
+        """The folder of the results of ``mirage calibrate --site``, by cluster."""
         return self.folder / CALIBRATIONS
 
     @property
@@ -76,7 +76,7 @@ class Home:
         return self.folder / "endpoints"
 
     def open_log(self) -> BinaryIO:
-        """The log file, opened for more lines; nobody else may read it.
+        """The log file, opened to append; only its owner may read it.
 
         Raises:
             StoreError: It cannot be written.
@@ -93,14 +93,16 @@ class Home:
         return self.folder / "chains" / chain
 
     def forget(self, chain: str) -> None:
-        """Remove what was kept of a chain."""
+        """Remove the files of a chain."""
         shutil.rmtree(self.chain_folder(chain), ignore_errors=True)
 
     def spool(self, chain: str, name: str, text: bytes) -> Path:
-        """Our own copy of a chain's script, which its links run; its path from the folder, which may be moved.
+        """Store a copy of a chain's script for its links; returns its path from the folder.
+
+        The folder may be moved.
 
         Args:
-            name: Of the copy in the chain's folder, ``script/job.sh``.
+            name: Name of the copy in the chain's folder, ``script/job.sh``.
 
         Raises:
             StoreError: It cannot be written.
@@ -112,20 +114,20 @@ class Home:
             close_to_others(folder)
             write_whole(path, text, 0o700)
         except OSError as error:
-            raise StoreError(f"cannot keep a copy of the script in {folder}: {error.strerror}") from error
+            raise StoreError(f"cannot store a copy of the script in {folder}: {error.strerror}") from error
         return path.relative_to(self.folder)
 
 
 def folder_of(environment: Mapping[str, str]) -> Path:
-    """The folder that the environment names, whether it is there or not."""
+    """The folder from the environment, which may not exist."""
     return Path(environment.get("MIRAGE_HOME") or Path(environment.get("HOME") or "~").expanduser() / ".mirage")
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for their owner only, whatever the umask.
+    """Make a folder and its missing parents for their owner only, whatever the umask.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -134,7 +136,10 @@ def private_folder(folder: Path) -> None:
 
 
 def close_to_others(*paths: Path) -> None:
-    """Take the rights of group and others away from what we made; what is not there, or not ours, stays as it is."""
+    """Remove the rights of group and others from our files.
+
+    Files that are missing, or not ours, stay as they are.
+    """
     for path in paths:
         try:
             found = path.lstat()

@@ -30,10 +30,10 @@ class RunningAgent:
     """The agent of a store.
 
     Attributes:
-        host: Where it runs.
-        pid: Its process there.
+        host: Its host.
+        pid: Its process on that host.
         here: Whether that is this host.
-        until_s: Until when its lease is valid.
+        until_s: End of its lease.
     """
 
     holder: str
@@ -44,13 +44,13 @@ class RunningAgent:
 
 
 def running_agent(store: Store, now_s: float) -> RunningAgent | None:
-    """The agent that looks after a store, if one lives."""
+    """The agent of a store, if one is running."""
     found = last_agent(store)
     return found if found is not None and found.until_s >= now_s else None
 
 
 def last_agent(store: Store) -> RunningAgent | None:
-    """The agent that had the lease last, unless it certainly runs no more; its lease may have run out."""
+    """The agent that had the lease last, even an expired one, unless it is certainly dead."""
     held = store.lease()
     if held is None or is_gone(held[0]):
         return None
@@ -59,10 +59,10 @@ def last_agent(store: Store) -> RunningAgent | None:
 
 
 def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ()) -> int:
-    """Start an agent in the background, and wait until it has the lease; its process.
+    """Start an agent in the background, wait for its lease, and return its process id.
 
     Raises:
-        StoreError: It ended at once; the end of its log is quoted.
+        StoreError: It ended at once; the message quotes the end of its log.
     """
     from mirage.agent.store.sql_store import open_store
 
@@ -91,7 +91,7 @@ def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
     """End an agent of this host cleanly.
 
     Raises:
-        ConfigurationError: It runs elsewhere, or does not end.
+        ConfigurationError: It runs on another host, or does not end.
     """
     if not found.here:
         raise ConfigurationError(f"the agent runs on {found.host} (process {found.pid}); stop it there")
@@ -102,14 +102,16 @@ def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
 
 
 def systemd_unit(environment: Mapping[str, str]) -> str:
-    """A user unit that keeps the agent running, as long as the agent's folder is in its place.
+    """A systemd user unit for the agent, which runs while the agent's folder exists.
 
     A shell starts it: systemd itself starts no program with a quote or a backslash in its path. Where the folder was
-    moved, an agent that is started again would make an empty one.
+    moved, a restarted agent would create an empty one.
     """
     folder = str(folder_of(environment).absolute())
     present = [] if "\n" in folder else [f"ConditionPathIsDirectory={folder.replace('%', '%%')}"]
-    kept = [f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)]
+    lines = [
+        f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)
+    ]
     return "\n".join(
         (
             "[Unit]",
@@ -120,7 +122,7 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
             f'ExecStart=/bin/sh -c "exec \\"$$0\\" \\"$$@\\"" {_quoted(sys.executable, "$")} -m mirage agent run',
             "Restart=always",
             "RestartSec=30",
-            *kept,
+            *lines,
             "",
             "[Install]",
             "WantedBy=default.target",
@@ -143,12 +145,12 @@ def _quoted(text: str, doubled: str = "") -> str:
 
 
 def install_unit(environment: Mapping[str, str]) -> Path:
-    """Write the unit, enable it and start it, anew where it runs already: with the environment of another folder.
+    """Write the unit, enable it and start it; restart it where it runs already.
 
-    Only its owner may read it: it may hold a password of the store.
+    Its environment may name another folder. Only its owner may read it: it may contain a password of the store.
 
     Raises:
-        ConfigurationError: There is no systemd for users here.
+        ConfigurationError: There is no systemd for users on this host.
     """
     if shutil.which("systemctl") is None:
         raise ConfigurationError("there is no systemctl on this host; start the agent with `mirage agent start`")
@@ -183,7 +185,7 @@ exec {python} -m mirage agent run
 def following_job(home: Home, environment: Mapping[str, str], options: Sequence[str]) -> Path:
     """Write the script of an agent that is a small Slurm job and queues its own follower.
 
-    The lease sees to it that an agent elsewhere and this one never work at once.
+    The lease ensures that it never works at the same time as another agent.
     """
     import shlex
 

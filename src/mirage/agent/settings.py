@@ -9,43 +9,43 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Times in seconds of the cluster's clock, unless they are said to be real.
+    """Times in seconds of the cluster's clock, unless declared as real.
 
     Attributes:
-        poll_s: Between looks at the queue; a site of thousands of users asks for no more.
-        busy_poll_s: While a hand-over is under way, or a question to a policy is open.
-        longest_poll_s: However slow the controller is.
-        probe_s: Between tries while Slurm does not answer or the store cannot be written, less up to a fourth of it
+        poll_s: Between polls of the queue; a site of thousands of users requires no more.
+        busy_poll_s: Between polls while a hand-over is under way, or a question to a policy is open.
+        longest_poll_s: Maximum between polls, however slow the controller is.
+        probe_s: Between attempts while Slurm does not answer or the store cannot be written, less up to a fourth of it
             at random.
-        decide_s: Between decisions about one chain, unless the policy says that it may sleep longer.
-        looks_a_link: A link is looked at, and decided about, so often at least in the time of its limit.
-        longest_sleep_s: However long the policy would sleep: forecasts grow stale.
-        settle_s: A submission whose answer was lost is believed not to have happened once so long has passed and
-            neither queue nor accounting shows its tag. Longer than any sbatch is let run.
-        vanish_s: A job that the queue has forgotten and accounting does not know is believed over after so long: a
-            controller that lost its last seconds does not remember it later, and a link is missing meanwhile.
-        runaway_s: The same, where accounting takes it for alive or does not answer: records come late, and the end of
-            a job can be missing from them for ever.
-        wait_for_answers_s: Of real time that a cycle waits for policies; what comes later is used in the next.
-        answer_s: Of real time without an answer until the fall-back decides.
+        decide_s: Between decisions about one chain, unless the policy requests a longer sleep.
+        decisions_per_link: Minimum number of polls and decisions in the time of a link's limit.
+        longest_sleep_s: Maximum sleep of a policy: forecasts grow stale.
+        settle_s: Time after which a submission without an answer counts as not done, if neither queue nor accounting
+            shows its tag. Longer than the maximum time of an sbatch.
+        vanish_s: Time after which a job that is missing from queue and accounting counts as ended: a controller that
+            lost its last seconds does not find it later, and a link is missing meanwhile.
+        runaway_s: The same time where accounting reports it as alive or does not answer: records come late, and the end
+            of a job can be missing from them permanently.
+        wait_for_answers_s: Real time that a cycle waits for policies; later answers are used in the next one.
+        answer_s: Real time without an answer until the fall-back decides.
         fresh_s: An answer about a view older than this is not used.
-        sight_s: Between looks at the machine, and at accounting where no link needs it sooner.
-        options_s: Between looks at the scheduler's options.
-        history_s: How far back accounting is read when the agent begins.
-        longest_history_s: And then, step by step: as far as forecasts look for days to draw from.
+        sight_s: Between queries of the machine, and of accounting where no link needs it sooner.
+        options_s: Between queries of the scheduler's options.
+        history_s: Length of the accounting history that is read when the agent begins.
+        longest_history_s: Its final length, reached step by step: the days from which forecasts draw.
         refusals: Submissions refused in a row until a chain is paused.
         failures: Links that failed early in a row until a chain is paused.
         quick_ends: Links that ended early in a row, with whatever exit code, until a chain is paused.
-        early_s: An end within so long of the start is early, and within a fourth of the limit.
-        first_retry_s: After a refusal; doubles with each.
-        longest_retry_s: Between tries.
-        lease_s: Validity of the lease, renewed four times in it at least, asleep or not; another agent may take over
-            after that.
-        ready_timeout_s: Of real time for a ready command.
+        early_s: An end within this time of the start, and within a fourth of the limit, is early.
+        first_retry_s: Wait after a refusal; doubles with each.
+        longest_retry_s: Maximum wait between attempts.
+        lease_s: Validity of the lease, renewed at least four times in it, also during a sleep; another agent may take
+            over after that.
+        ready_timeout_s: Real time for a ready command.
         calibrate_every_s: Between calibrations of the simulator to this cluster; 0 for none.
-        calibrate_cpu_s: Of processor time for one: ten times what one of 100,000 jobs takes.
-        calibrate_real_s: Of real time for one: accounting may be slow, and it goes behind everybody else.
-        calibrate_mib: Of memory for one.
+        calibrate_cpu_s: Processor time for one: ten times that of a calibration with 100,000 jobs.
+        calibrate_real_s: Real time for one: accounting may be slow, and it has the lowest priority.
+        calibrate_mib: Memory for one.
     """
 
     poll_s: int = MINUTE_S
@@ -53,7 +53,7 @@ class AgentSettings:
     longest_poll_s: int = 10 * MINUTE_S
     probe_s: int = 20
     decide_s: int = 5 * MINUTE_S
-    looks_a_link: int = 100
+    decisions_per_link: int = 100
     longest_sleep_s: int = 2 * HOUR_S
     settle_s: int = 90
     vanish_s: int = 2 * MINUTE_S
@@ -79,14 +79,14 @@ class AgentSettings:
     calibrate_mib: int = 4096
 
     def retry_after_s(self, refusals: int) -> int:
-        """The wait after so many refusals in a row: 1, 2, 4 … minutes."""
+        """The wait after a number of refusals in a row: 1, 2, 4 … minutes."""
         return int(min(self.first_retry_s * 2 ** max(refusals - 1, 0), self.longest_retry_s))
 
     def interval_s(self, limit_s: int) -> int:
-        """The time between decisions about links of a limit: short ones are looked at more often."""
+        """The time between decisions about links of a limit, shorter for short links."""
         if not 0 < limit_s < UNLIMITED_S:
             return self.decide_s
-        return max(min(limit_s // self.looks_a_link, self.decide_s), self.busy_poll_s)
+        return max(min(limit_s // self.decisions_per_link, self.decide_s), self.busy_poll_s)
 
     def early_end_s(self, limit_s: int) -> int:
         """The run time under which the end of a link of a limit is early."""
