@@ -11,7 +11,7 @@ from mirage.policy.contract import PolicySpec
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
 from mirage.policy.view import Chain, QueuedLink, View
 
-EVER_NEW = "soak"
+ALWAYS_NEW = "soak"
 WHIMS = ("hold", "release", "withdraw", "postpone", "shorten", "withdraw", "hold", "release")
 
 
@@ -33,16 +33,16 @@ class Fickle:
         if view.chain.queued is None:
             return Plan((Wait(reason="left"),) if word == "leave" else (Submit(reason="at-once"),))
         return Plan(
-            (thought(word, view.chain, view.chain.queued, view.now_s),), {"held": float(view.chain.queued.held)}
+            (revision(word, view.chain, view.chain.queued, view.now_s),), {"held": float(view.chain.queued.held)}
         )
 
     def _word(self, now_s: int) -> str:
-        if str(self.file) == EVER_NEW:
+        if str(self.file) == ALWAYS_NEW:
             return WHIMS[now_s * 2_654_435_761 // 65_536 % len(WHIMS)]
         return self.file.read_text() if self.file.exists() else "wait"
 
 
-def thought(word: str, chain: Chain, queued: QueuedLink, now_s: int) -> Action:
+def revision(word: str, chain: Chain, queued: QueuedLink, now_s: int) -> Action:
     """The action that a word asks for: half the limit, the middle of what is left of the present link."""
     if word == "hold" and queued.accrues_s != MISSING:
         return Hold(reason="changed-its-mind")

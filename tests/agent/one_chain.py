@@ -32,7 +32,7 @@ class Notebook:
     def __init__(self, chain: Chain, links: list[Link]) -> None:
         self.chains = {chain.id: chain}
         self.rows = {(link.chain, link.number): link for link in links}
-        self.told: list[EventRecord] = []
+        self.reported: list[EventRecord] = []
         self.decided: list[DecisionRecord] = []
 
     def identity(self) -> StoreIdentity:
@@ -40,19 +40,19 @@ class Notebook:
 
     def change_chain(self, chain: int, *events: EventRecord, **columns: Any) -> None:
         self.chains[chain] = replace(self.chains[chain], **columns)
-        self.told += events
+        self.reported += events
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: Any) -> None:
         self.rows[chain, number] = replace(self.rows[chain, number], **columns)
-        self.told += events
+        self.reported += events
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
         assert (link.chain, link.number) not in self.rows
         self.rows[link.chain, link.number] = link
-        self.told += events
+        self.reported += events
 
     def events(self, chain: int, *, last: int | None = None) -> list[EventRecord]:
-        return [event for event in self.told if event.chain == chain]
+        return [event for event in self.reported if event.chain == chain]
 
     def add_decisions(self, decisions: list[DecisionRecord]) -> None:
         self.decided += decisions
@@ -67,25 +67,25 @@ class Slurm:
         self.calls: list[tuple[object, ...]] = []
         self.refuses: dict[str | tuple[str, object], str] = {**refuses}
 
-    def _told(self, command: str, job: object, *more: object) -> None:
+    def _reported(self, command: str, job: object, *more: object) -> None:
         if why := self.refuses.get(command) or self.refuses.get((command, job)):
             raise SlurmRefused(why)
         self.calls.append((command, job, *more))
 
     def cancel(self, job: int | Sequence[int], *, only_pending: bool = False) -> None:
         for number in [job] if isinstance(job, int) else job:
-            self._told("cancel", number, *(["only pending"] if only_pending else []))
+            self._reported("cancel", number, *(["only pending"] if only_pending else []))
 
     def signal(self, job: int | Sequence[int], name: str) -> None:
         for number in [job] if isinstance(job, int) else job:
-            self._told("signal", number, name)
+            self._reported("signal", number, name)
 
     def release(self, job: int) -> None:
-        self._told("release", job)
+        self._reported("release", job)
 
     def update(self, job: int | list[int], changes: dict[str, str]) -> None:
         for number in [job] if isinstance(job, int) else job:
-            self._told("update", number, changes)
+            self._reported("update", number, changes)
 
 
 class OneChain:
@@ -102,17 +102,17 @@ class OneChain:
             {1: started}, {1: list(links)} if links else {},
         )  # fmt: skip
 
-    def shows(self, *jobs: QueuedJob, ended: tuple[AccountedJob, ...] = (), looked_up: bool = False) -> OneChain:
+    def shows(self, *jobs: QueuedJob, ended: tuple[AccountedJob, ...] = (), has_accounting: bool = False) -> OneChain:
         """The queue and accounting as the poller has seen them; jobs of nobody in particular are ours."""
         jobs = tuple(replace(job, user=job.user or USER) for job in jobs)
         tags = {(tag.key, tag.link): job for job in ended if (tag := tag_of(job)) is not None}
         self.context.snapshot = Snapshot(
             Queue(NOW_S, jobs), own_jobs(jobs, USER, STORE), {job.id: job for job in ended}, tags,
-            looked_up=looked_up or bool(ended),
+            has_accounting=has_accounting or bool(ended),
         )  # fmt: skip
         return self
 
-    def beside(self, number: int, *links: Link, **known: Any) -> Chain:
+    def other(self, number: int, *links: Link, **known: Any) -> Chain:
         """Another chain of the store, with its links."""
         chain = Chain(number, f"other-{number}", known.pop("spec", self.chain.spec), 0, **known)
         self.store.chains[number] = self.context.chains[number] = chain
@@ -136,8 +136,8 @@ class OneChain:
     @property
     def events(self) -> list[tuple[int, str, str]]:
         """Link, kind and detail of everything that was written; all of it now, and of this chain."""
-        assert {(event.chain, event.time_s) for event in self.store.told} <= {(1, NOW_S)}
-        return [(event.link, event.kind, event.detail) for event in self.store.told]
+        assert {(event.chain, event.time_s) for event in self.store.reported} <= {(1, NOW_S)}
+        return [(event.link, event.kind, event.detail) for event in self.store.reported]
 
     @property
     def trouble(self) -> str:

@@ -25,8 +25,8 @@ def free_port() -> int:
 def server() -> Iterator[str]:
     """URL of an empty data base; the server refuses to run as root, who lends it the account that Debian made."""
     home = Path(tempfile.mkdtemp(prefix="mirage-postgres-"))
-    who = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
-    account = pwd.getpwnam(who)
+    user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+    account = pwd.getpwnam(user)
     os.chown(home, account.pw_uid, account.pw_gid)
     port = free_port()
 

@@ -18,10 +18,10 @@ def as_other_user(cluster: Any, folder: Path, *argv: str) -> str:
     """Run a command of Slurm as the second user."""
     if os.geteuid() != 0:
         pytest.skip("becoming a second user needs root")
-    who = pwd.getpwnam(OTHER)
+    user = pwd.getpwnam(OTHER)
     done = subprocess.run(
         argv, env={"HOME": str(folder), **cluster.environment}, cwd=folder, capture_output=True, text=True,
-        user=who.pw_uid, group=who.pw_gid, extra_groups=[], check=False,
+        user=user.pw_uid, group=user.pw_gid, extra_groups=[], check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -91,7 +91,7 @@ def make(tmp_path: Path) -> Iterator[object]:
 
 
 @pytest.mark.slow
-def test_a_chain_lives_for_days_without_a_gap_and_its_jobs_leave_when_told(make) -> None:
+def test_a_chain_lives_for_days_without_a_gap_and_its_jobs_leave_when_signalled(make) -> None:
     world = make()
     chain = world.add(policy="lead:1")
     world.live(DAY_S)
@@ -115,7 +115,7 @@ def running(world: World, chain: Chain) -> Link:
     return found[-1]
 
 
-def test_a_job_that_slurm_holds_for_its_own_failure_is_let_go(make) -> None:
+def test_a_job_that_slurm_holds_for_its_own_failure_is_released(make) -> None:
     world = make()
     chain = world.add()
     link = running(world, chain)
@@ -147,7 +147,7 @@ def test_a_job_that_can_never_be_launched_is_replaced(make) -> None:
 
 
 @pytest.mark.parametrize("silent", ["accounting", "machine", "configuration"])
-def test_a_chain_goes_on_where_only_the_queue_answers(make, monkeypatch, silent: str) -> None:
+def test_a_chain_continues_where_only_the_queue_answers(make, monkeypatch, silent: str) -> None:
     world = make()
     chain = world.add()
     running(world, chain)
@@ -181,9 +181,9 @@ def test_what_if_decides_on_the_same_views(make) -> None:
     world.live(DAY_S)
     decisions = world.store.decisions(chain.id)
     assert any(decision.submits for decision in decisions)
-    told = [decision for decision in decisions if decision.estimate.get("wait_p50_s") is not None]
-    assert told
-    assert all(decision.saw["nodes"] == NODES for decision in told)
+    reported = [decision for decision in decisions if decision.estimate.get("wait_p50_s") is not None]
+    assert reported
+    assert all(decision.saw["nodes"] == NODES for decision in reported)
     assert not [d for d in decisions if "failed" in d.reason]
 
 
@@ -274,7 +274,7 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain(make) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"links": 3}, {"until_done": True}, {"until_s": 3 * HOUR_S}])
-def test_a_chain_ends_and_leaves_nothing_behind(make, spec: dict[str, object]) -> None:
+def test_a_chain_ends_and_leaves_nothing(make, spec: dict[str, object]) -> None:
     world = make(Program(run_s=HOUR_S) if "until_done" in spec else None)
     if "until_s" in spec:
         spec = {"until_s": int(world.slurm.clock()) + 3 * HOUR_S}
@@ -287,11 +287,11 @@ def test_a_chain_ends_and_leaves_nothing_behind(make, spec: dict[str, object]) -
         assert len(world.links(chain)) == 3
 
 
-def test_a_job_that_says_it_is_done_ends_the_chain_and_its_successor_never_starts(make) -> None:
+def test_a_job_that_reports_it_is_done_ends_the_chain_and_its_successor_never_starts(make) -> None:
     world = make()
     chain = world.add()
     world.live(HOUR_S)
-    world.slurm.say(world.links(chain)[0].job, "done")
+    world.slurm.reply(world.links(chain)[0].job, "done")
     world.live(6 * HOUR_S)
     assert world.store.chain("train").state is ChainState.DONE
     assert world.links(chain)[1].started_s == MISSING

@@ -169,7 +169,7 @@ def test_the_healthy_live_to_the_second_as_without_the_one_in_trouble(
     assert len(histories[0]) > 40
 
 
-def test_a_chain_that_cannot_be_decided_about_keeps_no_other_from_it(
+def test_a_chain_that_cannot_be_decided_about_stops_no_other_from_it(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(store, script, 3)
@@ -184,7 +184,7 @@ def test_a_chain_that_cannot_be_decided_about_keeps_no_other_from_it(
     assert {link.chain for link in store.links() if link.number == 3} == {1, 2, 3}, "all of them go on"
 
 
-def test_a_release_that_is_refused_is_told_once_and_when_it_is_over(
+def test_a_release_that_is_refused_is_reported_once_and_when_it_is_over(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, update = World(store, script, 1), FaultySlurm.update
@@ -210,11 +210,11 @@ def test_a_release_that_is_refused_is_told_once_and_when_it_is_over(
 def test_two_chains_unanswered_and_squeue_too_are_a_controller_that_is_away(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, observe, asked = World(store, script, 4), FaultySlurm.observe, []
+    world, observe, requested = World(store, script, 4), FaultySlurm.observe, []
 
     def once(slurm: FaultySlurm) -> Queue:
-        asked.append(slurm)
-        if len(asked) > 1:
+        requested.append(slurm)
+        if len(requested) > 1:
             raise UNANSWERED
         return observe(slurm)
 
@@ -314,7 +314,7 @@ def test_agents_do_not_return_in_the_same_second(store: SqlStore, script: Path) 
     assert 15 <= min(pauses) < 16.5 < 18.5 < max(pauses) <= 20
 
 
-def test_a_controller_that_answers_probes_but_no_poll_is_polled_ever_more_rarely(
+def test_a_controller_that_answers_probes_but_no_poll_is_polled_more_and_more_rarely(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, at_s = World(store, script, 3), []
@@ -419,7 +419,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
 # -- turns and the lease ------------------------------------------------------------------------------------
 
 
-def test_a_link_is_looked_for_soon_after_it_was_released(store: SqlStore, script: Path) -> None:
+def test_a_link_is_searched_soon_after_it_was_released(store: SqlStore, script: Path) -> None:
     world = World(store, script, 1)
     while not (released := [link for link in store.links(1) if link.number == 2 and link.released_s != MISSING]):
         world.live(1)
@@ -475,8 +475,10 @@ def test_a_store_that_others_lock_at_the_begin_or_the_end_does_not_end_the_agent
     monkeypatch.setattr(store, busy, locked)
     until_s = world.slurm.clock() + 600
     world.agent.run(world.slurm.sleep, lambda: world.slurm.clock() > until_s)
-    told = [(record.msg, getattr(record, "detail", "")) for record in caplog.records if record.levelname == "WARNING"]
-    assert [msg for msg, detail in told if "held it for long" in detail] == [
+    reported = [
+        (record.msg, getattr(record, "detail", "")) for record in caplog.records if record.levelname == "WARNING"
+    ]
+    assert [msg for msg, detail in reported if "held it for long" in detail] == [
         "outage" if busy == "take_lease" else "trouble"
     ]
     assert (store.lease() is None) == (busy != "drop_lease")
@@ -533,7 +535,7 @@ def test_a_done_chain_has_no_trouble(store: SqlStore, script: Path) -> None:
     assert world.chain(1).trouble == ""
 
 
-def test_standing_by_a_store_that_is_gone_ends(store: SqlStore, script: Path) -> None:
+def test_waiting_for_a_store_that_is_gone_ends(store: SqlStore, script: Path) -> None:
     world, slept = World(store, script, 1), []
     store.take_lease("another", world.backend.clock(), 3_600)
 

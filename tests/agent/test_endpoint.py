@@ -62,7 +62,7 @@ def program(name: str) -> str:
     return found
 
 
-class Says(BaseHTTPRequestHandler):
+class Replies(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
@@ -75,7 +75,7 @@ class Says(BaseHTTPRequestHandler):
 @pytest.fixture
 def service() -> Iterator[int]:
     """The port of a job that serves."""
-    server = HTTPServer(("127.0.0.1", 0), Says)
+    server = HTTPServer(("127.0.0.1", 0), Replies)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.server_port
@@ -97,7 +97,7 @@ def words(kind: str, folder: Path, port: int) -> list[str]:
 def answering(argv: list[str], port: int) -> Iterator[Callable[[], tuple[int, str]]]:
     """Asks a proxy that runs."""
 
-    def ask() -> tuple[int, str]:
+    def request() -> tuple[int, str]:
         for _ in range(200):
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
@@ -111,7 +111,7 @@ def answering(argv: list[str], port: int) -> Iterator[Callable[[], tuple[int, st
 
     proxy = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
     try:
-        yield ask
+        yield request
     finally:
         terminate(proxy)
 
@@ -124,8 +124,8 @@ def test_a_proxy_takes_the_file_and_follows_it(kind: str, service: int, tmp_path
         assert write_if_changed(file, render(kind, "train-k3f9", host, service))
         check = subprocess.run([*argv, "-t" if kind == "nginx" else "-c"], capture_output=True, text=True)
         assert check.returncode == 0, check.stderr
-        with answering(argv, port) as ask:
-            assert ask() == answer
+        with answering(argv, port) as request:
+            assert request() == answer
 
 
 def test_haproxy_starts_with_a_host_that_cannot_be_resolved(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_unchanged_text_is_not_written_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["upstream"]
 
 
-def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot write .*No such file"):
         write_if_changed(tmp_path / "nowhere" / "upstream", "x")
     (tmp_path / "folder" / "inside").mkdir(parents=True)
@@ -248,11 +248,11 @@ def test_a_reader_never_finds_half_a_file(tmp_path: Path) -> None:
     found: set[str] = set()
     over = threading.Event()
 
-    def look() -> None:
+    def update() -> None:
         while not over.is_set():
             found.add(file.read_text())
 
-    reader = threading.Thread(target=look)
+    reader = threading.Thread(target=update)
     reader.start()
     for k in range(100):
         write_if_changed(file, texts[(k + 1) % 2])

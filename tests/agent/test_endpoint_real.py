@@ -166,14 +166,14 @@ class Load:
                 self.left -= 1
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=20) as answer:
-                    said = f"link {answer.read().decode()}"
+                    output = f"link {answer.read().decode()}"
             except urllib.error.HTTPError as error:
                 with error:
-                    said = f"status {error.code}"
+                    output = f"status {error.code}"
             except OSError as error:
-                said = f"{type(error).__name__}: {error}"
+                output = f"{type(error).__name__}: {error}"
             with self.lock:
-                self.answers[said] = self.answers.get(said, 0) + 1
+                self.answers[output] = self.answers.get(output, 0) + 1
             time.sleep(0.02)
 
     def end(self) -> dict[str, int]:

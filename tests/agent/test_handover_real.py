@@ -56,16 +56,16 @@ def words(shell: Shell) -> dict[tuple[int, str], int]:
     return {(int(link), word): int(at_s) for link, word, at_s in map(str.split, shell.log())}
 
 
-def test_nobody_is_told_to_leave_before_the_next_has_said_that_it_is_ready(shell: Shell) -> None:
+def test_no_link_is_signalled_before_the_next_reports_ready(shell: Shell) -> None:
     shell.script("load.sh", loads(6))
     shell.submit(
         "loads", "-t", "5", "--policy", "lead:0.075", "--ready-by-job", "--links", "3", "--grace", "5s", "load.sh"
     )
     agent = shell.agent()
     shell.until(lambda: (2, "told") in words(shell), 150, "the second link leaves for the third")
-    said = words(shell)
+    output = words(shell)
     for link in (1, 2):
-        assert said[link, "told"] >= said[link + 1, "ready"], f"link {link} was told before the next was ready"
+        assert output[link, "told"] >= output[link + 1, "ready"], f"link {link} was told before the next was ready"
     shell.until(lambda: shell.row("loads")["link"] == 3, 20, "the third link is alone")
     assert shell.row("loads")["interrupted"] == 0
     terminate(agent)
@@ -87,15 +87,15 @@ def test_done_ends_a_successor_that_runs_already(shell: Shell) -> None:
     assert states in ({}, {3: [JobState.CANCELLED]}), "a link held in reserve goes too"
 
 
-def test_whoever_has_a_released_successor_is_told_before_its_own_limit(shell: Shell) -> None:
+def test_a_link_with_a_released_successor_is_signalled_before_its_own_limit(shell: Shell) -> None:
     """The successor waits for the node that the first one holds: without a word the limit would end that."""
     shell.script("here.sh", loads(0))
     chosen = ("-t", "1", "--policy", "lead:0.014", "--grace", "20s", "--links", "2", "-w", "n7", "--exclusive")
     shell.submit("waits", *chosen, "here.sh")
     agent = shell.agent()
     shell.until(lambda: (1, "told") in words(shell), 70, "the first link is told")
-    said = words(shell)
-    assert said[1, "told"] - said[1, "start"] <= 50, "twenty seconds before its minute is over"
+    output = words(shell)
+    assert output[1, "told"] - output[1, "start"] <= 50, "twenty seconds before its minute is over"
     shell.until(lambda: (2, "start") in words(shell), 40, "the second follows on the node that is free now")
     terminate(agent)
     shell.mirage("chain", "stop", "waits")
@@ -108,8 +108,8 @@ def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: s
     shell.submit("alone", "-t", "2", "--policy", "reactive", "--grace", "30s", "--links", "1", "alone.sh")
     agent = shell.agent() if by == "the agent" else None
     shell.until(lambda: (1, "told") in words(shell), 150, f"{by} signals the link")
-    said = words(shell)
-    assert 120 - 30 - 60 <= said[1, "told"] - said[1, "start"] <= 120 - 30 + 2
+    output = words(shell)
+    assert 120 - 30 - 60 <= output[1, "told"] - output[1, "start"] <= 120 - 30 + 2
     if agent is not None:
         shell.until(lambda: "signalled" in shell.kinds("alone"), 60, "and the agent's own signal is in the log")
         terminate(agent)
@@ -140,8 +140,8 @@ def test_a_link_is_not_succeeded_in_the_first_part_of_its_life(shell: Shell) -> 
     agent = shell.agent()
     shell.until(lambda: (2, "start") in words(shell), 110, "the second link starts")
     terminate(agent)
-    said = words(shell)
-    assert 48 <= said[2, "start"] - said[1, "start"] <= 80
+    output = words(shell)
+    assert 48 <= output[2, "start"] - output[1, "start"] <= 80
     assert "least-life:lead-reached" in shell.mirage("chain", "explain", "burns", "-n", "50")
     shell.mirage("chain", "stop", "burns")
 
@@ -161,7 +161,7 @@ def test_what_others_do_to_a_held_link_leaves_a_line_in_the_log(shell: Shell) ->
     shell.mirage("chain", "stop", "others")
 
 
-def test_a_requeue_between_two_looks_is_seen_and_accounted_for(shell: Shell) -> None:
+def test_a_requeue_between_two_polls_is_observed_and_accounted_for(shell: Shell) -> None:
     shell.script("load.sh", loads(1))
     job = shell.submit("again", "-t", "5", "--policy", "reactive", "--ready-by-job", "load.sh")
     agent = shell.agent("--poll", "20")
@@ -173,13 +173,13 @@ def test_a_requeue_between_two_looks_is_seen_and_accounted_for(shell: Shell) -> 
     shell.until(lambda: "requeued" in shell.kinds("again"), 60, "the agent has seen it")
     shell.until(lambda: shell.kinds("again").count("ready") == 2, 60, "and that it is ready again")
     terminate(agent)
-    told = shell.row("again")["interrupted"]
+    reported = shell.row("again")["interrupted"]
     lines = [line.split() for line in shell.log()]
     ready = [int(at_s) for _, word, at_s in lines if word == "ready"]
     away_s = ready[1] - _requeued_s(shell, job)
-    assert abs(told - away_s) <= 5, (told, away_s, lines)
+    assert abs(reported - away_s) <= 5, (reported, away_s, lines)
     shell.mirage("chain", "stop", "again")
-    assert shell.row("again")["interrupted"] >= told, "what was lost stays lost when the chain ends"
+    assert shell.row("again")["interrupted"] >= reported, "what was lost stays lost when the chain ends"
 
 
 def _requeued_s(shell: Shell, job: int) -> int:

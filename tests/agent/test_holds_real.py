@@ -82,21 +82,23 @@ class Side:
 
     def link(self, number: int, shows: Callable[[QueuedJob], bool], what: str) -> QueuedJob:
         """The job of a link as soon as it shows this."""
-        return self._seen(lambda: self.shell.found(self.name).get(number, []), shows, what)
+        return self._observed(lambda: self.shell.found(self.name).get(number, []), shows, what)
 
     def job(self, number: int, shows: Callable[[QueuedJob], bool], what: str) -> QueuedJob:
         """A job as soon as it shows this."""
-        return self._seen(lambda: [job for job in self.shell.slurm.observe().jobs if job.id == number], shows, what)
+        return self._observed(lambda: [job for job in self.shell.slurm.observe().jobs if job.id == number], shows, what)
 
-    def _seen(self, jobs: Callable[[], list[QueuedJob]], shows: Callable[[QueuedJob], bool], what: str) -> QueuedJob:
+    def _observed(
+        self, jobs: Callable[[], list[QueuedJob]], shows: Callable[[QueuedJob], bool], what: str
+    ) -> QueuedJob:
         found: list[QueuedJob] = []
 
-        def seen() -> bool:
+        def observed() -> bool:
             found[:] = jobs()
             return bool(found) and shows(found[0])
 
         try:
-            self.shell.until(seen, 120, f"{self.name}: {what}")
+            self.shell.until(observed, 120, f"{self.name}: {what}")
         finally:
             print(what, found)
         return found[0]
@@ -110,12 +112,12 @@ class Side:
 
         self.shell.until(does, 15, f"{self.name}: job {older} has a higher priority than job {younger}")
 
-    def thoughts(self) -> list[str]:
+    def revisions(self) -> list[str]:
         """What the policy itself made of queued links, in order."""
-        said = json.loads(self.shell.mirage("chain", "explain", self.name, "-n", "99", "--json"))
-        return [one["thought"] for one in said if one["policy"] == "holds" and one["thought"]]
+        output = json.loads(self.shell.mirage("chain", "explain", self.name, "-n", "99", "--json"))
+        return [one["thought"] for one in output if one["policy"] == "holds" and one["thought"]]
 
-    def goes_on(self) -> None:
+    def continues(self) -> None:
         """Every link has one job and has run once, and there is a next one."""
         self.link(3, lambda job: job.state is JobState.PENDING, "a third link is in the queue")
         assert set(map(len, self.shell.jobs(self.name).values())) == {1}
@@ -135,7 +137,7 @@ def runs(job: QueuedJob) -> bool:
     return job.state is JobState.RUNNING
 
 
-def test_it_holds_and_lets_go_as_the_queue_of_others_changes_and_a_held_link_keeps_its_place(shell: Shell) -> None:
+def test_it_holds_and_releases_as_the_queue_of_others_changes_and_a_held_link_retains_its_place(shell: Shell) -> None:
     left, right = Side(shell, "left"), Side(shell, "right", "--bank-age")
     crowd = left.others(240, 240)
     agent = shell.agent("--poll", "10", "--command-timeout", "1800")
@@ -161,7 +163,7 @@ def test_it_holds_and_lets_go_as_the_queue_of_others_changes_and_a_held_link_kee
     left.first_ends()
     left.link(2, runs, "as soon as the first link is over it is its turn")
     for side in (left, right):
-        side.goes_on()
+        side.continues()
     terminate(agent)
-    assert left.thoughts()[:2] == ["hold", "release"]
-    assert right.thoughts()[:1] == ["hold"]
+    assert left.revisions()[:2] == ["hold", "release"]
+    assert right.revisions()[:1] == ["hold"]

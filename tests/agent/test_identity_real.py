@@ -61,7 +61,7 @@ def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_fold
     shell.mirage("chain", "stop", "serve")
 
 
-def test_two_users_who_name_their_chains_alike(reachable, open_folder: Path, tmp_path: Path) -> None:
+def test_two_users_with_equal_names_of_chains(reachable, open_folder: Path, tmp_path: Path) -> None:
     """Each has an agent; the second lives in a process of that user."""
     shell = Shell(reachable, tmp_path)
     first = shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
@@ -87,10 +87,10 @@ def test_two_users_who_name_their_chains_alike(reachable, open_folder: Path, tmp
 def _other_user_s_agent(cluster: Any, folder: Path) -> int:
     """A chain ``serve`` of the second user, and some cycles of its agent; 0 if all went well."""
     try:
-        who = pwd.getpwnam(OTHER)
+        user = pwd.getpwnam(OTHER)
         os.setgroups([])
-        os.setgid(who.pw_gid)
-        os.setuid(who.pw_uid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
         os.environ.update({"HOME": str(folder), **cluster.environment})
         os.chdir(folder)
         home = Home.of({"MIRAGE_HOME": str(folder / "home")})
@@ -165,7 +165,7 @@ def test_a_store_is_bound_anew_where_its_controller_has_moved(cluster, private_c
     shell.mirage("chain", "stop", "serve")
     moved = private_cluster(nodes=1)
     elsewhere = {"SLURM_CONF": moved.environment["SLURM_CONF"]}
-    told = shell.mirage("agent", "rebind", env=elsewhere)
-    assert told.strip().endswith(f":{moved.spec.port}")
+    reported = shell.mirage("agent", "rebind", env=elsewhere)
+    assert reported.strip().endswith(f":{moved.spec.port}")
     shell.mirage("chain", "pause", "serve", status=1)
     assert "live on the cluster" in shell.stderr

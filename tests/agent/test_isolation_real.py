@@ -36,9 +36,9 @@ def change_spec(shell: Shell, chain: str, **changes: Any) -> None:
         found = store.chain(chain)
         with store.engine.begin() as connection:
             spec = connection.execute(sa.select(chains.c.spec).where(chains.c.id == found.id)).scalar_one()
-            asked = {**spec["submission"], **changes.pop("submission", {})}
+            requested = {**spec["submission"], **changes.pop("submission", {})}
             connection.execute(
-                chains.update().where(chains.c.id == found.id).values(spec={**spec, **changes, "submission": asked})
+                chains.update().where(chains.c.id == found.id).values(spec={**spec, **changes, "submission": requested})
             )
 
 
@@ -84,7 +84,7 @@ def test_a_job_that_ends_at_once_is_slowed_down(shell: Shell) -> None:
     shell.mirage("chain", "stop", "nothing")
 
 
-def test_what_keeps_a_link_waiting_is_told_in_words(shell: Shell) -> None:
+def test_what_retains_a_link_waiting_is_reported_in_words(shell: Shell) -> None:
     shell.submit("held", "-t", "5", "--policy", "reactive", "-w", "n1", "serve.sh")
     shell.cluster.run("scontrol", "update", "PartitionName=main", "State=DOWN")
     try:

@@ -14,14 +14,14 @@ from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import with_scripts
-from mirage.agent.chain.keep import keep_new_chain
 from mirage.agent.chain.request import Caller, read_request
+from mirage.agent.chain.stored_chain import store_new_chain
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import Chain, ChainSpec, LinkState, StoreIdentity
 from mirage.agent.paths import Home
 from mirage.agent.service import following_job, systemd_unit
-from mirage.agent.store.chain_file import kept_chain, kept_chains
+from mirage.agent.store.chain_file import read_chain_file, read_chain_files
 from mirage.agent.store.rows import spec_from_json
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ScriptGone, StoreGone
@@ -40,7 +40,7 @@ def chain_in(home: Home, name: str = "train", key: str = "deer", text: bytes = S
     request = read_request({"time": "1:00:00"}, "job.sh", (), Caller(environment, home.folder, 0o022))
     spec = with_scripts(home, request, ChainSpec(request.submission, policy="lead:0.1"), name)
     chain = Chain(1, name, spec, BEGIN_S, key=key)
-    keep_new_chain(home, chain, IDENTITY)
+    store_new_chain(home, chain, IDENTITY)
     return chain
 
 
@@ -110,21 +110,21 @@ def test_the_file_of_a_chain_names_the_store_in_the_new_place(home: Home) -> Non
     written = json.loads(chain_file.read_text())
     assert written["store"]["place"] == "store.db"
     now = moved(home)
-    (kept,), _ = kept_chains(now.folder)
-    assert (kept.place, kept.spec) == (f"{now.folder}/store.db", chain.spec)
+    (stored,), _ = read_chain_files(now.folder)
+    assert (stored.place, stored.spec) == (f"{now.folder}/store.db", chain.spec)
     written["store"]["place"] = f"{home.folder}/store.db"  # as earlier versions wrote it
     (now.chain_folder("train") / "chain.json").write_text(json.dumps(written))
-    (kept,), _ = kept_chains(now.folder)
-    assert kept.place == f"{now.folder}/store.db"
+    (stored,), _ = read_chain_files(now.folder)
+    assert stored.place == f"{now.folder}/store.db"
 
 
 @pytest.mark.parametrize("url", ["postgresql://ada@db/mirage", "sqlite:////opt/mirage/store.db"])
 def test_a_store_outside_of_the_folder_stays_where_it_is(home: Home, url: str) -> None:
     chain_in(replace(home, store_url=url))
     now = moved(home)
-    kept = kept_chain(now.chain_folder("train"))
-    assert kept is not None
-    assert kept.place == url.removeprefix("sqlite:///")
+    stored = read_chain_file(now.chain_folder("train"))
+    assert stored is not None
+    assert stored.place == url.removeprefix("sqlite:///")
 
 
 def test_a_store_lost_after_a_move_is_not_begun_anew(home: Home) -> None:
@@ -137,7 +137,7 @@ def test_a_store_lost_after_a_move_is_not_begun_anew(home: Home) -> None:
         open_store(now.store_url)
 
 
-def test_an_open_store_whose_folder_is_moved_says_what_to_do(home: Home) -> None:
+def test_an_open_store_in_a_moved_folder_reports_the_remedy(home: Home) -> None:
     with closing(open_store(home.store_url)) as store:
         moved(home)
         with pytest.raises(StoreGone, match="where its folder was moved: MIRAGE_HOME=FOLDER mirage agent start"):
@@ -147,7 +147,7 @@ def test_an_open_store_whose_folder_is_moved_says_what_to_do(home: Home) -> None
 def test_an_agent_with_its_store_elsewhere_waits_for_the_folder_and_loses_no_link(home: Home, store: SqlStore) -> None:
     slurm = small_slurm(Cluster.pool(4), Program(), "easy")
     made = store.add_chain("train", chain_in(home, text=b"#!/bin/sh\n").spec, BEGIN_S)
-    keep_new_chain(home, made, store.identity())
+    store_new_chain(home, made, store.identity())
 
     def cycles(folder: Path, seconds: int) -> None:
         agent = Agent(
@@ -180,8 +180,8 @@ def test_a_unit_runs_only_while_the_folder_is_in_its_place() -> None:
 
 
 def test_an_agent_that_is_a_job_begins_nothing_where_its_folder_was(home: Home, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho sbatch >> '{said}'\n")
+    output = tmp_path / "said"
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho sbatch >> '{output}'\n")
     (tmp_path / "sbatch").chmod(0o755)
     environment = {"MIRAGE_HOME": str(home.folder), "PATH": f"{tmp_path}:/usr/bin:/bin"}
     spooled = tmp_path / "spooled"
@@ -190,5 +190,5 @@ def test_an_agent_that_is_a_job_begins_nothing_where_its_folder_was(home: Home, 
     done = subprocess.run(["sh", str(spooled)], env=dict(os.environ), capture_output=True, text=True)
     assert done.returncode == 1
     assert f"the agent's folder {home.folder} was moved or deleted: MIRAGE_HOME=FOLDER" in done.stderr
-    assert not said.exists()
+    assert not output.exists()
     assert not home.folder.exists()

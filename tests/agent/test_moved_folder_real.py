@@ -64,16 +64,16 @@ def as_earlier_versions_wrote(shell: Shell) -> None:
         (text,) = store.execute("SELECT spec FROM chains").fetchone()
         store.execute("UPDATE chains SET spec = ?", (json.dumps(absolute(json.loads(text))),))
     file = home / "chains" / "serve" / "chain.json"
-    kept = json.loads(file.read_text())
-    kept["store"]["place"] = str(home / "store.db")
-    file.write_text(json.dumps(kept | {"spec": absolute(kept["spec"])}))
+    stored = json.loads(file.read_text())
+    stored["store"]["place"] = str(home / "store.db")
+    file.write_text(json.dumps(stored | {"spec": absolute(stored["spec"])}))
 
 
 def second_waits(shell: Shell) -> None:
     shell.until(lambda: 2 in shell.jobs("serve"), 30, "the second link is submitted")
 
 
-def goes_on(shell: Shell) -> None:
+def continues(shell: Shell) -> None:
     """Links submitted after the move run; each is one job, and ran once."""
     agent = shell.agent()
     shell.until(lambda: len(started(shell)) >= 4, 150, "two links that were submitted after the move run")
@@ -96,11 +96,11 @@ def test_a_folder_that_was_moved_while_no_agent_ran_serves_its_chains(shell: She
     if earlier:
         as_earlier_versions_wrote(shell)
     before = move(shell)
-    goes_on(shell)
+    continues(shell)
     assert not before.exists()
 
 
-def test_an_agent_whose_folder_is_moved_under_it_ends_and_another_goes_on(shell: Shell) -> None:
+def test_an_agent_with_a_moved_folder_ends_and_another_continues(shell: Shell) -> None:
     agent = shell.agent()
     second_waits(shell)
     before = move(shell)
@@ -108,5 +108,5 @@ def test_an_agent_whose_folder_is_moved_under_it_ends_and_another_goes_on(shell:
     log = (shell.folder / "agent.log").read_text()
     assert f"the store {before}/store.db was deleted or moved" in log
     assert "where its folder was moved: MIRAGE_HOME=FOLDER mirage agent start" in log
-    goes_on(shell)
+    continues(shell)
     assert not before.exists()

@@ -99,10 +99,15 @@ def test_bulk_jobs_of_less_priority_do_not_move_the_forecast_of_a_link(site: Sit
         "mirage predict": predicted["wait"]["median"],
         "what-if": decision["estimate"]["wait_p50_s"],
     }
-    told = {**forecasts, "sbatch --test-only": predicted["slurm"]["wait"], "squeue": plan_s, "why": decision["reason"]}
+    reported = {
+        **forecasts,
+        "sbatch --test-only": predicted["slurm"]["wait"],
+        "squeue": plan_s,
+        "why": decision["reason"],
+    }
     assert 0 < plan_s <= BUSY_MIN * MINUTE_S
     off = {name: wait_s for name, wait_s in forecasts.items() if not is_near(wait_s, plan_s)}
-    assert not off, f"Slurm starts it in {plan_s} s; {told}"
+    assert not off, f"Slurm starts it in {plan_s} s; {reported}"
     assert not decision["submits"], f"an hour remains, and a link starts within {plan_s} s: {decision}"
 
 

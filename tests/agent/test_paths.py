@@ -70,7 +70,7 @@ def test_a_link_in_the_folder_opens_and_closes_nothing_elsewhere(tmp_path: Path)
     ("mode", "writers"),
     [(0o700, ""), (0o755, ""), (0o770, "its group"), (0o702, "everybody"), (0o777, "its group and everybody")],
 )
-def test_a_folder_in_which_others_write_is_told(tmp_path: Path, mode: int, writers: str) -> None:
+def test_a_folder_in_which_others_write_is_reported(tmp_path: Path, mode: int, writers: str) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home").chmod(mode)
     assert Home.of({"MIRAGE_HOME": str(tmp_path / "home")}).writers == writers

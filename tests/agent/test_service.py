@@ -25,7 +25,7 @@ SECRET = {"MIRAGE_STORE": "postgresql://ada:50%20off@db/x", "PATH": "/bin", "SHE
         ("$HOME stays", "$HOME stays"),
     ],
 )
-def test_a_value_stands_in_a_unit_as_systemd_reads_it(value, written):
+def test_a_value_is_in_a_unit_as_systemd_reads_it(value, written):
     assert f'Environment="MIRAGE_STORE={written}"' in systemd_unit({"MIRAGE_STORE": value}).splitlines()
 
 
@@ -40,8 +40,8 @@ def test_a_unit_holds_what_the_agent_needs_and_no_more():
 
 
 def test_only_its_owner_may_read_a_unit(tmp_path, monkeypatch):
-    said = tmp_path / "said"
-    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {said}\n')
+    output = tmp_path / "said"
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {output}\n')
     (tmp_path / "systemctl").chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     older = tmp_path / "systemd" / "user" / "mirage-agent.service"
@@ -51,7 +51,7 @@ def test_only_its_owner_may_read_a_unit(tmp_path, monkeypatch):
     unit = install_unit({**SECRET, "XDG_CONFIG_HOME": str(tmp_path)})
     assert unit == older
     assert stat.S_IMODE(unit.stat().st_mode) == 0o600
-    assert said.read_text().splitlines() == [
+    assert output.read_text().splitlines() == [
         "--user daemon-reload", "--user enable mirage-agent.service", "--user restart mirage-agent.service",
     ]  # fmt: skip
 
@@ -94,16 +94,16 @@ def test_systemd_itself_reads_a_unit_of_odd_names_without_complaint(tmp_path, mo
 
 
 def test_the_script_of_an_agent_that_is_a_job_hands_everything_on_and_queues_its_follower(tmp_path, monkeypatch):
-    said = tmp_path / "said"
+    output = tmp_path / "said"
     python = tmp_path / "it's python"
     for name, text in (("sbatch", 'printf "%s\\n" "$@"'), (python.name, '[ "$*" = "-m mirage agent run" ] && env -0')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n({text}) >> '{said}'\n")
+        (tmp_path / name).write_text(f"#!/bin/sh\n({text}) >> '{output}'\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     given = {**ODD, "PATH": f"{tmp_path}:/usr/bin:/bin", "SHELL": "/bin/zsh"}
     script = following_job(Home(tmp_path, "sqlite://"), given, ["-p", "long queue", "--comment=it's %j"])
     subprocess.run([str(script)], env={"PATH": "/nowhere", "SLURM_JOB_ID": "7"}, check=True)
-    options, _, rest = said.read_text().partition(f"{script}\n")
+    options, _, rest = output.read_text().partition(f"{script}\n")
     assert options.splitlines() == ["-p", "long queue", "--comment=it's %j"]
     found = dict(word.split("=", 1) for word in rest.split("\0") if word)
     assert {name: found[name] for name in ODD} == ODD

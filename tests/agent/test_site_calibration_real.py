@@ -66,12 +66,12 @@ def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: 
         agent = subprocess.Popen(words, env=environment, stdout=out, stderr=out)
     AGENTS.append(agent)
 
-    def told(event: str) -> list[dict[str, Any]]:
+    def reported(event: str) -> list[dict[str, Any]]:
         lines = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
         return [line for line in lines if line["event"] == event]
 
-    until(lambda: bool(told("not calibrated")), 40, log.read_text)
-    assert "accounts cover 0 days, but at least 42 are needed" in told("not calibrated")[0]["detail"]
+    until(lambda: bool(reported("not calibrated")), 40, log.read_text)
+    assert "accounts cover 0 days, but at least 42 are needed" in reported("not calibrated")[0]["detail"]
     attempt = place.attempt()
     assert isinstance(attempt, Attempt)
     assert attempt.outcome == REFUSED
@@ -103,12 +103,12 @@ def test_accounts_of_weeks_are_gathered_fitted_and_judged(
     place = place_of(lab)
 
     assert main(["calibrate", "--site"]) == 0, capsys.readouterr().err
-    kept = read_cluster_file(place.file)
-    judged = kept.calibration["fidelity"]["all"]
+    stored = read_cluster_file(place.file)
+    judged = stored.calibration["fidelity"]["all"]
     assert judged["fitted"]["jobs"] + judged["judged"]["jobs"] > 400
-    assert kept.calibration["partitions"] == ["main"]
-    assert kept.settings.bf_interval_s == 1, "as the controller says"
-    assert kept.said["qos"] == "sacctmgr show qos"
+    assert stored.calibration["partitions"] == ["main"]
+    assert stored.settings.bf_interval_s == 1, "as the controller says"
+    assert stored.output["qos"] == "sacctmgr show qos"
     capsys.readouterr()
     main(["doctor"])
     (line,) = (line for line in capsys.readouterr().out.splitlines() if " calibration " in line)

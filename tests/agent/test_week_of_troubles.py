@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 HEALTHY = 20
 WEEK_S = int(os.environ.get("MIRAGE_WEEK_DAYS", "1")) * DAY_S
 """One day in the gate, which has no time for seven."""
-SETTINGS = AgentSettings(poll_s=1_800, busy_poll_s=600, decide_s=3_600, looks_a_link=6, lease_s=DAY_S)
+SETTINGS = AgentSettings(poll_s=1_800, busy_poll_s=600, decide_s=3_600, decisions_per_link=6, lease_s=DAY_S)
 """Fewer looks than on a cluster: a week is to pass in minutes."""
 
 Trouble = tuple[dict[str, Any], dict[str, Exception], Program]
@@ -104,15 +104,15 @@ def a_week(folder: Path, troubled: Mapping[str, Trouble]) -> tuple[dict[str, lis
     """What became of each healthy chain, link by link and event by event, and what is said of the troubled ones."""
     cluster = Cluster.pool(HEALTHY * 2 + len(TROUBLES) * 3)  # there is room for all: nobody waits for anybody
     sim = Simulation(cluster, workload(JobTable.build([]), cluster), "easy", begin_s=1_795_255_200)
-    programs = lambda asked: troubled.get(_chain(asked.options.get("comment")), ({}, {}, SERVES))[2]  # noqa: E731
+    programs = lambda requested: troubled.get(_chain(requested.options.get("comment")), ({}, {}, SERVES))[2]  # noqa: E731
     slurm, script = TroubledSlurm(sim, programs), folder / "job.sh"
     script.write_text("#!/bin/sh\n")
     with closing(open_store(f"sqlite:///{folder}/store.db")) as store:
         without_waiting_for_the_disk(store)
 
         def add(name: str, limit: str, **spec: Any) -> Chain:
-            asked = Submission(str(script), {"time": limit, "nodes": "1"})
-            return store.add_chain(name, ChainSpec(asked, **spec), int(slurm.clock()))
+            requested = Submission(str(script), {"time": limit, "nodes": "1"})
+            return store.add_chain(name, ChainSpec(requested, **spec), int(slurm.clock()))
 
         healthy = [
             add(f"c{k:02}", f"{6 + k % 7}:00:00", policy=f"lead:{1 + k % 3}", warmup_s=60 * (k % 4), grace_s=60 + k)
@@ -132,10 +132,10 @@ def a_week(folder: Path, troubled: Mapping[str, Trouble]) -> tuple[dict[str, lis
             ]
             for chain in healthy
         }
-        told = {
+        reported = {
             name: " ".join(e.kind + " " + e.detail for e in store.events(store.chain(name).id)) for name in troubled
         }
-        return lived, told
+        return lived, reported
 
 
 COMPARED = tuple(name for name in Link.__dataclass_fields__ if name not in ("chain", "job"))
@@ -143,15 +143,15 @@ COMPARED = tuple(name for name in Link.__dataclass_fields__ if name not in ("cha
 
 def test_the_healthy_ones_do_not_differ_by_a_second(tmp_path_factory: pytest.TempPathFactory) -> None:
     alone, _ = a_week(tmp_path_factory.mktemp("alone"), {})
-    beside, told = a_week(tmp_path_factory.mktemp("beside"), TROUBLES)
+    other, reported = a_week(tmp_path_factory.mktemp("beside"), TROUBLES)
     assert min(map(len, alone.values())) > WEEK_S // DAY_S * 2 * 6, "there was something to disturb"
     for name, lived in alone.items():
-        assert beside[name] == lived, f"{name} differs"
-    for name, word in SAID.items():
-        assert word in told[name], f"{name}: {told[name][-500:]}"
+        assert other[name] == lived, f"{name} differs"
+    for name, word in OUTPUTS.items():
+        assert word in reported[name], f"{name}: {reported[name][-500:]}"
 
 
-SAID = {
+OUTPUTS = {
     "t-submission-refused": "paused sbatch refused 8 times",
     "t-submission-unanswered": "sbatch did not answer",
     "t-release-refused": "cannot be released: access denied",

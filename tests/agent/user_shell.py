@@ -61,8 +61,8 @@ class Shell:
 
     def submit(self, chain: str, *words: str) -> int:
         """A chain without an agent; the job of its first link."""
-        said = self.mirage("submit", "--parsable", "--no-agent", "--chain", chain, *words)
-        return int(said)
+        output = self.mirage("submit", "--parsable", "--no-agent", "--chain", chain, *words)
+        return int(output)
 
     def agent(self, *words: str, before: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> Any:
         with (self.folder / "agent.log").open("ab") as log:

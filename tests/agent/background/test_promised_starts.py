@@ -54,26 +54,26 @@ class World:
 
     def promise(self, **of: object) -> Promise:
         """A promise about a job of this user."""
-        said: dict[str, object] = {
+        output: dict[str, object] = {
             "made_s": BEGIN_S, "job": MISSING, "submit_s": MISSING, "name": "never", "partition": "main", "nodes": 1,
             "limit_s": 1800,
         }  # fmt: skip
         waits = {"waits_s": (60,) * 64, "told_s": (60.0,) * 7}
-        return Promise(self.here, user=self.slurm.user, **{**said, **of}, **waits)  # type: ignore[arg-type]
+        return Promise(self.here, user=self.slurm.user, **{**output, **of}, **waits)  # type: ignore[arg-type]
 
 
 def test_the_start_of_a_promised_job_is_filled_in(store: SqlStore, script: Path, tmp_path: Path) -> None:
     world = World(store, script, tmp_path / "promises.db")
     world.live(300)
     link = next(link for link in store.links() if link.state is LinkState.HELD)
-    seen = next(job for job in world.slurm.observe().jobs if job.id == link.job)
+    observed = next(job for job in world.slurm.observe().jobs if job.id == link.job)
     promises = Promises(tmp_path / "promises.db")
-    promises.add(world.promise(made_s=int(world.slurm.clock()), job=seen.id, submit_s=seen.submit_s))
+    promises.add(world.promise(made_s=int(world.slurm.clock()), job=observed.id, submit_s=observed.submit_s))
     made_s = int(world.slurm.clock())
     world.live(1500)
-    ((_, kept),) = promises.of(world.here, KEPT)
+    ((_, stored),) = promises.of(world.here, KEPT)
     started_s = next(one.started_s for one in store.links(link.chain) if one.number == link.number)
-    assert kept.wait_s == pytest.approx(started_s - made_s, abs=1)
+    assert stored.wait_s == pytest.approx(started_s - made_s, abs=1)
     assert promises.of(world.here, OPEN) == []
 
 
@@ -89,9 +89,9 @@ def test_chains_do_not_notice_promises_that_cannot_be_read(
     world = World(store, script, tmp_path / "promises.db")
     with caplog.at_level(logging.WARNING, logger="mirage.agent"):
         world.live(1500)
-    told = [record.detail for record in caplog.records if record.msg == "trouble"]  # type: ignore[attr-defined]
-    assert len(told) == 1, "once, though it is tried every ten minutes"
-    assert "cannot use the promises in" in told[0]
+    reported = [record.detail for record in caplog.records if record.msg == "trouble"]  # type: ignore[attr-defined]
+    assert len(reported) == 1, "once, though it is tried every ten minutes"
+    assert "cannot use the promises in" in reported[0]
     assert [chain.trouble for chain in store.chains()] == ["", ""]
     assert len(world.history) > 4, "link after link"
 

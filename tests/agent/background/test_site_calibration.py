@@ -91,7 +91,7 @@ class Night:
             self.made.command = (
                 sys.executable, "-c", text, str(self.folder), cluster_of(self.options), str(self.now_s)
             )  # fmt: skip
-            self.made.look(self.options, self.now_s)
+            self.made.update(self.options, self.now_s)
             if self.made.is_under_way:
                 self.begun_s.append(self.now_s)
                 self.wait()
@@ -109,7 +109,7 @@ class Night:
         """Wait for the end of what is under way."""
 
         def ended() -> bool:
-            self.made.look(self.options, self.now_s)
+            self.made.update(self.options, self.now_s)
             return not self.made.is_under_way
 
         assert wait_until(ended, 60)
@@ -219,13 +219,13 @@ def test_a_file_that_cannot_be_read_is_made_anew(night: Night) -> None:
     assert len(night.begun_s) == 2
 
 
-TELL = """import json, os, resource; (place.folder / 'told').write_text(json.dumps([os.nice(0),
+REPORT = """import json, os, resource; (place.folder / 'told').write_text(json.dumps([os.nice(0),
             resource.getrlimit(resource.RLIMIT_CPU)[0], resource.getrlimit(resource.RLIMIT_DATA)[0],
             os.getcwd(), dict(os.environ)]))"""
 
 
 def test_it_is_polite(night: Night) -> None:
-    night.live(DAY_S + 600, TELL)
+    night.live(DAY_S + 600, REPORT)
     nice, cpu_s, data, folder, environment = json.loads((night.folder / "told").read_text())
     assert (nice, cpu_s, data, folder) == (19, SETTINGS.calibrate_cpu_s, SETTINGS.calibrate_mib << 20, "/")
     assert environment.items() >= ONE_THREAD.items()
@@ -256,16 +256,16 @@ def test_what_hangs_is_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert "ended, as it had not come to its end after" in details(caplog, "not calibrated")[0]
 
 
-def test_what_computes_without_end_is_ended_by_the_kernel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_computes_indefinitely_is_ended_by_the_kernel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     night = Night(tmp_path, settings=replace(SETTINGS, calibrate_cpu_s=1))
     night.live(DAY_S + 600, "exec('while True: pass')")
     assert f"status -{signal.SIGXCPU.value} after" in details(caplog, "not calibrated")[0]
 
 
-def test_what_cannot_be_started_is_told_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_started_is_reported_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = SiteCalibration(tmp_path, "ada", SETTINGS, real_s, (str(tmp_path / "no such program"),))
     for step in range(300):
-        made.look(OPTIONS, BEGIN_S + 600 * step)
+        made.update(OPTIONS, BEGIN_S + 600 * step)
     assert len(details(caplog, "trouble")) == 2
 
 
@@ -379,24 +379,24 @@ def read(text: str) -> dict[str, float]:
 def metrics_of(store: SqlStore, made: SiteCalibration) -> Callable[[], dict[str, float]]:
     metrics = Metrics(store, SimpleNamespace(count={}), lambda: 1, "me", made)
 
-    def told() -> dict[str, float]:
+    def reported() -> dict[str, float]:
         metrics.record_cycle(Cycle(), 0.1)
         return read(metrics.text())
 
-    return told
+    return reported
 
 
-def test_metrics_tell_age_figures_and_failures(store: SqlStore, night: Night) -> None:
-    told = metrics_of(store, night.made)
-    assert told() == {
+def test_metrics_report_age_figures_and_failures(store: SqlStore, night: Night) -> None:
+    reported = metrics_of(store, night.made)
+    assert reported() == {
         "mirage_calibration_under_way": 0, "mirage_calibrations_total,done": 0, "mirage_calibrations_total,refused": 0,
         "mirage_calibrations_total,failed": 0,
     }  # fmt: skip
     night.live(2 * DAY_S, "raise SlurmUnreachable('no answer')")
-    assert told()["mirage_calibrations_total,failed"] == 2
+    assert reported()["mirage_calibrations_total,failed"] == 2
     write(night.place, night.now_s)
     night.live(8 * DAY_S)
-    found: dict[str, Any] = told()
+    found: dict[str, Any] = reported()
     assert found["mirage_calibration_timestamp_seconds"] > BEGIN_S
     assert (found["mirage_calibration_error_ratio"], found["mirage_calibration_rank_correlation"]) == (0.25, 0.5)
     assert found["mirage_calibrations_total,done"] >= 1

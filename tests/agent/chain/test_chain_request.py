@@ -24,7 +24,7 @@ def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", 
 
 
 @pytest.mark.parametrize(
-    ("words", "script", "environment", "said"),
+    ("words", "script", "environment", "output"),
     [
         ("-a 1-2 job.sh", b"#!/bin/sh\n", {}, "--array cannot be used with a chain"),
         ("job.sh", b"#!/bin/sh\n#SBATCH -a 1-2\n", {}, "--array cannot be used"),
@@ -44,36 +44,40 @@ def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", 
     ],
 )
 def test_what_cannot_be_a_chain_is_refused(
-    tmp_path: Path, words: str, script: bytes, environment: dict[str, str], said: str
+    tmp_path: Path, words: str, script: bytes, environment: dict[str, str], output: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=output):
         read(tmp_path, words, script, **environment)
 
 
 def test_a_variable_counts_over_the_script_and_under_the_command_line(tmp_path: Path) -> None:
     script = b"#!/bin/sh\n#SBATCH -t 3 -J script --export=A\n"
     environment = {"SBATCH_TIMELIMIT": "4", "SBATCH_JOB_NAME": "variable", "SBATCH_EXPORT": "B"}
-    asked = read(tmp_path, "-t 5 job.sh", script, **environment)
-    assert (asked.given["time"], asked.job_name, asked.given["export"]) == ("5", "variable", "B")
-    assert asked.submission.options == {"time": "5", "export": "B"}
+    requested = read(tmp_path, "-t 5 job.sh", script, **environment)
+    assert (requested.given["time"], requested.job_name, requested.given["export"]) == ("5", "variable", "B")
+    assert requested.submission.options == {"time": "5", "export": "B"}
 
 
 def test_a_script_may_come_from_standard_input(tmp_path: Path) -> None:
     caller = Caller({}, tmp_path, 0o022, script=io.BytesIO(b"#!/bin/sh\n#SBATCH -N 2\n"))
-    asked = read_request({}, None, (), caller)
-    assert (asked.job_name, asked.given, asked.script) == ("sbatch", {"nodes": "2"}, b"#!/bin/sh\n#SBATCH -N 2\n")
+    requested = read_request({}, None, (), caller)
+    assert (requested.job_name, requested.given, requested.script) == (
+        "sbatch",
+        {"nodes": "2"},
+        b"#!/bin/sh\n#SBATCH -N 2\n",
+    )
 
 
 def test_a_wrapped_command_is_the_script_that_sbatch_makes_of_it(tmp_path: Path) -> None:
-    asked = read_request({"wrap": "echo 'a  b'"}, None, (), Caller({}, tmp_path, 0))
-    assert asked.script == b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\necho 'a  b'\n"
-    assert (asked.job_name, asked.submission.options) == ("wrap", {})
+    requested = read_request({"wrap": "echo 'a  b'"}, None, (), Caller({}, tmp_path, 0))
+    assert requested.script == b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\necho 'a  b'\n"
+    assert (requested.job_name, requested.submission.options) == ("wrap", {})
 
 
-def test_waiting_is_left_out_and_told(tmp_path: Path) -> None:
-    asked = read(tmp_path, SBATCH_WAIT="1")
-    assert "SBATCH_WAIT" not in asked.submission.environment
-    assert asked.remarks == (
+def test_waiting_is_left_out_and_reported(tmp_path: Path) -> None:
+    requested = read(tmp_path, SBATCH_WAIT="1")
+    assert "SBATCH_WAIT" not in requested.submission.environment
+    assert requested.remarks == (
         "SBATCH_WAIT has no effect: a chain outlives its command; look at it with `mirage chain show`",
     )
 
@@ -92,7 +96,7 @@ HERE = {
 
 
 @pytest.mark.parametrize(
-    ("words", "script", "further", "kept"),
+    ("words", "script", "further", "stored"),
     [
         ("job.sh", b"#!/bin/sh\n", {}, "A AWS_KEY B HOME PATH SLURM_CONF SLURM_UMASK"),
         ("--export=ALL,X=1 job.sh", b"#!/bin/sh\n", {}, "A AWS_KEY B HOME PATH SLURM_CONF SLURM_UMASK"),
@@ -105,25 +109,25 @@ HERE = {
         ("--export=A job.sh", b"#!/bin/sh\n", {"MIRAGE_KEEP_OUT": "A,PATH"}, "HOME SLURM_CONF SLURM_UMASK"),
     ],
 )  # fmt: skip
-def test_only_what_sbatch_exports_and_the_user_allows_is_kept(
-    tmp_path: Path, words: str, script: bytes, further: dict[str, str], kept: str
+def test_only_what_sbatch_exports_and_the_user_allows_is_stored(
+    tmp_path: Path, words: str, script: bytes, further: dict[str, str], stored: str
 ) -> None:
-    asked = read(tmp_path, words, script, **HERE, **further)
-    assert sorted(asked.submission.environment) == kept.split()
-    assert asked.submission.environment["SLURM_UMASK"] == "0027"
+    requested = read(tmp_path, words, script, **HERE, **further)
+    assert sorted(requested.submission.environment) == stored.split()
+    assert requested.submission.environment["SLURM_UMASK"] == "0027"
 
 
-def test_what_is_kept_out_is_told(tmp_path: Path) -> None:
-    asked = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET")
-    assert asked.remarks == ("MIRAGE_KEEP_OUT keeps these from the jobs: AWS_KEY, B",)
+def test_what_is_excluded_is_reported(tmp_path: Path) -> None:
+    requested = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET")
+    assert requested.remarks == ("MIRAGE_KEEP_OUT keeps these from the jobs: AWS_KEY, B",)
 
 
-def links(tmp_path: Path, asked: Request) -> list[tuple[dict[str, str | None], bytes]]:
+def links(tmp_path: Path, requested: Request) -> list[tuple[dict[str, str | None], bytes]]:
     """Options and script of the first link and of the second."""
-    spec = with_scripts(Home(tmp_path / "home", ""), asked, ChainSpec(asked.submission), "c")
+    spec = with_scripts(Home(tmp_path / "home", ""), requested, ChainSpec(requested.submission), "c")
     chain = Chain(1, "c", spec, 0, key="deer")
     made = [link_submission(chain, "safe", 1, MISSING, False), link_submission(chain, "safe", 2, 17, True)]
-    assert {Path(link.script).name for link in made} == {asked.script_name}
+    assert {Path(link.script).name for link in made} == {requested.script_name}
     return [(dict(link.options), Path(link.script).read_bytes()) for link in made]
 
 
@@ -142,7 +146,7 @@ def test_a_script_that_waits_for_nothing_has_one_copy(tmp_path: Path) -> None:
     assert len(list((tmp_path / "home").rglob("job.sh"))) == 1
 
 
-def test_the_script_s_comment_and_export_are_kept_beside_ours(tmp_path: Path) -> None:
+def test_the_script_s_comment_and_export_are_stored_with_ours(tmp_path: Path) -> None:
     script = b'#!/bin/sh\n#SBATCH --comment="for \xe9" --export=NONE\n'
     for options, _ in links(tmp_path, read(tmp_path, script=script)):
         assert str(options["comment"]).endswith(f" | {os.fsdecode(b'for ' + bytes([0xE9]))}")

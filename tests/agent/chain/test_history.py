@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.agent.chain.history import chain_run, nodes_asked
+from mirage.agent.chain.history import chain_run, requested_nodes
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
@@ -20,11 +20,11 @@ CHAIN = Chain(1, "train", ChainSpec(Submission("job.sh", {"nodes": "2"})), 0)
 DONE = replace(CHAIN, state=ChainState.DONE)
 
 
-def ran(number: int, start_s: int, end_s: int, *, asked_s: int | None = None, held_s: int | None = None) -> Link:
-    asked_s = start_s if asked_s is None else asked_s
+def ran(number: int, start_s: int, end_s: int, *, requested_s: int | None = None, held_s: int | None = None) -> Link:
+    requested_s = start_s if requested_s is None else requested_s
     return Link(
-        1, number, LinkState.ENDED, job=10 + number, attempted_s=0, submitted_s=asked_s if held_s is None else held_s,
-        released_s=asked_s, started_s=start_s, limit_s=100, ended_s=end_s,
+        1, number, LinkState.ENDED, job=10 + number, attempted_s=0, submitted_s=requested_s if held_s is None else held_s,
+        released_s=requested_s, started_s=start_s, limit_s=100, ended_s=end_s,
     )  # fmt: skip
 
 
@@ -32,9 +32,9 @@ def runs(number: int, start_s: int) -> Link:
     return replace(ran(number, start_s, 0), state=LinkState.RUNNING, ended_s=MISSING)
 
 
-def waits(number: int, asked_s: int, *, held: bool = False) -> Link:
-    state, released_s = (LinkState.HELD, MISSING) if held else (LinkState.QUEUED, asked_s)
-    return Link(1, number, state, job=10 + number, submitted_s=asked_s, released_s=released_s, limit_s=100)
+def waits(number: int, requested_s: int, *, held: bool = False) -> Link:
+    state, released_s = (LinkState.HELD, MISSING) if held else (LinkState.QUEUED, requested_s)
+    return Link(1, number, state, job=10 + number, submitted_s=requested_s, released_s=released_s, limit_s=100)
 
 
 NEVER = replace(waits(2, 50), state=LinkState.ENDED, ended_s=60)
@@ -62,7 +62,7 @@ def test_a_link_that_loads_beyond_the_end_of_the_one_before_overlaps_and_interru
     assert run.cost(Cost(3, 1)) == pytest.approx((3 * 30 + 40) / 3600)
 
 
-def test_a_link_that_never_ran_took_over_from_nobody() -> None:
+def test_a_link_that_never_ran_took_over_from_none() -> None:
     run = chain_run(CHAIN, [ran(1, 0, 100), NEVER, runs(3, 140)], (), 200)
     assert run.hand_overs == (HandOver(0, 100, 40, 0, following=2),)
     assert run.after(0) == run.links[1]
@@ -118,7 +118,7 @@ def test_the_record_of_a_finished_chain_depends_on_no_clock(links: list[Link], u
     assert runs[0].until_s == until_s
 
 
-def test_a_paused_chain_goes_on_missing_a_link() -> None:
+def test_a_paused_chain_continues_missing_a_link() -> None:
     assert chain_run(replace(CHAIN, state=ChainState.PAUSED), [ran(1, 0, 100)], (), 400).interruption_s == 300
 
 
@@ -140,25 +140,32 @@ def test_a_successor_that_dies_first_takes_over_nothing() -> None:
 
 
 def test_held_is_not_waiting() -> None:
-    run = chain_run(CHAIN, [ran(1, 0, 100), ran(2, 110, 210, asked_s=80, held_s=5), waits(3, 120, held=True)], (), 150)
+    run = chain_run(
+        CHAIN, [ran(1, 0, 100), ran(2, 110, 210, requested_s=80, held_s=5), waits(3, 120, held=True)], (), 150
+    )
     assert [(r.held_s, r.submitted_s) for r in run.links] == [(MISSING, 0), (5, 80), (120, 150)]
     first = replace(waits(1, 20, held=True))
     assert chain_run(CHAIN, [first], (), 90).begin_s == 20
 
 
-def test_decisions_say_what_was_left_then() -> None:
-    told = DecisionRecord(1, 1, 70, "what-if", True, "now", {"wait_p50_s": 30.0})
-    stray = replace(told, link=9)
-    (decision,) = chain_run(CHAIN, [ran(1, 0, 85), runs(2, 80)], [told, stray], 90).decisions
-    assert (decision.link, decision.remaining_s, decision.submits, decision.estimate) == (0, 30, True, told.estimate)
+def test_decisions_report_what_was_left_then() -> None:
+    reported = DecisionRecord(1, 1, 70, "what-if", True, "now", {"wait_p50_s": 30.0})
+    stray = replace(reported, link=9)
+    (decision,) = chain_run(CHAIN, [ran(1, 0, 85), runs(2, 80)], [reported, stray], 90).decisions
+    assert (decision.link, decision.remaining_s, decision.submits, decision.estimate) == (
+        0,
+        30,
+        True,
+        reported.estimate,
+    )
 
 
 @pytest.mark.parametrize(
-    ("said", "nodes"), [("4", 4), ("2-8", 2), ("1k", 1024), ("0", 1), (None, 1), ("", 1), ("4,6", 4), ("many", 1)]
+    ("output", "nodes"), [("4", 4), ("2-8", 2), ("1k", 1024), ("0", 1), (None, 1), ("", 1), ("4,6", 4), ("many", 1)]
 )
-def test_nodes_are_read_from_the_options(said: str | None, nodes: int) -> None:
-    assert nodes_asked(ChainSpec(Submission("job.sh", {"nodes": said}))) == nodes
-    assert nodes_asked(ChainSpec(Submission("job.sh"))) == 1
+def test_nodes_are_read_from_the_options(output: str | None, nodes: int) -> None:
+    assert requested_nodes(ChainSpec(Submission("job.sh", {"nodes": output}))) == nodes
+    assert requested_nodes(ChainSpec(Submission("job.sh"))) == 1
 
 
 @given(st.lists(st.tuples(st.integers(-30, 60), st.integers(1, 80)), min_size=1, max_size=6), st.integers(0, 60))

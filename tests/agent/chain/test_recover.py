@@ -86,8 +86,8 @@ class Place:
             return chain
 
     def tag(self, chain: Chain, link: int) -> Tag:
-        kept = next(k for k in chain_file.kept_chains(self.home.folder)[0] if k.key == chain.key)
-        return Tag(chain.name, link, kept.store, chain.key)
+        stored = next(k for k in chain_file.read_chain_files(self.home.folder)[0] if k.key == chain.key)
+        return Tag(chain.name, link, stored.store, chain.key)
 
     def job(self, number: int, chain: Chain, link: int, state: JobState, **known: object) -> QueuedJob:
         times = {"submit_s": NOW_S - 8_000, "eligible_s": NOW_S - 8_000, "limit_s": 3_600}
@@ -159,7 +159,7 @@ def test_a_deleted_store_is_rebuilt_from_the_chains_files_and_their_jobs(place: 
     assert place.slurm.since_s == chain.created_s
 
 
-def test_what_the_last_agent_may_have_been_about_to_submit_is_looked_for_first(place: Place) -> None:
+def test_what_the_last_agent_may_have_been_about_to_submit_is_searched_first(place: Place) -> None:
     free = place.make("serve")
     place.make("last", links=1)
     place.lose()
@@ -172,7 +172,7 @@ def test_what_the_last_agent_may_have_been_about_to_submit_is_looked_for_first(p
     assert free.spec.links == 0
 
 
-def test_with_a_backup_its_history_is_kept_and_what_came_since_is_added(place: Place) -> None:
+def test_with_a_backup_its_history_is_stored_and_what_came_since_is_added(place: Place) -> None:
     old = place.make("old")
     with closing(place.opened()) as store:
         store.change_link(old.id, 1, EventRecord(old.id, 1, 5, "started"), state=LinkState.RUNNING, started_s=7)
@@ -202,7 +202,7 @@ def test_with_a_backup_its_history_is_kept_and_what_came_since_is_added(place: P
         assert store.lease() is None
 
 
-def test_a_planned_link_of_a_backup_is_looked_for_before_it_is_submitted_again(place: Place) -> None:
+def test_a_planned_link_of_a_backup_is_searched_before_it_is_submitted_again(place: Place) -> None:
     chain = place.make("serve")
     with closing(place.opened()) as store:
         store.add_link(Link(chain.id, 2))
@@ -230,7 +230,7 @@ def test_a_chain_without_a_job_is_not_woken(place: Place, words: str, state: Cha
     assert list(place.links("serve")) == [1]
 
 
-def test_jobs_of_others_and_of_other_stores_are_not_looked_at(place: Place) -> None:
+def test_jobs_of_others_and_of_other_stores_are_not_polled(place: Place) -> None:
     chain = place.make("serve")
     place.lose()
     ours = place.slurm.jobs[0]
@@ -266,22 +266,22 @@ def test_a_chain_of_which_only_jobs_are_known_is_named(place: Place) -> None:
     (place.home.folder / "chains" / "torn").mkdir()
     (place.home.folder / "chains" / "torn" / "chain.json").write_text('{"name": ')
     done = place.recover()
-    told = dict(done.unknown)
-    assert told["stray"].startswith("jobs 102, 300: neither a backup nor chains/NAME/chain.json tells")
-    assert "no such file" in told[str(place.home.folder / "chains" / "torn" / "chain.json")]
+    reported = dict(done.unknown)
+    assert reported["stray"].startswith("jobs 102, 300: neither a backup nor chains/NAME/chain.json tells")
+    assert "no such file" in reported[str(place.home.folder / "chains" / "torn" / "chain.json")]
     assert [one.chain.name for one in done.chains] == ["serve"]
 
 
 def test_a_chain_of_an_older_store_in_the_same_place_is_named_and_left(place: Place) -> None:
     place.make("ancient")
-    kept = place.home.chain_folder("ancient")
+    stored = place.home.chain_folder("ancient")
     text = (
-        (kept / "chain.json")
+        (stored / "chain.json")
         .read_text()
         .replace('"id": "', '"id": "x')
         .replace(f'"created_s": {NOW_S - 9_000}', '"created_s": 5')
     )
-    (kept / "chain.json").write_text(text)
+    (stored / "chain.json").write_text(text)
     place.make("serve")
     place.lose()
     place.slurm.jobs.pop(0)
@@ -305,7 +305,7 @@ def refused(place: Place, **how: int) -> Callable[[type[Exception], str], None]:
     return as_
 
 
-def test_a_sound_store_is_left_alone_unless_a_backup_is_asked_for(place: Place) -> None:
+def test_a_sound_store_is_left_alone_unless_a_backup_is_requested(place: Place) -> None:
     place.make("serve")
     refused(place)(ConfigurationError, r"is sound, so there is nothing to recover.*--from-backup 1")
     refused(place, from_backup=1)(ConfigurationError, r"no sound backup 1 of .*; there are: none")
@@ -345,7 +345,7 @@ def test_where_slurm_does_not_answer_nothing_is_done(place: Place) -> None:
     assert [one.found for one in place.recover().chains] == [(1,)]
 
 
-def test_where_there_is_nothing_to_go_by_that_is_said(place: Place, tmp_path: Path) -> None:
+def test_where_there_is_nothing_to_recover_from_that_is_reported(place: Place, tmp_path: Path) -> None:
     refused(place)(ConfigurationError, "nothing tells what was in this store")
     elsewhere = Home.of({"MIRAGE_HOME": str(tmp_path), "MIRAGE_STORE": "postgresql://ada:secret@db/x"})
     with pytest.raises(ConfigurationError, match=r"postgresql://ada:\*\*\*@db/x is no file"):
@@ -361,7 +361,7 @@ def test_a_store_made_meanwhile_is_not_written_over(place: Place, monkeypatch: p
     assert place.path.read_text() == "mine"
 
 
-def test_recovered_twice_it_is_the_same(place: Place) -> None:
+def test_recovered_twice_nothing_changes(place: Place) -> None:
     place.make("serve")
     place.lose()
     place.recover()
@@ -391,7 +391,7 @@ def test_two_stores_that_share_a_folder_do_not_share_the_script_of_a_name(place:
     assert other.make("mine").key != place.chain("serve").key
 
 
-def test_a_chain_whose_file_cannot_be_kept_is_not_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_without_a_writable_file_is_not_begun(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise StoreError("cannot write chain.json: No space left on device")
 

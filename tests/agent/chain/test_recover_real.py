@@ -14,7 +14,7 @@ import pytest
 from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.chain.tag import parse_tag
-from mirage.agent.store.chain_file import kept_chains
+from mirage.agent.store.chain_file import read_chain_files
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
@@ -41,8 +41,8 @@ class Shell:
         (folder / "serve.sh").write_text(SERVICE)
         words = ["--chain", "serve", "--policy", "lead:0.08", "--links", str(links), "--grace", "5s"]
         self.mirage("submit", "-t", "5", *words, "--no-agent", "serve.sh")
-        (kept,), _ = kept_chains(self.home)
-        self.store = kept.store
+        (stored,), _ = read_chain_files(self.home)
+        self.store = stored.store
 
     def mirage(self, *words: str, status: int = 0) -> str:
         command = [sys.executable, "-m", "mirage", *words]
@@ -132,14 +132,14 @@ def test_a_damaged_store_and_a_backup_from_before_the_last_links(cluster, tmp_pa
     (shell.home / "store.db").write_bytes(b"rubbish" * 4_000)
     shell.mirage("chain", "list", status=1)
     assert "its newest sound backup is" in shell.stderr
-    said = shell.mirage("agent", "recover")
-    assert said.startswith("serve  active  ")
+    output = shell.mirage("agent", "recover")
+    assert output.startswith("serve  active  ")
     assert "store.db.damaged-1" in shell.stderr
     shell.finish()
     assert (shell.home / "store.db.damaged-1").read_bytes() == b"rubbish" * 4_000
 
 
-def test_an_agent_whose_store_is_deleted_ends_and_harms_nothing(cluster, tmp_path: Path) -> None:
+def test_an_agent_with_a_deleted_store_ends_and_harms_nothing(cluster, tmp_path: Path) -> None:
     """Nor does the one that follows it: what runs and what waits is left as it is."""
     shell = Shell(cluster, tmp_path, links=4)
     agent = shell.agent()

@@ -88,14 +88,14 @@ def test_age_is_banked_only_by_a_policy_that_can(monkeypatch: pytest.MonkeyPatch
     check_policy(spec)
 
 
-def test_a_model_that_another_policy_is_to_ask_is_looked_for_at_once(tmp_path: Path) -> None:
+def test_a_model_that_another_policy_is_to_query_is_searched_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="none: no such file"):
         check_policy(ChainSpec(Submission("job.sh"), policy=f"holds:by={tmp_path}/none"))
     with pytest.raises(ConfigurationError, match="name the file of a model that does"):
         check_policy(ChainSpec(Submission("job.sh"), policy="holds:by=reactive"))
 
 
-def test_banked_age_reaches_the_policy_and_is_kept() -> None:
+def test_banked_age_reaches_the_policy_and_is_stored() -> None:
     assert settings_for(PolicyRequest("reactive", 1.0, 1.0, bank_age=True), {}).bank_age
     assert not settings_for(PolicyRequest("reactive", 1.0, 1.0), {}).bank_age
     spec = ChainSpec(Submission("job.sh"), bank_age=True, least_limit_s=600)

@@ -11,12 +11,12 @@ from mirage.slurm.values import Submission
 
 
 def composed(number: int = 2, previous: int = 17, hold: bool = True, environment=None, **options) -> Submission:
-    asked = Submission("job.sh", {name.replace("_", "-"): value for name, value in options.items()},
+    requested = Submission("job.sh", {name.replace("_", "-"): value for name, value in options.items()},
                        environment=environment or {})  # fmt: skip
-    return link_submission(Chain(1, "train", ChainSpec(asked), 0, key="deer"), "safe", number, previous, hold)
+    return link_submission(Chain(1, "train", ChainSpec(requested), 0, key="deer"), "safe", number, previous, hold)
 
 
-def test_a_link_carries_its_tag_and_keeps_the_user_s_comment() -> None:
+def test_a_link_carries_its_tag_and_retains_the_user_s_comment() -> None:
     assert composed(comment="for the paper").options["comment"] == "mirage:train:2:safe.deer | for the paper"
     assert composed().options["comment"] == "mirage:train:2:safe.deer"
 
@@ -33,10 +33,10 @@ def test_what_the_user_waits_for_holds_the_first_link_only() -> None:
     assert "begin" not in later
 
 
-def test_slurm_itself_is_to_signal_a_link_where_the_chain_says_so() -> None:
+def test_slurm_itself_is_to_signal_a_link_where_the_chain_reports_so() -> None:
     def signal(**spec: object) -> str | None:
-        asked = Submission("job.sh", {"time": "60"})
-        chain = Chain(1, "train", ChainSpec(asked, **spec), 0, key="deer")
+        requested = Submission("job.sh", {"time": "60"})
+        chain = Chain(1, "train", ChainSpec(requested, **spec), 0, key="deer")
         return link_submission(chain, "safe", 2, 17, hold=True).options.get("signal")
 
     assert signal(slurm_warning_s=120) == "B:USR2@120"
@@ -44,9 +44,9 @@ def test_slurm_itself_is_to_signal_a_link_where_the_chain_says_so() -> None:
     assert signal() is None
 
 
-def test_the_job_is_told_who_it_is() -> None:
-    told = composed(environment={"HOME": "/home/ada"}).environment
-    assert told == {
+def test_the_job_gets_its_identity() -> None:
+    reported = composed(environment={"HOME": "/home/ada"}).environment
+    assert reported == {
         "HOME": "/home/ada", "MIRAGE_CHAIN": "train", "MIRAGE_LINK": "2", "MIRAGE_TAG": "mirage:train:2:safe.deer",
         "MIRAGE_PREVIOUS_JOB": "17", "MIRAGE_READY_AFTER": "0",
     }  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_job_knows_whether_its_word_about_readiness_counts(spec: dict[str, obj
         ("NONE", "MIRAGE_CHAIN,MIRAGE_LINK,MIRAGE_TAG,MIRAGE_READY_AFTER,MIRAGE_PREVIOUS_JOB"),
     ],
 )
-def test_the_job_is_told_whatever_the_user_exports(export: str, expected: str) -> None:
+def test_the_job_is_reported_whatever_the_user_exports(export: str, expected: str) -> None:
     options = composed(export=export).options
     assert options["export"] == expected
     assert "get-user-env" not in options

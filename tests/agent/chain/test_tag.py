@@ -33,15 +33,15 @@ def test_no_comment_breaks_it(comment: str) -> None:
 
 
 @given(tags)
-def test_saying_more_keeps_what_was_said(tag: Tag) -> None:
-    assert tag.saying(ready_s=7).saying(done=True) == tag.saying(ready_s=7, done=True)
-    assert parse_tag(str(tag.saying(done=True))) == replace(tag, done=True)
+def test_more_marks_retain_the_earlier_ones(tag: Tag) -> None:
+    assert tag.with_marks(ready_s=7).with_marks(done=True) == tag.with_marks(ready_s=7, done=True)
+    assert parse_tag(str(tag.with_marks(done=True))) == replace(tag, done=True)
 
 
 def test_the_last_word_about_readiness_counts() -> None:
-    tag = Tag("train", 2, "safe", "deer").saying(ready_s=100).saying(ready_s=250).saying(done=True)
+    tag = Tag("train", 2, "safe", "deer").with_marks(ready_s=100).with_marks(ready_s=250).with_marks(done=True)
     assert str(tag) == "mirage:train:2:safe.deer ready@250 done"
-    assert tag.saying().ready_s == 250
+    assert tag.with_marks().ready_s == 250
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_last_word_about_readiness_counts() -> None:
         " mirage:x:1:safe.deer",
     ],
 )
-def test_other_comments_are_nobody_s_link(comment: str) -> None:
+def test_other_comments_are_of_no_link(comment: str) -> None:
     assert parse_tag(comment) is None
 
 
@@ -73,14 +73,14 @@ def test_other_comments_are_nobody_s_link(comment: str) -> None:
         "sbatch --comment 'mirage:train-a1:7:safe.deer | for the paper' job.sh",
     ],
 )
-def test_a_command_line_tells_too(line: str) -> None:
+def test_a_command_line_reports_too(line: str) -> None:
     assert tag_in_line(line) == Tag("train-a1", 7, "safe", "deer")
 
 
 @pytest.mark.parametrize(
     "line", ["", "sbatch job.sh mirage:x:1:safe.deer", "sbatch --comment=mirage:train-a1:7 job.sh"]
 )
-def test_a_command_line_without_a_tag_tells_nothing(line: str) -> None:
+def test_a_command_line_without_a_tag_reports_nothing(line: str) -> None:
     assert tag_in_line(line) is None
 
 

@@ -73,7 +73,7 @@ def test_a_chain_without_failures_is_not_written_to() -> None:
     assert count_end(world.context, before, ran(3_000, JobState.TIMEOUT)) is before
 
 
-def test_three_early_failures_pause_the_chain_and_say_what_to_do() -> None:
+def test_three_early_failures_pause_the_chain_and_report_what_to_do() -> None:
     world = counted(OneChain(chain={"failures": 2}), ran(42, number=3, exit_code=7))
     assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 3)
     assert world.chain.why == (
@@ -83,7 +83,7 @@ def test_three_early_failures_pause_the_chain_and_say_what_to_do() -> None:
     assert world.events == [(0, "paused", world.chain.why)]
 
 
-def test_one_failure_is_enough_where_the_settings_say_so() -> None:
+def test_one_failure_is_enough_where_the_settings_report_so() -> None:
     world = OneChain(settings=AgentSettings(failures=1))
     assert counted(world, ran(42)).chain.state is ChainState.PAUSED
 
@@ -97,7 +97,7 @@ def test_links_that_vanish_unseen_pause_the_chain() -> None:
     assert "the last: job 103 was gone before it was seen to run (UNKNOWN)" in world.chain.why
 
 
-def test_links_with_nothing_to_do_are_submitted_ever_more_slowly_then_no_more() -> None:
+def test_links_with_nothing_to_do_are_submitted_more_and_more_slowly_then_no_more() -> None:
     world = OneChain(chain={"failures": 2})
     waits = []
     for number in range(1, 8):
@@ -132,7 +132,7 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
     assert world.events == [(0, "paused", world.chain.why)]
 
 
-def test_a_pause_says_why() -> None:
+def test_a_pause_reports_why() -> None:
     world = OneChain()
     assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain
     assert (world.chain.state, world.chain.why) == (ChainState.PAUSED, "the user's wish")
@@ -140,11 +140,11 @@ def test_a_pause_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit_s", "most"),
+    ("requested", "limit_s", "most"),
     [(0, 48 * 3_600, 8), (0, 1_500, 3 * 58 + 5), (0, MISSING, 8), (0, UNLIMITED_S, 8), (7, 1_500, 7)],
 )
-def test_a_day_s_budget_of_links_follows_from_their_limit(asked: int, limit_s: int, most: int) -> None:
-    assert links_a_day(OneChain(links_a_day=asked).chain, limit_s) == most
+def test_a_day_s_budget_of_links_follows_from_their_limit(requested: int, limit_s: int, most: int) -> None:
+    assert links_a_day(OneChain(links_a_day=requested).chain, limit_s) == most
 
 
 def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, **known: object) -> OneChain:

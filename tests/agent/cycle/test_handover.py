@@ -37,12 +37,12 @@ class Scripted:
     """A shell whose commands end as they are told to, when they are let go."""
 
     def __init__(self, *outcomes: bool | Exception) -> None:
-        self.outcomes, self.asked, self.go_on = list(outcomes), [], Event()
-        self.go_on.set()
+        self.outcomes, self.requested, self.resume = list(outcomes), [], Event()
+        self.resume.set()
 
     def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        self.asked.append((command, dict(environment), directory, timeout_s))
-        assert self.go_on.wait(120)
+        self.requested.append((command, dict(environment), directory, timeout_s))
+        assert self.resume.wait(120)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -52,25 +52,25 @@ class Scripted:
 @contextmanager
 def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scripted]]:
     shell = Scripted(*outcomes)
-    asking = ReadinessProbes(shell)
+    requesting = ReadinessProbes(shell)
     try:
-        yield asking, shell
+        yield requesting, shell
     finally:
-        shell.go_on.set()
+        shell.resume.set()
 
 
-def handed_over(world: OneChain, asking: ReadinessProbes | None = None) -> Progress:
+def handed_over(world: OneChain, requesting: ReadinessProbes | None = None) -> Progress:
     """A step of a hand-over with the signals that follow from it; one without a ready command needs no probes."""
-    progress = hand_over(world.context, world.context.chains[1], asking)
+    progress = hand_over(world.context, world.context.chains[1], requesting)
     context = world.context
     assert send_signals(context, context.signals) == end_links(context, context.endings) == {}
     context.signals, context.endings = [], []
     return progress
 
 
-def answered(asking: ReadinessProbes) -> None:
+def answered(requesting: ReadinessProbes) -> None:
     """Wait for the commands under way."""
-    for probe in asking.asked.values():
+    for probe in requesting.requested.values():
         probe.answer.exception(timeout=30)
 
 
@@ -102,7 +102,7 @@ def test_a_link_that_is_ready_stays_so() -> None:
 # -- told, then ended ---------------------------------------------------------------------------------------
 
 
-def test_the_previous_link_is_told_once_the_next_is_ready() -> None:
+def test_the_previous_link_is_signalled_once_the_next_is_ready() -> None:
     world = shown(running(1, ready_s=5_000), running(2, ready_s=9_500))
     assert handed_over(world) == Progress(True, NOW_S + 120), "looked at again when its grace is over"
     assert world.slurm.calls == [("signal", 101, "USR2")]
@@ -110,13 +110,13 @@ def test_the_previous_link_is_told_once_the_next_is_ready() -> None:
     assert world.links == [running(1, ready_s=5_000, signalled_s=NOW_S), running(2, ready_s=9_500)]
 
 
-def test_the_previous_link_is_told_nothing_before_the_next_is_ready() -> None:
+def test_the_previous_link_is_not_signalled_before_the_next_is_ready() -> None:
     world = shown(running(1, ready_s=5_000), running(2), warmup_s=5_000)
     assert handed_over(world).busy
     assert (world.slurm.calls, world.events) == ([], [])
 
 
-def test_ready_and_told_in_one_cycle() -> None:
+def test_ready_and_signalled_in_one_cycle() -> None:
     world = shown(running(1, ready_s=5_000), running(2))
     assert handed_over(world).busy
     assert [(link, kind) for link, kind, _ in world.events] == [(2, "ready"), (1, "signalled")]
@@ -131,7 +131,7 @@ def test_a_link_is_ended_when_its_grace_is_over(signalled_s: int, over: bool) ->
     assert world.links[0].cancelled_s == (NOW_S if over else -1)
 
 
-def test_without_a_grace_it_is_ended_as_it_is_told() -> None:
+def test_without_a_grace_it_is_ended_as_it_is_signalled() -> None:
     world = shown(running(1), running(2, ready_s=9_500), grace_s=0, signal="TERM")
     handed_over(world)
     assert world.slurm.calls == [("signal", 101, "TERM"), ("cancel", 101)]
@@ -149,7 +149,7 @@ def test_without_a_signal_there_is_no_grace() -> None:
 
 
 @pytest.mark.parametrize("known", [{"signalled_s": 9_990}, {"signalled_s": 5_000, "cancelled_s": 6_000}])
-def test_nobody_is_told_nor_ended_twice(known: dict[str, int]) -> None:
+def test_no_link_is_signalled_or_ended_twice(known: dict[str, int]) -> None:
     world = shown(running(1, **known), running(2, ready_s=9_500))
     assert handed_over(world).busy
     assert (world.slurm.calls, world.events) == ([], [])
@@ -182,7 +182,7 @@ def test_a_link_that_becomes_ready_as_its_time_ends_leaves_at_once() -> None:
     assert world.slurm.calls == [("signal", 101, "USR2")]
 
 
-def test_a_signal_that_slurm_refuses_is_told_and_the_next_link_takes_over() -> None:
+def test_a_signal_that_slurm_refuses_is_reported_and_the_next_link_takes_over() -> None:
     world = shown(running(1), running(2, ready_s=9_500), grace_s=60)
     world.slurm.refuses["signal"] = "Invalid signal"
     assert handed_over(world) == Progress(True, NOW_S + 60)
@@ -210,7 +210,7 @@ OTHERS = [{"user": "eve"}, {"comment": tagged(2)}, {"comment": tagged(1, store="
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("signalled_s", [-1, 9_000])
-def test_nothing_is_sent_to_a_number_that_is_somebody_else_s_now(other: dict[str, str], signalled_s: int) -> None:
+def test_nothing_is_sent_to_a_number_of_another_job(other: dict[str, str], signalled_s: int) -> None:
     world = OneChain(running(1, signalled_s=signalled_s), running(2, ready_s=9_500))
     world.shows(replace(job(101, link=1), **other), job(102, link=2))
     assert handed_over(world) == Progress(True, CALL_S)
@@ -243,7 +243,7 @@ def test_every_link_is_signalled_its_grace_before_its_limit_and_not_ended(
 
 def test_one_command_signals_the_links_of_all_chains() -> None:
     world = shown(running(1, **LAST_CALL, ready_s=7_000))
-    other = world.beside(2, running(1, job=201), key="hind")
+    other = world.other(2, running(1, job=201), key="hind")
     sent: list[tuple[object, str]] = []
     world.slurm.signal = lambda jobs, name: sent.append((jobs, name))  # type: ignore[method-assign]
     both = [(world.chain, world.links[0]), (other, world.context.links[2][0])]
@@ -256,7 +256,7 @@ def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
     world = shown(running(1, **LAST_CALL, ready_s=7_000))
     rows = [(world.chain, world.links[0])]
     for number in (2, 3, 4):
-        chain = world.beside(number, running(1, job=100 * number), key=f"hind{number}")
+        chain = world.other(number, running(1, job=100 * number), key=f"hind{number}")
         rows.append((chain, world.context.links[number][0]))
     sent: list[int] = []
 
@@ -326,13 +326,13 @@ def test_a_limit_that_ends_a_link_without_a_signal_in_time_is_written_down(
         ((running(1, started_s=9_000, limit_s=UNLIMITED_S, ready_s=9_000), queued(2)), {}),
     ],
 )
-def test_who_gets_no_last_call(links: tuple[Link, ...], spec: dict[str, str]) -> None:
+def test_links_without_a_last_call(links: tuple[Link, ...], spec: dict[str, str]) -> None:
     world = shown(*links, **spec)
     handed_over(world)
     assert (world.slurm.calls, world.events) == ([], [])
 
 
-def test_a_link_that_says_so_itself_is_ready_by_its_word_alone() -> None:
+def test_a_link_that_reports_so_itself_is_ready_by_its_word_alone() -> None:
     world = shown(running(1, ready_s=7_000), running(2), ready_by_job=True, warmup_s=60)
     assert handed_over(world).busy
     assert (world.slurm.calls, world.events) == ([], [])
@@ -344,22 +344,22 @@ def test_a_link_that_says_so_itself_is_ready_by_its_word_alone() -> None:
 # -- ready commands -----------------------------------------------------------------------------------------
 
 
-def asks(*links: Link) -> OneChain:
+def requests(*links: Link) -> OneChain:
     submission = Submission("job.sh", directory="/home/ada/run", environment={"PORT": "8080"})
     settings = AgentSettings(ready_timeout_s=7.5)
     return OneChain(*links, settings=settings, ready_command="curl -sf localhost", submission=submission, warmup_s=0)
 
 
-def test_a_ready_command_is_asked_aside_and_heard_a_cycle_later() -> None:
-    world = asks(running(3)).shows(QueuedJob(103, JobState.RUNNING, nodelist="gpu[07-09]"))
-    with probes(True) as (asking, shell):
-        assert handed_over(world, asking).busy
+def test_a_ready_command_is_run_aside_and_heard_a_cycle_later() -> None:
+    world = requests(running(3)).shows(QueuedJob(103, JobState.RUNNING, nodelist="gpu[07-09]"))
+    with probes(True) as (requesting, shell):
+        assert handed_over(world, requesting).busy
         assert world.events == []
-        answered(asking)
-        assert not handed_over(world, asking).busy
+        answered(requesting)
+        assert not handed_over(world, requesting).busy
         assert world.events == [(3, "ready", "")]
         assert world.links == [running(3, ready_s=NOW_S)]
-        assert asking.asked == {}
+        assert requesting.requested == {}
     environment = {
         "PORT": "8080",
         "MIRAGE_CHAIN": "train",
@@ -367,41 +367,41 @@ def test_a_ready_command_is_asked_aside_and_heard_a_cycle_later() -> None:
         "MIRAGE_JOB": "103",
         "MIRAGE_HOST": "gpu07",
     }
-    assert shell.asked == [("curl -sf localhost", environment, "/home/ada/run", 7.5)]
+    assert shell.requested == [("curl -sf localhost", environment, "/home/ada/run", 7.5)]
 
 
-def test_a_command_under_way_is_not_asked_again() -> None:
-    world = asks(running(1))
-    with probes(True) as (asking, shell):
-        shell.go_on.clear()
+def test_a_command_under_way_is_not_queried_again() -> None:
+    world = requests(running(1))
+    with probes(True) as (requesting, shell):
+        shell.resume.clear()
         for _ in range(3):
-            assert handed_over(world, asking).busy
-        assert list(asking.asked) == [1]
-        shell.go_on.set()
-        answered(asking)
-    assert len(shell.asked) == 1
+            assert handed_over(world, requesting).busy
+        assert list(requesting.requested) == [1]
+        shell.resume.set()
+        answered(requesting)
+    assert len(shell.requested) == 1
 
 
 @pytest.mark.parametrize("first", [False, OSError("no such directory")])
-def test_a_command_that_fails_is_asked_again_each_cycle(first: bool | Exception) -> None:
-    world = asks(running(1))
-    with probes(first, True) as (asking, shell):
+def test_a_command_that_fails_is_queried_again_each_cycle(first: bool | Exception) -> None:
+    world = requests(running(1))
+    with probes(first, True) as (requesting, shell):
         for _ in range(2):
-            assert handed_over(world, asking).busy
-            answered(asking)
-        assert len(shell.asked) == 2
-        assert not handed_over(world, asking).busy
+            assert handed_over(world, requesting).busy
+            answered(requesting)
+        assert len(shell.requested) == 2
+        assert not handed_over(world, requesting).busy
     assert world.links[0].ready_s == NOW_S
 
 
 @pytest.mark.parametrize("other", [running(2), running(1, started_s=9_700)])
-def test_each_run_of_a_link_is_asked_for_itself(other: Link) -> None:
+def test_each_run_of_a_link_is_requested_itself(other: Link) -> None:
     """What a probe said of a link before it was requeued says nothing of the run after that."""
-    with probes(True, False, True) as (asking, shell):
+    with probes(True, False, True) as (requesting, shell):
         for link in (running(1), other, other):
-            handed_over(asks(link), asking)
-            answered(asking)
-        assert len(shell.asked) == 3
+            handed_over(requests(link), requesting)
+            answered(requesting)
+        assert len(shell.requested) == 3
 
 
 def test_where_a_link_runs() -> None:
@@ -413,24 +413,24 @@ def test_where_a_link_runs() -> None:
     assert job_environment(world.context, running(1)) == {"MIRAGE_JOB": "101", "MIRAGE_HOST": "n2"}
 
 
-def test_commands_that_hang_beyond_their_time_keep_no_other_from_being_asked() -> None:
+def test_commands_that_hang_beyond_their_time_stop_no_other_from_being_queried() -> None:
     now = [0.0]
     shell = Scripted(*[True] * 9)
-    asking = ReadinessProbes(shell, at_once=2, real_s=lambda: now[0])
-    shell.go_on.clear()
-    worlds = {chain: asks(running(1)) for chain in range(4)}
+    requesting = ReadinessProbes(shell, at_once=2, real_s=lambda: now[0])
+    shell.resume.clear()
+    worlds = {chain: requests(running(1)) for chain in range(4)}
 
-    def asked_by(chain: int) -> int:
+    def requested_by(chain: int) -> int:
         link, world = replace(running(1), chain=chain), worlds[chain]
-        asking.is_ready(world.context, world.context.chains[1], link)
-        return len(asking.asked)
+        requesting.is_ready(world.context, world.context.chains[1], link)
+        return len(requesting.requested)
 
     try:
-        assert [asked_by(chain) for chain in range(4)] == [1, 2, 2, 2]
+        assert [requested_by(chain) for chain in range(4)] == [1, 2, 2, 2]
         now[0] = 2 * worlds[0].context.settings.ready_timeout_s + 1
-        assert [asked_by(chain) for chain in (2, 3, 0)] == [3, 4, 4]
+        assert [requested_by(chain) for chain in (2, 3, 0)] == [3, 4, 4]
     finally:
-        shell.go_on.set()
+        shell.resume.set()
 
 
 def test_the_end_of_the_agent_waits_for_no_command() -> None:

@@ -33,7 +33,7 @@ def test_a_job_of_ours_is_found_by_its_number_and_by_its_tag() -> None:
         replace(OURS, comment=tagged(2, store="fern"), user="eve"),
     ],
 )
-def test_another_user_or_another_store_with_the_same_name_is_somebody_else(other: QueuedJob) -> None:
+def test_another_user_or_another_store_with_the_same_name_is_another(other: QueuedJob) -> None:
     own = own_jobs([other], USER, STORE)
     assert (own.by_id, own.tagged) == ({}, {})
 
@@ -56,7 +56,7 @@ def test_a_number_that_another_link_claims_is_not_this_link(comment: str, ours: 
     assert is_of_link(AccountedJob(101, JobState.FAILED, comment=comment), KEY, 2) is ours
 
 
-def test_jobs_with_one_tag_are_all_kept() -> None:
+def test_jobs_with_one_tag_are_all_stored() -> None:
     jobs = [OURS, replace(OURS, id=102), replace(OURS, id=103, comment=tagged(3)), replace(OURS, id=104, user="eve")]
     own = own_jobs(jobs, USER, STORE)
     assert {key: [one.id for one in found] for key, found in own.tagged.items()} == {
@@ -77,6 +77,6 @@ def test_jobs_with_one_tag_are_all_kept() -> None:
         ("", "", None),
     ],
 )
-def test_accounting_tells_by_the_comment_or_the_command_line(comment: str, line: str, tag: str | None) -> None:
+def test_accounting_identifies_by_the_comment_or_the_command_line(comment: str, line: str, tag: str | None) -> None:
     known = AccountedJob(101, JobState.COMPLETED, comment=comment, submit_line=line)
     assert tag_of(known) == (parse_tag(tag) if tag else None)

@@ -25,10 +25,10 @@ class Cluster:
 
     def __init__(self, apart_s: int = HOUR_S, *down: str) -> None:
         self.now_s, self.apart_s, self.down = BEGIN_S, apart_s, set(down)
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
 
     def _answer(self, what: str, *detail: int) -> None:
-        self.asked.append((what, *detail))
+        self.requested.append((what, *detail))
         if what in self.down:
             raise SlurmUnreachable(f"{what}: Connection refused")
 
@@ -64,7 +64,7 @@ def polled(cluster: Cluster, times: int, poller: Poller | None = None, missing_s
 def test_one_more_command_a_poll_in_the_order_of_need() -> None:
     cluster = Cluster()
     poller = polled(cluster, 3)
-    assert cluster.asked == [("options",), ("machine",), ("accounting", 2 * DAY_S)]
+    assert cluster.requested == [("options",), ("machine",), ("accounting", 2 * DAY_S)]
     assert poller.complete
 
 
@@ -72,7 +72,7 @@ def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:
     cluster = Cluster()
     poller = polled(cluster, 9)
     assert AgentSettings().longest_history_s == PAST_DAYS * DAY_S
-    assert cluster.asked[2:] == [("accounting", days * DAY_S) for days in (2, 4, 8, 14)]
+    assert cluster.requested[2:] == [("accounting", days * DAY_S) for days in (2, 4, 8, 14)]
     assert len(poller.ended) >= 14 * 24 - 1
     assert min(job.end_s for job in poller.ended.values()) <= BEGIN_S - 13 * DAY_S
 
@@ -81,42 +81,40 @@ def test_no_further_than_policies_are_shown_jobs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "MOST_ENDED", 60)
     cluster = Cluster()
     poller = polled(cluster, 9)
-    assert cluster.asked[2:] == [("accounting", 2 * DAY_S), ("accounting", 4 * DAY_S)]
+    assert cluster.requested[2:] == [("accounting", 2 * DAY_S), ("accounting", 4 * DAY_S)]
     assert sorted(job.end_s for job in poller.ended.values()) == [
         BEGIN_S - hours * HOUR_S for hours in range(59, -1, -1)
     ], "the latest ones, in whatever order they were read"
 
 
 @pytest.mark.parametrize("down", ["accounting", "machine"])
-def test_what_does_not_answer_is_asked_later_and_keeps_nobody_waiting(
-    down: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_does_not_answer_is_queried_later_and_delays_none(down: str, caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster(HOUR_S, down)
     poller = polled(cluster, 10)
-    tries = [asked for asked in cluster.asked if asked[0] == down]
+    tries = [requested for requested in cluster.requested if requested[0] == down]
     assert len(tries) == 1
-    assert len(cluster.asked) >= 3, "the others are asked"
+    assert len(cluster.requested) >= 3, "the others are asked"
     assert "Connection refused" in caplog.records[0].detail
     assert poller.complete == (down != "machine")
     cluster.down.clear()
     polled(cluster, 6, poller)
-    assert [asked for asked in cluster.asked if asked[0] == down][1:]
+    assert [requested for requested in cluster.requested if requested[0] == down][1:]
     assert poller.complete
     assert poller.ended
 
 
-def test_a_missing_link_is_looked_for_again_when_accounting_answers() -> None:
+def test_a_missing_link_is_searched_again_when_accounting_answers() -> None:
     cluster = Cluster(HOUR_S, "accounting")
     poller = polled(cluster, 2)
     missing_s = BEGIN_S - HOUR_S
     polled(cluster, 5, poller, missing_s)
-    assert [asked[0] for asked in cluster.asked].count("accounting") == 1
+    assert [requested[0] for requested in cluster.requested].count("accounting") == 1
     cluster.down.clear()
     polled(cluster, 12, poller, missing_s)
-    assert [asked[0] for asked in cluster.asked].count("accounting") > 1
+    assert [requested[0] for requested in cluster.requested].count("accounting") > 1
 
 
-def test_without_options_nobody_knows_which_cluster_it_is() -> None:
+def test_without_options_the_cluster_is_unknown() -> None:
     with pytest.raises(SlurmUnreachable):
         polled(Cluster(HOUR_S, "options"), 1)
     cluster = Cluster()

@@ -86,7 +86,7 @@ def test_a_link_follows_its_job() -> None:
     reconciler = followed(world)
     assert (world.links[0].state, world.links[0].started_s) == (LinkState.RUNNING, 9_900)
     assert [(link, kind) for link, kind, _ in world.events] == [(1, "started")]
-    assert reconciler.unseen == {}
+    assert reconciler.missing == {}
 
 
 def test_links_follow_their_own_jobs() -> None:
@@ -98,14 +98,14 @@ def test_links_follow_their_own_jobs() -> None:
 
 
 @pytest.mark.parametrize("link", [ended(1), planned(1)])
-def test_what_is_over_or_was_never_tried_is_not_looked_for(link: Link) -> None:
-    world = OneChain(link, settings=SETTINGS).shows(job(101, JobState.RUNNING, start_s=5, link=1), looked_up=True)
-    assert followed(world).unseen == {}
+def test_what_is_over_or_was_never_tried_is_not_searched(link: Link) -> None:
+    world = OneChain(link, settings=SETTINGS).shows(job(101, JobState.RUNNING, start_s=5, link=1), has_accounting=True)
+    assert followed(world).missing == {}
     assert (world.links, world.events, world.slurm.calls) == ([link], [], [])
 
 
 def test_a_chain_without_links_is_left_alone() -> None:
-    assert followed(OneChain()).unseen == {}
+    assert followed(OneChain()).missing == {}
 
 
 def test_nothing_new_is_nothing_written() -> None:
@@ -136,7 +136,7 @@ def test_a_job_older_than_the_attempt_is_of_an_attempt_before() -> None:
     assert candidates(world.context, chain, planned(3)) == []
 
 
-def test_of_two_jobs_with_one_tag_the_first_is_kept_and_the_other_ended() -> None:
+def test_of_two_jobs_with_one_tag_the_first_is_stored_and_the_other_ended() -> None:
     world = OneChain(planned(2, attempted_s=40)).shows(job(300, link=2), job(299, link=2))
     followed(world)
     assert world.links[0].job == 299
@@ -172,7 +172,7 @@ def test_a_double_that_may_not_be_cancelled_is_a_trouble_and_no_event() -> None:
 @pytest.mark.parametrize(
     "other", [{"user": "eve"}, {"comment": tagged(1, store="fern")}, {"comment": tagged(1, key="geese")}]
 )
-def test_the_same_name_and_number_of_somebody_else_is_no_double(other: dict[str, str]) -> None:
+def test_the_same_name_and_number_of_another_chain_is_no_double(other: dict[str, str]) -> None:
     ours, theirs = job(101, JobState.RUNNING, 1, start_s=9_000), job(300, JobState.RUNNING, 1, start_s=9_000)
     world = OneChain(running(1)).shows(ours, replace(theirs, **other))
     followed(world)
@@ -180,10 +180,10 @@ def test_the_same_name_and_number_of_somebody_else_is_no_double(other: dict[str,
 
 
 @pytest.mark.parametrize("other", [{"user": "eve"}, {"comment": tagged(2)}, {"comment": tagged(1, store="fern")}])
-def test_a_number_that_is_somebody_else_s_now_is_not_followed(other: dict[str, str]) -> None:
+def test_a_number_of_another_job_is_not_followed(other: dict[str, str]) -> None:
     reused = replace(job(101, JobState.FAILED, 1, start_s=9_000, end_s=9_900), **other)
     world = OneChain(running(1)).shows(reused)
-    assert followed(world).unseen == {(1, 1): NOW_S}
+    assert followed(world).missing == {(1, 1): NOW_S}
     assert (world.links, world.events) == ([running(1)], [])
     gone = accounted(101, JobState.FAILED, 2, start_s=9_000, end_s=9_900)
     world = OneChain(running(1), settings=SETTINGS).shows(ended=(gone,))
@@ -191,7 +191,7 @@ def test_a_number_that_is_somebody_else_s_now_is_not_followed(other: dict[str, s
     assert (world.links, world.events) == ([running(1)], [])
 
 
-def test_a_job_whose_comment_the_site_has_replaced_is_followed_by_its_number() -> None:
+def test_a_job_with_a_replaced_comment_is_followed_by_its_number() -> None:
     world = OneChain(queued(1)).shows(job(101, JobState.RUNNING, comment="billed to physics", start_s=9_900))
     followed(world)
     assert world.links[0].state is LinkState.RUNNING
@@ -203,82 +203,84 @@ def test_accounting_finds_a_job_that_came_and_went() -> None:
     reconciler = followed(world)
     (link,) = world.links
     assert (link.job, link.state, link.outcome, link.exit_code) == (250, LinkState.ENDED, JobState.FAILED, 3)
-    assert reconciler.unseen == {}
+    assert reconciler.missing == {}
 
 
 def test_accounting_of_an_attempt_before_is_not_this_one() -> None:
     known = accounted(250, JobState.FAILED, 2, submit_s=9_599, start_s=9_840, end_s=9_850)
     world = OneChain(planned(2, attempted_s=9_900)).shows(ended=(known,))
-    assert followed(world).unseen == {(1, 2): NOW_S}
+    assert followed(world).missing == {(1, 2): NOW_S}
     assert world.links[0].job == -1
 
 
 # -- given up -----------------------------------------------------------------------------------------------
 
 
-def test_accounting_tells_how_a_forgotten_job_ended() -> None:
+def test_accounting_reports_how_a_forgotten_job_ended() -> None:
     world = OneChain(running(1)).shows(
         ended=(accounted(101, JobState.OUT_OF_MEMORY, start_s=9_000, end_s=9_500), accounted(9, JobState.FAILED))
     )
     reconciler = Reconciler()
-    reconciler.unseen[1, 1] = 9_000
+    reconciler.missing[1, 1] = 9_000
     followed(world, reconciler)
     assert (world.links[0].outcome, world.links[0].ended_s) == (JobState.OUT_OF_MEMORY, 9_500)
-    assert reconciler.unseen == {}
+    assert reconciler.missing == {}
 
 
 @pytest.mark.parametrize("answers", [True, False])
 @pytest.mark.parametrize("missing_s", [3_599, 3_600])
-def test_a_job_that_accounting_keeps_alive_is_waited_for_an_hour(missing_s: int, answers: bool) -> None:
-    kept = (accounted(101, JobState.RUNNING, start_s=9_000),) if answers else ()
-    world = OneChain(running(1), settings=SETTINGS).shows(ended=kept, looked_up=answers)
+def test_a_job_that_accounting_retains_alive_is_waited_for_an_hour(missing_s: int, answers: bool) -> None:
+    stored = (accounted(101, JobState.RUNNING, start_s=9_000),) if answers else ()
+    world = OneChain(running(1), settings=SETTINGS).shows(ended=stored, has_accounting=answers)
     reconciler = Reconciler()
-    reconciler.unseen[1, 1] = NOW_S - missing_s
+    reconciler.missing[1, 1] = NOW_S - missing_s
     followed(world, reconciler)
     gone = missing_s == 3_600
     assert (world.links[0].state is LinkState.ENDED) is gone
     assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
-    assert reconciler.unseen == ({} if gone else {(1, 1): NOW_S - missing_s})
+    assert reconciler.missing == ({} if gone else {(1, 1): NOW_S - missing_s})
 
 
 @pytest.mark.parametrize(
-    ("since_s", "looked_up", "gone"),
+    ("since_s", "has_accounting", "gone"),
     [(NOW_S - 120, True, True), (NOW_S - 119, True, False), (NOW_S - 120, False, False)],
 )
-def test_a_job_nobody_knows_is_given_up_after_a_while(since_s: int, looked_up: bool, gone: bool) -> None:
-    world = OneChain(running(1), settings=SETTINGS).shows(looked_up=looked_up)
+def test_an_unknown_job_is_given_up_after_a_while(since_s: int, has_accounting: bool, gone: bool) -> None:
+    world = OneChain(running(1), settings=SETTINGS).shows(has_accounting=has_accounting)
     reconciler = Reconciler()
-    reconciler.unseen[1, 1] = since_s
+    reconciler.missing[1, 1] = since_s
     followed(world, reconciler)
     assert (world.links[0].state is LinkState.ENDED) is gone
-    assert reconciler.unseen == ({} if gone else {(1, 1): since_s})
+    assert reconciler.missing == ({} if gone else {(1, 1): since_s})
     assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
 
 
-def test_a_job_seen_again_is_not_missing_any_more() -> None:
+def test_a_job_observed_again_is_not_missing_any_more() -> None:
     reconciler = followed(OneChain(running(1)))
-    assert reconciler.unseen == {(1, 1): NOW_S}
+    assert reconciler.missing == {(1, 1): NOW_S}
     followed(OneChain(running(1)).shows(job(101, JobState.RUNNING, start_s=9_000)), reconciler)
-    assert reconciler.unseen == {}
+    assert reconciler.missing == {}
 
 
 @pytest.mark.parametrize(
-    ("attempted_s", "looked_up", "again"),
+    ("attempted_s", "has_accounting", "again"),
     [(NOW_S - 90, True, True), (NOW_S - 89, True, False), (NOW_S - 90, False, False)],
 )
-def test_a_submission_of_which_nothing_is_seen_is_tried_again(attempted_s: int, looked_up: bool, again: bool) -> None:
-    world = OneChain(planned(2, attempted_s=attempted_s), settings=SETTINGS).shows(looked_up=looked_up)
+def test_a_submission_of_which_nothing_is_observed_is_tried_again(
+    attempted_s: int, has_accounting: bool, again: bool
+) -> None:
+    world = OneChain(planned(2, attempted_s=attempted_s), settings=SETTINGS).shows(has_accounting=has_accounting)
     followed(world)
     assert world.links == [planned(2, attempted_s=-1 if again else attempted_s)]
     text = "no job carries its tag; it will be submitted again"
     assert world.events == ([(2, "unsubmitted", text)] if again else [])
 
 
-def test_the_oldest_link_not_seen_says_how_far_back_to_look() -> None:
+def test_the_oldest_link_not_observed_reports_how_much_history_to_read() -> None:
     reconciler = Reconciler()
     links = [running(1, attempted_s=700), running(2, attempted_s=300), running(3, attempted_s=100)]
     assert reconciler.missing_since_s(links) is None
-    reconciler.unseen = {(1, 1): 5, (1, 2): 6, (2, 3): 7}
+    reconciler.missing = {(1, 1): 5, (1, 2): 6, (2, 3): 7}
     assert reconciler.missing_since_s(links) == 300
     assert reconciler.missing_since_s(links[:1]) == 700
     assert reconciler.missing_since_s([running(9)]) is None
@@ -304,7 +306,7 @@ def test_a_job_held_by_a_person_stays_held() -> None:
     assert world.slurm.calls == []
 
 
-def test_a_job_released_in_vain_is_replaced() -> None:
+def test_a_job_released_without_success_is_replaced() -> None:
     reconciler = Reconciler()
     for _ in range(2):
         followed(OneChain(queued(1), settings=SETTINGS).shows(HELD_UP), reconciler)
@@ -334,7 +336,7 @@ def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> No
 
 @pytest.mark.parametrize("starts", [False, True], ids=["it waits", "it starts at once"])
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "output"),
     [
         (job(101, JobState.RUNNING, link=1), ["released-elsewhere"]),
         (job(101, JobState.RUNNING, link=1, completing=True), []),
@@ -343,15 +345,15 @@ def test_a_job_that_can_neither_be_released_nor_cancelled_is_tried_again() -> No
     ],
     ids=["runs", "completes", "over", "purged"],
 )
-def test_a_link_that_someone_else_releases_leaves_a_line_in_the_log(
-    starts: bool, first: QueuedJob | None, said: list[str]
+def test_a_link_that_another_user_releases_leaves_a_line_in_the_log(
+    starts: bool, first: QueuedJob | None, output: list[str]
 ) -> None:
     world = OneChain(running(1), held(2))
     released = job(102, JobState.RUNNING if starts else JobState.PENDING, link=2, eligible_s=9_990)
     world.shows(*([first] if first else []), released)
     followed(world)
     assert world.links[1].state is (LinkState.RUNNING if starts else LinkState.QUEUED)
-    assert [kind for link, kind, _ in world.events if link == 2 and kind != "started"] == said
+    assert [kind for link, kind, _ in world.events if link == 2 and kind != "started"] == output
 
 
 @pytest.mark.parametrize(("reason", "noted"), [("JobHeldAdmin", True), ("JobHeldUser", True), ("Dependency", False)])

@@ -44,9 +44,9 @@ def test_no_link_is_planned_while_one_waits(waiting: Link) -> None:
     assert world.links == [running(1), waiting]
 
 
-@pytest.mark.parametrize(("asked", "links"), [(0, 3), (2, 2), (3, 3), (4, 3)])
-def test_no_more_links_than_asked_for(asked: int, links: int) -> None:
-    assert len(steered(OneChain(ended(1), running(2), links=asked)).links) == links
+@pytest.mark.parametrize(("requested", "links"), [(0, 3), (2, 2), (3, 3), (4, 3)])
+def test_no_more_links_than_requested(requested: int, links: int) -> None:
+    assert len(steered(OneChain(ended(1), running(2), links=requested)).links) == links
 
 
 # -- the end ------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_a_chain_ends_at_its_time(until_s: int, state: str) -> None:
         assert world.events == [(0, "ending", "its time is over"), (2, "withdrawn", "job 102: its time is over")]
 
 
-def test_a_job_that_says_it_is_done_ends_the_chain_and_every_other_job_of_it() -> None:
+def test_a_job_that_reports_it_is_done_ends_the_chain_and_every_other_job_of_it() -> None:
     world = steered(shown(running(1), running(2, finished=True), running(3), held(4)))
     why = "link 2 said that the work is done"
     assert (world.chain.state, world.chain.why, world.chain.stopped_s) == (ChainState.STOPPING, why, NOW_S)
@@ -71,7 +71,7 @@ def test_a_job_that_says_it_is_done_ends_the_chain_and_every_other_job_of_it() -
     assert [link.cancelled_s for link in world.links] == [NOW_S, MISSING, NOW_S, NOW_S]
 
 
-def test_a_job_that_said_it_is_done_and_has_ended_ends_the_chain_with_itself() -> None:
+def test_a_job_that_reported_it_is_done_and_has_ended_ends_the_chain_with_itself() -> None:
     assert steered(OneChain(ended(1), ended(2, finished=True))).chain.stopped_s == 8_600
 
 
@@ -118,7 +118,7 @@ def completed(ended_s: int, **known: object) -> Link:
         (failed(1, 100, JobState.TIMEOUT), True, "active"),
     ],
 )
-def test_an_exit_with_0_well_before_the_limit_ends_a_chain_that_asked_for_it(
+def test_an_exit_with_0_well_before_the_limit_ends_a_chain_that_requested_it(
     link: Link, until_done: bool, state: str
 ) -> None:
     world = steered(OneChain(link, until_done=until_done))
@@ -189,20 +189,20 @@ def test_nothing_is_withdrawn_twice_nor_before_its_job_is_known(link: Link) -> N
     assert (world.links, world.events, world.slurm.calls) == ([link], [], [])
 
 
-def test_a_planned_link_whose_job_is_known_is_cancelled() -> None:
+def test_a_planned_link_with_a_known_job_is_cancelled() -> None:
     world = shown(planned(2, job=102, attempted_s=90))
     withdraw(world.context, world.context.chains[1])
     assert world.slurm.calls == [("cancel", 102, "only pending")]
 
 
 @pytest.mark.parametrize("other", [{"user": "eve"}, {"comment": tagged(3)}, {"comment": tagged(2, key="geese")}])
-def test_a_number_that_is_somebody_else_s_now_is_left_alone(other: dict[str, str]) -> None:
+def test_a_number_of_another_job_is_left_alone(other: dict[str, str]) -> None:
     world = OneChain(held(2)).shows(replace(job(102, link=2), **other))
     withdraw(world.context, world.chain)
     assert (world.links, world.events, world.slurm.calls) == ([held(2)], [], [])
 
 
-def test_a_link_that_may_not_be_cancelled_keeps_no_other_from_it() -> None:
+def test_a_link_that_may_not_be_cancelled_stops_no_other_from_it() -> None:
     world = shown(held(2), queued(3), chain={"state": ChainState.PAUSED, "why": "enough"})
     world.slurm.refuses["cancel", 102] = "Access/permission denied"
     withdraw(world.context, world.chain)

@@ -57,7 +57,7 @@ def test_a_chain_has_its_turn_on_the_grid(progress: Progress | None, settled: bo
     assert turns.busy is busy
 
 
-def test_a_busy_chain_is_looked_at_more_often() -> None:
+def test_a_busy_chain_is_polled_more_often() -> None:
     turns = Turns(SETTINGS)
     assert turn(turns, 1_021, chain(1), BUSY) == 1_035
     assert turn(turns, 1_035, chain(1), CALM) == 1_080
@@ -101,7 +101,7 @@ def test_a_moment_already_past_comes_no_sooner_than_a_second_later() -> None:
     assert turn(Turns(SETTINGS), NOW_S, chain(1), Progress(True, NOW_S - 3)) == NOW_S + 1
 
 
-def test_a_chain_that_stumbles_waits_ever_longer_until_it_no_longer_does() -> None:
+def test_a_chain_that_stumbles_waits_longer_and_longer_until_it_no_longer_does() -> None:
     turns, now_s, waits = Turns(SETTINGS), 12_000, []
     for _ in range(7):
         next_s = turn(turns, now_s, chain(1, next_look_s=now_s + 1), None)
@@ -113,7 +113,7 @@ def test_a_chain_that_stumbles_waits_ever_longer_until_it_no_longer_does() -> No
     assert turn(turns, now_s + 60, chain(1), None) == now_s + 120, "as the first time"
 
 
-def test_a_chain_that_was_busy_and_stumbles_makes_nobody_busy() -> None:
+def test_a_chain_that_was_busy_and_stumbles_makes_none_busy() -> None:
     turns = Turns(SETTINGS)
     turn(turns, NOW_S, chain(1), BUSY)
     turn(turns, 1_020, chain(1), None)

@@ -22,7 +22,7 @@ def as_before() -> Iterator[None]:
     logger.handlers[:], logger.level, logger.propagate = was
 
 
-def said(**how: object) -> str:
+def output(**how: object) -> str:
     """What comes of a start, a warning with odd facts, and a failure."""
     out = io.StringIO()
     start_logging(out, **how)
@@ -40,7 +40,7 @@ def said(**how: object) -> str:
 
 
 def test_a_machine_reads_a_json_object_a_line() -> None:
-    first, second, third = map(json.loads, said().splitlines())
+    first, second, third = map(json.loads, output().splitlines())
     assert list(first) == ["time", "level", "event", "chain", "link", "job", "detail"]
     assert first["time"].endswith("Z")
     assert {**first, "time": ""} == {
@@ -53,7 +53,7 @@ def test_a_machine_reads_a_json_object_a_line() -> None:
 
 
 def test_a_person_reads_words() -> None:
-    first, *_ = lines = said(as_json=False).splitlines()
+    first, *_ = lines = output(as_json=False).splitlines()
     assert first.partition(" ")[2] == "started chain=train link=3 job=17: on n01"
     assert lines[1].split()[1:3] == ["warning", "trouble"]
     assert lines[-1] == "ValueError: no such policy"

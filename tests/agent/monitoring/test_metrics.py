@@ -45,15 +45,15 @@ def live(store: SqlStore, name: str) -> int:
     return chain
 
 
-def test_what_the_store_says_is_told(store: SqlStore, metrics: Metrics) -> None:
+def test_the_figures_of_the_store_are_reported(store: SqlStore, metrics: Metrics) -> None:
     chain = live(store, "train")
     store.take_lease("me", NOW_S, 60)
     waits = DecisionRecord(chain, 1, 5, "what-if", False, "waiting-costs-less:by 3")
     store.add_decisions([waits, waits, DecisionRecord(chain, 1, 6, "what-if", True, "")])
     store.change_chain(chain, EventRecord(chain, 1, 1, "refused"), EventRecord(chain, 1, 2, "started"))
-    metrics.record_cycle(Cycle(chains=1, put_off=2), 0.25)
-    told = read(metrics.text())
-    assert {name: told[f"mirage_{name}"] for name in (
+    metrics.record_cycle(Cycle(chains=1, open_questions=2), 0.25)
+    reported = read(metrics.text())
+    assert {name: reported[f"mirage_{name}"] for name in (
         "chains,active", "chains,paused", "links,ended", "links,running", "links,held", "lease_held",
         "interruption_seconds_total,train", "overlap_seconds_total,train", "wasted_node_seconds_total,train",
         "live_link,train", "link_ends_timestamp_seconds,train", "decisions_total,wait,waiting-costs-less",
@@ -81,14 +81,14 @@ def test_totals_grow_and_survive_a_restart(store: SqlStore, metrics: Metrics) ->
     assert read(after.text())[name] == 2
 
 
-def test_what_stands_in_the_way_is_told(store: SqlStore, metrics: Metrics) -> None:
+def test_what_is_the_problem_is_reported(store: SqlStore, metrics: Metrics) -> None:
     chain = live(store, "train")
     for number, reason in ((4, "PartitionDown"), (5, "Priority")):
         store.add_link(Link(chain, number, LinkState.QUEUED, submitted_s=0, reason=reason))
     metrics.record_cycle(Cycle(), 0.1)
-    told = read(metrics.text())
-    assert told["mirage_chain_trouble,train"] == 0
-    assert {name: value for name, value in told.items() if "blocked" in name} == {
+    reported = read(metrics.text())
+    assert reported["mirage_chain_trouble,train"] == 0
+    assert {name: value for name, value in reported.items() if "blocked" in name} == {
         "mirage_link_blocked,train,PartitionDown": 1
     }
     store.change_chain(chain, trouble="sbatch refused")
@@ -101,9 +101,9 @@ def test_a_chain_that_is_done_leaves_no_label(store: SqlStore, metrics: Metrics)
     metrics.record_cycle(Cycle(), 0.1)
     store.change_chain(chain, state=ChainState.DONE)
     metrics.record_cycle(Cycle(), 0.1)
-    told = read(metrics.text())
-    assert not [name for name in told if name.endswith(",train")]
-    assert (told["mirage_chains,active"], told["mirage_chains,done"]) == (0, 1)
+    reported = read(metrics.text())
+    assert not [name for name in reported if name.endswith(",train")]
+    assert (reported["mirage_chains,active"], reported["mirage_chains,done"]) == (0, 1)
 
 
 def test_trouble_leaves_what_was_known(store: SqlStore, metrics: Metrics) -> None:
@@ -126,7 +126,7 @@ def test_an_outage_is_timed_from_the_last_contact(store: SqlStore, metrics: Metr
         assert read(metrics.text())["mirage_outage_seconds"] == outage_s
 
 
-def test_a_lease_of_somebody_else_or_of_the_past_is_not_held(store: SqlStore, metrics: Metrics) -> None:
+def test_a_lease_of_another_or_of_the_past_is_not_held(store: SqlStore, metrics: Metrics) -> None:
     for holder, begun_s, held in (("you", NOW_S, 0), ("me", NOW_S, 1), ("me", NOW_S - 100, 0)):
         if store.lease():
             store.drop_lease(store.lease()[0])

@@ -122,11 +122,11 @@ def test_a_file_that_cannot_be_read_is_no_state(file: Path, text: str) -> None:
     ],
     ids=["here", "here without its lease", "elsewhere", "elsewhere of late", "elsewhere too long ago", "dead"],
 )
-def test_whose_outage_counts(
+def test_outages_that_count(
     store: SqlStore, file: Path, holder: str, lease_s: int, written_s: int, is_known: bool
 ) -> None:
     store.take_lease(holder, NOW_S + lease_s - 240, 240)
-    store.saw_queue(NOW_S)
+    store.record_poll(NOW_S)
     outage = Outage(STORE, NOW_S - 950, "the disk is full")
     state = {
         "holder": holder,
@@ -149,7 +149,7 @@ def test_without_a_file_the_last_poll_counts(
 ) -> None:
     store.take_lease(ELSEWHERE, NOW_S + lease_s - 240, 240)
     assert known_outage(store, file, NOW_S) is None, "never polled"
-    store.saw_queue(NOW_S - ago_s)
+    store.record_poll(NOW_S - ago_s)
     found = known_outage(store, file, NOW_S)
     assert found == (Outage(POLL, NOW_S - ago_s) if is_outage else None)
     if found is not None:
@@ -158,7 +158,7 @@ def test_without_a_file_the_last_poll_counts(
 
 def test_an_agent_that_sleeps_long_is_no_outage(store: SqlStore, file: Path) -> None:
     store.take_lease(HERE, NOW_S, 240)
-    store.saw_queue(NOW_S - 5_000)
+    store.record_poll(NOW_S - 5_000)
     watch(file)
     assert known_outage(store, file, NOW_S) is None
 

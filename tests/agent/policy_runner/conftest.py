@@ -55,7 +55,7 @@ def slurm() -> VirtualSlurm:
 
 
 @pytest.fixture
-def seen(slurm: VirtualSlurm) -> View:
+def observed(slurm: VirtualSlurm) -> View:
     return view_of(slurm.observe(), slurm.machine(), slurm.accounting(0), Names())
 
 
@@ -86,19 +86,19 @@ def form(view: View, left_s: int = HOUR_S) -> Chain:
 
 
 @pytest.fixture
-def question(seen: View) -> Callable[..., Question]:
-    def asked(policy: str, chain: int = 1, number: int = 0, left_s: int = HOUR_S, cost: float = 1.0) -> Question:
-        return Question(chain, PolicyRequest(policy, cost, 1.0), form(seen, left_s), number)
+def question(observed: View) -> Callable[..., Question]:
+    def requested(policy: str, chain: int = 1, number: int = 0, left_s: int = HOUR_S, cost: float = 1.0) -> Question:
+        return Question(chain, PolicyRequest(policy, cost, 1.0), form(observed, left_s), number)
 
-    return asked
+    return requested
 
 
 @pytest.fixture
-def answer(slurm: VirtualSlurm, seen: View) -> Callable[..., Answer]:
+def answer(slurm: VirtualSlurm, observed: View) -> Callable[..., Answer]:
     """Asks one question, and waits for its answer."""
 
     def answered(runner: PolicyRunner, question: Question, **options: str) -> Answer:
-        runner.ask([question], {**slurm.configuration(), **options}, seen)
+        runner.request([question], {**slurm.configuration(), **options}, observed)
         (found,) = runner.answers(120)
         assert (found.chain, found.number) == (question.chain, question.number)
         return found

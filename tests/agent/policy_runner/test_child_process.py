@@ -25,7 +25,7 @@ from mirage.patience import real_s
 from mirage.policy.view import View
 from waiting import until
 
-Asked, Answered = Callable[..., Question], Callable[..., Answer]
+Requested, Answered = Callable[..., Question], Callable[..., Answer]
 
 WAITED_S = 20.0
 """A child that never reads would be waited for far longer."""
@@ -37,22 +37,22 @@ def large(view: View) -> View:
     return replace(view, pending=replace(view.pending, **repeated))
 
 
-def test_a_plan_is_the_same_here_and_aside(question: Asked, answer: Answered, aside: ChildProcess) -> None:
+def test_a_plan_is_the_same_here_and_aside(question: Requested, answer: Answered, aside: ChildProcess) -> None:
     here = InProcess()
     for left_s in (HOUR_S, 4 * HOUR_S, 7 * HOUR_S):
         for policy, cost in (("what-if:8", 1.0), ("lead:2", 1.0), ("average", 3.0)):
-            asked = question(policy, left_s=left_s, cost=cost)
-            assert answer(here, asked) == answer(aside, asked)
+            requested = question(policy, left_s=left_s, cost=cost)
+            assert answer(here, requested) == answer(aside, requested)
 
 
-def test_asking_does_not_wait_for_a_child_that_does_not_read(
-    question: Asked, seen: View, aside: ChildProcess, ponder: Path
+def test_a_request_does_not_wait_for_a_child_that_does_not_read(
+    question: Requested, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
-    aside.ask([question(f"ponder:{ponder}", 1)], {}, seen)
+    aside.request([question(f"ponder:{ponder}", 1)], {}, observed)
     until(ponder.with_suffix(".begun").exists, 60, "the policy is asked")
     begun_s = real_s()
     for chain in (2, 3):
-        aside.ask([question("reactive", chain)], {}, large(seen))
+        aside.request([question("reactive", chain)], {}, large(observed))
     assert aside.answers(0.0) == []
     assert real_s() - begun_s < WAITED_S
     ponder.touch()
@@ -60,11 +60,11 @@ def test_asking_does_not_wait_for_a_child_that_does_not_read(
 
 
 def test_a_child_that_does_not_read_is_ended_at_once(
-    question: Asked, seen: View, aside: ChildProcess, ponder: Path
+    question: Requested, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
-    aside.ask([question(f"ponder:{ponder}", 1)], {}, seen)
+    aside.request([question(f"ponder:{ponder}", 1)], {}, observed)
     until(ponder.with_suffix(".begun").exists, 60, "the policy is asked")
-    aside.ask([question("reactive", 2)], {}, large(seen))
+    aside.request([question("reactive", 2)], {}, large(observed))
     child, sender, begun_s = aside._child.pid, aside._sender, real_s()  # type: ignore[union-attr]
     aside.close()
     assert real_s() - begun_s < WAITED_S
@@ -73,27 +73,27 @@ def test_a_child_that_does_not_read_is_ended_at_once(
 
 
 def test_an_answer_to_an_earlier_question_is_dropped(
-    question: Asked, seen: View, aside: ChildProcess, ponder: Path
+    question: Requested, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
-    aside.ask([question(f"ponder:{ponder}", 1, number=1)], {}, seen)
-    aside.ask([question("nonsense", 1, number=2)], {}, seen)
+    aside.request([question(f"ponder:{ponder}", 1, number=1)], {}, observed)
+    aside.request([question("nonsense", 1, number=2)], {}, observed)
     ponder.touch()
     (found,) = aside.answers(60)
     assert (found.number, found.plan) == (2, None)
 
 
-def test_what_a_policy_raises_is_told_and_the_next_is_asked(
-    question: Asked, answer: Answered, aside: ChildProcess
+def test_what_a_policy_raises_is_reported_and_the_next_is_queried(
+    question: Requested, answer: Answered, aside: ChildProcess
 ) -> None:
     assert "UnknownName: unknown policy 'nonsense'" in answer(aside, question("nonsense")).failure
     assert answer(aside, question("reactive")).plan is not None
 
 
-def test_a_policy_that_dies_fails_and_the_others_are_asked_anew(
-    question: Asked, seen: View, aside: ChildProcess, ponder: Path
+def test_a_policy_that_dies_fails_and_the_others_are_queried_anew(
+    question: Requested, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
-    asked = [question("reactive", 1, 4), question(f"ponder:{ponder}", 2, 5), question("reactive", 3, 6)]
-    aside.ask(asked, {}, seen)
+    requested = [question("reactive", 1, 4), question(f"ponder:{ponder}", 2, 5), question("reactive", 3, 6)]
+    aside.request(requested, {}, observed)
     until(ponder.with_suffix(".begun").exists, 60, "the policy is asked")
     aside._child.kill()  # type: ignore[union-attr]
     found = aside.answers(60)
@@ -101,17 +101,17 @@ def test_a_policy_that_dies_fails_and_the_others_are_asked_anew(
     assert [one.failure for one in found] == ["", "its process ended with status -9", ""]
 
 
-def test_a_policy_that_stalls_fails_and_the_others_are_asked_anew(
-    question: Asked, answer: Answered, seen: View, aside: ChildProcess, ponder: Path
+def test_a_policy_that_stalls_fails_and_the_others_are_queried_anew(
+    question: Requested, answer: Answered, observed: View, aside: ChildProcess, ponder: Path
 ) -> None:
     answer(aside, question("reactive"))
     aside.patience_s = 2.0
-    aside.ask([question(f"ponder:{ponder}", 2), question("reactive", 3)], {}, seen)
+    aside.request([question(f"ponder:{ponder}", 2), question("reactive", 3)], {}, observed)
     assert [(one.chain, one.failure) for one in aside.answers(60)] == [(2, "no answer within 2 s"), (3, "")]
 
 
 def test_its_memory_is_given_back_when_there_is_nothing_to_decide(
-    question: Asked, answer: Answered, aside: ChildProcess
+    question: Requested, answer: Answered, aside: ChildProcess
 ) -> None:
     answer(aside, question("reactive"))
     number = aside._child.pid  # type: ignore[union-attr]
@@ -156,7 +156,12 @@ def test_the_child_dies_with_an_agent_that_is_killed(tmp_path: Path, ponder: Pat
 
 
 def test_only_questions_about_the_simulator_wait_for_its_compilation(
-    question: Asked, seen: View, slurm: Any, aside: ChildProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    question: Requested,
+    observed: View,
+    slurm: Any,
+    aside: ChildProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = tmp_path / "compiled"
     monkeypatch.setattr(compilation, "COMMAND", ("sh", "-c", f"until test -e {done}; do sleep 0.02; done"))
@@ -165,7 +170,7 @@ def test_only_questions_about_the_simulator_wait_for_its_compilation(
     aside.prepare(["reactive", "what-if:2"])
     assert aside.excuse().startswith("the simulator is being compiled, since ")
     aside.patience_s = 0.0
-    aside.ask([question("what-if:2", 1, 7), question("reactive", 2, 8)], slurm.configuration(), seen)
+    aside.request([question("what-if:2", 1, 7), question("reactive", 2, 8)], slurm.configuration(), observed)
     found: list[Answer] = []
     until(lambda: bool(found.extend(aside.answers(0.0)) or found), 60, "an answer")
     assert [(one.chain, one.plan is not None) for one in found] == [(2, True)]

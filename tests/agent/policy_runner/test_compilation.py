@@ -50,7 +50,7 @@ def over(compiles: Compilation) -> bool:
     return wait_until(lambda: not compiles.is_under_way(), 120)
 
 
-def test_it_runs_once_and_its_end_is_told(
+def test_it_runs_once_and_its_end_is_reported(
     begun: Begun, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "mirage.agent")
@@ -76,7 +76,7 @@ def test_it_runs_once_and_its_end_is_told(
         (["/no/such/program"], "cannot start a process: No such file or directory"),
     ],
 )
-def test_one_that_fails_is_told_and_not_begun_again(
+def test_one_that_fails_is_reported_and_not_begun_again(
     begun: Begun, caplog: pytest.LogCaptureFixture, command: list[str], detail: str
 ) -> None:
     compiles = begun(*command)
@@ -85,7 +85,7 @@ def test_one_that_fails_is_told_and_not_begun_again(
     assert [(record.getMessage(), record.detail) for record in caplog.records] == [("not compiled", detail)]
 
 
-def test_it_gives_way_to_whoever_types_on_the_login_node(begun: Begun, tmp_path: Path) -> None:
+def test_it_gives_way_to_users_of_the_login_node(begun: Begun, tmp_path: Path) -> None:
     assert over(begun("sh", "-c", f"nice > {tmp_path}/nice"))
     assert int((tmp_path / "nice").read_text()) == min(os.nice(0) + compilation.NICE, 19)
 

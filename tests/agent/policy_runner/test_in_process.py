@@ -21,27 +21,27 @@ from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
 from mirage.sim.slurm_conf.settings import SlurmSettings
 
-Asked, Answered = Callable[..., Question], Callable[..., Answer]
+Requested, Answered = Callable[..., Question], Callable[..., Answer]
 
 
 @pytest.mark.parametrize("name", ["what-if:8", "what-if:8:tie=0:quick=no", "slurm-estimate", "average", "lead:2"])
 def test_the_policy_that_runs_is_the_one_that_an_evaluation_judges(
-    slurm: VirtualSlurm, seen: View, question: Asked, answer: Answered, name: str
+    slurm: VirtualSlurm, observed: View, question: Requested, answer: Answered, name: str
 ) -> None:
     scheduler = SlurmSettings.from_options(slurm.configuration(), "scontrol show config")
     scenario = Scenario(slurm.sim.cluster, slurm.sim.workload, "slurm", scheduler)
     judged = Candidate(name, Cost(3, 1)).make(scenario, seed=0)
     runner, reasons = InProcess(), []
     for left_s in (600, HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 7 * HOUR_S):
-        asked = question(name, left_s=left_s, cost=3.0)
-        asked = replace(asked, form=replace(asked.form, nodes=4))
-        plan = answer(runner, asked).plan
-        assert plan == judged.decide(replace(seen, chain=asked.form))
+        requested = question(name, left_s=left_s, cost=3.0)
+        requested = replace(requested, form=replace(requested.form, nodes=4))
+        plan = answer(runner, requested).plan
+        assert plan == judged.decide(replace(observed, chain=requested.form))
         reasons.append(plan.actions[0].reason)
     assert ("too-late-even-now" in reasons) == (name == "what-if:8")
 
 
-def test_a_policy_is_made_anew_when_the_scheduler_is_set_otherwise(question: Asked, answer: Answered) -> None:
+def test_a_policy_is_made_anew_when_the_scheduler_is_set_otherwise(question: Requested, answer: Answered) -> None:
     runner = InProcess()
     changes: list[dict[str, Any]] = [{}, {}, {"schedulerparameters": "bf_interval=60"}, {}]
     for changed in changes:
@@ -51,9 +51,9 @@ def test_a_policy_is_made_anew_when_the_scheduler_is_set_otherwise(question: Ask
     assert intervals[1] == 60 != intervals[0]
 
 
-def test_what_a_policy_raises_is_told_and_the_next_is_asked(seen: View, question: Asked) -> None:
+def test_what_a_policy_raises_is_reported_and_the_next_is_queried(observed: View, question: Requested) -> None:
     runner = InProcess()
-    runner.ask([question("nonsense", 7, 3), question("reactive", 8, 4)], {}, seen)
+    runner.request([question("nonsense", 7, 3), question("reactive", 8, 4)], {}, observed)
     failed, fine = runner.answers(0)
     assert (failed.chain, failed.number, failed.plan) == (7, 3, None)
     assert failed.failure.startswith("UnknownName: unknown policy 'nonsense'")
@@ -76,10 +76,10 @@ class Odd:
         return self.given
 
 
-def given(monkeypatch: pytest.MonkeyPatch, odd: Any, seen: View, asked: Question) -> Answer:
+def given(monkeypatch: pytest.MonkeyPatch, odd: Any, observed: View, requested: Question) -> Answer:
     monkeypatch.setattr("mirage.agent.policy_runner.in_process.make_policy", lambda *_: Odd(odd))
     runner = InProcess()
-    runner.ask([asked], {}, seen)
+    runner.request([requested], {}, observed)
     (found,) = runner.answers(0)
     return found
 
@@ -95,15 +95,15 @@ def given(monkeypatch: pytest.MonkeyPatch, odd: Any, seen: View, asked: Question
     ],
 )
 def test_whatever_a_plug_in_does_is_a_failure_in_words(
-    monkeypatch: pytest.MonkeyPatch, seen: View, question: Asked, odd: Any, failure: str
+    monkeypatch: pytest.MonkeyPatch, observed: View, question: Requested, odd: Any, failure: str
 ) -> None:
-    assert given(monkeypatch, odd, seen, question("reactive", 7, 3)) == Answer(7, None, failure, 3)
+    assert given(monkeypatch, odd, observed, question("reactive", 7, 3)) == Answer(7, None, failure, 3)
 
 
-def test_estimates_are_plain_numbers_that_a_store_can_keep(
-    monkeypatch: pytest.MonkeyPatch, seen: View, question: Asked
+def test_estimates_are_plain_numbers_that_a_store_can_store(
+    monkeypatch: pytest.MonkeyPatch, observed: View, question: Requested
 ) -> None:
     plan = Plan((Wait(),), {"lead_s": np.int64(3_600), "chance": np.float32(0.5)})
-    found = given(monkeypatch, plan, seen, question("reactive")).plan
+    found = given(monkeypatch, plan, observed, question("reactive")).plan
     assert found is not None
     assert json.loads(json.dumps(found.estimate)) == {"lead_s": 3_600.0, "chance": 0.5}

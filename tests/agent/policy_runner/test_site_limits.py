@@ -24,7 +24,7 @@ EIGHT, NINE = (Limit("user", jobs=8),), (Limit("user", jobs=9),)
 HERE = {"clustername": "polaris", "slurmctldhost[0]": "ctl1", "slurmctldport": "6817"}
 
 
-def keep(folder: Path, options: dict[str, str], limits: tuple[Limit, ...]) -> Path:
+def store_file(folder: Path, options: dict[str, str], limits: tuple[Limit, ...]) -> Path:
     file = SitePlace(folder, cluster_of(options)).file
     write_cluster_file(file, ClusterFile(replace(Cluster.pool(4), limits=limits)))
     return file
@@ -33,10 +33,10 @@ def keep(folder: Path, options: dict[str, str], limits: tuple[Limit, ...]) -> Pa
 def test_limits_are_those_of_the_cluster_that_answers_and_read_anew_with_the_file(tmp_path: Path) -> None:
     limits = SiteLimits(tmp_path)
     assert limits.of(HERE) == ()
-    keep(tmp_path, HERE, EIGHT)
+    store_file(tmp_path, HERE, EIGHT)
     assert limits.of(HERE) == EIGHT
     assert limits.of({**HERE, "clustername": "vega"}) == ()
-    file = keep(tmp_path, HERE, NINE)
+    file = store_file(tmp_path, HERE, NINE)
     assert limits.of(HERE) == NINE
     file.write_text("mirage_cluster = 'what'")
     assert limits.of(HERE) == ()
@@ -51,7 +51,7 @@ def test_a_new_calibration_makes_a_new_policy(
     runner = InProcess(site=SiteLimits(tmp_path))
     for limits in ((), EIGHT, EIGHT, NINE):
         if limits:
-            keep(tmp_path, dict(slurm.configuration()), limits)
+            store_file(tmp_path, dict(slurm.configuration()), limits)
         assert answer(runner, question("what-if:2")).plan is not None
     known = [policy.forecaster.limits for policy in runner.policies.values()]  # type: ignore[attr-defined]
     assert known == [(), EIGHT, NINE]
@@ -59,20 +59,20 @@ def test_a_new_calibration_makes_a_new_policy(
 
 @pytest.mark.slow
 def test_the_child_process_reads_them_too(
-    slurm: VirtualSlurm, seen: View, tmp_path: Path, question: Callable[..., Question]
+    slurm: VirtualSlurm, observed: View, tmp_path: Path, question: Callable[..., Question]
 ) -> None:
     """Where nobody may run anything, a link does not start in any future."""
-    keep(tmp_path, dict(slurm.configuration()), (Limit("user", nodes=0),))
-    asked = question("what-if:4", left_s=600)
-    asked = replace(asked, form=replace(asked.form, limit_s=30 * DAY_S))
+    store_file(tmp_path, dict(slurm.configuration()), (Limit("user", nodes=0),))
+    requested = question("what-if:4", left_s=600)
+    requested = replace(requested, form=replace(requested.form, limit_s=30 * DAY_S))
     soonest_s = []
     for folder in (None, tmp_path):
         runner = ChildProcess(calibrations=folder)
         try:
-            runner.ask([asked], slurm.configuration(), seen)
-            (told,) = runner.answers(120)
+            runner.request([requested], slurm.configuration(), observed)
+            (reported,) = runner.answers(120)
         finally:
             runner.close()
-        assert told.plan is not None
-        soonest_s.append(told.plan.estimate["wait_p05_s"])
-    assert soonest_s[0] < soonest_s[1] == asked.form.limit_s
+        assert reported.plan is not None
+        soonest_s.append(reported.plan.estimate["wait_p05_s"])
+    assert soonest_s[0] < soonest_s[1] == requested.form.limit_s

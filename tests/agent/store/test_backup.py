@@ -85,7 +85,7 @@ def test_a_clock_that_was_set_back_does_not_end_the_backups(store: SqlStore) -> 
     assert store.backup_if_due(NOW_S - 30 * HOUR_S + 60) is None
 
 
-def test_five_are_kept_for_their_owner_alone_each_one_file(store: SqlStore, path: Path) -> None:
+def test_five_are_stored_for_their_owner_alone_each_one_file(store: SqlStore, path: Path) -> None:
     before = os.umask(0)
     try:
         for hour in range(7):
@@ -105,10 +105,10 @@ def test_a_store_is_backed_up_before_it_is_upgraded(path: Path) -> None:
         upgrade(connection, "0001")
     assert sound_backups(path) == []
     open_store(url_of(path)).close()
-    (kept,) = sound_backups(path)
-    with closing(sqlite3.connect(f"file:{str(kept.path).replace('?', '%3f')}?mode=ro", uri=True)) as connection:
+    (stored,) = sound_backups(path)
+    with closing(sqlite3.connect(f"file:{str(stored.path).replace('?', '%3f')}?mode=ro", uri=True)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
-    assert abs(kept.made_s - time.time()) < 120
+    assert abs(stored.made_s - time.time()) < 120
 
 
 def test_a_damaged_store_pushes_no_sound_backup_out(
@@ -144,16 +144,16 @@ def test_a_store_that_cannot_be_read_names_its_newest_sound_backup(store: SqlSto
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [(None, "no such file"), (b"", "no store of Mirage"), (b"x" * 9_000, "not a database")],
 )
-def test_what_is_no_backup(path: Path, content: bytes | None, says: str) -> None:
+def test_what_is_no_backup(path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         path.write_bytes(content)
-    assert says in damage(path)
+    assert message in damage(path)
 
 
-def test_no_room_is_told_and_leaves_what_there_is(store: SqlStore, path: Path, monkeypatch) -> None:
+def test_no_room_is_reported_and_leaves_what_there_is(store: SqlStore, path: Path, monkeypatch) -> None:
     back_up(path, NOW_S)
 
     def full(*_: object) -> None:
@@ -215,4 +215,4 @@ def test_killed_at_any_moment_every_backup_is_whole(store: SqlStore, path: Path)
         assert there
         assert [damage(one) for one in there] == [""] * len(there)
     back_up(path, 60)  # one killed between two renamings leaves a gap, which the next fills
-    assert len(sound_backups(path)) == backups.KEPT
+    assert len(sound_backups(path)) == backups.BACKUPS

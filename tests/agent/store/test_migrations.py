@@ -51,7 +51,7 @@ def at_version(url: str, version: str) -> None:
                 connection.exec_driver_sql(word)
 
 
-def check_early_version_is_kept(store: SqlStore) -> None:
+def check_early_version_is_stored(store: SqlStore) -> None:
     times = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
     ended = Link(1, 1, LinkState.ENDED, **times, ready_s=104, ended_s=3700, outcome=JobState.TIMEOUT)
     train, serve = store.chains()
@@ -69,11 +69,11 @@ def check_early_version_is_kept(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize("version", ["0001", "0002"])
-def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened, version: str) -> None:
+def test_an_old_store_is_updated_with_what_is_in_it(url: str, opened, version: str) -> None:
     at_version(url, version)
     store = opened(url)
-    check_early_version_is_kept(store)
-    check_early_version_is_kept(opened(url))
+    check_early_version_is_stored(store)
+    check_early_version_is_stored(opened(url))
     assert opened(url).identity() == store.identity(), "given once"
     store.add_link(Link(1, 3, reason="Priority", earlier=((1, 2, 3),)))
     assert store.links(1)[2] == Link(1, 3, reason="Priority", earlier=((1, 2, 3),))
@@ -81,7 +81,7 @@ def test_an_old_store_is_brought_up_to_date_with_what_is_in_it(url: str, opened,
     assert store.chain("train").trouble == "no disk"
 
 
-def test_a_store_without_second_thoughts_gets_room_for_them(url: str, opened) -> None:
+def test_a_store_without_revisions_gets_room_for_them(url: str, opened) -> None:
     link = {"job": 7, "attempted_s": 101, "submitted_s": 102, "released_s": 102, "started_s": 103, "limit_s": 3600}
     gone = {"ready_s": -1, "signalled_s": -1, "cancelled_s": -1, "ended_s": -1, "outcome": -1, "exit_code": 0}
     with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
@@ -89,8 +89,8 @@ def test_a_store_without_second_thoughts_gets_room_for_them(url: str, opened) ->
         chain = {"id": 1, "name": "train", "created_s": 100, "state": "active", "why": "", "key": "deer"}
         counts = {name: 0 for name in ("refusals", "failures", "next_try_s", "next_look_s")}
         _insert(connection, "chains", chain | counts | {"spec": asdict(SPEC)})
-        kept = {"chain": 1, "number": 2, "state": "queued", "finished": False, "reason": "", "earlier": []}
-        _insert(connection, "links", kept | link | gone)
+        stored = {"chain": 1, "number": 2, "state": "queued", "finished": False, "reason": "", "earlier": []}
+        _insert(connection, "links", stored | link | gone)
         decided = {"chain": 1, "link": 1, "time_s": 150, "policy": "lead:1", "submits": True, "reason": "r"}
         _insert(connection, "decisions", decided | {"estimate": {}, "saw": {}})
     store = opened(url)
@@ -185,7 +185,7 @@ def test_killed_at_any_statement_of_an_upgrade_the_store_is_old_or_new(url: str,
     found, statements = killed_at_every_statement(url)
     assert statements > 8
     assert found <= {"0001 6", f"{NEWEST} 7"}
-    check_early_version_is_kept(opened(url))
+    check_early_version_is_stored(opened(url))
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ often = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCh
 
 @often
 @given(specs)
-def test_what_the_user_asked_for_is_read_as_it_was_written(store: SqlStore, spec: ChainSpec) -> None:
+def test_a_specification_is_read_as_it_was_written(store: SqlStore, spec: ChainSpec) -> None:
     name = f"c{len(store.chains())}"
     made = store.add_chain(name, spec, 100)
     with closing(SqlStore(store.engine)) as fresh:  # one that has not read it before
@@ -298,7 +298,7 @@ def test_killed_while_it_writes_a_change_has_happened_with_its_event_or_not_at_a
         assert [event.time_s for event in events] == list(range(len(events)))
 
 
-def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, opened) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path, opened) -> None:
     store = opened(f"sqlite:///{tmp_path}/store.db")
     chain = store.add_chain("train", SPEC, 100)
 
@@ -331,7 +331,7 @@ def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened
 
 
 @pytest.mark.parametrize(
-    ("bad", "error", "says"),
+    ("bad", "error", "message"),
     [
         ("nonsense", ConfigurationError, "no data base URL"),
         ("nosuch://x/y", ConfigurationError, "neither sqlite"),
@@ -340,19 +340,19 @@ def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened
         ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "see that its server runs"),
     ],
 )
-def test_a_store_that_cannot_be_opened_says_so(bad: str, error: type[Exception], says: str, opened) -> None:
-    with pytest.raises(error, match=says) as told:
+def test_a_store_that_cannot_be_opened_reports_so(bad: str, error: type[Exception], message: str, opened) -> None:
+    with pytest.raises(error, match=message) as reported:
         opened(bad)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(reported.value)
 
 
-def test_a_file_that_is_no_store_says_so(tmp_path: Path, opened) -> None:
+def test_a_file_that_is_no_store_reports_so(tmp_path: Path, opened) -> None:
     (tmp_path / "store.db").write_text("Dear diary, " * 500)
     with pytest.raises(StoreError, match="not a database; there is no sound backup; `mirage agent recover`"):
         opened(f"sqlite:///{tmp_path}/store.db")
 
 
-def test_a_store_that_somebody_holds_says_so(tmp_path: Path, opened) -> None:
+def test_a_store_that_another_process_holds_reports_so(tmp_path: Path, opened) -> None:
     store = opened(f"sqlite:///{tmp_path}/store.db?timeout=0.1")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -361,7 +361,7 @@ def test_a_store_that_somebody_holds_says_so(tmp_path: Path, opened) -> None:
     store.drop_lease("one")
 
 
-def test_a_store_that_must_not_be_written_says_so(tmp_path: Path, opened) -> None:
+def test_a_store_that_must_not_be_written_reports_so(tmp_path: Path, opened) -> None:
     opened(f"sqlite:///{tmp_path}/store.db")
     store = opened(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
     assert store.chains() == []
@@ -392,7 +392,7 @@ def test_where_other_hosts_see_the_file_no_memory_is_shared(path: str, journal: 
     assert journal_mode(Path(path), MOUNTS) == journal
 
 
-def test_a_store_on_a_shared_disk_works_the_same(tmp_path: Path, opened, monkeypatch) -> None:
+def test_a_store_on_a_shared_disk_works(tmp_path: Path, opened, monkeypatch) -> None:
     monkeypatch.setattr("mirage.agent.store.engine.journal_mode", lambda path: "DELETE")
     store = opened(f"sqlite:///{tmp_path}/store.db")
     chain = store.add_chain("train", SPEC, 100)

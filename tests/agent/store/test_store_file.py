@@ -13,7 +13,7 @@ from read_only import as_other_user, full_disk, read_only
 
 from mirage.agent.model import ChainSpec, EventRecord
 from mirage.agent.store.backup import back_up
-from mirage.agent.store.chain_file import KeptChain, keep_chain, kept_chains
+from mirage.agent.store.chain_file import StoredChain, read_chain_files, write_chain_file
 from mirage.agent.store.sql_store import SqlStore, open_store, open_to_read
 from mirage.errors import StoreError, StoreGone
 from mirage.slurm.values import Submission
@@ -61,7 +61,7 @@ def test_a_deleted_store_is_not_written_and_not_made_anew(store: SqlStore, path:
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_store_whose_place_another_took_is_not_written(store: SqlStore, path: Path) -> None:
+def test_a_replaced_store_is_not_written(store: SqlStore, path: Path) -> None:
     delete(path)
     with closing(open_store(f"sqlite:///{path}")) as other:
         for call in every_write(store):
@@ -85,9 +85,9 @@ def test_a_folder_that_cannot_be_reached_is_no_deleted_store(store: SqlStore, pa
         raise OSError(116, "Stale file handle")
 
     monkeypatch.setattr("mirage.agent.store.store_file.os.stat", stale)
-    with pytest.raises(StoreError, match="cannot be reached: Stale file handle; try again") as told:
+    with pytest.raises(StoreError, match="cannot be reached: Stale file handle; try again") as reported:
         store.check_present()
-    assert not isinstance(told.value, StoreGone)
+    assert not isinstance(reported.value, StoreGone)
 
 
 def test_a_store_that_was_there_is_not_begun_anew(store: SqlStore, path: Path) -> None:
@@ -112,14 +112,14 @@ def test_an_emptied_store_is_not_begun_anew_nor_written(store: SqlStore, path: P
         open_store(f"sqlite:///{path}")
 
 
-def kept(path: Path, name: str = "train", place: str | None = None) -> KeptChain:
-    return KeptChain(name, "k3y", 100, SPEC, "st0re", place or str(path), "lab@host:7000")
+def stored(path: Path, name: str = "train", place: str | None = None) -> StoredChain:
+    return StoredChain(name, "k3y", 100, SPEC, "st0re", place or str(path), "lab@host:7000")
 
 
-def test_a_store_whose_chains_are_there_is_not_begun_anew(path: Path) -> None:
+def test_a_store_with_existing_chains_is_not_begun_again(path: Path) -> None:
     for name, place in (("train", None), ("foreign", "/elsewhere/store.db")):
         (path.parent / "chains" / name).mkdir(parents=True)
-        keep_chain(path.parent / "chains" / name, kept(path, name, place))
+        write_chain_file(path.parent / "chains" / name, stored(path, name, place))
     with pytest.raises(StoreGone, match=r"the files of its chains \(train\) tell"):
         open_store(f"sqlite:///{path}")
     (path.parent / "chains" / "train" / "chain.json").unlink()
@@ -131,19 +131,19 @@ def test_the_file_of_a_chain_is_read_as_it_was_written(path: Path) -> None:
     folder.mkdir(parents=True)
     before = os.umask(0)
     try:
-        keep_chain(folder, kept(path))
+        write_chain_file(folder, stored(path))
     finally:
         os.umask(before)
     assert stat.S_IMODE((folder / "chain.json").stat().st_mode) == 0o600
-    assert kept_chains(path.parent) == ([kept(path)], {})
+    assert read_chain_files(path.parent) == ([stored(path)], {})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"store": 1, "spec": {}}', "\udcff"])
-def test_a_file_that_tells_of_no_chain_is_named_with_the_reason(path: Path, text: str) -> None:
+def test_a_file_that_reports_of_no_chain_is_named_with_the_reason(path: Path, text: str) -> None:
     file = path.parent / "chains" / "train" / "chain.json"
     file.parent.mkdir(parents=True)
     file.write_bytes(text.encode(errors="surrogateescape"))
-    found, unread = kept_chains(path.parent)
+    found, unread = read_chain_files(path.parent)
     assert found == []
     assert [key for key, why in unread.items() if "no such file" in why] == [file]
 
@@ -173,7 +173,7 @@ def url_in(folder: Path) -> str:
     return f"sqlite:///{folder}/store.db"
 
 
-def test_a_store_that_can_be_written_is_opened_as_ever(store: SqlStore, path: Path) -> None:
+def test_a_store_that_can_be_written_is_opened_as_before(store: SqlStore, path: Path) -> None:
     with closing(open_to_read(url_in(path.parent))) as found:
         assert (found.unwritable, names(found)) == ("", ["train"])
         found.add_chain("next", SPEC, 5)
@@ -187,10 +187,10 @@ def test_a_store_on_a_read_only_file_system_is_read(tmp_path: Path, alive: bool)
     writer.add_chain("train", SPEC, 100)
     if not alive:
         writer.close()
-    with read_only(folder, tmp_path / "seen") as seen:
+    with read_only(folder, tmp_path / "seen") as observed:
         with pytest.raises(StoreError, match="Read-only file system"):
-            open_store(url_in(seen))
-        with closing(open_to_read(url_in(seen))) as found:
+            open_store(url_in(observed))
+        with closing(open_to_read(url_in(observed))) as found:
             assert "Read-only file system" in found.unwritable
             assert names(found) == ["train"]
             writer.add_chain("next", SPEC, 101)
@@ -229,13 +229,16 @@ def test_a_store_of_another_version_is_not_read(store: SqlStore, path: Path, tmp
         connection.exec_driver_sql(spoil)
     store.close()
     with (
-        read_only(path.parent, tmp_path.with_name(f"{tmp_path.name}-seen")) as seen,
+        read_only(path.parent, tmp_path.with_name(f"{tmp_path.name}-seen")) as observed,
         pytest.raises(StoreError, match="Read-only file system"),
     ):
-        open_to_read(url_in(seen))
+        open_to_read(url_in(observed))
 
 
 def test_a_store_that_is_not_there_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    with read_only(tmp_path / "home", tmp_path / "seen") as seen, pytest.raises(StoreError, match="Read-only file sys"):
-        open_to_read(url_in(seen))
+    with (
+        read_only(tmp_path / "home", tmp_path / "seen") as observed,
+        pytest.raises(StoreError, match="Read-only file sys"),
+    ):
+        open_to_read(url_in(observed))

@@ -14,7 +14,9 @@ from mirage.errors import WrongCluster
 from mirage.job_state import MISSING
 
 
-def test_a_store_and_its_chains_are_told_from_all_others(store: SqlStore, url: str, opened, tmp_path: Path) -> None:
+def test_a_store_and_its_chains_are_distinguished_from_all_others(
+    store: SqlStore, url: str, opened, tmp_path: Path
+) -> None:
     known, other = store.identity(), opened(f"sqlite:///{tmp_path}/other.db").identity()
     assert is_identity(known.identity, OF_STORE)
     assert known == StoreIdentity(known.identity, "", MISSING)
@@ -36,7 +38,7 @@ def test_a_store_is_bound_to_one_cluster(store: SqlStore, url: str, opened) -> N
     opened(url).bind("lab@new:6817")
 
 
-def test_when_the_queue_was_seen_last_is_kept(store: SqlStore, url: str, opened) -> None:
-    store.saw_queue(2**33)
-    store.saw_queue(2**33 + 60)
+def test_when_the_queue_was_observed_last_is_stored(store: SqlStore, url: str, opened) -> None:
+    store.record_poll(2**33)
+    store.record_poll(2**33 + 60)
     assert opened(url).identity().polled_s == 2**33 + 60

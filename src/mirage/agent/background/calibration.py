@@ -15,8 +15,8 @@ from pathlib import Path
 
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
-from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
 from mirage.calibration.site.kept import KeptCalibration, read_kept
+from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.process import die_with_me

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from asked_policies import Deciding, deciding_chain
 from one_chain import OneChain, ended, held, running
+from scripted_policies import Deciding, deciding_chain
 
 from mirage.agent.cycle.decision.chain_view import chain_view, load_time_s, notice_s, summary
 from mirage.agent.settings import AgentSettings
 from mirage.policy.view import Chain
 
 
-def seen(world: OneChain) -> Chain:
+def observed(world: OneChain) -> Chain:
     deciding = Deciding(world)
     return chain_view(world.context, world.chain, world.links[-2], world.links[-1], deciding.view(world.context))
 
@@ -19,19 +19,19 @@ def seen(world: OneChain) -> Chain:
 def test_a_link_ends_for_its_policy_when_the_next_must_have_started() -> None:
     world = deciding_chain(warmup_s=500)
     assert notice_s(world.context, world.links[0]) == 2 * 15 + 36
-    chain = seen(world)
+    chain = observed(world)
     assert chain.ends_s == 9_000 + 3_600 - 120 - 500 - 66
     assert (chain.predecessor, chain.submitted_s, chain.started_s, chain.limit_s) == (101, 50, 9_000, 3_600)
     assert (chain.nodes, chain.step_s, chain.user, chain.partition) == (1, 36, 0, 0)
 
 
 @pytest.mark.parametrize("policy", ["reactive", "dependency", "singleton:2"])
-def test_who_lets_the_next_compete_at_the_end_is_told_the_end(policy: str) -> None:
-    assert seen(deciding_chain(policy=policy, warmup_s=500)).ends_s == 12_600
+def test_a_policy_that_lets_the_next_compete_at_the_end_gets_the_end(policy: str) -> None:
+    assert observed(deciding_chain(policy=policy, warmup_s=500)).ends_s == 12_600
 
 
 def test_a_load_time_beyond_the_limit_is_an_end_at_the_start() -> None:
-    assert seen(deciding_chain(warmup_s=5_000)).ends_s == 9_000
+    assert observed(deciding_chain(warmup_s=5_000)).ends_s == 9_000
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_the_load_time_is_the_user_s_word_or_what_earlier_links_took(
 
 
 def test_intervals_are_those_of_the_settings() -> None:
-    world = deciding_chain(settings=AgentSettings(busy_poll_s=5, looks_a_link=10, decide_s=200))
-    assert (seen(world).step_s, notice_s(world.context, world.links[0])) == (200, 210)
+    world = deciding_chain(settings=AgentSettings(busy_poll_s=5, decisions_per_link=10, decide_s=200))
+    assert (observed(world).step_s, notice_s(world.context, world.links[0])) == (200, 210)
 
 
-def test_what_a_decision_saw_can_be_checked_against_squeue() -> None:
+def test_what_a_decision_observed_can_be_checked_against_squeue() -> None:
     deciding = Deciding()
     assert summary(deciding.view(deciding.world.context)) == {
         "pending_jobs": 0.0, "pending_nodes": 0.0, "running_jobs": 1.0, "running_nodes": 1.0, "free_nodes": 7.0,

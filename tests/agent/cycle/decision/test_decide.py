@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 from one_chain import NOW_S, held, planned, queued, running
+from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
@@ -14,7 +14,7 @@ from mirage.policy.plan import Plan, Wait
 RELEASED = ("update", 102, {"Dependency": ""})
 
 
-def asked() -> Deciding:
+def requested() -> Deciding:
     """A chain about which a question is open."""
     deciding = Deciding(waits_s=[60] * 60)
     assert deciding.cycle() == 1
@@ -24,14 +24,14 @@ def asked() -> Deciding:
 # -- asking -------------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_asked_and_the_cycle_goes_on_without_its_answer() -> None:
-    deciding = asked()
-    (question,) = deciding.runner.asked
+def test_a_question_is_queried_and_the_cycle_continues_without_its_answer() -> None:
+    deciding = requested()
+    (question,) = deciding.runner.requested
     assert (question.chain, question.request.policy, question.form.predecessor) == (1, "lead:1", 101)
     assert deciding.runner.waited_s == [AgentSettings().wait_for_answers_s]
     assert (deciding.decided, deciding.world.slurm.calls, deciding.runner.rests) == ([], [], 0)
     assert deciding.cycle(15) == 1
-    assert len(deciding.runner.asked) == 1, "not asked again while it is open"
+    assert len(deciding.runner.requested) == 1, "not asked again while it is open"
 
 
 @pytest.mark.parametrize(
@@ -45,51 +45,51 @@ def test_a_question_is_asked_and_the_cycle_goes_on_without_its_answer() -> None:
         (held(1),),
     ],
 )
-def test_where_there_is_nothing_to_decide_nobody_is_asked(links: tuple[Link, ...]) -> None:
+def test_where_there_is_nothing_to_decide_no_policy_is_called(links: tuple[Link, ...]) -> None:
     deciding = Deciding(deciding_chain(*links))
     assert deciding.cycle() == 0
-    assert (deciding.runner.asked, deciding.runner.rests) == ([], 1)
+    assert (deciding.runner.requested, deciding.runner.rests) == ([], 1)
 
 
 def test_a_paused_chain_is_not_decided_about() -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.world.context.change_chain(deciding.world.chain, state=ChainState.PAUSED)
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     assert deciding.cycle(15) == 0
     assert (deciding.world.slurm.calls, deciding.decided) == ([], [])
 
 
-def test_a_chain_is_asked_about_when_it_is_due_and_its_turn_has_come() -> None:
+def test_a_chain_is_queried_when_it_is_due_and_its_turn_has_come() -> None:
     deciding = Deciding()
     deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 30)
     deciding.cycle(29)
     deciding.cycle(1, 99)
-    assert deciding.runner.asked == []
+    assert deciding.runner.requested == []
     deciding.cycle()
-    assert len(deciding.runner.asked) == 1
+    assert len(deciding.runner.requested) == 1
 
 
-def test_a_look_beyond_any_sleep_is_of_a_clock_that_was_set_back() -> None:
+def test_a_poll_beyond_any_sleep_is_of_a_clock_that_was_set_back() -> None:
     deciding = Deciding()
     deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 2 * 3_600 + 1)
     deciding.cycle()
-    assert len(deciding.runner.asked) == 1
+    assert len(deciding.runner.requested) == 1
 
 
-def test_who_has_the_least_time_is_asked_about_first() -> None:
+def test_the_chain_with_the_least_time_is_queried_first() -> None:
     deciding = Deciding()
-    deciding.world.beside(2, running(1, job=201, limit_s=1_200), held(2, job=202), key="geese")
+    deciding.world.other(2, running(1, job=201, limit_s=1_200), held(2, job=202), key="geese")
     deciding.world.shows(*pair(), *pair(key="geese", jobs_from=200))
     assert deciding.cycle() == 2
-    assert [question.chain for question in deciding.runner.asked] == [2, 1]
+    assert [question.chain for question in deciding.runner.requested] == [2, 1]
 
 
 # -- answers ------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_releases_the_held_link() -> None:
-    deciding = asked()
-    deciding.runner.say(SUBMIT)
+    deciding = requested()
+    deciding.runner.reply(SUBMIT)
     assert deciding.cycle(15) == 0
     world = deciding.world
     assert world.slurm.calls == [RELEASED]
@@ -102,66 +102,66 @@ def test_an_answer_releases_the_held_link() -> None:
 
 def test_an_answer_of_the_same_cycle_is_used_in_it() -> None:
     deciding = Deciding()
-    deciding.runner.say(WAIT, number=1)
+    deciding.runner.reply(WAIT, number=1)
     assert deciding.cycle() == 0
     assert deciding.decided == [(1, "lead:1", False)]
 
 
 @pytest.mark.parametrize(("late_s", "used"), [(300, True), (301, False)])
 def test_a_late_answer_is_used_while_its_view_is_fresh(late_s: int, used: bool) -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.cycle(late_s - 10)
     deciding.world.store.decided.clear()
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     deciding.cycle(10)
     assert (deciding.world.slurm.calls == [RELEASED]) is used
     assert deciding.decided == ([(1, "lead:1", True)] if used else [])
 
 
-def test_a_stale_answer_is_dropped_and_the_policy_is_asked_again() -> None:
-    deciding = asked()
-    deciding.runner.say(SUBMIT)
+def test_a_stale_answer_is_dropped_and_the_policy_is_queried_again() -> None:
+    deciding = requested()
+    deciding.runner.reply(SUBMIT)
     assert deciding.cycle(301) == 0
     assert deciding.decided == []
     assert deciding.cycle(15) == 1
-    assert [question.number for question in deciding.runner.asked] == [1, 2]
+    assert [question.number for question in deciding.runner.requested] == [1, 2]
 
 
 def test_an_answer_about_another_link_is_dropped() -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.world.context.links[1] = [running(2, ready_s=9_000), held(3)]
     deciding.world.shows(*pair(2))
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     deciding.cycle(15)
     assert (deciding.world.slurm.calls, deciding.decided) == ([], [])
 
 
 def test_the_answer_to_an_earlier_question_is_not_that_to_the_next() -> None:
-    deciding = asked()
-    kept = deciding.world.context.links[1]
-    deciding.world.context.links[1] = [kept[0]]
+    deciding = requested()
+    stored = deciding.world.context.links[1]
+    deciding.world.context.links[1] = [stored[0]]
     assert deciding.cycle(15) == 0, "the question is dropped with the held link"
-    deciding.world.context.links[1] = kept
+    deciding.world.context.links[1] = stored
     assert deciding.cycle(15) == 1
-    deciding.runner.say(SUBMIT, number=1)
+    deciding.runner.reply(SUBMIT, number=1)
     assert deciding.cycle(15) == 1
     assert deciding.decided == []
-    deciding.runner.say(WAIT, number=2)
+    deciding.runner.reply(WAIT, number=2)
     assert deciding.cycle(15) == 0
     assert deciding.decided == [(1, "lead:1", False)]
 
 
 def test_a_release_that_is_refused_stays_a_trouble_until_it_is_not() -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.world.slurm.refuses["update"] = "Access/permission denied"
     for pause_s in (15, 60):  # the second time it is tried later, and not written down again
-        deciding.runner.say(SUBMIT)
+        deciding.runner.reply(SUBMIT)
         deciding.cycle()
         assert deciding.decider.trouble(1) == "job 102 cannot be released: Access/permission denied"
         deciding.cycle(pause_s)
-    assert [event.kind for event in deciding.world.store.told].count("release-refused") == 1
+    assert [event.kind for event in deciding.world.store.reported].count("release-refused") == 1
     deciding.world.slurm.refuses.clear()
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     deciding.cycle()
     assert (deciding.decider.trouble(1), deciding.world.slurm.calls) == ("", [RELEASED])
 
@@ -170,7 +170,7 @@ def test_a_release_that_is_refused_stays_a_trouble_until_it_is_not() -> None:
 
 
 def test_the_fall_back_decides_when_no_answer_has_come_for_a_minute() -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.cycle(59)
     assert deciding.decided == []
     assert deciding.cycle(1) == 1, "the question stays open"
@@ -182,14 +182,14 @@ def test_the_fall_back_decides_when_no_answer_has_come_for_a_minute() -> None:
     assert len(deciding.decided) == 1, "and again after another minute"
     deciding.cycle(1)
     assert len(deciding.decided) == 2
-    deciding.runner.say(WAIT)
+    deciding.runner.reply(WAIT)
     assert deciding.cycle(15) == 0
     assert deciding.decided[-1] == (1, "lead:1", False)
     assert deciding.decider.failing == {}
 
 
 def test_the_patience_is_in_real_seconds() -> None:
-    deciding = asked()
+    deciding = requested()
     deciding.world.context.now_s += 3_000  # on a compressed clock
     deciding.cycle()
     assert deciding.decided == []
@@ -198,8 +198,8 @@ def test_the_patience_is_in_real_seconds() -> None:
     assert deciding.decided[0][1] == "fall-back for lead:1"
 
 
-def test_the_runner_s_excuse_is_told() -> None:
-    deciding = asked()
+def test_the_runner_s_excuse_is_reported() -> None:
+    deciding = requested()
     deciding.runner.why = "the simulator is being compiled, since 60 s"
     deciding.cycle(60)
     assert deciding.world.store.decided[0].reason.endswith("no-answer:the simulator is being compiled, since 60 s")
@@ -212,15 +212,15 @@ def test_the_fall_back_may_release_and_the_late_answer_then_counts_for_nothing()
     assert deciding.cycle(60) == 0
     assert deciding.world.slurm.calls == [RELEASED]
     assert deciding.decided == [(1, "fall-back for lead:1", True)]
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     deciding.cycle(15)
     assert len(deciding.decided) == 1
 
 
-def test_a_policy_that_fails_is_told_and_the_fall_back_decides() -> None:
-    deciding = asked()
+def test_a_policy_that_fails_is_reported_and_the_fall_back_decides() -> None:
+    deciding = requested()
     for _ in range(2):
-        deciding.runner.say("ValueError: no such lead")
+        deciding.runner.reply("ValueError: no such lead")
         deciding.cycle(0)
         assert deciding.decided[-1] == (1, "fall-back for lead:1", False)
         assert deciding.world.store.decided[-1].reason.endswith("; policy-failed:ValueError: no such lead")
@@ -255,16 +255,16 @@ def plan(until_s: int | None = None, **estimate: float) -> Plan:
         (plan(remaining_s=2_000.0, lead_s=float("inf")), 8),
     ],
 )
-def test_the_next_look_is_never_later_than_the_moment_that_matters(answer: Plan, next_s: int) -> None:
-    deciding = asked()
-    deciding.runner.say(answer)
+def test_the_next_poll_is_never_later_than_the_moment_that_matters(answer: Plan, next_s: int) -> None:
+    deciding = requested()
+    deciding.runner.reply(answer)
     deciding.cycle()
     assert deciding.world.chain.next_look_s == NOW_S + next_s
 
 
 def test_that_moment_is_counted_from_when_the_view_was_taken() -> None:
-    deciding = asked()
-    deciding.runner.say(plan(remaining_s=2_000.0, lead_s=1_970.0))
+    deciding = requested()
+    deciding.runner.reply(plan(remaining_s=2_000.0, lead_s=1_970.0))
     deciding.cycle(20)
     assert deciding.world.chain.next_look_s == NOW_S + 30
 
@@ -274,7 +274,7 @@ def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
     """On a grid that all chains share, so that one look at the queue serves them all."""
     deciding = Deciding(deciding_chain(running(1, limit_s=limit_s), held(2)))
     deciding.cycle()
-    deciding.runner.say(WAIT)
+    deciding.runner.reply(WAIT)
     deciding.cycle()
     step_s = min(interval_s, deciding.world.context.settings.poll_s)
     assert deciding.world.chain.next_look_s == (NOW_S + interval_s) // step_s * step_s

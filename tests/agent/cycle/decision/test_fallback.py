@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from asked_policies import Deciding
 from one_chain import NOW_S
+from scripted_policies import Deciding
 
 from mirage.agent.cycle.decision.chain_view import chain_view
 from mirage.agent.cycle.decision.fallback import decide_by_recent_waits
@@ -30,9 +30,9 @@ def decided(costs: tuple[float, float], left_s: int = 2_000) -> tuple[Plan, View
     ("costs", "quantile"),
     [((1.0, 1.0), 0.5), ((9.0, 1.0), 0.9), ((1.0, 0.0), 0.95), ((0.0, 1.0), 0.05), ((0.0, 0.0), 0.5)],
 )
-def test_its_lead_is_the_quantile_at_which_both_cost_the_same(costs: tuple[float, float], quantile: float) -> None:
-    plan, seen = decided(costs)
-    assert plan == QuantileWait(str(quantile)).decide(seen)
+def test_its_lead_is_the_quantile_of_equal_costs(costs: tuple[float, float], quantile: float) -> None:
+    plan, observed = decided(costs)
+    assert plan == QuantileWait(str(quantile)).decide(observed)
 
 
 def test_dear_interruptions_make_long_leads() -> None:

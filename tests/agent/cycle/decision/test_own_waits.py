@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 from one_chain import OneChain, ended, held, running
+from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, least_life, own_waits_s
 from mirage.agent.model import DecisionRecord, Link
@@ -60,7 +60,7 @@ def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: 
     world = deciding.world
     world.context.now_s = at_s
     deciding.cycle()
-    deciding.runner.say(SUBMIT)
+    deciding.runner.reply(SUBMIT)
     deciding.cycle()
     assert deciding.decided == [(1, "what-if", released)]
     (record,) = world.store.decided
@@ -75,17 +75,17 @@ def test_a_lead_that_is_braked_is_decided_about_as_often_as_others() -> None:
     deciding = Deciding(deciding_chain(present, held(2), policy="average"))
     deciding.world.context.now_s = 9_100
     deciding.cycle()
-    deciding.runner.say(replace(SUBMIT, estimate={"remaining_s": 3_000.0, "lead_s": 50_000.0}))
+    deciding.runner.reply(replace(SUBMIT, estimate={"remaining_s": 3_000.0, "lead_s": 50_000.0}))
     deciding.cycle()
     assert deciding.world.store.decided[0].reason == "least-life:now"
     assert deciding.world.chain.next_look_s == 9_900
 
 
 def forecast(
-    low_s: float, high_s: float, *, at_s: int = 8_000, thought: str = "", submits: bool = True
+    low_s: float, high_s: float, *, at_s: int = 8_000, revision: str = "", submits: bool = True
 ) -> DecisionRecord:
     estimate = {"wait_p05_s": low_s, "wait_p50_s": (low_s + high_s) / 2, "wait_p95_s": high_s}
-    return DecisionRecord(1, 1, at_s, "what-if", submits, "now", estimate, {}, thought)
+    return DecisionRecord(1, 1, at_s, "what-if", submits, "now", estimate, {}, revision)
 
 
 class Judged(OneChain):
@@ -127,7 +127,7 @@ def test_a_wait_far_outside_of_its_forecast_is_counted(low_s: float, high_s: flo
         [],
         [forecast(36_000, 36_000, at_s=7_900)],  # refused by Slurm, or of a link before it
         [forecast(36_000, 36_000, submits=False)],
-        [forecast(36_000, 36_000), forecast(0, 1, at_s=8_100, thought="hold", submits=False)],
+        [forecast(36_000, 36_000), forecast(0, 1, at_s=8_100, revision="hold", submits=False)],
         [DecisionRecord(1, 1, 8_000, "lead:1", True, "lead-reached", {"lead_s": 3_600.0}, {})],
     ],
 )
@@ -143,7 +143,7 @@ def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(wrong: int, deci
     world = deciding.world.shows(*pair(2))
     world.context.now_s = 11_000
     deciding.cycle()
-    deciding.runner.say(Plan((Submit(reason="too-late-even-now"),), {"wait_p05_s": 5.0}))
+    deciding.runner.reply(Plan((Submit(reason="too-late-even-now"),), {"wait_p05_s": 5.0}))
     deciding.cycle()
     (record,) = world.store.decided
     assert (record.policy, record.submits) == (decides, wrong < 2)
@@ -153,7 +153,7 @@ def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(wrong: int, deci
     assert world.chain.next_look_s <= ends_s - 300, "the longest of its own waits ahead of the end"
     assert record.estimate["wait_p05_s"] == 5.0, "the forecast is recorded, to be judged"
     deciding.cycle(ends_s - 300 - 11_000)
-    deciding.runner.say(WAIT)
+    deciding.runner.reply(WAIT)
     deciding.cycle()
     assert world.store.decided[-1].submits
     assert world.store.decided[-1].reason == "own-waits:lead-reached"

@@ -32,7 +32,7 @@ class Controller(Slurm):
 def three(slurm: Slurm) -> tuple[OneChain, list[tuple[Chain, Link]]]:
     world = OneChain(running(1), held(2))
     world.context.backend = slurm
-    chains = [world.chain, *(world.beside(n, running(1), held(2, job=100 * n + 2)) for n in (2, 3))]
+    chains = [world.chain, *(world.other(n, running(1), held(2, job=100 * n + 2)) for n in (2, 3))]
     return world, [(chain, world.context.links[chain.id][1]) for chain in chains]
 
 
@@ -51,7 +51,7 @@ def test_links_are_released_by_one_command() -> None:
     assert slurm.calls == [("update", [102, 202, 302], FREE)]
     assert states(world) == [QUEUED, QUEUED, QUEUED]
     assert {world.store.rows[number, 2].released_s for number in (1, 2, 3)} == {NOW_S}
-    assert [(e.chain, e.kind, e.detail) for e in world.store.told] == [
+    assert [(e.chain, e.kind, e.detail) for e in world.store.reported] == [
         (n, "released", f"job {n}02: its dependency is cleared") for n in (1, 2, 3)
     ]
 
@@ -62,7 +62,7 @@ def test_nothing_to_release_is_no_command() -> None:
     assert slurm.calls == []
 
 
-def test_one_that_is_refused_does_not_keep_the_others_from_it() -> None:
+def test_one_that_is_refused_does_not_stop_the_others_from_it() -> None:
     slurm = Controller([202])
     world, links = three(slurm)
     refused = release(world.context, links)
@@ -70,7 +70,11 @@ def test_one_that_is_refused_does_not_keep_the_others_from_it() -> None:
     assert slurm.calls == [("update", job, FREE) for job in ([102, 202, 302], 102, 202, 302)]
     assert states(world) == [QUEUED, HELD, QUEUED]
     assert world.context.chains[2].next_look_s == NOW_S + 15
-    assert [(e.chain, e.kind) for e in world.store.told] == [(1, "released"), (2, "release-refused"), (3, "released")]
+    assert [(e.chain, e.kind) for e in world.store.reported] == [
+        (1, "released"),
+        (2, "release-refused"),
+        (3, "released"),
+    ]
 
 
 def test_the_only_one_is_refused_by_one_command() -> None:

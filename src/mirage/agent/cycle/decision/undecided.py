@@ -56,10 +56,9 @@ class RevisingPolicies:
 def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -> Undecided | None:
     """The open decision about a chain; None where there is none.
 
-    While two links run, a hand-over is under way: a third is not released before it is over, and a link with a successor that
-    takes over soon is not revised. In a chain that never holds two, Slurm alone releases a link: it depends on the end
-    of the previous one.
-
+    While two links run, a hand-over is under way: a third is not released before it is over, and a link that hands over
+    soon is not revised. In a chain that never holds two, Slurm alone releases a link: it depends on the end of the
+    previous one.
     """
     if chain.state is not ChainState.ACTIVE or chain.spec.never_two:
         return None

@@ -27,23 +27,23 @@ class Scripted:
     """Answers when it is told to; what it was asked can be read off."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.requested: list[Question] = []
         self.waited_s: list[float] = []
         self.rests, self.why = 0, ""
         self._ready: list[Answer] = []
 
-    def ask(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
-        self.asked += questions
+    def request(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
+        self.requested += questions
 
     def answers(self, wait_s: float) -> list[Answer]:
         self.waited_s.append(wait_s)
         given, self._ready = self._ready, []
         return given
 
-    def say(self, plan: Plan | str, chain: int = 1, number: int | None = None) -> None:
+    def reply(self, plan: Plan | str, chain: int = 1, number: int | None = None) -> None:
         """Have an answer, by default to the last question about a chain; text is how the policy failed."""
         if number is None:
-            number = next(question.number for question in reversed(self.asked) if question.chain == chain)
+            number = next(question.number for question in reversed(self.requested) if question.chain == chain)
         failed = isinstance(plan, str)
         self._ready.append(Answer(chain, None if failed else plan, plan if failed else "", number))
 

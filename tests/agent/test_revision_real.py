@@ -57,10 +57,10 @@ class Thinking:
         job = newest(self.chain)
         return job.state is JobState.PENDING and not job.dependency and job.accrues_s != MISSING
 
-    def thinks(self, thought: str, shows: Callable[[QueuedJob], bool]) -> QueuedJob:
+    def revises(self, revision: str, shows: Callable[[QueuedJob], bool]) -> QueuedJob:
         """The job of the last link once it shows what was thought."""
-        self.word.write_text(thought)
-        self.chain.wait_for(lambda: shows(newest(self.chain)), 30, thought)
+        self.word.write_text(revision)
+        self.chain.wait_for(lambda: shows(newest(self.chain)), 30, revision)
         self.word.write_text("wait")
         return newest(self.chain)
 
@@ -74,32 +74,32 @@ class Thinking:
         self.chain.finish()
 
 
-def test_a_link_keeps_its_age_through_every_thought(cluster: Any, tmp_path: Path, word: Path) -> None:
+def test_a_link_retains_its_age_through_every_revision(cluster: Any, tmp_path: Path, word: Path) -> None:
     thinking = Thinking(cluster, tmp_path, word, "thinks")
     chain, first = thinking.chain, newest(thinking.chain)
     for _ in range(2):
-        held = thinking.thinks("hold", lambda job: bool(job.dependency))
+        held = thinking.revises("hold", lambda job: bool(job.dependency))
         assert (held.dependency, held.accrues_s) == (f"afterany:{first.id - 1}(unfulfilled)", first.accrues_s)
-        free = thinking.thinks("release", lambda job: not job.dependency)
+        free = thinking.revises("release", lambda job: not job.dependency)
         assert (free.id, free.accrues_s) == (first.id, first.accrues_s)
-    put_off = thinking.thinks("postpone", lambda job: job.eligible_s > time.time() + 30)
-    assert (put_off.id, put_off.accrues_s) == (first.id, first.accrues_s)
-    thinking.thinks("release", lambda job: 0 < job.eligible_s <= time.time())
-    short = thinking.thinks("shorten", lambda job: job.limit_s == 120)
+    postponed = thinking.revises("postpone", lambda job: job.eligible_s > time.time() + 30)
+    assert (postponed.id, postponed.accrues_s) == (first.id, first.accrues_s)
+    thinking.revises("release", lambda job: 0 < job.eligible_s <= time.time())
+    short = thinking.revises("shorten", lambda job: job.limit_s == 120)
     assert (short.id, short.dependency, short.accrues_s) == (first.id, "", first.accrues_s)
     chain.wait_for(lambda: chain.store.links(chain.id)[1].limit_s == 120, 10, "the store follows Slurm")
-    anew = thinking.thinks("withdraw", lambda job: job.id > first.id)
+    anew = thinking.revises("withdraw", lambda job: job.id > first.id)
     chain.wait_for(thinking.competes, 30, "another competes")
     assert (anew.limit_s, newest(chain).accrues_s > first.accrues_s) == (300, True)
-    thoughts = {one.thought for one in chain.store.decisions(chain.id)}
-    assert {"hold", "release", "postpone", "shorten", "withdraw"} <= thoughts
+    revisions = {one.thought for one in chain.store.decisions(chain.id)}
+    assert {"hold", "release", "postpone", "shorten", "withdraw"} <= revisions
     assert [job.state for job in chain.jobs()[1]] == [JobState.RUNNING]
     assert [job.state for job in chain.jobs()[2]] == [JobState.CANCELLED]
     assert chain.violations() == []
     thinking.stop()
 
 
-def test_killed_while_a_link_is_withdrawn_beside_another_user_s_copy_of_its_tag(
+def test_killed_during_a_withdrawal_with_another_user_s_copy_of_the_tag(
     cluster: Any, open_folder: Path, tmp_path: Path, word: Path
 ) -> None:
     """One next link in the end, and the other user's job is left alone."""
@@ -127,7 +127,7 @@ KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "6"))
 def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp_path: Path, word: Path) -> None:
     """Links end after eight seconds; every one that ran has run to its own end, and none has two jobs."""
     dice = random.Random(20261122)
-    chain = Chain(cluster, tmp_path, "torn", 8, ALONE, policy=f"fickle:{fickle.EVER_NEW}")
+    chain = Chain(cluster, tmp_path, "torn", 8, ALONE, policy=f"fickle:{fickle.ALWAYS_NEW}")
     for _ in range(KILLS):
         agent = chain.agent()
         chain.wait_for(lambda agent=agent: f":{agent.pid}:" in str(chain.store.lease()), 10, "the agent is at work")
@@ -139,11 +139,11 @@ def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp
     started = chain.started()
     chain.store.change_chain(chain.id, state=ChainState.ENDING, why="the soak is over")
     chain.finish()
-    said = [line.split()[:2] for line in (tmp_path / "service.log").read_text().splitlines()]
-    up = {link for link, what in said if what == "up"}
-    over = {link for link, what in said if what != "up"}
-    thoughts = [one.thought for one in chain.store.decisions(chain.id) if one.thought]
-    print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(thoughts)} second thoughts")
+    output = [line.split()[:2] for line in (tmp_path / "service.log").read_text().splitlines()]
+    up = {link for link, what in output if what == "up"}
+    over = {link for link, what in output if what != "up"}
+    revisions = [one.thought for one in chain.store.decisions(chain.id) if one.thought]
+    print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(revisions)} second thoughts")
     assert up == over
     assert started >= max(KILLS // 20, 1)
-    assert thoughts
+    assert revisions

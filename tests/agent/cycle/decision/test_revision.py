@@ -10,10 +10,10 @@ from typing import Any
 
 import fickle
 import pytest
-from asked_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 from one_chain import NOW_S, OneChain, Slurm, queued, running
+from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
-from mirage.agent.cycle.decision.second_thoughts import let_go_early
+from mirage.agent.cycle.decision.revision import release_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.model import Link, LinkState
@@ -51,10 +51,10 @@ def thinking(held: bool = False, link: Link | None = None, **waiting: Any) -> De
     return deciding
 
 
-def thought(*actions: Action, **how: Any) -> Deciding:
+def revision(*actions: Action, **how: Any) -> Deciding:
     """The same, after an answer."""
     deciding = thinking(**how)
-    deciding.runner.say(Plan(actions))
+    deciding.runner.reply(Plan(actions))
     deciding.cycle()
     return deciding
 
@@ -76,7 +76,7 @@ def clock(time_s: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("held", "waiting", "told"),
+    ("held", "waiting", "reported"),
     [
         (False, {}, QueuedLink(102, 60, 61, 3_600)),
         (False, {"limit_s": 1_800, "accrues_s": MISSING}, QueuedLink(102, 60, MISSING, 1_800)),
@@ -85,17 +85,19 @@ def clock(time_s: int) -> str:
         (True, {"eligible_s": NOW_S + 50}, QueuedLink(102, 60, 61, 3_600, held=True)),
     ],
 )
-def test_the_policy_is_told_how_its_link_stands(held: bool, waiting: dict[str, Any], told: QueuedLink) -> None:
-    (question,) = thinking(held, **waiting).runner.asked
-    assert question.form.queued == told
+def test_the_policy_is_reported_the_state_of_its_link(
+    held: bool, waiting: dict[str, Any], reported: QueuedLink
+) -> None:
+    (question,) = thinking(held, **waiting).runner.requested
+    assert question.form.queued == reported
     assert question.form.limit_s == 3_600, "that of the next links, whatever became of this one"
 
 
-def test_a_link_that_was_never_let_loose_is_not_queued() -> None:
+def test_a_link_that_was_never_released_is_not_queued() -> None:
     deciding = Deciding(deciding_chain(policy="fickle:word"))
     deciding.cycle()
-    assert deciding.runner.asked[0].form.queued is None
-    deciding.runner.say(SUBMIT)
+    assert deciding.runner.requested[0].form.queued is None
+    deciding.runner.reply(SUBMIT)
     deciding.cycle()
     assert deciding.world.slurm.calls == [("update", 102, FREE)]
     assert deciding.world.store.decided[0].submits
@@ -113,7 +115,7 @@ def test_a_link_that_was_never_let_loose_is_not_queued() -> None:
     ],
     ids=["the present one leaves", "withdrawn", "hand-over", "somebody else's job", "not seen"],
 )
-def test_nobody_is_asked(links: list[Link], shown: list[QueuedJob]) -> None:
+def test_no_policy_is_called(links: list[Link], shown: list[QueuedJob]) -> None:
     deciding = Deciding(deciding_chain(*links, policy="fickle:word").shows(*shown))
     assert deciding.cycle() == 0
 
@@ -123,7 +125,7 @@ def test_an_answer_about_the_link_as_it_stood_before_is_dropped() -> None:
     deciding.cycle()
     deciding.world.context.links[1] = [running(1), queued(2)]
     deciding.world.shows(*jobs())
-    deciding.runner.say(Plan((Hold(reason="r"),)))
+    deciding.runner.reply(Plan((Hold(reason="r"),)))
     deciding.cycle()
     assert (deciding.world.slurm.calls, deciding.decided) == ([], [])
 
@@ -131,8 +133,8 @@ def test_an_answer_about_the_link_as_it_stood_before_is_dropped() -> None:
 # -- what is done -------------------------------------------------------------------------------------------
 
 
-def test_held_again_is_behind_the_present_link() -> None:
-    deciding = thought(Hold(reason="quiet"))
+def test_held_again_is_after_the_present_link() -> None:
+    deciding = revision(Hold(reason="quiet"))
     assert done(deciding) == ([HELD], "hold")
     link = deciding.world.links[1]
     assert (link.state, link.released_s) == (LinkState.HELD, 60)
@@ -140,42 +142,42 @@ def test_held_again_is_behind_the_present_link() -> None:
     assert deciding.world.store.decided[0].reason == "quiet"
 
 
-def test_held_again_it_is_not_put_off_any_more() -> None:
-    assert done(thought(Hold(reason="r"), eligible_s=NOW_S + 50)) == ([HELD | {"StartTime": "now"}], "hold")
+def test_held_again_it_is_not_postponed_any_more() -> None:
+    assert done(revision(Hold(reason="r"), eligible_s=NOW_S + 50)) == ([HELD | {"StartTime": "now"}], "hold")
 
 
 def test_released_again() -> None:
-    deciding = thought(Release(reason="r"), held=True)
+    deciding = revision(Release(reason="r"), held=True)
     assert done(deciding) == ([AT_ONCE], "release")
     assert deciding.world.links[1].state is LinkState.QUEUED
 
 
 @pytest.mark.parametrize(("start_s", "at_s"), [(NOW_S + 500, NOW_S + 500), (ENDS_S + 900, ENDS_S)])
 @pytest.mark.parametrize("held", [False, True])
-def test_put_off_but_never_beyond_the_present_link(start_s: int, at_s: int, held: bool) -> None:
-    deciding = thought(Postpone(start_s, reason="r"), held=held)
+def test_postponed_but_never_beyond_the_present_link(start_s: int, at_s: int, held: bool) -> None:
+    deciding = revision(Postpone(start_s, reason="r"), held=held)
     assert done(deciding) == ([{"StartTime": clock(at_s), "Dependency": ""}], "postpone")
     assert deciding.world.links[1].begins_s == at_s
 
 
-def test_put_off_to_a_moment_that_has_passed_is_a_release() -> None:
-    assert done(thought(Postpone(NOW_S, reason="r"), held=True)) == ([AT_ONCE], "release")
+def test_postponed_to_a_moment_that_has_passed_is_a_release() -> None:
+    assert done(revision(Postpone(NOW_S, reason="r"), held=True)) == ([AT_ONCE], "release")
 
 
 def test_shortened_only_where_it_cannot_start_meanwhile() -> None:
-    deciding = thought(Shorten(1_859, reason="r"))
+    deciding = revision(Shorten(1_859, reason="r"))
     assert done(deciding) == ([HELD, {"TimeLimit": "30"}, FREE], "shorten")
     assert deciding.world.links[1].limit_s == 1_800
-    assert done(thought(Shorten(1_859, reason="r"), held=True)) == ([{"TimeLimit": "30"}], "shorten")
+    assert done(revision(Shorten(1_859, reason="r"), held=True)) == ([{"TimeLimit": "30"}], "shorten")
 
 
 @pytest.mark.parametrize("limit_s", [3_600, 7_200, 59, 0])
 def test_a_limit_is_never_raised_and_never_none(limit_s: int) -> None:
-    assert done(thought(Shorten(limit_s, reason="r"))) == ([], "")
+    assert done(revision(Shorten(limit_s, reason="r"))) == ([], "")
 
 
-def test_a_refused_action_does_not_keep_the_next_from_being_done() -> None:
-    assert done(thought(Shorten(60, reason="a"), Release(reason="b"), held=True)) == ([AT_ONCE], "release")
+def test_a_refused_action_does_not_stop_the_next_from_being_done() -> None:
+    assert done(revision(Shorten(60, reason="a"), Release(reason="b"), held=True)) == ([AT_ONCE], "release")
 
 
 @pytest.mark.parametrize(("spec", "least"), [({}, "00:03:00"), ({"least_limit_s": 2_000}, "00:33:20")])
@@ -184,11 +186,11 @@ def test_a_limit_that_the_chain_cannot_do_with_is_refused_once(spec: dict[str, A
     world = deciding.world
     world.store.chains[1] = world.context.chains[1] = replace(world.chain, spec=replace(world.chain.spec, **spec))
     for _ in range(2):
-        deciding.runner.say(Plan((Shorten(120, reason="r"),)))
+        deciding.runner.reply(Plan((Shorten(120, reason="r"),)))
         deciding.cycle()
         deciding.cycle(60)
     assert world.slurm.calls == []
-    assert [event.kind for event in world.store.told] == ["thought-refused"]
+    assert [event.kind for event in world.store.reported] == ["thought-refused"]
     assert least in deciding.decider.trouble(1)
 
 
@@ -196,12 +198,12 @@ def test_a_limit_that_the_chain_cannot_do_with_is_refused_once(spec: dict[str, A
     ("action", "held"),
     [(Hold(reason="r"), True), (Release(reason="r"), False), (Submit(reason="r"), False)],
 )
-def test_what_is_so_already_is_not_asked_for(action: Action, held: bool) -> None:
-    assert done(thought(action, held=held)) == ([], "")
+def test_what_is_so_already_is_not_requested(action: Action, held: bool) -> None:
+    assert done(revision(action, held=held)) == ([], "")
 
 
 def test_actions_are_done_in_their_order() -> None:
-    deciding = thought(Shorten(1_800, reason="a"), Release(reason="b"), held=True)
+    deciding = revision(Shorten(1_800, reason="a"), Release(reason="b"), held=True)
     assert done(deciding) == ([{"TimeLimit": "30"}, AT_ONCE], "shorten,release")
     assert deciding.world.store.decided[0].reason == "a; b"
 
@@ -216,8 +218,8 @@ def withdrawn(world: OneChain) -> Iterator[Link]:
     return iter(world.links)
 
 
-def test_withdrawn_and_asked_for_anew_by_the_next_cycle() -> None:
-    deciding = thought(Withdraw(reason="r"))
+def test_withdrawn_and_requested_anew_by_the_next_cycle() -> None:
+    deciding = revision(Withdraw(reason="r"))
     world = deciding.world
     assert done(deciding) == ([], "withdraw")
     assert (world.links[1].withdrawn_s, world.chain.next_look_s) == (NOW_S, NOW_S + 1)
@@ -229,7 +231,7 @@ def test_withdrawn_and_asked_for_anew_by_the_next_cycle() -> None:
 
 
 def test_a_withdrawn_link_does_not_count_as_one_of_the_chain() -> None:
-    world = thought(Withdraw(reason="r")).world
+    world = revision(Withdraw(reason="r")).world
     world.store.chains[1] = world.context.chains[1] = replace(world.chain, spec=replace(world.chain.spec, links=2))
     assert [link.number for link in withdrawn(world)] == [1, 2, 3]
 
@@ -237,8 +239,8 @@ def test_a_withdrawn_link_does_not_count_as_one_of_the_chain() -> None:
 def test_near_the_end_of_the_present_link_it_is_only_held() -> None:
     deciding = thinking()
     deciding.world.context.now_s = ENDS_S - 150
-    deciding.runner.say(Plan((Withdraw(reason="r"),)))
-    deciding.decider.open[1].asked_s = ENDS_S - 150
+    deciding.runner.reply(Plan((Withdraw(reason="r"),)))
+    deciding.decider.open[1].requested_s = ENDS_S - 150
     deciding.cycle()
     assert done(deciding) == ([HELD], "hold")
 
@@ -252,7 +254,7 @@ def test_near_the_end_of_the_present_link_it_is_only_held() -> None:
     ],
     ids=["it has started", "the present one has ended", "long ago"],
 )
-def test_a_withdrawal_that_nobody_wants_any_more_is_forgotten(links: list[Link], later_s: int) -> None:
+def test_an_unwanted_withdrawal_is_forgotten(links: list[Link], later_s: int) -> None:
     world = deciding_chain(*links).shows(*jobs())
     world.context.now_s += later_s
     finish_withdrawal(world.context, world.chain)
@@ -278,7 +280,7 @@ def test_a_link_that_started_as_it_was_to_be_withdrawn_is_not_cancelled() -> Non
 def test_a_link_that_has_started_meanwhile_is_no_trouble(words: str) -> None:
     deciding = thinking()
     deciding.world.slurm.refuses["update"] = words
-    deciding.runner.say(Plan((Hold(reason="r"),)))
+    deciding.runner.reply(Plan((Hold(reason="r"),)))
     deciding.cycle()
     assert deciding.decider.trouble(1) == ""
     ((_, kind, detail),) = deciding.world.events
@@ -286,17 +288,17 @@ def test_a_link_that_has_started_meanwhile_is_no_trouble(words: str) -> None:
     assert deciding.world.links[1].state is LinkState.QUEUED
 
 
-def test_a_refusal_is_told_in_slurm_s_words_and_written_down_once() -> None:
+def test_a_refusal_is_reported_in_slurm_s_words_and_written_down_once() -> None:
     deciding = thinking()
     deciding.world.slurm.refuses["update"] = "Access/permission denied"
     for _ in range(2):
-        deciding.runner.say(Plan((Hold(reason="r"),)))
+        deciding.runner.reply(Plan((Hold(reason="r"),)))
         deciding.cycle()
         assert deciding.decider.trouble(1) == "job 102: hold was refused: Access/permission denied"
         deciding.cycle(60)
-    assert [event.kind for event in deciding.world.store.told] == ["thought-refused"]
+    assert [event.kind for event in deciding.world.store.reported] == ["thought-refused"]
     deciding.world.slurm.refuses.clear()
-    deciding.runner.say(WAIT)
+    deciding.runner.reply(WAIT)
     deciding.cycle()
     assert deciding.decider.trouble(1) == ""
 
@@ -310,10 +312,10 @@ class NoLimits(Slurm):
         super().update(job, changes)  # type: ignore[arg-type]
 
 
-def test_a_link_whose_limit_is_refused_competes_on() -> None:
+def test_a_link_with_a_refused_limit_competes_on() -> None:
     deciding = thinking()
     deciding.world.slurm = deciding.world.context.backend = NoLimits()
-    deciding.runner.say(Plan((Shorten(1_800, reason="r"),)))
+    deciding.runner.reply(Plan((Shorten(1_800, reason="r"),)))
     deciding.cycle()
     assert done(deciding) == ([HELD, FREE], "")
     assert "Invalid time-min" in deciding.decider.trouble(1)
@@ -327,15 +329,15 @@ class Away(Slurm):
         raise SlurmUnreachable("Socket timed out")
 
 
-def test_a_controller_that_is_away_is_asked_once_and_nothing_is_believed_to_have_happened() -> None:
+def test_a_controller_that_is_away_is_called_once_and_nothing_changes() -> None:
     deciding = thinking()
-    deciding.world.beside(2, running(1, job=201), queued(2, job=202, limit_s=3_600), key="geese")
-    beside = [replace(job, comment=job.comment.replace("deer", "geese"), id=job.id + 100) for job in jobs()]
-    deciding.world.shows(*jobs(), *beside)
+    deciding.world.other(2, running(1, job=201), queued(2, job=202, limit_s=3_600), key="geese")
+    other = [replace(job, comment=job.comment.replace("deer", "geese"), id=job.id + 100) for job in jobs()]
+    deciding.world.shows(*jobs(), *other)
     deciding.cycle()
     deciding.world.slurm = deciding.world.context.backend = Away()
     for number in (1, 2):
-        deciding.runner.say(Plan((Hold(reason="r"),)), chain=number)
+        deciding.runner.reply(Plan((Hold(reason="r"),)), chain=number)
     deciding.cycle()
     assert len(deciding.world.slurm.calls) == 1
     assert all(deciding.decider.trouble(number) for number in (1, 2))
@@ -344,13 +346,13 @@ def test_a_controller_that_is_away_is_asked_once_and_nothing_is_believed_to_have
 
 def test_one_chain_s_trouble_is_its_own() -> None:
     deciding = thinking()
-    deciding.world.beside(2, running(1, job=201), queued(2, job=202, limit_s=3_600), key="geese")
-    beside = [replace(job, comment=job.comment.replace("deer", "geese"), id=job.id + 100) for job in jobs()]
-    deciding.world.shows(*jobs(), *beside)
+    deciding.world.other(2, running(1, job=201), queued(2, job=202, limit_s=3_600), key="geese")
+    other = [replace(job, comment=job.comment.replace("deer", "geese"), id=job.id + 100) for job in jobs()]
+    deciding.world.shows(*jobs(), *other)
     deciding.cycle()
     deciding.world.slurm.refuses["update", 102] = "no"
     for number in (1, 2):
-        deciding.runner.say(Plan((Hold(reason="r"),)), chain=number)
+        deciding.runner.reply(Plan((Hold(reason="r"),)), chain=number)
     deciding.cycle()
     assert deciding.world.slurm.calls == [("update", 202, {"Dependency": "afterany:201"})]
     assert [bool(deciding.decider.trouble(number)) for number in (1, 2)] == [True, False]
@@ -365,15 +367,15 @@ def test_the_fall_back_releases_a_held_link_in_time_and_leaves_a_queued_one_alon
         assert deciding.world.store.decided[0].policy == "fall-back for fickle:word"
 
 
-def test_a_link_that_was_put_off_is_let_go_once_the_present_one_has_ended() -> None:
+def test_a_link_that_was_postponed_is_released_once_the_present_one_has_ended() -> None:
     world = deciding_chain(queued(2, begins_s=NOW_S + 500)).shows(jobs(eligible_s=NOW_S + 500)[1])
-    let_go_early(world.context, world.chain)
-    let_go_early(world.context, world.chain)
+    release_early(world.context, world.chain)
+    release_early(world.context, world.chain)
     assert world.slurm.calls == [("update", 102, {"StartTime": "now"})]
     assert [kind for _, kind, _ in world.events] == ["let-go"]
 
 
 def test_a_begin_time_that_is_not_ours_is_left_alone() -> None:
     world = deciding_chain(queued(2)).shows(jobs(eligible_s=NOW_S + 500)[1])
-    let_go_early(world.context, world.chain)
+    release_early(world.context, world.chain)
     assert world.slurm.calls == []

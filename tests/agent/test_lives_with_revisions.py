@@ -86,19 +86,19 @@ class World:
             monotonic=self.slurm.clock, holder="me", settings=SETTINGS,
         )  # fmt: skip
 
-    def live(self, seconds: int, thought: str = "wait") -> None:
+    def live(self, seconds: int, revision: str = "wait") -> None:
         """Let time pass, with one thought."""
-        self.word.write_text(thought)
+        self.word.write_text(revision)
         end = self.slurm.clock() + seconds
         while self.slurm.clock() < end:
             cycle = self.agent.cycle()
             assert cycle.trouble == ""
             self.slurm.sleep(self.agent.pause_s(cycle, 0.0))
 
-    def think(self, thought: str) -> None:
+    def revise(self, revision: str) -> None:
         """One decision; then the policy leaves everything as it is."""
         known = len(self.store.decisions(self.chain.id))
-        self.word.write_text(thought)
+        self.word.write_text(revision)
         while len(self.store.decisions(self.chain.id)) == known:
             self.slurm.sleep(self.agent.pause_s(self.agent.cycle(), 0.0))
         self.word.write_text("leave")
@@ -121,7 +121,7 @@ class World:
         return self.store.links(self.chain.id)
 
     @property
-    def thoughts(self) -> list[str]:
+    def revisions(self) -> list[str]:
         return [one.thought for one in self.store.decisions(self.chain.id) if one.thought]
 
 
@@ -133,24 +133,24 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield lambda program=None, **spec: World(tmp_path, store, word, program or Program(), **spec)
 
 
-def test_a_chain_thinks_again_and_lives_on(make) -> None:
+def test_a_revised_chain_lives_on(make) -> None:
     world = make(links=2)
     first = world.next()
     assert first.dependency == ""
-    world.think("hold")
+    world.revise("hold")
     assert world.next().dependency.startswith("afterany:")
     assert world.links()[1].state is LinkState.HELD
-    world.think("shorten")
+    world.revise("shorten")
     assert (world.next().limit_s, world.links()[1].limit_s) == (1_800, 1_800)
-    world.think("postpone")
+    world.revise("postpone")
     assert (world.next().dependency, world.next().eligible_s > world.slurm.now_s) == ("", True)
-    world.think("release")
+    world.revise("release")
     assert world.next().eligible_s <= world.slurm.now_s
-    world.think("withdraw")
+    world.revise("withdraw")
     assert world.next().limit_s == 3_600
     assert world.next().dependency.startswith("afterany:"), "as it stood before it was let loose"
     assert [link.number for link in world.links()] == [1, 2, 3]
-    assert world.thoughts == ["hold", "shorten", "postpone", "release", "withdraw"]
+    assert world.revisions == ["hold", "shorten", "postpone", "release", "withdraw"]
     for _ in range(2):
         world.slurm.sleep(3_700)
         world.live(900)
@@ -160,10 +160,10 @@ def test_a_chain_thinks_again_and_lives_on(make) -> None:
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_the_present_link_ends_while_the_next_is_held_or_put_off(make, held: bool) -> None:
+def test_the_present_link_ends_while_the_next_is_held_or_postponed(make, held: bool) -> None:
     """The agent is there when it is put off; held, Slurm does it alone."""
     world = make(Program(run_s=1_000))
-    world.think("hold" if held else "postpone")
+    world.revise("hold" if held else "postpone")
     assert held or world.next().eligible_s > 1_800
     if held:
         world.slurm.sleep(900)
@@ -182,20 +182,20 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize(("thought", "point"), [(thought, point) for thought in POINTS for point in POINTS[thought]])
-def test_the_agent_is_killed_between_two_steps(make, thought: str, point: str) -> None:
+@pytest.mark.parametrize(("revision", "point"), [(revision, point) for revision in POINTS for point in POINTS[revision]])
+def test_the_agent_is_killed_between_two_steps(make, revision: str, point: str) -> None:
     world = make()
-    if thought == "release":
-        world.think("hold")
+    if revision == "release":
+        world.revise("hold")
     last = world.next().id
     world.agent = world.new_agent(point)
     with pytest.raises(Killed):
-        world.live(600, thought)
+        world.live(600, revision)
     world.agent = world.new_agent()
     world.live(300, "leave")
     assert {len(jobs) for jobs in world.jobs().values()} == {1}
     job, links = world.next(), world.links()
-    assert (job.id > last) is (thought == "withdraw")
+    assert (job.id > last) is (revision == "withdraw")
     assert links[-1].job == job.id
     assert [link.state for link in links if link.state is not LinkState.ENDED][1:] == [links[-1].state]
     assert links[-1].limit_s == job.limit_s
@@ -206,10 +206,10 @@ def test_the_agent_is_killed_between_two_steps(make, thought: str, point: str) -
 
 def test_a_controller_that_is_silent_for_a_while(make) -> None:
     world = make()
-    world.think("hold")
+    world.revise("hold")
     world.word.write_text("release")
     world.slurm.restart_controller(900)
     for _ in itertools.takewhile(lambda _: world.slurm.clock() < 2_000, itertools.count()):
         world.slurm.sleep(max(world.agent.pause_s(world.agent.cycle(), 0.0), 1.0))
     assert world.next().dependency == ""
-    assert world.thoughts == ["hold", "release"]
+    assert world.revisions == ["hold", "release"]
