@@ -291,7 +291,7 @@ def test_a_job_that_reports_it_is_done_ends_the_chain_and_its_successor_never_st
     world = make()
     chain = world.add()
     world.live(HOUR_S)
-    world.slurm.reply(world.links(chain)[0].job, "done")
+    world.slurm.say(world.links(chain)[0].job, "done")
     world.live(6 * HOUR_S)
     assert world.store.chain("train").state is ChainState.DONE
     assert world.links(chain)[1].started_s == MISSING

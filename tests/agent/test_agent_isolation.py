@@ -353,7 +353,7 @@ def test_a_site_without_the_small_command_is_polled_every_ten_minutes(
     assert world.agent.outages.current is None
 
 
-@pytest.mark.parametrize("method", ["take_lease", "saw_queue"])
+@pytest.mark.parametrize("method", ["take_lease", "record_poll"])
 def test_after_a_full_disk_the_agent_works_again_within_twenty_seconds(
     store: SqlStore, script: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -454,7 +454,7 @@ def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path)
         store.drop_lease("me")
         store.take_lease("other", world.slurm.clock(), 240)
 
-    with pytest.raises(LeaseHeld, match="other looks after this store"):
+    with pytest.raises(LeaseHeld, match="other holds this store"):
         world.agent._sleep(600, sleep, lambda: False)
     assert naps == [60], "at once, not after the whole sleep"
     assert store.lease()[0] == "other"  # type: ignore[index]

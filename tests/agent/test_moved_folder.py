@@ -133,7 +133,7 @@ def test_a_store_lost_after_a_move_is_not_begun_anew(home: Home) -> None:
     now = moved(home)
     for left in now.folder.glob("store.db*"):
         left.unlink()
-    with pytest.raises(StoreGone, match=r"the files of its chains \(train\) tell that there was one"):
+    with pytest.raises(StoreGone, match=r"the files of its chains \(train\) show that there was one"):
         open_store(now.store_url)
 
 

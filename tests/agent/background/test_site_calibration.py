@@ -253,7 +253,7 @@ def test_what_hangs_is_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     night = Night(tmp_path, settings=replace(SETTINGS, calibrate_real_s=0.5))
     night.live(DAY_S + 600, "time.sleep(3600)")
     assert night.made.ended["failed"] == 1
-    assert "ended, as it had not come to its end after" in details(caplog, "not calibrated")[0]
+    assert "stopped, as it had not finished after" in details(caplog, "not calibrated")[0]
 
 
 def test_what_computes_indefinitely_is_ended_by_the_kernel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -342,8 +342,8 @@ from mirage.agent.background.calibration import SiteCalibration
 from mirage.agent.settings import AgentSettings
 options, now_s = {options!r}, {now_s}
 made = SiteCalibration(Path(sys.argv[1]), "ada", AgentSettings(), time.monotonic, ("/bin/sleep", "3600"))
-made.look(options, now_s)
-made.look(options, now_s + 86400)
+made.update(options, now_s)
+made.update(options, now_s + 86400)
 print(made._child.pid, flush=True)
 time.sleep(3600)
 """

@@ -78,7 +78,7 @@ def test_waiting_is_left_out_and_reported(tmp_path: Path) -> None:
     requested = read(tmp_path, SBATCH_WAIT="1")
     assert "SBATCH_WAIT" not in requested.submission.environment
     assert requested.remarks == (
-        "SBATCH_WAIT has no effect: a chain outlives its command; look at it with `mirage chain show`",
+        "SBATCH_WAIT has no effect: a chain outlives its command; see `mirage chain show`",
     )
 
 
@@ -119,7 +119,7 @@ def test_only_what_sbatch_exports_and_the_user_allows_is_stored(
 
 def test_what_is_excluded_is_reported(tmp_path: Path) -> None:
     requested = read(tmp_path, **HERE, MIRAGE_KEEP_OUT="AWS_*,B,NOT_SET")
-    assert requested.remarks == ("MIRAGE_KEEP_OUT keeps these from the jobs: AWS_KEY, B",)
+    assert requested.remarks == ("MIRAGE_KEEP_OUT excludes these from the jobs: AWS_KEY, B",)
 
 
 def links(tmp_path: Path, requested: Request) -> list[tuple[dict[str, str | None], bytes]]:

@@ -215,8 +215,8 @@ def test_a_planned_link_of_a_backup_is_searched_before_it_is_submitted_again(pla
 @pytest.mark.parametrize(
     ("words", "state", "why"),
     [
-        ("", ChainState.PAUSED, "`mirage chain resume serve` goes on"),
-        (" done", ChainState.DONE, "link 1 said that"),
+        ("", ChainState.PAUSED, "`mirage chain resume serve` continues it"),
+        (" done", ChainState.DONE, "link 1 reported that"),
     ],
 )
 def test_a_chain_without_a_job_is_not_woken(place: Place, words: str, state: ChainState, why: str) -> None:
@@ -267,8 +267,8 @@ def test_a_chain_of_which_only_jobs_are_known_is_named(place: Place) -> None:
     (place.home.folder / "chains" / "torn" / "chain.json").write_text('{"name": ')
     done = place.recover()
     reported = dict(done.unknown)
-    assert reported["stray"].startswith("jobs 102, 300: neither a backup nor chains/NAME/chain.json tells")
-    assert "no such file" in reported[str(place.home.folder / "chains" / "torn" / "chain.json")]
+    assert reported["stray"].startswith("jobs 102, 300: neither a backup nor chains/NAME/chain.json describes")
+    assert "not a chain's file" in reported[str(place.home.folder / "chains" / "torn" / "chain.json")]
     assert [one.chain.name for one in done.chains] == ["serve"]
 
 
@@ -346,9 +346,9 @@ def test_where_slurm_does_not_answer_nothing_is_done(place: Place) -> None:
 
 
 def test_where_there_is_nothing_to_recover_from_that_is_reported(place: Place, tmp_path: Path) -> None:
-    refused(place)(ConfigurationError, "nothing tells what was in this store")
+    refused(place)(ConfigurationError, "nothing shows what was in this store")
     elsewhere = Home.of({"MIRAGE_HOME": str(tmp_path), "MIRAGE_STORE": "postgresql://ada:secret@db/x"})
-    with pytest.raises(ConfigurationError, match=r"postgresql://ada:\*\*\*@db/x is no file"):
+    with pytest.raises(ConfigurationError, match=r"postgresql://ada:\*\*\*@db/x is not a file"):
         recover(elsewhere, place.slurm, NOW_S)  # type: ignore[arg-type]
 
 
@@ -385,7 +385,7 @@ def test_two_stores_that_share_a_folder_do_not_share_the_script_of_a_name(place:
     script = place.home.chain_folder("serve") / "script" / "job.sh"
     script.write_text("#!/bin/sh\n# the one that runs\n")
     other = Place(replace(place.home, store_url=f"sqlite:///{place.home.folder}/other.db"), place.slurm)
-    with pytest.raises(ConfigurationError, match=r"folder of a chain of another store, .*/store\.db; choose another"):
+    with pytest.raises(ConfigurationError, match=r"belongs to a chain of another store, .*/store\.db; choose another"):
         other.make("serve")
     assert "the one that runs" in script.read_text()
     assert other.make("mine").key != place.chain("serve").key
@@ -395,7 +395,7 @@ def test_a_chain_without_a_writable_file_is_not_begun(place: Place, monkeypatch:
     def full(*_: object) -> None:
         raise StoreError("cannot write chain.json: No space left on device")
 
-    monkeypatch.setattr("mirage.agent.chain.create.keep_new_chain", full)
+    monkeypatch.setattr("mirage.agent.chain.create.store_new_chain", full)
     with pytest.raises(StoreError, match="No space left"):
         place.make("serve")
     assert place.slurm.submitted == []

@@ -112,7 +112,7 @@ def test_a_deleted_store_and_no_backup(cluster, tmp_path: Path) -> None:
     shell.kill_in_the_middle(shell.agent(), 2)
     lose(shell, "store.db*")
     shell.mirage("chain", "list", status=1)
-    assert "the files of its chains (serve) tell that there was one; `mirage agent recover` puts it" in shell.stderr
+    assert "the files of its chains (serve) show that there was one; `mirage agent recover` restores it" in shell.stderr
     alive = {n: found[0][0] for n, found in shell.jobs().items() if found[0][1] in (JobState.PENDING, JobState.RUNNING)}
     recovered = json.loads(shell.mirage("agent", "recover", "--json"))
     assert recovered["backup"] is None
@@ -147,7 +147,7 @@ def test_an_agent_with_a_deleted_store_ends_and_harms_nothing(cluster, tmp_path:
     lose(shell, "store.db*")
     assert agent.wait(120) == 1
     log = (tmp_path / "agent.log").read_text()
-    assert "was deleted or moved; where it was deleted, `mirage agent recover` puts it back" in log
+    assert "was deleted or moved; where it was deleted, `mirage agent recover` restores it" in log
     assert list(shell.home.glob("store.db*")) == []
     shell.mirage("agent", "run", status=1)
     assert "is gone, but" in shell.stderr

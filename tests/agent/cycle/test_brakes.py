@@ -94,7 +94,7 @@ def test_links_that_vanish_unseen_pause_the_chain() -> None:
         assert world.chain.state is ChainState.ACTIVE
         counted(world, ended(number, JobState.UNKNOWN, started_s=MISSING))
     assert world.chain.state is ChainState.PAUSED
-    assert "the last: job 103 was gone before it was seen to run (UNKNOWN)" in world.chain.why
+    assert "the last: job 103 was gone before it was observed running (UNKNOWN)" in world.chain.why
 
 
 def test_links_with_nothing_to_do_are_submitted_more_and_more_slowly_then_no_more() -> None:
@@ -127,7 +127,7 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
     world = counted(OneChain(), ended(2, JobState.CANCELLED, started_s=MISSING))
     assert (world.chain.state, world.chain.failures) == (ChainState.PAUSED, 0)
     assert world.chain.why == (
-        "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` goes on"
+        "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` continues it"
     )
     assert world.events == [(0, "paused", world.chain.why)]
 

@@ -70,7 +70,7 @@ def handed_over(world: OneChain, requesting: ReadinessProbes | None = None) -> P
 
 def answered(requesting: ReadinessProbes) -> None:
     """Wait for the commands under way."""
-    for probe in requesting.requested.values():
+    for probe in requesting.probes.values():
         probe.answer.exception(timeout=30)
 
 
@@ -359,7 +359,7 @@ def test_a_ready_command_is_run_aside_and_heard_a_cycle_later() -> None:
         assert not handed_over(world, requesting).busy
         assert world.events == [(3, "ready", "")]
         assert world.links == [running(3, ready_s=NOW_S)]
-        assert requesting.requested == {}
+        assert requesting.probes == {}
     environment = {
         "PORT": "8080",
         "MIRAGE_CHAIN": "train",
@@ -376,7 +376,7 @@ def test_a_command_under_way_is_not_queried_again() -> None:
         shell.resume.clear()
         for _ in range(3):
             assert handed_over(world, requesting).busy
-        assert list(requesting.requested) == [1]
+        assert list(requesting.probes) == [1]
         shell.resume.set()
         answered(requesting)
     assert len(shell.requested) == 1
@@ -423,7 +423,7 @@ def test_commands_that_hang_beyond_their_time_stop_no_other_from_being_queried()
     def requested_by(chain: int) -> int:
         link, world = replace(running(1), chain=chain), worlds[chain]
         requesting.is_ready(world.context, world.context.chains[1], link)
-        return len(requesting.requested)
+        return len(requesting.probes)
 
     try:
         assert [requested_by(chain) for chain in range(4)] == [1, 2, 2, 2]
@@ -442,7 +442,7 @@ asking = ReadinessProbes(Some(succeeds=lambda *_: time.sleep(600)))
 context = Some(settings=Some(ready_timeout_s=1.0), snapshot=Some(by_id={}))
 spec = Some(submission=Some(environment={}, directory="/"), ready_command="true")
 asking.is_ready(context, Some(spec=spec, name="train"), Some(chain=1, number=1, started_s=0, job=101))
-print(len(asking.asked))
+print(len(asking.probes))
 """
     done = subprocess.run([sys.executable, "-c", hangs], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "1\n")

@@ -340,7 +340,7 @@ def test_accounting_of_a_living_job_reports_nothing(state: JobState) -> None:
 def test_how_a_link_vanished(link: Link, now_s: int, ended_s: int, outcome: JobState) -> None:
     change = vanished(link, now_s)
     assert change.columns == {"state": LinkState.ENDED, "ended_s": ended_s, "outcome": outcome}
-    assert change.events == (EventRecord(1, 2, now_s, "vanished", "the queue knows no job 7 any more"),)
+    assert change.events == (EventRecord(1, 2, now_s, "vanished", "job 7 is not in the queue any more"),)
 
 
 @pytest.mark.parametrize(

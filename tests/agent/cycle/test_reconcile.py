@@ -55,7 +55,7 @@ def test_a_word_that_does_not_count_is_logged_once(
     reconciler = followed(world)
     followed(world, reconciler)
     followed(world)  # another agent
-    why = "job 101 said it, but the chain was submitted without --ready-by-job and does not wait for that"
+    why = "job 101 reported ready, but the chain was submitted without --ready-by-job and does not wait for that"
     assert [event for event in world.events if event[1] == "ready-ignored"] == [(1, "ready-ignored", why)] * ignored
 
 
@@ -141,7 +141,7 @@ def test_of_two_jobs_with_one_tag_the_first_is_stored_and_the_other_ended() -> N
     followed(world)
     assert world.links[0].job == 299
     assert world.slurm.calls == [("cancel", 300)]
-    assert world.events[-1] == (2, "double-cancelled", "job 300 beside job 299")
+    assert world.events[-1] == (2, "double-cancelled", "job 300 in addition to job 299")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_double_that_may_not_be_cancelled_is_a_trouble_and_no_event() -> None:
     world.slurm.refuses["cancel"] = "Access/permission denied"
     followed(world)
     assert (world.links, world.events) == ([running(1)], [])
-    assert world.trouble == "job 300 cannot be cancelled (job 300 beside job 101): Access/permission denied"
+    assert world.trouble == "job 300 cannot be cancelled (job 300 in addition to job 101): Access/permission denied"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_job_that_accounting_retains_alive_is_waited_for_an_hour(missing_s: in
     followed(world, reconciler)
     gone = missing_s == 3_600
     assert (world.links[0].state is LinkState.ENDED) is gone
-    assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
+    assert world.events == ([(1, "vanished", "job 101 is not in the queue any more")] if gone else [])
     assert reconciler.missing == ({} if gone else {(1, 1): NOW_S - missing_s})
 
 
@@ -252,7 +252,7 @@ def test_an_unknown_job_is_given_up_after_a_while(since_s: int, has_accounting: 
     followed(world, reconciler)
     assert (world.links[0].state is LinkState.ENDED) is gone
     assert reconciler.missing == ({} if gone else {(1, 1): since_s})
-    assert world.events == ([(1, "vanished", "the queue knows no job 101 any more")] if gone else [])
+    assert world.events == ([(1, "vanished", "job 101 is not in the queue any more")] if gone else [])
 
 
 def test_a_job_observed_again_is_not_missing_any_more() -> None:
@@ -313,7 +313,7 @@ def test_a_job_released_without_success_is_replaced() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     followed(world, reconciler)
     assert world.slurm.calls == [("cancel", 101)]
-    assert world.events == [WAITS, (1, "replaced", "job 101: launch failed requeued held; released 2 times in vain")]
+    assert world.events == [WAITS, (1, "replaced", "job 101: launch failed requeued held; released 2 times without success")]
     assert world.links == [queued(1, cancelled_s=NOW_S, reason=HELD_UP.reason)]
     assert reconciler.releases == {}
 

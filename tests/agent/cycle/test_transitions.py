@@ -64,7 +64,7 @@ def test_a_chain_ends_at_its_time(until_s: int, state: str) -> None:
 
 def test_a_job_that_reports_it_is_done_ends_the_chain_and_every_other_job_of_it() -> None:
     world = steered(shown(running(1), running(2, finished=True), running(3), held(4)))
-    why = "link 2 said that the work is done"
+    why = "link 2 reported that the work is done"
     assert (world.chain.state, world.chain.why, world.chain.stopped_s) == (ChainState.STOPPING, why, NOW_S)
     assert world.events[0] == (0, "ending", why)
     assert world.slurm.calls == [("cancel", 104), ("cancel", 101), ("cancel", 103)], "it ends by itself"

@@ -133,7 +133,7 @@ AGENT = """
         nodes = Nodes(True, np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64), np.ones((1, 1), bool))
         view = View(0, nodes, Jobs(*no_jobs), Jobs(*no_jobs), Jobs(*no_jobs), Ended.nothing())
         runner = ChildProcess()
-        runner.ask([Question(1, PolicyRequest(sys.argv[1], 1.0, 1.0), Chain(1, 60, -1, 0, 0, 60, 60))], {}, view)
+        runner.request([Question(1, PolicyRequest(sys.argv[1], 1.0, 1.0), Chain(1, 60, -1, 0, 0, 60, 60))], {}, view)
         print(runner._child.pid, flush=True)
         sys.stdin.readline()
 """

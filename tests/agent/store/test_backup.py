@@ -145,7 +145,7 @@ def test_a_store_that_cannot_be_read_names_its_newest_sound_backup(store: SqlSto
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "no such file"), (b"", "no store of Mirage"), (b"x" * 9_000, "not a database")],
+    [(None, "no such file"), (b"", "not a store of Mirage"), (b"x" * 9_000, "not a database")],
 )
 def test_what_is_no_backup(path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
@@ -160,7 +160,7 @@ def test_no_room_is_reported_and_leaves_what_there_is(store: SqlStore, path: Pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backups.os, "fsync", full)
-    with pytest.raises(StoreError, match=r"cannot back up .*No space left on device.*room on its disk"):
+    with pytest.raises(StoreError, match=r"cannot back up .*No space left on device.*its disk has room"):
         back_up(path, NOW_S + HOUR_S)
     assert [found.made_s for found in sound_backups(path)] == [NOW_S]
     assert [one.name for one in path.parent.glob("*.part")] == []

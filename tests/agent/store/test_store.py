@@ -234,7 +234,7 @@ def test_one_agent_has_the_lease(store: SqlStore, url: str, opened) -> None:
     store.take_lease("one", 100.0, 60)
     store.take_lease("one", 130.0, 60)
     second = opened(url)
-    with pytest.raises(LeaseHeld, match="one looks after this store, for 50 s more"):
+    with pytest.raises(LeaseHeld, match="one holds this store, for 50 s more"):
         second.take_lease("two", 140.0, 60)
     second.take_lease("two", 191.0, 60)
     with pytest.raises(LeaseHeld, match="two"):
@@ -313,7 +313,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path, opened) -> 
             written.append(k)
 
     written: list[int] = []
-    with pytest.raises(StoreError, match="full; make room on its disk"):
+    with pytest.raises(StoreError, match="full; make its disk has room"):
         write_until_full()
     assert store.links(chain.id)[0].job == written[-1]
     assert store.events(chain.id)[-1].time_s == written[-1]
@@ -333,11 +333,11 @@ def test_a_server_that_ended_all_sessions_is_met_again(postgres_url: str, opened
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        ("nonsense", ConfigurationError, "no data base URL"),
+        ("nonsense", ConfigurationError, "not a database URL"),
         ("nosuch://x/y", ConfigurationError, "neither sqlite"),
         ("mysql://ada:secret@host/x", ConfigurationError, "neither sqlite"),
         ("sqlite:////proc/no/store.db", StoreError, "MIRAGE_STORE"),
-        ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "see that its server runs"),
+        ("postgresql://nobody:secret@127.0.0.1:1/x", StoreError, "check that its server runs"),
     ],
 )
 def test_a_store_that_cannot_be_opened_reports_so(bad: str, error: type[Exception], message: str, opened) -> None:
@@ -356,7 +356,7 @@ def test_a_store_that_another_process_holds_reports_so(tmp_path: Path, opened) -
     store = opened(f"sqlite:///{tmp_path}/store.db?timeout=0.1")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="locked; another process has held it"):
+        with pytest.raises(StoreError, match="locked; another process has locked it"):
             store.drop_lease("one")
     store.drop_lease("one")
 

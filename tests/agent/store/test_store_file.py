@@ -94,7 +94,7 @@ def test_a_store_that_was_there_is_not_begun_anew(store: SqlStore, path: Path) -
     back_up(path, 0)
     store.close()
     path.unlink()
-    with pytest.raises(StoreGone, match=r"gone, but its backups \(store\.db\.backup-1\) tell.*recover.*elsewhere"):
+    with pytest.raises(StoreGone, match=r"gone, but its backups \(store\.db\.backup-1\) show.*recover.*elsewhere"):
         open_store(f"sqlite:///{path}")
     assert not path.exists()
 
@@ -120,7 +120,7 @@ def test_a_store_with_existing_chains_is_not_begun_again(path: Path) -> None:
     for name, place in (("train", None), ("foreign", "/elsewhere/store.db")):
         (path.parent / "chains" / name).mkdir(parents=True)
         write_chain_file(path.parent / "chains" / name, stored(path, name, place))
-    with pytest.raises(StoreGone, match=r"the files of its chains \(train\) tell"):
+    with pytest.raises(StoreGone, match=r"the files of its chains \(train\) show"):
         open_store(f"sqlite:///{path}")
     (path.parent / "chains" / "train" / "chain.json").unlink()
     open_store(f"sqlite:///{path}").close()
@@ -145,7 +145,7 @@ def test_a_file_that_reports_of_no_chain_is_named_with_the_reason(path: Path, te
     file.write_bytes(text.encode(errors="surrogateescape"))
     found, unread = read_chain_files(path.parent)
     assert found == []
-    assert [key for key, why in unread.items() if "no such file" in why] == [file]
+    assert [key for key, why in unread.items() if "not a chain's file" in why] == [file]
 
 
 def test_what_was_open_to_others_is_closed(path: Path) -> None:
