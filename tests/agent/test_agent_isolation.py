@@ -469,7 +469,7 @@ def test_a_store_that_others_lock_at_the_begin_or_the_end_does_not_end_the_agent
     def locked(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) == 1:
-            raise StoreError("another process has held it for long")
+            raise StoreError("another process has locked it for long")
         return real(*arguments)
 
     monkeypatch.setattr(store, busy, locked)

@@ -31,7 +31,7 @@ def test_a_store_and_its_chains_are_distinguished_from_all_others(
 def test_a_store_is_bound_to_one_cluster(store: SqlStore, url: str, opened) -> None:
     store.bind("lab@head:6817")
     store.bind("lab@head:6817")
-    with pytest.raises(WrongCluster, match=r"are on the cluster lab@head:6817, .* reach site@head:6817 here"):
+    with pytest.raises(WrongCluster, match=r"live on the cluster lab@head:6817, .* speak to site@head:6817 here"):
         opened(url).bind("site@head:6817")
     assert opened(url).identity().cluster == "lab@head:6817"
     store.rebind("lab@new:6817")

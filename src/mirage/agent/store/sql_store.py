@@ -108,7 +108,7 @@ class SqlStore(Database):
     def _refuse_other(self, known: str, cluster: str) -> None:
         if known != cluster:
             raise WrongCluster(
-                f"the chains of {self.engine.url} are on the cluster {known}, and Slurm's commands reach {cluster} "
+                f"the chains of {self.engine.url} live on the cluster {known}, and Slurm's commands speak to {cluster} "
                 "here; use SLURM_CONF to reach that one, or MIRAGE_HOME to store the chains of this one in another "
                 "folder. Where the controller has moved: mirage agent rebind"
             )

@@ -244,7 +244,7 @@ def test_quiet_says_nothing(terminal: Terminal) -> None:
     [
         ("--policy lead:abc", "lead takes hours, as in lead:4; got 'abc'"),
         ("--policy lead", "lead takes hours"),
-        ("--policy lead:", "write the parameter behind it"),
+        ("--policy lead:", "write the parameter after it"),
         ("--policy average:3", "takes no parameter"),
         ("--policy what-if:many", "what-if takes futures=NUMBER"),
         ("--policy lead:4", "leads by 4 h, which is not less than the time limit 4:00:00"),
