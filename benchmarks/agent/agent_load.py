@@ -162,7 +162,8 @@ def watched(url: str, cycles: int, policy: str) -> None:
     print(json.dumps({
         "policy": policy, "cycles": cycles, "seconds_a_cycle_median": round(median(took), 2),
         "seconds_a_cycle_most": round(max(took), 2),
-        "commands_a_poll": counts, "scontrol_runs": released, "decisions": decided, "put_off_last": cycle.open_questions,
+        "commands_a_poll": counts, "scontrol_runs": released, "decisions": decided,
+        "put_off_last": cycle.open_questions,
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "peak_mib_of_children": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
     }))  # fmt: skip

@@ -182,7 +182,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize(("revision", "point"), [(revision, point) for revision in POINTS for point in POINTS[revision]])
+@pytest.mark.parametrize(("revision", "point"), [(name, point) for name in POINTS for point in POINTS[name]])
 def test_the_agent_is_killed_between_two_steps(make, revision: str, point: str) -> None:
     world = make()
     if revision == "release":

@@ -77,9 +77,7 @@ def test_a_wrapped_command_is_the_script_that_sbatch_makes_of_it(tmp_path: Path)
 def test_waiting_is_left_out_and_reported(tmp_path: Path) -> None:
     requested = read(tmp_path, SBATCH_WAIT="1")
     assert "SBATCH_WAIT" not in requested.submission.environment
-    assert requested.remarks == (
-        "SBATCH_WAIT has no effect: a chain outlives its command; see `mirage chain show`",
-    )
+    assert requested.remarks == ("SBATCH_WAIT has no effect: a chain outlives its command; see `mirage chain show`",)
 
 
 HERE = {

@@ -23,7 +23,8 @@ DONE = replace(CHAIN, state=ChainState.DONE)
 def ran(number: int, start_s: int, end_s: int, *, requested_s: int | None = None, held_s: int | None = None) -> Link:
     requested_s = start_s if requested_s is None else requested_s
     return Link(
-        1, number, LinkState.ENDED, job=10 + number, attempted_s=0, submitted_s=requested_s if held_s is None else held_s,
+        1, number, LinkState.ENDED, job=10 + number, attempted_s=0,
+        submitted_s=requested_s if held_s is None else held_s,
         released_s=requested_s, started_s=start_s, limit_s=100, ended_s=end_s,
     )  # fmt: skip
 

@@ -240,7 +240,7 @@ def test_why_a_link_waits_is_stored_while_it_waits() -> None:
     assert not change_from_queue(waits, job(JobState.PENDING, reason="Priority"), 100)
     assert change_from_queue(waits, job(JobState.RUNNING, start_s=120), 130).columns["reason"] == ""
     held = change_from_queue(HELD, job(JobState.PENDING, dependency="afterany:6", reason="Dependency"), 100)
-    assert not held, "that it waits for its predecessor goes without saying"
+    assert not held, "that it waits for its predecessor is the normal case"
 
 
 @pytest.mark.parametrize(

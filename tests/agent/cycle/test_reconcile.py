@@ -313,7 +313,8 @@ def test_a_job_released_without_success_is_replaced() -> None:
     world = OneChain(queued(1), settings=SETTINGS).shows(HELD_UP)
     followed(world, reconciler)
     assert world.slurm.calls == [("cancel", 101)]
-    assert world.events == [WAITS, (1, "replaced", "job 101: launch failed requeued held; released 2 times without success")]
+    why = "job 101: launch failed requeued held; released 2 times without success"
+    assert world.events == [WAITS, (1, "replaced", why)]
     assert world.links == [queued(1, cancelled_s=NOW_S, reason=HELD_UP.reason)]
     assert reconciler.releases == {}
 
