@@ -25,7 +25,7 @@ from mirage.slurm.client import SlurmClient
 
 
 class Dying:
-    """Stands before an object and ends this process around one of its methods; all else passes through."""
+    """A proxy of an object that ends this process around one of its methods."""
 
     def __init__(self, inner: Any, point: str) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""A policy that does what a file says, or something else whenever it is asked; installed as a package would be."""
+"""A policy that follows a file, or changes at every call; installed like a package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHIMS = ("hold", "release", "withdraw", "postpone", "shorten", "withdraw", "hold
 
 
 class Fickle:
-    """Does what the first word of a file says, to a queued link; without one it waits.
+    """Does what the first word of a file requests, to a queued link; without one it waits.
 
     A link that is not queued is submitted at once, unless the file says ``leave``.
 
@@ -43,7 +43,7 @@ class Fickle:
 
 
 def revision(word: str, chain: Chain, queued: QueuedLink, now_s: int) -> Action:
-    """The action that a word asks for: half the limit, the middle of what is left of the present link."""
+    """The action of a word: half the limit, the middle of the rest of the running link."""
     if word == "hold" and queued.accrues_s != MISSING:
         return Hold(reason="changed-its-mind")
     if word == "postpone":
@@ -58,7 +58,7 @@ SPEC = PolicySpec("fickle:Fickle", "Changes its mind as it is told.", "the file 
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the policy ``fickle``, for this process and those it starts; the file for ``fickle:FILE``."""
+    """Install the policy ``fickle`` for this process and its children; its ``fickle:FILE``."""
     installed = folder / "site" / "fickle-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: fickle\nVersion: 1.0\n")

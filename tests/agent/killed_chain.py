@@ -1,4 +1,4 @@
-"""A chain on a real cluster, and agents that can be killed: what must hold whatever becomes of them."""
+"""A chain on a real cluster, agents that can be killed, and the invariants of both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ echo "$MIRAGE_LINK down $(date +%s.%N)" >> service.log
 
 
 class Chain:
-    """One chain on the cluster, an agent that can be killed, and what the cluster says of it."""
+    """One chain on the cluster, an agent that can be killed, and the cluster's records of it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Chain:
         return agent
 
     def jobs(self) -> dict[int, list[QueuedJob]]:
-        """Every job of ours that ever carried a tag of this chain, by link."""
+        """Every job of ours that has carried a tag of this chain, by link."""
         found: dict[int, list[QueuedJob]] = {}
         for job in self.client.observe().jobs:
             tag = parse_tag(job.comment)

@@ -1,4 +1,4 @@
-"""One chain and its links at one moment, without a cluster: what a cycle does about them can be read off."""
+"""One chain and its links at one moment, without a cluster, to test a cycle's actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tagged(link: int, words: str = "", *, store: str = STORE, key: str = KEY) ->
 
 
 class Notebook:
-    """A store that keeps its chains in memory."""
+    """A store with its chains in memory."""
 
     def __init__(self, chain: Chain, links: list[Link]) -> None:
         self.chains = {chain.id: chain}
@@ -59,7 +59,7 @@ class Notebook:
 
 
 class Slurm:
-    """Writes down what it is told, but for what it refuses: a command, or a command and its job, and the words."""
+    """Records its calls, except refused ones: a command, or a command, its job, and the words."""
 
     user = USER
 
@@ -103,7 +103,7 @@ class OneChain:
         )  # fmt: skip
 
     def shows(self, *jobs: QueuedJob, ended: tuple[AccountedJob, ...] = (), has_accounting: bool = False) -> OneChain:
-        """The queue and accounting as the poller has seen them; jobs of nobody in particular are ours."""
+        """The queue and accounting after a poll; jobs without an owner are ours."""
         jobs = tuple(replace(job, user=job.user or USER) for job in jobs)
         tags = {(tag.key, tag.link): job for job in ended if (tag := tag_of(job)) is not None}
         self.context.snapshot = Snapshot(
@@ -141,7 +141,7 @@ class OneChain:
 
     @property
     def trouble(self) -> str:
-        """What stands in the way of the chain in this cycle."""
+        """The problem of the chain in this cycle."""
         return self.context.troubles.get(1, "")
 
 
@@ -173,5 +173,5 @@ def job(number: int, state: JobState = JobState.RUNNING, link: int = 0, words: s
 
 
 def shown(*links: Link, **spec: Any) -> OneChain:
-    """A chain whose links are in the queue."""
+    """A chain with its links in the queue."""
     return OneChain(*links, **spec).shows(*(job(link.job, link=link.number) for link in links if link.job > 0))

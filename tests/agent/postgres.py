@@ -23,7 +23,7 @@ def free_port() -> int:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """URL of an empty data base; the server refuses to run as root, who lends it the account that Debian made."""
+    """URL of an empty database; under root the server runs as the account ``postgres``."""
     home = Path(tempfile.mkdtemp(prefix="mirage-postgres-"))
     user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
     account = pwd.getpwnam(user)

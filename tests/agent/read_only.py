@@ -14,7 +14,7 @@ import pytest
 
 @contextmanager
 def mounted(*words: str, at: Path) -> Iterator[Path]:
-    """A file system that is mounted at a new folder for a while; what needs root is skipped without."""
+    """A file system, mounted at a new folder for a while; skipped where it needs root."""
     at.mkdir()
     if os.geteuid() or subprocess.run(["mount", *words, at], capture_output=True, check=False).returncode:
         pytest.skip("mounting needs root")
@@ -47,7 +47,7 @@ def full_disk(folder: Path, at: Path) -> Iterator[Path]:
 
 @contextmanager
 def as_other_user() -> Iterator[None]:
-    """This process with the rights of a user who owns nothing here."""
+    """This process with the rights of a user without any files here."""
     if os.geteuid():
         pytest.skip("becoming another user needs root")
     os.seteuid(pwd.getpwnam("nobody").pw_uid)

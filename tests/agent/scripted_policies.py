@@ -1,4 +1,4 @@
-"""A runner of policies that answers when a test says so, and the view of a cluster on which one chain runs."""
+"""A runner of policies with scripted answers, and the view of a cluster with one chain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MACHINE = Machine(
 
 
 class Scripted:
-    """Answers when it is told to; what it was asked can be read off."""
+    """Answers on command, and records its requests."""
 
     def __init__(self) -> None:
         self.requested: list[Question] = []
@@ -41,7 +41,7 @@ class Scripted:
         return given
 
     def reply(self, plan: Plan | str, chain: int = 1, number: int | None = None) -> None:
-        """Have an answer, by default to the last question about a chain; text is how the policy failed."""
+        """Add an answer, by default to the last question about a chain; text is a failure."""
         if number is None:
             number = next(question.number for question in reversed(self.requested) if question.chain == chain)
         failed = isinstance(plan, str)
@@ -59,7 +59,7 @@ class Scripted:
 
 
 class Deciding:
-    """A chain whose first link runs and whose second is held, its decider, and both clocks."""
+    """A chain with a running first link and a held second one, its decider, and both clocks."""
 
     def __init__(self, world: OneChain | None = None, waits_s: Sequence[int] = ()) -> None:
         self.world = world or deciding_chain()
@@ -82,7 +82,7 @@ class Deciding:
 
 
 def pair(first: int = 1, key: str = KEY, jobs_from: int = 100, limit_s: int = 3_600) -> list[QueuedJob]:
-    """The jobs of a link that began at 9,000, and of the one held behind it."""
+    """The jobs of a link that began at 9,000, and of the one held after it."""
     known = {"partition": "main", "limit_s": limit_s}
     tags = [tagged(number, key=key) for number in (first, first + 1)]
     return [
@@ -92,12 +92,12 @@ def pair(first: int = 1, key: str = KEY, jobs_from: int = 100, limit_s: int = 3_
 
 
 def deciding_chain(*links: Link, first: int = 1, **spec: object) -> OneChain:
-    """A link of an hour that began at 9,000, and one held behind it."""
+    """A link of an hour that began at 9,000, and one held after it."""
     links = links or (running(first, ready_s=9_000), held(first + 1))
     return OneChain(*links, **{"policy": "lead:1", **spec}).shows(*pair(first))
 
 
 def ended_after(wait_s: int, k: int) -> AccountedJob:
-    """A job of somebody else that waited so long."""
+    """A job of another user with a given wait."""
     known = {"user": "eve", "partition": "main", "limit_s": 600, "end_s": NOW_S - 10}
     return AccountedJob(900 + k, JobState.COMPLETED, submit_s=5_000, start_s=5_000 + wait_s, **known)

@@ -1,4 +1,4 @@
-"""A second Unix user beside the one of the tests, on a cluster that both can use."""
+"""A second Unix user in addition to the one of the tests, on a cluster that both can use."""
 
 from __future__ import annotations
 

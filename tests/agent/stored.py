@@ -1,4 +1,4 @@
-"""A specification to store, what random letters look like, a process that dies while it writes, a store in haste."""
+"""A specification to store, a pattern of random letters, a dying writer, a fast store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def killed(program: str, url: str, after_s: float, *, wait_ready: bool = True) -
 
 
 def without_waiting_for_the_disk(store: SqlStore) -> SqlStore:
-    """A SQLite store that a power failure may damage; a simulated day is thousands of transactions."""
+    """A SQLite store that a power failure may damage: fast enough for a simulated day."""
 
     @sa.event.listens_for(store.engine, "checkout")
     def prepare(connection: Any, *_: Any) -> None:

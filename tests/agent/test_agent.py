@@ -32,7 +32,7 @@ NODES = 76
 
 
 class NoShell:
-    """A ready command that is never asked: these chains have none, or say so themselves."""
+    """A ready command that is never run: these chains have none, or report ready themselves."""
 
     def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
         return command == "true"
@@ -74,7 +74,7 @@ class World:
         return [event.kind for event in self.store.events(chain.id)]
 
     def jobs_of(self, chain: Chain) -> dict[int, int]:
-        """Link → how many jobs ever carried its tag."""
+        """Number of jobs that have carried the tag of each link."""
         tags: dict[int, int] = {}
         for own in self.slurm.own.values():
             tag = parse_tag(own.comment)

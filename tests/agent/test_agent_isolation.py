@@ -1,4 +1,4 @@
-"""The agent's cycle over several chains: what one of them runs into, the others do not notice."""
+"""The agent's cycle over several chains: an error of one does not affect the others."""
 
 from __future__ import annotations
 

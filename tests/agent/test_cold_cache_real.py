@@ -36,7 +36,7 @@ def cluster(private_cluster) -> Any:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """What is started in here runs on one core for ever, and so does whatever it starts."""
+    """Processes started in here run on one core permanently, and so do their children."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     yield
@@ -44,7 +44,10 @@ def one_core() -> Iterator[None]:
 
 
 def test_the_first_decision_comes_within_one_interval_though_nothing_is_compiled(cluster, tmp_path: Path) -> None:
-    """A link of eight hours is decided about every five minutes; the simulator takes far longer to compile here."""
+    """A link of eight hours is decided about every five minutes.
+
+    The simulator takes far longer to compile here.
+    """
     shell = Shell(cluster, tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), NUMBA_CACHE_DIR="")
     shell.submit("cold", "-t", "8:00:00", "--policy", "what-if", "serve.sh")
     port = free_ports(1)

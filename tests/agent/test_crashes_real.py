@@ -72,7 +72,7 @@ KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "30"))
 
 
 def test_random_kills(cluster, tmp_path: Path) -> None:
-    """The soak: agents are killed at random, restarted at once; the chain goes on and nothing is ever doubled."""
+    """The soak: agents are killed at random and restarted; nothing is submitted twice."""
     dice = random.Random(20261121)
     chain = Chain(cluster, tmp_path, "soak", 8)
     deaths: Counter[str] = Counter()

@@ -95,7 +95,7 @@ def words(kind: str, folder: Path, port: int) -> list[str]:
 
 @contextmanager
 def answering(argv: list[str], port: int) -> Iterator[Callable[[], tuple[int, str]]]:
-    """Asks a proxy that runs."""
+    """Returns a function that sends a request to a running proxy."""
 
     def request() -> tuple[int, str]:
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""Endpoints on a real slurmctld: through its silence, the end of a node, a killed agent and hand-overs under load."""
+"""Endpoints on a real slurmctld: silence, a dead node, a killed agent, loaded hand-overs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def shell(cluster: Any, tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.fixture
 def watched(shell: Shell) -> Iterator[subprocess.Popen[str]]:
-    """``mirage endpoint --watch`` of the chain ``serve``, whose link runs; its lines are in ``watch.log``."""
+    """``mirage endpoint --watch`` of the running chain ``serve``; its output is ``watch.log``."""
     shell.submit("serve", "-t", "10", "--policy", "reactive", "serve.sh")
     agent = shell.agent()
     shell.until(lambda: "ready" in shell.kinds("serve"), 60, "the link serves, and the agent knows")
@@ -184,7 +184,7 @@ class Load:
 
 
 def test_no_request_is_lost_through_hand_overs_where_services_serve_through_the_grace(shell: Shell) -> None:
-    """All links on one node: the port derived from the number of the job lets both serve at once."""
+    """All links on one node: the port derived from the job's number lets both serve at once."""
     port, folder = free_port(), shell.folder
     (folder / "here").write_text("upstream train-k3f9 {\n    server 127.0.0.1:9 down;\n}\n")
     conf = NGINX.format(folder=folder, file=folder / "here", port=port).replace("daemon off; master_process off; ", "")

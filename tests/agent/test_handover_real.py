@@ -1,4 +1,4 @@
-"""Hand-overs on a real slurmctld, beside the log that the service itself writes."""
+"""Hand-overs on a real slurmctld, checked against the log of the service itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ while true; do sleep 0.2 & wait $!; done
 
 
 def loads(load_s: int) -> str:
-    """The script of a service that loads for so long, says that it is ready, and leaves when told."""
+    """The script of a service that loads, reports ready, and leaves at the signal."""
     return LOADS.replace("LOAD_S", str(load_s)).replace("MIRAGE link", f"{MIRAGE} link")
 
 
@@ -52,7 +52,7 @@ def shell(cluster, tmp_path: Path) -> Shell:
 
 
 def words(shell: Shell) -> dict[tuple[int, str], int]:
-    """What each link said, and when, by its own clock."""
+    """The reports of each link, with their times on its own clock."""
     return {(int(link), word): int(at_s) for link, word, at_s in map(str.split, shell.log())}
 
 
@@ -88,7 +88,7 @@ def test_done_ends_a_successor_that_runs_already(shell: Shell) -> None:
 
 
 def test_a_link_with_a_released_successor_is_signalled_before_its_own_limit(shell: Shell) -> None:
-    """The successor waits for the node that the first one holds: without a word the limit would end that."""
+    """The successor waits for the first one's node, which only the limit would end."""
     shell.script("here.sh", loads(0))
     chosen = ("-t", "1", "--policy", "lead:0.014", "--grace", "20s", "--links", "2", "-w", "n7", "--exclusive")
     shell.submit("waits", *chosen, "here.sh")
@@ -103,7 +103,7 @@ def test_a_link_with_a_released_successor_is_signalled_before_its_own_limit(shel
 
 @pytest.mark.parametrize("by", ["the agent", "Slurm itself"])
 def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: str) -> None:
-    """No link follows; without an agent the signal is Slurm's own, up to a minute earlier than the grace asks for."""
+    """No link follows; without an agent the signal is Slurm's own, up to a minute early."""
     shell.script("alone.sh", loads(0))
     shell.submit("alone", "-t", "2", "--policy", "reactive", "--grace", "30s", "--links", "1", "alone.sh")
     agent = shell.agent() if by == "the agent" else None
@@ -118,7 +118,7 @@ def test_a_lone_link_is_signalled_its_grace_before_its_limit(shell: Shell, by: s
 
 
 def test_never_two_links_hold_nodes_at_once(shell: Shell) -> None:
-    """Slurm ends a job up to half a minute later than its limit; the next one starts when it has."""
+    """Slurm ends a job up to half a minute after its limit; the next one starts after that."""
     shell.script("stays.sh", "#!/bin/bash\n#SBATCH -o /dev/null\ntrap '' USR2\nwhile true; do sleep 0.2; done\n")
     shell.submit("one", "-t", "1", "--never-two", "--links", "2", "--grace", "15s", "stays.sh")
     agent = shell.agent()
@@ -190,7 +190,7 @@ def _requeued_s(shell: Shell, job: int) -> int:
 
 
 def test_an_agent_on_a_second_host_takes_over_after_a_power_failure(shell: Shell) -> None:
-    """The first dies with its host: its lease runs out, nobody gives it back, and its process cannot be looked at."""
+    """The first dies with its host: its lease expires, and its process cannot be checked."""
     shell.script("load.sh", loads(1))
     first_job = shell.submit("moved", "-t", "2", "--policy", "lead:0.015", "--ready-by-job", "load.sh")
     settings = {"poll_s": 1, "busy_poll_s": 1, "lease_s": LEASE_S, "standby": True}

@@ -1,4 +1,4 @@
-"""The policy ``holds`` as users have it, under the agent on a real slurmctld, on a clock twenty times as fast."""
+"""The policy ``holds`` in an agent on a real slurmctld, on a clock twenty times as fast."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shell(private_cluster: Any, tmp_path: Path) -> Shell:
 
 
 class Side:
-    """A chain whose present link has one of two nodes, and another user's job on the other one for a bit less long."""
+    """A chain on one of two nodes, and a shorter job of another user on the other one."""
 
     def __init__(self, shell: Shell, name: str, *words: str) -> None:
         self.shell, self.name = shell, name
@@ -104,7 +104,7 @@ class Side:
         return found[0]
 
     def outweighs(self, older: int, younger: int) -> None:
-        """Wait until a job has the higher priority of two, as Slurm computes it anew: by its age, all else is equal."""
+        """Wait until a job has the higher priority of two in Slurm, which differ only by age."""
 
         def does() -> bool:
             of = {job.id: job.priority for job in self.shell.slurm.observe().jobs}

@@ -1,4 +1,4 @@
-"""Whose a job is, on real Slurm: two users, two stores of one user, two clusters."""
+"""The owner of a job on real Slurm: two users, two stores of one user, two clusters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reachable(private_cluster) -> Any:
 
 
 def test_a_tag_that_another_user_has_copied_changes_nothing(reachable, open_folder: Path, tmp_path: Path) -> None:
-    """On purpose, letter by letter, by a user whom the agent could really cancel: it runs as root."""
+    """A deliberate copy of the tag, by a user with jobs that the agent, as root, could cancel."""
     shell = Shell(reachable, tmp_path)
     first = shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     (comment,) = [job.comment for job in shell.slurm.observe().jobs if job.id == first]
@@ -131,7 +131,7 @@ def test_two_stores_of_one_user_leave_each_other_alone(cluster, tmp_path: Path) 
 
 
 def test_a_store_knows_its_cluster_and_touches_nothing_on_another(cluster, private_cluster, tmp_path: Path) -> None:
-    """The other cluster counts its jobs from 1, too: the numbers of our links are somebody else's there."""
+    """The other cluster counts its jobs from 1, too: our links' numbers are other jobs there."""
     shell = Shell(cluster, tmp_path / "here")
     shell.submit("serve", "-t", "15", "--policy", "reactive", "serve.sh")
     numbers = [job.id for job in shell.slurm.observe().jobs]

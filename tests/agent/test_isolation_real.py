@@ -1,4 +1,4 @@
-"""Chains in trouble beside a healthy one, on a real slurmctld: the healthy one does not notice."""
+"""Chains with problems on a real slurmctld do not affect a healthy one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shell(cluster, tmp_path: Path) -> Shell:
 
 
 def change_spec(shell: Shell, chain: str, **changes: Any) -> None:
-    """Write into the store what ``mirage submit`` would not let through, as an older version might have."""
+    """Write into the store what ``mirage submit`` would refuse, as an old version might have."""
     with closing(open_store(f"sqlite:///{shell.environment['MIRAGE_HOME']}/store.db")) as store:
         found = store.chain(chain)
         with store.engine.begin() as connection:
@@ -43,7 +43,7 @@ def change_spec(shell: Shell, chain: str, **changes: Any) -> None:
 
 
 def test_one_chain_s_trouble_is_its_own(shell: Shell) -> None:
-    """A removed directory, a signal that does not exist, a policy that always fails, a refusing site: four at once."""
+    """Four problems at once: no directory, no such signal, a failing policy, a refusing site."""
     gone = shell.folder / "gone"
     gone.mkdir()
     short = ("-t", "2", "--policy", "lead:0.031", "serve.sh")

@@ -1,4 +1,4 @@
-"""Whole lives of chains that think again, in virtual time; the agent dies between any two steps."""
+"""Whole lives of revised chains, in virtual time; the agent dies between any two steps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Mortal:
 
 
 class World:
-    """A machine of one node, a chain of one-hour links, and an agent whose policy does what a file says."""
+    """A machine of one node, a chain of one-hour links, and an agent with a scripted policy."""
 
     def __init__(self, folder: Path, store: SqlStore, word: Path, program: Program, **spec: Any) -> None:
         cluster = Cluster.pool(1)
@@ -87,7 +87,7 @@ class World:
         )  # fmt: skip
 
     def live(self, seconds: int, revision: str = "wait") -> None:
-        """Let time pass, with one thought."""
+        """Let time pass, with one revision."""
         self.word.write_text(revision)
         end = self.slurm.clock() + seconds
         while self.slurm.clock() < end:
@@ -105,7 +105,7 @@ class World:
         self.live(60, "leave")
 
     def jobs(self) -> dict[int, list[QueuedJob]]:
-        """Jobs by the link whose tag they carry, as the queue shows them."""
+        """Jobs by the link of their tag, as the queue shows them."""
         found: dict[int, list[QueuedJob]] = {}
         for job in self.slurm.observe().jobs:
             if (tag := parse_tag(job.comment)) is not None:
@@ -161,7 +161,7 @@ def test_a_revised_chain_lives_on(make) -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 def test_the_present_link_ends_while_the_next_is_held_or_postponed(make, held: bool) -> None:
-    """The agent is there when it is put off; held, Slurm does it alone."""
+    """The agent acts where the link is postponed; where it is held, Slurm alone does."""
     world = make(Program(run_s=1_000))
     world.revise("hold" if held else "postpone")
     assert held or world.next().eligible_s > 1_800

@@ -34,7 +34,7 @@ IDENTITY = StoreIdentity("safe", "lab@host:7000")
 
 
 def chain_in(home: Home, name: str = "train", key: str = "deer", text: bytes = SCRIPT) -> Chain:
-    """A chain whose scripts and file are in a folder, as ``mirage submit`` leaves them."""
+    """A chain with scripts and file in a folder, as ``mirage submit`` creates them."""
     (home.folder / "job.sh").write_bytes(text)
     environment = {"MIRAGE_HOME": f"{home.folder}/"}
     request = read_request({"time": "1:00:00"}, "job.sh", (), Caller(environment, home.folder, 0o022))

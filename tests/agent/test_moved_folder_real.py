@@ -1,4 +1,4 @@
-"""A chain on a real slurmctld whose agent's folder is moved: each link is one job."""
+"""A chain on a real slurmctld under a moved folder of the agent: each link is one job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster(private_cluster) -> Any:
 
 @pytest.fixture
 def shell(cluster, tmp_path: Path) -> Shell:
-    """A user with one chain, ``serve``, whose links follow each other as fast as they can."""
+    """A user with one chain, ``serve``, of links that follow each other as fast as they can."""
     shell = Shell(cluster, tmp_path)
     shell.script("serve.sh", FIRST_ONLY)
     words = ("--policy", "lead:0.08", "--links", "5", "--grace", "5s")

@@ -1,4 +1,4 @@
-"""A real slurmctld that is killed, a real disk that is full: what commands show, and when work resumes."""
+"""A killed slurmctld and a full disk, both real: messages of commands, and recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Forecasts of a link while bulk jobs of less priority wait, of its own user or another, beside Slurm's own plan."""
+"""Forecasts of a link with waiting low-priority jobs, compared with Slurm's own plan.
+
+The jobs are of its own user or of another one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ LINK = ("--nodes=1", "--exclusive", f"--time={LINK_MIN}")
 
 @dataclass
 class Site:
-    """Two nodes: one has the first link of a chain, one a job of another user that ends first; all bulk jobs wait."""
+    """A chain's first link and another user's shorter job on two nodes; bulk jobs wait."""
 
     shell: Shell
 

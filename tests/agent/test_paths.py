@@ -1,4 +1,4 @@
-"""The agent's folder: nobody else reads what is in it, whatever the umask and whatever was there before."""
+"""The agent's folder: private, whatever the umask and its previous contents."""
 
 from __future__ import annotations
 

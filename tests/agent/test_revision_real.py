@@ -1,4 +1,4 @@
-"""Second thoughts on a real slurmctld: a link held, let loose, put off, shortened, withdrawn, and kept through all."""
+"""Revisions on a real slurmctld: hold, release, postpone, shorten, withdraw."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cluster(private_cluster) -> Any:
 
 @pytest.fixture
 def word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that tells the policy what to think."""
+    """The file with the policy's next action."""
     return fickle.install(tmp_path, monkeypatch)
 
 
@@ -45,7 +45,7 @@ def newest(chain: Chain) -> QueuedJob:
 
 
 class Thinking:
-    """A chain whose first link runs and whose second competes, and an agent that thinks what it is told."""
+    """A chain with a running link and a competing one, and an agent with a scripted policy."""
 
     def __init__(self, cluster: Any, folder: Path, word: Path, name: str) -> None:
         self.chain, self.word = Chain(cluster, folder, name, 200, ALONE, policy=f"fickle:{word}"), word
@@ -58,7 +58,7 @@ class Thinking:
         return job.state is JobState.PENDING and not job.dependency and job.accrues_s != MISSING
 
     def revises(self, revision: str, shows: Callable[[QueuedJob], bool]) -> QueuedJob:
-        """The job of the last link once it shows what was thought."""
+        """The job of the last link once it shows the revision."""
         self.word.write_text(revision)
         self.chain.wait_for(lambda: shows(newest(self.chain)), 30, revision)
         self.word.write_text("wait")
@@ -125,7 +125,7 @@ KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "6"))
 
 
 def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp_path: Path, word: Path) -> None:
-    """Links end after eight seconds; every one that ran has run to its own end, and none has two jobs."""
+    """Links end after eight seconds; each ran to its own end, and none has two jobs."""
     dice = random.Random(20261122)
     chain = Chain(cluster, tmp_path, "torn", 8, ALONE, policy=f"fickle:{fickle.ALWAYS_NEW}")
     for _ in range(KILLS):

@@ -1,4 +1,4 @@
-"""The agent as a systemd unit and as a job: what is written for them, and for whose eyes."""
+"""The agent as a systemd unit and as a job: the files, and their rights."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The site's calibration on a real Slurm: an agent starts it, and eight weeks of accounts in slurmdbd are enough."""
+"""The site's calibration on a real Slurm, started by an agent on eight weeks of accounts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: 
 
 
 def row(job: AccountedJob, shift_s: int) -> str:
-    """A job of the trace in slurmdbd's table, as a job of a user that every system has (daemon, bin, sys)."""
+    """A job of the trace in slurmdbd's table, of a user on every system (daemon, bin, sys)."""
     times_s = ",".join(str(at_s + shift_s) for at_s in (job.submit_s, job.submit_s, job.start_s, job.end_s))
     return (
         f"({job.id},{1 + job.id % 3},'main',{times_s},{ENDED},{job.nodes},{job.limit_s // MINUTE_S},500,"

@@ -1,4 +1,4 @@
-"""A simulated week of twenty healthy chains, alone and beside one in each kind of trouble: not a second differs."""
+"""A simulated week of twenty healthy chains, the same with and without troubled ones."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Shell:
 
 
 def a_week(folder: Path, troubled: Mapping[str, Trouble]) -> tuple[dict[str, list[Any]], dict[str, str]]:
-    """What became of each healthy chain, link by link and event by event, and what is said of the troubled ones."""
+    """Records of each healthy chain, and the reported problems of the troubled ones."""
     cluster = Cluster.pool(HEALTHY * 2 + len(TROUBLES) * 3)  # there is room for all: nobody waits for anybody
     sim = Simulation(cluster, workload(JobTable.build([]), cluster), "easy", begin_s=1_795_255_200)
     programs = lambda requested: troubled.get(_chain(requested.options.get("comment")), ({}, {}, SERVES))[2]  # noqa: E731

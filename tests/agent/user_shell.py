@@ -1,4 +1,4 @@
-"""A user's shell on a private cluster: ``mirage`` as people type it, an agent, and what Slurm says."""
+"""A user's shell on a private cluster: ``mirage`` commands, an agent, and Slurm's output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints that the agent follows: what a cycle observed reaches the files, and trouble stays with its endpoint."""
+"""Endpoints of the agent: files follow each cycle's snapshot, and errors stay separate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from waiting import until
 
 
 class World:
-    """A store with the chains ``one`` and ``two``, whose first links run, and the endpoints of an agent."""
+    """A store with the chains ``one`` and ``two``, a running link in each, and the endpoints."""
 
     def __init__(self, store: SqlStore, folder: Path) -> None:
         self.store, self.folder = store, folder
@@ -94,7 +94,7 @@ class World:
 
 
 class Hanging:
-    """A shell whose commands do not end until they are let go."""
+    """A shell with commands that do not end until they are released."""
 
     def __init__(self) -> None:
         self.over = threading.Event()

@@ -29,7 +29,7 @@ class NoShell:
 
 
 class World:
-    """Two chains of one-node links on sixteen idle nodes, and their agent, which looks after promises."""
+    """Two chains of one-node links on sixteen idle nodes, and their agent with promises."""
 
     def __init__(self, store: SqlStore, script: Path, path: Path | None) -> None:
         self.store, self.slurm = store, small_slurm(Cluster.pool(16), Program(), "easy")

@@ -1,4 +1,4 @@
-"""The weekly calibration: when it begins, what it may take, and that neither chains nor a second agent notice it."""
+"""The weekly calibration: its begin, its limits, and no effect on chains or other agents."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write(place: SitePlace, made_s: int) -> None:
 
 
 class Night:
-    """An agent's weeks, in steps of ten minutes of the cluster's time, each attempt waited for."""
+    """Weeks of an agent in steps of ten minutes, cluster time; each attempt is waited for."""
 
     def __init__(self, folder: Path, user: str = "ada", settings: AgentSettings = SETTINGS) -> None:
         self.folder, self.now_s, self.what = folder, BEGIN_S, ""
@@ -83,7 +83,7 @@ class Night:
         return SitePlace(self.folder, cluster_of(self.options))
 
     def live(self, seconds: int, what: str = "pass") -> None:
-        """Look every ten minutes; ``what`` is done in each attempt."""
+        """Check every ten minutes; ``what`` is done in each attempt."""
         end_s = self.now_s + seconds
         while self.now_s < end_s:
             self.now_s += 600
@@ -299,7 +299,7 @@ class Chains:
             store.add_chain(name, spec, BEGIN_S)
 
     def live(self, seconds: int) -> list[tuple[int, ...]]:
-        """All links after so long, to the second."""
+        """All links after a time, to the second."""
         end_s = self.slurm.clock() + seconds
         while self.slurm.clock() < end_s:
             self.slurm.sleep(self.agent.pause_s(self.agent.cycle(), 0.0))
@@ -307,7 +307,7 @@ class Chains:
 
 
 def until_due_s(user: str) -> int:
-    """How long after the beginning a user's calibration begins, on the simulated cluster."""
+    """Time from the start to the begin of a user's calibration, on the simulated cluster."""
     made = SiteCalibration(Path("/nowhere"), user, SETTINGS, real_s)
     made._place = SitePlace(Path("/nowhere"), "simulated@localhost:6817")
     return made.due_s(BEGIN_S + DAY_S) - BEGIN_S

@@ -90,7 +90,10 @@ def test_after_its_end_a_chain_misses_nothing(state: ChainState) -> None:
 def test_no_link_is_missed_from_the_instant_on_at_which_none_was_wanted(
     stopped_s: int, lost_s: int, loads: bool
 ) -> None:
-    """Link 2 serves from 130 until 230; with a warm-up it has held its node since 95, over the end of link 1."""
+    """Link 2 serves from 130 until 230; with a warm-up it has held its node since 95.
+
+    That overlaps the end of link 1.
+    """
     following = replace(ran(2, 95, 230), ready_s=130) if loads else ran(2, 130, 230)
     spec = replace(CHAIN.spec, warmup_s=35 if loads else 0)
     run = chain_run(replace(DONE, spec=spec, stopped_s=stopped_s), [ran(1, 0, 100), following], (), 10**6)

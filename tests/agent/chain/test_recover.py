@@ -291,7 +291,7 @@ def test_a_chain_of_an_older_store_in_the_same_place_is_named_and_left(place: Pl
 
 
 def files(place: Place) -> list[str]:
-    """The stores there are, but for what SQLite lays beside them to read them."""
+    """The existing stores, without the files that SQLite adds to read them."""
     return sorted(path.name for path in place.home.folder.glob("store.db*") if path.name[-4:] not in ("-shm", "-wal"))
 
 

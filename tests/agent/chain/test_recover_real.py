@@ -1,4 +1,4 @@
-"""A store that is lost under a chain on a real slurmctld: the chain goes on, and every link is exactly one job."""
+"""A store lost under a chain on a real slurmctld: the chain continues, one job per link."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for k in $(seq 600); do sleep 0.2; done
 
 
 class Shell:
-    """A user with one chain, ``serve``, whose links follow each other as fast as they can."""
+    """A user with one chain, ``serve``, of links that follow each other as fast as they can."""
 
     def __init__(self, cluster, folder: Path, *, links: int) -> None:
         self.folder, self.home = folder, folder / "home"

@@ -1,4 +1,7 @@
-"""The checks of a chain before it is submitted; whole command lines are in the tests of ``mirage submit``."""
+"""The checks of a chain before its submission.
+
+Whole command lines are in the tests of ``mirage submit``.
+"""
 
 from __future__ import annotations
 

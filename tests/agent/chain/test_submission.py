@@ -1,4 +1,4 @@
-"""What sbatch is told for a link."""
+"""The submission of a link, as sbatch gets it."""
 
 from __future__ import annotations
 

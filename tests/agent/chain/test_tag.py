@@ -1,4 +1,4 @@
-"""The mark in the comment survives whatever users write beside it."""
+"""The tag in the comment survives any text that users add to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brakes on chains: links that end at once are counted and slowed down, and a day has a budget of links."""
+"""Brakes on chains: links that end at once are slowed down, and a day has a budget."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_day_s_budget_of_links_follows_from_their_limit(requested: int, limit_
 
 
 def started(*ages_s: int, outcome: JobState = JobState.TIMEOUT, **known: object) -> OneChain:
-    """A chain whose links started so long ago, and whose next is to be submitted at a late hour."""
+    """A chain with links of known starts, and a next one to be submitted at a late hour."""
     now_s = 10 * DAY_S
     links = [ended(k, outcome, started_s=now_s - age_s, limit_s=1_500) for k, age_s in enumerate(ages_s, 1)]
     world = OneChain(*links, planned(len(links) + 1), links_a_day=3, chain=known)

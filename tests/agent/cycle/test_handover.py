@@ -1,4 +1,4 @@
-"""From one link to the next: ready, told, given its grace, ended."""
+"""From one link to the next: ready, signalled, given its grace, ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CALL_S = 9_000 + 3_600 - 120
 
 
 class Scripted:
-    """A shell whose commands end as they are told to, when they are let go."""
+    """A shell with commands that end with a given result when they are released."""
 
     def __init__(self, *outcomes: bool | Exception) -> None:
         self.outcomes, self.requested, self.resume = list(outcomes), [], Event()
@@ -60,7 +60,7 @@ def probes(*outcomes: bool | Exception) -> Iterator[tuple[ReadinessProbes, Scrip
 
 
 def handed_over(world: OneChain, requesting: ReadinessProbes | None = None) -> Progress:
-    """A step of a hand-over with the signals that follow from it; one without a ready command needs no probes."""
+    """A step of a hand-over with its signals; one without a ready command needs no probes."""
     progress = hand_over(world.context, world.context.chains[1], requesting)
     context = world.context
     assert send_signals(context, context.signals) == end_links(context, context.endings) == {}
@@ -396,7 +396,7 @@ def test_a_command_that_fails_is_queried_again_each_cycle(first: bool | Exceptio
 
 @pytest.mark.parametrize("other", [running(2), running(1, started_s=9_700)])
 def test_each_run_of_a_link_is_requested_itself(other: Link) -> None:
-    """What a probe said of a link before it was requeued says nothing of the run after that."""
+    """The result of a probe before a requeue does not apply to the run after it."""
     with probes(True, False, True) as (requesting, shell):
         for link in (running(1), other, other):
             handed_over(requests(link), requesting)

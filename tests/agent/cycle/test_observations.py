@@ -1,4 +1,4 @@
-"""What the queue and accounting say of a link."""
+"""Changes of a link from the queue and from accounting."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_link_requeued_between_two_polls_begins_anew_and_retains_its_earlier_r
 
 
 def test_a_requeued_job_that_still_leaves_its_nodes_has_not_started_again() -> None:
-    """Slurm tells the time of the look as its start meanwhile."""
+    """Slurm reports the time of the poll as its start meanwhile."""
     link = BEFORE
     for start_s in (620, 635, 650):
         leaving = job(JobState.RUNNING, start_s=start_s, submit_s=610, completing=True)

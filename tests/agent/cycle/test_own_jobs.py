@@ -1,4 +1,4 @@
-"""Our own jobs among those of a cluster: by user and by tag, whatever others write into their comments."""
+"""Our own jobs among those of a cluster: by user and by tag, whatever their comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent asks Slurm beside its queue: in the order of need, and without waiting for what does not answer."""
+"""The agent's queries of Slurm besides the queue: most urgent first, never blocked."""
 
 from __future__ import annotations
 

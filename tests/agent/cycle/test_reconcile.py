@@ -1,4 +1,4 @@
-"""Links brought up to what the cluster shows: adopted, followed, given up, let go."""
+"""Links updated from the cluster: adopted, followed, given up, released."""
 
 from __future__ import annotations
 

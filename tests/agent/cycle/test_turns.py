@@ -121,7 +121,7 @@ def test_a_chain_that_was_busy_and_stumbles_makes_none_busy() -> None:
 
 
 def lived(stumbling: bool) -> list[tuple[int, int]]:
-    """The turns of the first three of four chains in an hour; the last may do nothing but stumble."""
+    """The turns of three of four chains in an hour; the fourth may do nothing but stumble."""
     turns, now_s, had = Turns(SETTINGS), 10_000, []
     while now_s < 13_600:
         for number in turns.begin(chains(4), now_s):

@@ -1,4 +1,4 @@
-"""What the agent says, read back."""
+"""The agent's log, read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A busy simulated Slurm of four nodes, its view, and a policy that thinks until it is let go."""
+"""A busy simulated Slurm of four nodes, its view, and a policy that waits for a release."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def aside() -> Iterator[ChildProcess]:
 
 @pytest.fixture
 def ponder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file for which the policy ``ponder:FILE`` waits; that policy comes from a package that is installed."""
+    """The file that the policy ``ponder:FILE`` waits for; its package is installed."""
     (tmp_path / "ponder.py").write_text(PONDER)
     installed = tmp_path / "ponder-1.0.dist-info"
     installed.mkdir()
@@ -80,7 +80,7 @@ def ponder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def form(view: View, left_s: int = HOUR_S) -> Chain:
-    """A chain whose link of eight hours has so long to live."""
+    """A chain with a link of eight hours that has a given time left."""
     started_s = view.now_s + left_s - 8 * HOUR_S
     return Chain(1, 8 * HOUR_S, -1, started_s, started_s, view.now_s + left_s, 300)
 
@@ -95,7 +95,7 @@ def question(observed: View) -> Callable[..., Question]:
 
 @pytest.fixture
 def answer(slurm: VirtualSlurm, observed: View) -> Callable[..., Answer]:
-    """Asks one question, and waits for its answer."""
+    """Sends one question, and waits for its answer."""
 
     def answered(runner: PolicyRunner, question: Question, **options: str) -> Answer:
         runner.request([question], {**slurm.configuration(), **options}, observed)

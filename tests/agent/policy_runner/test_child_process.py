@@ -1,4 +1,4 @@
-"""Policies that run in a child: the same plans as here, and no harm from what a policy does there."""
+"""Policies in a child process: the same plans as here, and no harm from faulty ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compilation ahead of the first forecast: begun once, told when it ends, and ended with the agent."""
+"""The compilation before the first forecast: run once, logged, and ended with the agent."""
 
 from __future__ import annotations
 

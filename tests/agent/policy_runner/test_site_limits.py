@@ -1,4 +1,4 @@
-"""What the site's calibration tells of limits reaches the policy that decides."""
+"""Limits from the site's calibration reach the policy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_new_calibration_makes_a_new_policy(
 def test_the_child_process_reads_them_too(
     slurm: VirtualSlurm, observed: View, tmp_path: Path, question: Callable[..., Question]
 ) -> None:
-    """Where nobody may run anything, a link does not start in any future."""
+    """With a limit of no running jobs, a link does not start in any future."""
     store_file(tmp_path, dict(slurm.configuration()), (Limit("user", nodes=0),))
     requested = question("what-if:4", left_s=600)
     requested = replace(requested, form=replace(requested.form, limit_s=30 * DAY_S))

@@ -1,4 +1,4 @@
-"""Rolling backups of an SQLite store: when they are made, what they hold, and what they survive."""
+"""Rolling backups of an SQLite store: their times, their contents, and their robustness."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ DYING_OPENER = """
 
 
 def killed_at_every_statement(url: str) -> tuple[set[str], int]:
-    """What the store was found to be after each kill, and how many statements a migration has."""
+    """The state of the store after each kill, and the number of statements of a migration."""
     words = [sys.executable, "-c", textwrap.dedent(DYING_OPENER), url]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The file of a store: deleted or replaced, and what then is neither written nor made anew."""
+"""The file of a store, deleted or replaced: nothing is written or created then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions: asked without waiting, used while they are fresh, replaced by the fall-back where none comes."""
+"""Decisions: requests do not block, fresh answers are used, the fall-back covers the rest."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_that_moment_is_counted_from_when_the_view_was_taken() -> None:
 
 @pytest.mark.parametrize(("limit_s", "interval_s"), [(600, 15), (3_600, 36), (86_400, 300), (UNLIMITED_S, 300)])
 def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
-    """On a grid that all chains share, so that one look at the queue serves them all."""
+    """On a grid that all chains share, so that one snapshot of the queue serves them all."""
     deciding = Deciding(deciding_chain(running(1, limit_s=limit_s), held(2)))
     deciding.cycle()
     deciding.runner.reply(WAIT)

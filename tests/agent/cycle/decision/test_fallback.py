@@ -1,4 +1,4 @@
-"""The fall-back: a lead from recent waits, by what an hour of interruption and of overlap cost."""
+"""The fall-back: a lead from recent waits and the costs of an hour of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brakes on a misled forecast: the least life of a link, and the chain's own waits in place of wrong forecasts."""
+"""Brakes on wrong forecasts: the least life of a link, and the chain's own waits."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def forecast(
 
 
 class Judged(OneChain):
-    """A chain whose second link was released at 8,000 and has started at 9,000."""
+    """A chain with a second link that was released at 8,000 and has started at 9,000."""
 
     def __init__(self, *decisions: DecisionRecord, wrong: int = 0) -> None:
         super().__init__(

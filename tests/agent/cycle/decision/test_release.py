@@ -15,7 +15,7 @@ FREE = {"Dependency": ""}
 
 
 class Controller(Slurm):
-    """Refuses a whole command because of one of its jobs, as scontrol does; or answers nothing."""
+    """Refuses a whole command because of one of its jobs, as scontrol does; or is silent."""
 
     def __init__(self, refused: Sequence[int] = (), *, silent_after: int = 99) -> None:
         super().__init__()

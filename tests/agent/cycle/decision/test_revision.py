@@ -1,4 +1,4 @@
-"""Second thoughts about a queued link: what is told, what Slurm is asked for, and what is written down."""
+"""Revisions of a queued link: the view, the commands to Slurm, and the record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def jobs(**waiting: Any) -> list[QueuedJob]:
 
 
 def thinking(held: bool = False, link: Link | None = None, **waiting: Any) -> Deciding:
-    """A chain whose next link competes, or is held again, and about which a question is open."""
+    """A chain with a next link that competes, or is held again, and an open question."""
     waiting = ({"dependency": "afterany:101(unfulfilled)", "eligible_s": MISSING} if held else {}) | waiting
     following = link or queued(2, limit_s=3_600)
     following = replace(following, state=LinkState.HELD if held else LinkState.QUEUED)
@@ -52,7 +52,7 @@ def thinking(held: bool = False, link: Link | None = None, **waiting: Any) -> De
 
 
 def revision(*actions: Action, **how: Any) -> Deciding:
-    """The same, after an answer."""
+    """The queued chain after an answer."""
     deciding = thinking(**how)
     deciding.runner.reply(Plan(actions))
     deciding.cycle()
@@ -60,7 +60,7 @@ def revision(*actions: Action, **how: Any) -> Deciding:
 
 
 def done(deciding: Deciding) -> tuple[list[dict[str, str]], str]:
-    """The changes that Slurm was asked for, and the thought of the decision."""
+    """The changes sent to Slurm, and the revision in the decision's record."""
     calls = [call for call in deciding.world.slurm.calls if call[:2] == ("update", 102)]
     assert calls == deciding.world.slurm.calls
     (record,) = deciding.world.store.decided
