@@ -115,7 +115,7 @@ def commands(folder: Path, tags: list[str], jobs: int, now_s: int) -> None:
 
 
 def fill(url: str, chains: int, policy: str, now_s: int) -> list[str]:
-    """A store whose chains are as the queue will show them; their tags, with a place for the number of the link."""
+    """A store with chains as the queue will show them; returns their tags, with a place for the link."""
     from mirage.agent.model import ChainSpec, Link, LinkState
     from mirage.agent.store.sql_store import open_store
     from mirage.slurm.values import Submission
@@ -134,7 +134,7 @@ def fill(url: str, chains: int, policy: str, now_s: int) -> list[str]:
 
 
 def watched(url: str, cycles: int, policy: str) -> None:
-    """The agent's own process: cycle so often, then say what it cost."""
+    """The agent's own process: run a number of cycles, then print their cost."""
     import resource
 
     from mirage.agent.agent import Agent

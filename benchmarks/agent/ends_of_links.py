@@ -1,4 +1,4 @@
-"""Warnings before the end of links on a real slurmctld, judged by the log that the services write themselves.
+"""Warnings before the end of links on a real slurmctld, from the services' own logs.
 
     python benchmarks/agent/ends_of_links.py -o ends-of-links.json            # about 35 minutes
     python benchmarks/agent/ends_of_links.py --quick                          # about 6 minutes
@@ -69,7 +69,7 @@ http.server.ThreadingHTTPServer((host, {port}), Answer).serve_forever()
 
 @dataclass(frozen=True)
 class Case:
-    """One chain: its policy, limit and grace in cluster seconds, and what its services do at the signal."""
+    """One chain: policy, limit and grace in cluster seconds, and its services' reaction."""
 
     policy: str
     limit_s: int
@@ -89,7 +89,7 @@ class Case:
 
     @property
     def load_s(self) -> int:
-        """How long a service loads before it is ready."""
+        """Time a service loads before it is ready."""
         if self.variant == "at-once":
             return 0
         return min(max(self.limit_s // 24, 5), 600)
@@ -157,7 +157,7 @@ def service_log(path: Path) -> dict[int, dict[str, list[float]]]:
 
 
 def hand_overs(log: dict[int, dict[str, list[float]]], case: Case, lab: Lab, ended: set[int]) -> list[dict[str, Any]]:
-    """What became of each predecessor that had ended when the chains were stopped; cluster seconds."""
+    """The end of each predecessor that had ended when the chains stopped; cluster seconds."""
     found = []
     for a, b in pairwise(sorted(log)):
         if a not in ended:
@@ -200,7 +200,7 @@ class Client:
         self.thread.start()
 
     def stop(self) -> dict[str, int]:
-        """End it; how many requests were answered, lost at a target, and without a target."""
+        """End it; returns the counts of requests answered, lost at a target, and without one."""
         self.over.set()
         self.thread.join(10)
         self.watcher.terminate()
@@ -254,7 +254,7 @@ class Run:
         raise SystemExit(f"mirage {' '.join(words)}: {done.stderr}")
 
     def measure(self) -> dict[str, Any]:
-        """Run the chains to their end, or until patience is over; what their logs say."""
+        """Run the chains to their end, or until patience is over; returns figures from their logs."""
         self._start_agent()
         try:
             for k, case in enumerate(self.lab.cases):
@@ -285,7 +285,7 @@ class Run:
             self.agent = subprocess.Popen([*MIRAGE, *words], env=self.environment, cwd=self.folder, stderr=log)
 
     def _revive_agent(self) -> None:
-        """Start the agent again where it has ended: an account without an agent would say nothing of it."""
+        """Restart the agent where it has ended: the figures need a running one."""
         if self.agent.poll() is not None:
             self.agent_ends.append(self.agent.returncode)
             print(f"{self.lab.name}: the agent ended with status {self.agent.returncode}", file=sys.stderr)
@@ -319,7 +319,7 @@ class Run:
                 raise
 
     def _await_end(self) -> dict[str, set[int]]:
-        """The links of each chain that had ended when all were at their last link, or patience was over."""
+        """The ended links of each chain when all were at their last link, or patience was over."""
         until_s = time.monotonic() + self.lab.patience_s
         last_s: dict[str, float] = {}
         while True:
@@ -366,7 +366,7 @@ class Run:
 
 
 def run_lab(lab: Lab, folder: Path) -> dict[str, Any]:
-    """A cluster made for its chains, and removed behind them."""
+    """A cluster made for its chains, and removed after them."""
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{lab.name}: {len(lab.cases)} chains, tolerance {lab.tolerance_s:g} s", file=sys.stderr)
     begun_s = time.monotonic()

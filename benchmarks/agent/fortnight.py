@@ -1,4 +1,4 @@
-"""A fortnight of chains with bulk jobs of lower priority in the queue, of their own user or of another one.
+"""A fortnight of chains with low-priority bulk jobs of their own or another user.
 
     python benchmarks/agent/fortnight.py -o fortnight.json
     python benchmarks/agent/fortnight.py --days 3 --kinds nice --policies what-if,holds
@@ -178,7 +178,7 @@ def _bulk(run: Run, kind: Kind, from_s: int, until_s: int) -> JobTable:
 
 
 def days_of(run: Run, limit_s: int) -> float:
-    """For how many days a chain is watched."""
+    """Number of days a chain is watched."""
     return min(run.days, MOST_SPANS * limit_s / DAY_S)
 
 
@@ -242,12 +242,14 @@ def _record(store: SqlStore, run: Run, chain: Chain, limit: str, begin_s: int, s
 
 
 def least_links(alive_s: float, limit_s: int) -> int:
-    """The least number of links that a chain needs in a time, each leaving its grace before its limit."""
+    """The least number of links of a chain in a time, each leaving its grace before its limit."""
     return math.ceil(alive_s / (limit_s - ChainSpec(Submission("")).grace_s))
 
 
 def runs(options: argparse.Namespace) -> Iterator[Run]:
-    """The runs that are wanted: on the busy machine every policy with the first kind, the first policy with every kind.
+    """The runs: every policy with the first kind, the first policy with every kind.
+
+    That is on the busy machine.
 
     On the idle machine it is the first policy with the first kind.
     """

@@ -1,9 +1,9 @@
-"""Hand-overs on a real slurmctld with a compressed clock, judged by the log that the services write themselves.
+"""Hand-overs on a real slurmctld with a compressed clock, from the services' own logs.
 
     python benchmarks/agent/hand_overs.py --chains 6 --links 11 -o hand-overs.json
 
-Every service loads for a while, says that it is ready, and leaves when it is told to. Reported are the hand-overs, how
-many predecessors were told, the gaps between the end of one service and the readiness of the next, and how far the
+Every service loads for a while, reports that it is ready, and leaves at the signal. Reported are the hand-overs, the
+number of predecessors signalled, the gaps between the end of one service and the readiness of the next, and how far the
 agent's account of a chain is from that of its service's log. ``interrupted`` and ``overlap`` have one definition, in
 ``mirage.provision.chain_record``.
 """
@@ -40,31 +40,31 @@ class Log:
     """The log of one chain's services.
 
     Attributes:
-        said: Link and word → when it was said first.
+        reported: Link and word → time of the first report.
         last_s: Link → its last sign of life.
     """
 
     def __init__(self, path: Path) -> None:
-        self.said: dict[tuple[int, str], int] = {}
+        self.reported: dict[tuple[int, str], int] = {}
         self.last_s: dict[int, int] = {}
         for line in path.read_text().splitlines():
             words = line.split()
             if len(words) < 3:  # the signal has ended the command that was to tell the time
                 continue
             link, word, at_s = int(words[0]), words[1], int(words[2])
-            self.said.setdefault((link, word), at_s)
+            self.reported.setdefault((link, word), at_s)
             self.last_s[link] = at_s
 
     def hand_overs(self, load_s: int, limit_s: int) -> list[dict[str, Any]]:
-        """Each hand-over: whether the first was told, the gap, and whether the second had started in time."""
+        """Each hand-over: whether the first was signalled, the gap, and a timely second start."""
         found = []
         for a, b in pairwise(sorted(self.last_s)):
-            ready_s = self.said.get((b, "ready"), self.last_s[b])
-            in_time = self.said[b, "start"] + load_s <= self.said[a, "start"] + limit_s
+            ready_s = self.reported.get((b, "ready"), self.last_s[b])
+            in_time = self.reported[b, "start"] + load_s <= self.reported[a, "start"] + limit_s
             gap_s = max(ready_s - self.last_s[a], 0)
-            overlap_s = max(self.last_s[a] - self.said[b, "start"], 0)
-            told = (a, "told") in self.said
-            found.append({"link": a, "told": told, "gap_s": gap_s, "overlap_s": overlap_s, "in_time": in_time})
+            overlap_s = max(self.last_s[a] - self.reported[b, "start"], 0)
+            signalled = (a, "told") in self.reported
+            found.append({"link": a, "told": signalled, "gap_s": gap_s, "overlap_s": overlap_s, "in_time": in_time})
         return found
 
 
@@ -77,7 +77,7 @@ def run(environment: dict[str, str], folder: Path, *words: str) -> str:
 
 
 def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run the chains to their end; what their services' logs say."""
+    """Run the chains to their end; returns figures from their services' logs."""
     environment = {**os.environ, **cluster.user_environment}
     names = [f"c{k}" for k in range(options.chains)]
     for name in names:
@@ -104,8 +104,8 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
     finally:
         agent.terminate()
         agent.wait(60)
-    told = {row["chain"]: row for row in rows}
-    return {name: _figures(Log(folder / f"{name}.log"), told[name], options) for name in names}
+    row_of = {row["chain"]: row for row in rows}
+    return {name: _figures(Log(folder / f"{name}.log"), row_of[name], options) for name in names}
 
 
 def _figures(log: Log, row: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -142,7 +142,8 @@ def main() -> None:
     late = [one for one in every if not one["in_time"]]
     gaps = sorted((one["gap_s"] for one in every if one["in_time"]), reverse=True)
     print(
-        f"{len(every)} hand-overs, {sum(one['told'] for one in every)} predecessors told, {len(late)} started too late"
+        f"{len(every)} hand-overs, {sum(one['told'] for one in every)} predecessors signalled, "
+        f"{len(late)} started too late"
     )
     print(f"gaps where the next had started in time: {sum(gap > 0 for gap in gaps)}, the longest {gaps[:1]} s")
     for chain, one in found.items():

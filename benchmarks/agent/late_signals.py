@@ -1,4 +1,4 @@
-"""Lateness of signals with many chains on a real slurmctld, and what the agent and its Slurm commands cost.
+"""Lateness of signals with many chains on a real slurmctld, and the cost of the agent.
 
     python benchmarks/agent/late_signals.py --chains 500 --pending 3000 -o late-signals.json     # about 15 minutes
 
@@ -81,7 +81,7 @@ def cpu_s(pid: int) -> tuple[float, float]:
 
 
 def rpcs(cluster: PrivateCluster) -> dict[str, tuple[int, float]]:
-    """RPC → how many slurmctld has served, and the milliseconds that they took."""
+    """RPC → count in slurmctld, and the milliseconds that they took."""
     text = cluster.run("sdiag")
     by_type = text.partition("statistics by message type")[2].partition("statistics by user")[0]
     rows = re.findall(r"^\s*(\S+)\s*\(\s*\d+\)\s*count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", by_type, re.MULTILINE)
@@ -89,13 +89,13 @@ def rpcs(cluster: PrivateCluster) -> dict[str, tuple[int, float]]:
 
 
 def rpcs_by_user(cluster: PrivateCluster) -> dict[str, int]:
-    """User → how many RPCs slurmctld has served."""
+    """User → number of RPCs in slurmctld."""
     text = cluster.run("sdiag").partition("statistics by user")[2].partition("Pending RPC")[0]
     return {user: int(count) for user, count in re.findall(r"^\s*(\S+)\s*\(\s*\d+\)\s*count:(\d+)", text, re.MULTILINE)}
 
 
 def more(before: dict[str, tuple[int, float]], after: dict[str, tuple[int, float]]) -> dict[str, dict[str, float]]:
-    """RPCs between two looks, the most frequent first."""
+    """RPCs between two samples, the most frequent first."""
     found = {
         name: {"count": count - before.get(name, (0, 0))[0], "ms": round(ms - before.get(name, (0, 0.0))[1], 1)}
         for name, (count, ms) in after.items()
@@ -104,7 +104,7 @@ def more(before: dict[str, tuple[int, float]], after: dict[str, tuple[int, float
 
 
 def wrappers(folder: Path, counts: Path) -> str:
-    """A PATH whose Slurm programs leave a line in a file before they run."""
+    """A PATH with Slurm programs that write a line to a file before they run."""
     folder.mkdir()
     for name in PROGRAMS:
         real = subprocess.run(["which", name], env={"PATH": PATH}, capture_output=True, text=True).stdout.strip()
@@ -194,7 +194,7 @@ class Run:
             list(pool.map(lambda _: self.cluster.run(*words), range(self.options.pending + 1)))
 
     def _submit_all(self) -> None:
-        """Submit the chains from one process, which runs the command line over and over, paced over some minutes."""
+        """Submit the chains from one process, by repeated command lines, paced over some minutes."""
         options = self.options
         script = self.folder / "service.sh"
         script.write_text(SERVICE.format(log=self.log))
@@ -229,7 +229,7 @@ class Run:
         print(f"{phase}: agent {self.phases[phase][1]:.1f} CPU-s", file=sys.stderr)
 
     def _cpu(self) -> dict[str, dict[str, float]]:
-        """Phase → real seconds, processor seconds of the agent alone and with its children, and both an hour."""
+        """Phase → real seconds, CPU seconds of the agent without and with children, per hour."""
         marks = list(self.phases.items())
         spans = [(name, a, b) for (_, a), (name, b) in pairwise(marks)] + [("all", marks[0][1], marks[-1][1])]
         found = {}

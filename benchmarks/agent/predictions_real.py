@@ -1,11 +1,11 @@
-"""Predictions of starts on a real slurmctld under load, and what came; ours beside Slurm's.
+"""Predictions of starts on a real slurmctld under load, ours and Slurm's, with outcomes.
 
     python benchmarks/agent/predictions_real.py --predictions 100 --speed 60 -o predictions-real.json
 
 Starts a private cluster on loopback with accounting and a compressed clock, and keeps its queue busy with random jobs.
 Again and again a small job is predicted as ``mirage predict job.sh`` does, then submitted; the promises and their
-outcomes are those of ``mirage predict --calibration``. Ranges are corrected by the outcomes that are known by then; how
-many were told with a correction is printed.
+outcomes are those of ``mirage predict --calibration``. Ranges are corrected by the outcomes that are known by then; the
+number of corrected predictions is printed.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ WARM_S = 3 * HOUR_S
 DRAIN_S = 4 * HOUR_S
 LIMITS_MIN = (17, 31, 61, 121, 241)
 WORDS = "import predictions_real; predictions_real.{call}"
-LOADER = "import real_chain; real_chain.keep_busy({seed}, {nodes}, {until})"
+LOADER = "import real_chain; real_chain.load_queue({seed}, {nodes}, {until})"
 
 
-def keep_predicting(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
-    """Predict and submit, then wait for what became of it; runs on the cluster's clock."""
+def predict_repeatedly(count: int, seed: int, nodes: int, warm_s: int, drain_s: int, output: str) -> None:
+    """Predict and submit, then wait for the outcomes; runs on the cluster's clock."""
     dice, promises = random.Random(seed), Promises(cluster.home().promises)
     time.sleep(warm_s)
     corrected = 0
     for number in range(count):
         limit = str(dice.choice(LIMITS_MIN))
         words = ["-N", str(dice.choice((1, 1, 2, nodes))), "-t", limit, "-J", f"probe{number}", "--exclusive"]
-        asked, client = read_request(words, comparing=False), cluster.client()
+        request, client = read_request(words, comparing=False), cluster.client()
         now = observe_cluster(client, 3 * DAY_S, seed=0)
-        size = requested_size(asked.given, now.machine, now.shared)
-        estimate = slurms_estimate(client, asked)
+        size = requested_size(request.given, now.machine, now.shared)
+        estimate = slurms_estimate(client, request)
         correction = learnt(promises, now)
-        told = report_request(now, asked, size, estimate.start_s if estimate else MISSING, correction)
-        promise(promises, now, [told])
-        corrected += bool(told.corrected)
+        prediction = report_request(now, request, size, estimate.start_s if estimate else MISSING, correction)
+        promise(promises, now, [prediction])
+        corrected += bool(prediction.corrected)
         submitted = ["sbatch", *words, "-o", "/dev/null", "--wrap", "sleep 60"]
         subprocess.run(submitted, check=True, capture_output=True)
-        print(f"{number + 1} of {count} told, {correction.outcomes()} kept", file=sys.stderr)
+        print(f"{number + 1} of {count} predicted, {correction.outcomes()} outcomes", file=sys.stderr)
         time.sleep(EVERY_S)
     end_s = time.time() + drain_s
     while time.time() < end_s and promises.of(now.name, OPEN):
         time.sleep(10 * 60)
         learnt(promises, observe_cluster(cluster.client(), 3 * DAY_S, seed=0))
     found = [asdict(group) for group in calibration(promises.kept(now.name))]
-    said = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
-    Path(output).write_text(json.dumps({**said, "kept": [asdict(one) for one in promises.kept(now.name)]}))
+    result = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
+    Path(output).write_text(json.dumps({**result, "kept": [asdict(one) for one in promises.kept(now.name)]}))
 
 
 def report(groups: Sequence[Calibration]) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
             busy = LOADER.format(seed=options.seed, nodes=options.nodes, until=2**40)
             load = subprocess.Popen([sys.executable, "-c", busy], env=environment)
             arguments = (options.predictions, options.seed, options.nodes, options.warm_s, options.drain_s)
-            call = f"keep_predicting{(*arguments, str(options.output.absolute()))!r}"
+            call = f"predict_repeatedly{(*arguments, str(options.output.absolute()))!r}"
             try:
                 words = [sys.executable, "-c", WORDS.format(call=call)]
                 subprocess.run(words, env=environment, check=True)
@@ -118,9 +118,9 @@ def main() -> None:
                 load.wait()
         finally:
             site.purge()
-    said = json.loads(options.output.read_text())
-    print(f"{said['corrected']} told with corrected ranges, {said['open']} still open")
-    report([Calibration(**group) for group in said["groups"]])
+    result = json.loads(options.output.read_text())
+    print(f"{result['corrected']} predicted with corrected ranges, {result['open']} still open")
+    report([Calibration(**group) for group in result["groups"]])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Chains on a real slurmctld under load, reactive beside what-if, as the services' own logs tell it.
+"""Chains on a real slurmctld under load, reactive and what-if, from their services' logs.
 
     python benchmarks/agent/real_chain.py --links 6 --speed 60 -o real-chain.json
 
 Starts a private cluster on loopback with a compressed clock, keeps its queue busy with random jobs, and submits one
-chain per policy with ``mirage submit``; one agent looks after all of them. Each link is a service that loads, tells
+chain per policy with ``mirage submit``; one agent runs all of them. Each link is a service that loads, reports
 that it is ready, writes a heartbeat, and checkpoints when it is signalled. What is reported is read from the services'
 own logs: ``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two jobs of
 it held nodes.
@@ -35,13 +35,13 @@ say start
 sleep {load_s}; {mirage} link ready && say ready
 while true; do say beat; sleep 30 & wait $!; done
 """
-LOADER = "import real_chain; real_chain.keep_busy({seed}, {nodes}, {until})"
+LOADER = "import real_chain; real_chain.load_queue({seed}, {nodes}, {until})"
 
 SIZES, WEIGHTS = (1, 1, 1, 2, 2, 4), (4, 4, 4, 2, 2, 1)
 
 
-def keep_busy(seed: int, nodes: int, until_s: float) -> None:
-    """Submit random jobs, a little more than the machine can take, until a time; runs on the cluster's clock."""
+def load_queue(seed: int, nodes: int, until_s: float) -> None:
+    """Submit random jobs, slightly above capacity, until a time; runs on the cluster's clock."""
     dice = random.Random(seed)
     rate = 1.0 / 1.02
     while time.time() < until_s:
@@ -74,13 +74,13 @@ def spans(lines: list[tuple[int, int, str, int]], began: str) -> dict[int, tuple
 
 
 def gaps(found: dict[int, tuple[int, int]]) -> list[int]:
-    """From the last sign of one link to the first of the next, seconds; negative where they overlap."""
+    """Time from the end of one link to the begin of the next, s; negative for an overlap."""
     order = sorted(found)
     return [found[b][0] - found[a][1] for a, b in pairwise(order)]
 
 
 def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run the chains to their end; what their logs say."""
+    """Run the chains to their end; returns figures from their logs."""
     environment = {**os.environ, **cluster.environment, "MIRAGE_HOME": str(folder / "home")}
     mirage = f"{sys.executable} -m mirage"
 
@@ -93,8 +93,8 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
 
     now_s = int(run("date", "+%s"))
     loader = LOADER.format(seed=options.seed, nodes=options.nodes, until=now_s + 90 * 3600)
-    beside = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
-    load = subprocess.Popen([sys.executable, "-c", loader], env=beside, cwd=folder)
+    loader_environment = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
+    load = subprocess.Popen([sys.executable, "-c", loader], env=loader_environment, cwd=folder)
     try:
         time.sleep(options.warm_up_h * 3600 / options.speed)
         for policy in options.policies.split(","):
