@@ -115,7 +115,7 @@ def commands(folder: Path, tags: list[str], jobs: int, now_s: int) -> None:
 
 
 def fill(url: str, chains: int, policy: str, now_s: int) -> list[str]:
-    """A store with chains as the queue will show them; returns their tags, with a place for the link."""
+    """A store with chains as the queue will show them; returns tags with a place for links."""
     from mirage.agent.model import ChainSpec, Link, LinkState
     from mirage.agent.store.sql_store import open_store
     from mirage.slurm.values import Submission
