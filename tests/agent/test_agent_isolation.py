@@ -478,7 +478,7 @@ def test_a_store_that_others_lock_at_the_begin_or_the_end_does_not_end_the_agent
     reported = [
         (record.msg, getattr(record, "detail", "")) for record in caplog.records if record.levelname == "WARNING"
     ]
-    assert [msg for msg, detail in reported if "held it for long" in detail] == [
+    assert [msg for msg, detail in reported if "locked it for long" in detail] == [
         "outage" if busy == "take_lease" else "trouble"
     ]
     assert (store.lease() is None) == (busy != "drop_lease")

@@ -313,7 +313,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path, opened) -> 
             written.append(k)
 
     written: list[int] = []
-    with pytest.raises(StoreError, match="full; make its disk has room"):
+    with pytest.raises(StoreError, match="full; make room on its disk"):
         write_until_full()
     assert store.links(chain.id)[0].job == written[-1]
     assert store.events(chain.id)[-1].time_s == written[-1]
