@@ -44,11 +44,11 @@ class Scope:
 
 SCOPES = {
     "readers": Scope(
-        code=("trace/formats/*.py", "trace/read.py"),
+        code=("trace/formats/*.py", "trace/read_trace.py"),
         tests=("trace/formats", "trace/test_read.py", "trace/test_write.py", "cli/commands/trace/test_trace_info.py"),
     ),
     "slurm": Scope(
-        code=("slurm/view.py", "slurm/text/*.py", "slurm/json.py", "slurm_words/*.py"),
+        code=("slurm/slurm_view.py", "slurm/text/*.py", "slurm/slurm_json.py", "slurm_words/*.py"),
         tests=("slurm", "slurm_words"),
     ),
     "agent": Scope(

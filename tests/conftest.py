@@ -158,9 +158,9 @@ def private_cluster() -> Iterator[Callable[..., Any]]:
     They do not lie below pytest's own folder: every run of pytest on the machine that starts closes that one to other
     users, and the jobs of a second user could no longer read their scripts.
     """
-    from mirage.lab.real.cluster import PrivateCluster
-    from mirage.lab.real.packages import ADVICE, missing
-    from mirage.lab.real.spec import LabSpec
+    from mirage.lab.real.lab_spec import LabSpec
+    from mirage.lab.real.private_cluster import PrivateCluster
+    from mirage.lab.real.slurm_packages import ADVICE, missing
 
     with ExitStack() as clusters:
 

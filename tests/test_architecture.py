@@ -16,9 +16,9 @@ import pytest
 
 import mirage
 from mirage.cli import main
-from mirage.policy.registry import known_policies, policy_spec
-from mirage.sim.disciplines.registry import DISCIPLINES
-from mirage.trace.read import READERS
+from mirage.policy.policy_registry import known_policies, policy_spec
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
+from mirage.trace.read_trace import READERS
 
 ROOT = Path(mirage.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -56,7 +56,10 @@ def test_the_layout_keeps_its_rules() -> None:
     ("edges", "said"),
     [
         ({"mirage.sim.cluster": {"mirage.agent.model"}, "mirage.agent.model": set()}, "higher floor"),
-        ({"mirage.sim.cluster": {"mirage.slurm.view"}, "mirage.slurm.view": set()}, "must not know each other"),
+        (
+            {"mirage.sim.cluster": {"mirage.slurm.slurm_view"}, "mirage.slurm.slurm_view": set()},
+            "must not know each other",
+        ),
         ({"mirage.sim.a.x": {"mirage.sim.b"}, "mirage.sim.b": {"mirage.sim.a.y"}, "mirage.sim.a.y": set()}, "circle"),
         ({"mirage.attic": set()}, "has no floor"),
     ],

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from mirage.lab.real.processes import lives
+from mirage.lab.real.cluster_processes import lives
 from waiting import until
 
 PARENT = """

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mirage.lab.real.packages import faketime_library
+from mirage.lab.real.slurm_packages import faketime_library
 from mirage.real_time import on_this_clock_s, wait_until
 
 WAIT = "from mirage.real_time import wait_until; assert not wait_until(lambda: False, 1.5)"

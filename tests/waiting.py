@@ -6,7 +6,7 @@ from collections.abc import Callable
 from subprocess import Popen
 from typing import Any
 
-from mirage.patience import wait_until
+from mirage.real_time import wait_until
 
 SLOWNESS = 6
 """A busy machine takes at most so many times as long as an idle one."""

@@ -118,7 +118,7 @@ def fill(url: str, chains: int, policy: str, now_s: int) -> list[str]:
     """A store with chains as the queue will show them; returns tags with a place for links."""
     from mirage.agent.model import ChainSpec, Link, LinkState
     from mirage.agent.store.sql_store import open_store
-    from mirage.slurm.values import Submission
+    from mirage.slurm.records import Submission
 
     store, tags = open_store(url), []
     environment = {f"VARIABLE_{k}": "x" * 40 for k in range(60)}

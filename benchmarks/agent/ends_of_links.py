@@ -36,8 +36,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 
 MIRAGE = (sys.executable, "-m", "mirage")
 POLICIES = ("what-if", "holds", "reactive", "average", "lead")

@@ -38,15 +38,15 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration, parse_limit_s
 from mirage.job_state import JobState
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.slurm.values import Submission
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
+from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 NODES = 24
 WARM_UP_DAYS, MARGIN_DAYS = 4, 3
@@ -150,7 +150,7 @@ def _prepared(run: Run) -> tuple[Simulation, int]:
     )  # fmt: skip
     cluster = Cluster((NodeGroup("node", NODES),), kind.partitions, qos_factors={"normal": 1.0, "low": 0.0})
     jobs = workload(known.followed_by(table).followed_by(bulk), cluster)
-    jobs.jobs.boost[np.isin(jobs.table.name.codes, [jobs.table.name.names.index("bulk")])] = -kind.nice
+    jobs.jobs.priority_offset[np.isin(jobs.table.name.codes, [jobs.table.name.names.index("bulk")])] = -kind.nice
     settings = SlurmSettings(
         weight_age=1_000.0, weight_size=100.0, bf_interval_s=60, bf_window_s=2 * DAY_S, max_job_test=500, **kind.weights
     )

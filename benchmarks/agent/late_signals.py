@@ -27,9 +27,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.packages import PATH
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
+from mirage.lab.real.slurm_packages import PATH
 
 MIRAGE = (sys.executable, "-m", "mirage")
 PROGRAMS = ("sbatch", "scancel", "scontrol", "sacct", "sinfo", "squeue", "sacctmgr", "sdiag")

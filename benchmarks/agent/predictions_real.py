@@ -28,11 +28,11 @@ from mirage.cli.commands.predict.reported_prediction import learnt, promise, rep
 from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import MISSING
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.spec import LabSpec
-from mirage.predict.start.calibration import Calibration, calibration
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 from mirage.predict.start.promise import OPEN
-from mirage.predict.start.promises import Promises
+from mirage.predict.start.promise_calibration import PromiseCalibration, calibration
+from mirage.predict.start.promise_file import Promises
 from mirage.slurm.text.requested_size import requested_size
 
 EVERY_S = 180
@@ -67,20 +67,20 @@ def predict_repeatedly(count: int, seed: int, nodes: int, warm_s: int, drain_s: 
     while time.time() < end_s and promises.of(now.name, OPEN):
         time.sleep(10 * 60)
         learnt(promises, observe_cluster(cluster.client(), 3 * DAY_S, seed=0))
-    found = [asdict(group) for group in calibration(promises.kept(now.name))]
+    found = [group.to_json() for group in calibration(promises.settled(now.name))]
     result = {"corrected": corrected, "open": len(promises.of(now.name, OPEN)), "groups": found}
-    Path(output).write_text(json.dumps({**result, "kept": [asdict(one) for one in promises.kept(now.name)]}))
+    Path(output).write_text(json.dumps({**result, "kept": [asdict(one) for one in promises.settled(now.name)]}))
 
 
-def report(groups: Sequence[Calibration]) -> None:
+def report(groups: Sequence[PromiseCalibration]) -> None:
     """Print the shares inside, and the errors."""
     for one in groups:
         inside = " ".join(f"{share:.0%}" for share in one.inside)
         slurms = "-" if one.slurm_error_s is None else f"{one.slurm_error_s / 60:.1f} min"
         ours = "-" if one.same_error_s is None else f"{one.same_error_s / 60:.1f} min"
         print(
-            f"{one.group}: {one.kept} kept, inside 50/80/95 %: {inside}; median error {one.error_s / 60:.1f} min; "
-            f"on the {one.slurm_kept} where Slurm spoke {ours}, Slurm's {slurms}"
+            f"{one.group}: {one.settled} kept, inside 50/80/95 %: {inside}; median error {one.error_s / 60:.1f} min; "
+            f"on the {one.slurm_settled} where Slurm spoke {ours}, Slurm's {slurms}"
         )
 
 
@@ -120,7 +120,7 @@ def main() -> None:
             site.purge()
     result = json.loads(options.output.read_text())
     print(f"{result['corrected']} predicted with corrected ranges, {result['open']} still open")
-    report([Calibration(**group) for group in result["groups"]])
+    report([PromiseCalibration(**group) for group in result["groups"]])
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 
 SERVICE = """#!/bin/bash
 say() {{ echo "$MIRAGE_LINK $SLURM_JOB_ID $1 $(date +%s)" >> {log}; }}

@@ -98,7 +98,7 @@ def played(trace: str, nodes: int, link_nodes: int) -> Costs:
     from mirage.provision.evaluation.evaluation_study import Player, Study
     from mirage.provision.link_size import LinkSize
     from mirage.sim.cluster import Cluster
-    from mirage.sim.jobs import workload
+    from mirage.sim.workload import workload
     from mirage.trace.read_trace import read_trace
 
     table = read_trace(trace).table

@@ -23,12 +23,12 @@ from mirage.forecast import forecaster
 from mirage.forecast.forecaster import BEYOND_S, Forecaster
 from mirage.learn.features.forecast_features import FUTURES as FEATURE_FUTURES
 from mirage.learn.features.forecast_features import forecast_of
-from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View
 from mirage.provision.policies.what_if import FUTURES, WhatIf, delays_s
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.read import read_trace
+from mirage.sim.workload import workload
+from mirage.trace.read_trace import read_trace
 
 NODES, STEP_S = 76, 1800
 DISCIPLINES = ("mirage-2023", "slurm")
@@ -45,7 +45,7 @@ def moments_of_a_trace(trace: Path, discipline: str, count: int) -> list[View]:
         left_s = (2 + 7 * len(views) % 24) * HOUR_S
         ends_s = now_s + left_s
         started_s = ends_s - 2 * DAY_S
-        chain = Chain(8, 2 * DAY_S, -1, started_s - HOUR_S, started_s, ends_s, STEP_S)
+        chain = ChainView(8, 2 * DAY_S, -1, started_s - HOUR_S, started_s, ends_s, STEP_S)
         views.append(sim.view(chain))
     return views
 
@@ -56,14 +56,14 @@ def long_queue(pending: int) -> View:
     now_s, history = 40 * DAY_S, 4000
     limits, sizes = np.array([1, 2, 5, 12, 24, 48]) * HOUR_S, np.array([1] * 8 + [2, 4, 8])
 
-    def jobs(n: int, **columns: Any) -> Jobs:
+    def jobs(n: int, **columns: Any) -> QueueJobs:
         given = {"id": np.arange(n), "user": rng.integers(0, 40, n), "limit_s": rng.choice(limits, n)}
-        names = [name for name in Jobs.__dataclass_fields__ if name not in given]
+        names = [name for name in QueueJobs.__dataclass_fields__ if name not in given]
         full = {name: np.zeros(n, dtype=np.int64) for name in names} | given
         full |= {name: np.full(n, -1) for name in ("gpus", "start_s", "name", "account")} | {"cpus": np.ones(n, int)}
         full |= columns
         kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in full}
-        return Jobs(**{name: np.asarray(column, dtype=kinds[name]) for name, column in full.items()})
+        return QueueJobs(**{name: np.asarray(column, dtype=kinds[name]) for name, column in full.items()})
 
     run_s = (rng.uniform(0.02, 1.0, history) * (limit_s := rng.choice(limits, history))).astype(np.int64)
     end_s = np.sort(now_s - rng.integers(0, 14 * DAY_S, history))
@@ -87,7 +87,7 @@ def long_queue(pending: int) -> View:
         running=running,
         held=jobs(0),
         ended=Ended(**ended),
-        chain=Chain(8, 2 * DAY_S, -1, now_s - DAY_S, now_s - DAY_S, now_s + DAY_S, STEP_S),
+        chain=ChainView(8, 2 * DAY_S, -1, now_s - DAY_S, now_s - DAY_S, now_s + DAY_S, STEP_S),
     )
 
 

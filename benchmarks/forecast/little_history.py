@@ -19,7 +19,7 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.forecast import use_history
 from mirage.forecast.forecaster import Forecaster
 from mirage.job_state import Floats
-from mirage.policy.view import Chain, Ended, View
+from mirage.policy.view import ChainView, Ended, View
 from start_moments import LIMIT_S, PATIENCE_S, options_of_moments, replay
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -55,7 +55,7 @@ def main() -> None:
         sim.approach(now_s)
         print(np.datetime64(now_s, "s"), end="\r", file=sys.stderr)
         for nodes in options.link_nodes:
-            chain = Chain(nodes, LIMIT_S, -1, now_s, now_s, now_s, 1800)
+            chain = ChainView(nodes, LIMIT_S, -1, now_s, now_s, now_s, 1800)
             branch.restore(sim)
             started_s = branch.run_until_started(branch.inject(nodes=nodes, limit_s=LIMIT_S), now_s + PATIENCE_S)
             true_h = (PATIENCE_S if started_s is None else started_s - now_s) / HOUR_S

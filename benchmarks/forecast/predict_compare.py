@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.predict.start.levels import LOOK_AHEAD_S, SHARES, ends
 from mirage.predict.start.offers import compare, limits_to_try
 from mirage.predict.start.predictor import JobRequest, StartPrediction, StartPredictor
+from mirage.predict.start.quantile_levels import HORIZON_S, SHARES, ends
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.read import read_trace
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
+from mirage.trace.read_trace import read_trace
 
 MONTH_S = 30 * DAY_S
 
@@ -56,8 +56,8 @@ def moments(options: argparse.Namespace) -> list[dict[str, Any]]:
         for offer in offers:
             branch.restore(sim)
             job = branch.inject(nodes=offer.request.nodes, limit_s=offer.request.limit_s, user=request.user)
-            started_s = branch.run_until_started(job, int(now_s) + LOOK_AHEAD_S)
-            true_s = LOOK_AHEAD_S if started_s is None else started_s - int(now_s)
+            started_s = branch.run_until_started(job, int(now_s) + HORIZON_S)
+            true_s = HORIZON_S if started_s is None else started_s - int(now_s)
             row["offers"].append(
                 {
                     "nodes": offer.request.nodes,

@@ -21,8 +21,8 @@ from mirage.forecast import run_times as draws
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
 from mirage.forecast.use_history import HistoryRunTimes
-from mirage.predict.run_times.accuracy import crps, pit
 from mirage.predict.run_times.named_history import NamedHistory
+from run_time_accuracy import crps, pit
 from run_times import WEEK_S, difference
 from start_moments import moments, options_of_moments, replay
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mirage.policy.view import Ended, Jobs, Nodes, View
-from mirage.predict.run_times.observations import Observations, Requests
-from mirage.predict.run_times.timeline import Timeline
+from mirage.policy.view import Ended, Nodes, QueueJobs, View
+from mirage.predict.run_times.run_time_observations import Observations, Requests
+from trace_timeline import Timeline
 
 SHARES = (0.0, 0.25, 0.5)
 """At which shares of its limit a job is predicted."""
@@ -67,10 +67,10 @@ def view_of(requests: Requests, elapsed: np.ndarray, past: Observations) -> View
     )  # fmt: skip
 
 
-def _jobs(requests: Requests, done_s: np.ndarray, start_s: Any) -> Jobs:
+def _jobs(requests: Requests, done_s: np.ndarray, start_s: Any) -> QueueJobs:
     n = len(requests)
     zero = np.zeros(n, dtype=np.int64)
-    return Jobs(
+    return QueueJobs(
         np.arange(n), requests.user, zero, zero, requests.nodes, zero - 1, zero - 1, requests.limit_s,
         requests.submit_s, requests.submit_s, zero + start_s, zero, done_s, zero.astype(float),
         name=requests.name, account=requests.account, nice=zero,

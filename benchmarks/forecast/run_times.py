@@ -23,11 +23,11 @@ import numpy as np
 
 from mirage.duration import DAY_S
 from mirage.forecast.use_history import HistoryRunTimes
-from mirage.predict.run_times.accuracy import crps, pinball, pit
 from mirage.predict.run_times.named_history import NamedHistory
-from mirage.predict.run_times.timeline import Timeline
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
+from run_time_accuracy import crps, pinball, pit
 from run_time_questions import SHARES, Questions, questions, view_of
+from trace_timeline import Timeline
 
 WEEK_S = 7 * DAY_S
 

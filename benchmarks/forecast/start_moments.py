@@ -17,11 +17,11 @@ import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast.forecaster import Forecaster
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.read import read_trace
+from mirage.sim.workload import workload
+from mirage.trace.read_trace import read_trace
 
 PATIENCE_S = 5 * DAY_S
 """Links are watched so long, and futures are played so long; one that waits longer counts as this."""
@@ -84,7 +84,7 @@ def _played(
 ) -> Iterator[Row]:
     """The rows of one moment."""
     sim.approach(now_s)
-    chains = {nodes: Chain(nodes, LIMIT_S, -1, now_s, now_s, now_s, 1800) for nodes in link_nodes}
+    chains = {nodes: ChainView(nodes, LIMIT_S, -1, now_s, now_s, now_s, 1800) for nodes in link_nodes}
     view = sim.view(chains[link_nodes[0]])
     futures = {name: cast.of(view) for name, cast in casts.items()}
     for nodes, chain in chains.items():

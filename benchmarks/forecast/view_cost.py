@@ -21,9 +21,9 @@ import numpy as np
 
 from mirage.policy.view import MOST_ENDED
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE, RUNNING, SUSPENDING, WHOLE_NODE
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 HERE = Path(__file__).resolve().parent

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from forecasts import moments_of_a_trace
-from mirage.policy.registry import is_policy_file, make_policy, policy_named_by, with_policy_named
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import is_policy_file, make_policy, policy_named_by, with_policy_named
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 
 DISCIPLINE = "mirage-2023"

@@ -24,7 +24,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from mirage.calibration.fidelity.judge import judge
+from mirage.calibration.fidelity.judge_fidelity import judge
 from mirage.job_state import JobState
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf

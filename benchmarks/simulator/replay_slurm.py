@@ -21,8 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.spec import QUICK_SCHEDULER, LabSpec
+from mirage.lab.real.lab_spec import QUICK_SCHEDULER, LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 
 CHILD = "import replay_slurm; replay_slurm.submit_all({workload!r})"
 ACCOUNTS = "sacct -a -X -D -n -P -S now-7days -o JobName,QOS,State,NodeList,Submit,Start,End"

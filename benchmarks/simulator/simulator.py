@@ -37,11 +37,11 @@ from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, workload
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.pool_workload import pool_workload
+from mirage.trace.workload.workload_json import load_builtin
 from plain_easy import plain_easy
 
 HERE = Path(__file__).resolve().parent

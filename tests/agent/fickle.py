@@ -9,7 +9,7 @@ import pytest
 from mirage.job_state import MISSING
 from mirage.policy.contract import PolicySpec
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
-from mirage.policy.view import Chain, QueuedLink, View
+from mirage.policy.view import ChainView, QueuedLink, View
 
 ALWAYS_NEW = "soak"
 WHIMS = ("hold", "release", "withdraw", "postpone", "shorten", "withdraw", "hold", "release")
@@ -42,7 +42,7 @@ class Fickle:
         return self.file.read_text() if self.file.exists() else "wait"
 
 
-def revision(word: str, chain: Chain, queued: QueuedLink, now_s: int) -> Action:
+def revision(word: str, chain: ChainView, queued: QueuedLink, now_s: int) -> Action:
     """The action of a word: half the limit, the middle of the rest of the running link."""
     if word == "hold" and queued.accrues_s != MISSING:
         return Hold(reason="changed-its-mind")
@@ -54,7 +54,7 @@ def revision(word: str, chain: Chain, queued: QueuedLink, now_s: int) -> Action:
     return plain[word](reason="whim") if word in plain else Wait(reason="as-it-is")
 
 
-SPEC = PolicySpec("fickle:Fickle", "Changes its mind as it is told.", "the file that tells", thinks_again=True)
+SPEC = PolicySpec("fickle:Fickle", "Changes its mind as it is told.", "the file that tells", revises_queued_link=True)
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -18,8 +18,8 @@ from mirage.agent.model import ChainSpec, ChainState, LinkState
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.values import QueuedJob, Submission
 from waiting import until
 
 QUICK = {

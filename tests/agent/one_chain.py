@@ -14,7 +14,7 @@ from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Li
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
-from mirage.slurm.values import AccountedJob, Queue, QueuedJob, Submission
+from mirage.slurm.records import AccountedJob, Queue, QueuedJob, Submission
 
 NOW_S = 10_000
 USER, STORE, KEY = "ada", "safestre", "deer"

@@ -13,13 +13,13 @@ from mirage.agent.policy_runner.question import Answer, Question
 from mirage.job_state import JobState
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import View
-from mirage.slurm.values import AccountedJob, Machine, Node, Partition, QueuedJob
-from mirage.slurm.view import Names, view_of
+from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition
+from mirage.slurm.slurm_view import Names, view_of
 
 SUBMIT, WAIT = Plan((Submit(reason="now"),)), Plan((Wait(reason="not-now"),))
 MACHINE = Machine(
     tuple(Node(f"n{k}", "idle", True, 64, 0, ("main",)) for k in range(8)),
-    (Partition("main", True, 172_800, 3_600, tuple(f"n{k}" for k in range(8)), whole_nodes=True),),
+    (SlurmPartition("main", True, 172_800, 3_600, tuple(f"n{k}" for k in range(8)), whole_nodes=True),),
 )
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirage.agent.model import ChainSpec
 from mirage.agent.store.identity import LETTERS
 from mirage.agent.store.sql_store import SqlStore
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SPEC = ChainSpec(
     Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"HOME": "/home/ada"}, "/home/ada")

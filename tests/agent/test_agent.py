@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
@@ -19,14 +20,13 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import MISSING, JobState
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import Submission
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.sim.workload import workload
+from mirage.slurm.records import Submission
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 NODES = 76
 
@@ -291,7 +291,7 @@ def test_a_job_that_reports_it_is_done_ends_the_chain_and_its_successor_never_st
     world = make()
     chain = world.add()
     world.live(HOUR_S)
-    world.slurm.say(world.links(chain)[0].job, "done")
+    world.slurm.add_words(world.links(chain)[0].job, "done")
     world.live(6 * HOUR_S)
     assert world.store.chain("train").state is ChainState.DONE
     assert world.links(chain)[1].started_s == MISSING

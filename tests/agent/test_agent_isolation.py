@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
@@ -18,10 +19,9 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, StoreGone, WrongCluster
 from mirage.job_state import MISSING
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.slurm.values import Queue, Submission
+from mirage.slurm.records import Queue, Submission
 
 UNANSWERED = SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out")
 REFUSED = SlurmRefused("sbatch failed with status 1", "sbatch: error: Unable to chdir: No such file or directory")

@@ -23,7 +23,7 @@ from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, r
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 from waiting import terminate
 
 PATHS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"

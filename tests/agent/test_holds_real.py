@@ -15,8 +15,8 @@ from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture f
 from user_shell import Shell
 
 from mirage.job_state import MISSING, JobState
-from mirage.provision.compile_ahead import compile_ahead
-from mirage.slurm.values import QueuedJob
+from mirage.provision.compile_simulator import compile_ahead
+from mirage.slurm.records import QueuedJob
 from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]

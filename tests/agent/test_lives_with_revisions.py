@@ -10,6 +10,7 @@ from typing import Any
 
 import fickle
 import pytest
+from faulty_slurm import FaultySlurm
 from stored import without_waiting_for_the_disk
 from test_agent import NoShell
 
@@ -19,12 +20,11 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.job_state import JobState
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import QueuedJob, Submission
+from mirage.sim.workload import workload
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.trace.table import JobTable
 
 SETTINGS = AgentSettings(poll_s=200, busy_poll_s=100)

@@ -18,7 +18,7 @@ from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture f
 
 from mirage.agent.model import ChainState
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

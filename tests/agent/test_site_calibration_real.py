@@ -14,18 +14,18 @@ import pytest
 from site_slurm import site_slurm
 from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
-from mirage.calibration import fit
-from mirage.calibration.site.place import REFUSED, Attempt, SitePlace
+from mirage.calibration import fit_mechanisms
+from mirage.calibration.site.calibration_files import REFUSED, CalibrationAttempt, CalibrationFiles
 from mirage.cli import context as cli_context
 from mirage.cli import main
 from mirage.duration import MINUTE_S
 from mirage.job_state import JobState
-from mirage.lab.real.cluster import PrivateCluster
+from mirage.lab.real.private_cluster import PrivateCluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import AccountedJob
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.values import AccountedJob
 from waiting import terminate, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
@@ -54,9 +54,9 @@ def lab(private_cluster: Callable[..., Any]) -> PrivateCluster:
     return cluster
 
 
-def place_of(lab: PrivateCluster) -> SitePlace:
+def place_of(lab: PrivateCluster) -> CalibrationFiles:
     client = SlurmClient(SystemRunner(lab.environment))
-    return SitePlace(lab.spec.home / "calibration", cluster_of(client.configuration()))
+    return CalibrationFiles(lab.spec.home / "calibration", cluster_of(client.configuration()))
 
 
 def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: 
     until(lambda: bool(reported("not calibrated")), 40, log.read_text)
     assert "accounts cover 0 days, but at least 42 are needed" in reported("not calibrated")[0]["detail"]
     attempt = place.attempt()
-    assert isinstance(attempt, Attempt)
+    assert isinstance(attempt, CalibrationAttempt)
     assert attempt.outcome == REFUSED
     assert not place.file.exists()
     assert terminate(agent) == 0
@@ -99,7 +99,7 @@ def test_accounts_of_weeks_are_gathered_fitted_and_judged(
     lab.run("mariadb", "--no-defaults", "-u", "root", "-S", f"{lab.spec.run}/mysql.sock", "slurm_acct", "-e", orders)
     for name, value in lab.user_environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(fit, "choices", lambda *_: {"age": (0.0, 1000.0)})
+    monkeypatch.setattr(fit_mechanisms, "choices", lambda *_: {"age": (0.0, 1000.0)})
     place = place_of(lab)
 
     assert main(["calibrate", "--site"]) == 0, capsys.readouterr().err

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_slurm import FaultySlurm
 from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
@@ -19,12 +20,11 @@ from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import Submission
+from mirage.sim.workload import workload
+from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from mirage.agent.chain.tag import parse_tag
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import QueuedJob
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.values import QueuedJob
 from waiting import until
 
 SERVICE = """#!/bin/bash

@@ -7,8 +7,8 @@ import numpy as np
 from mirage.job_state import MISSING
 from mirage.predict.run_times.run_time_observations import observed
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 from trace_timeline import Timeline
 

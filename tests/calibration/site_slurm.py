@@ -9,12 +9,12 @@ import numpy as np
 from two_worlds import CommandLines
 
 from mirage.duration import DAY_S
-from mirage.errors import SlurmNotAsked, SlurmUnreachable
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.errors import RequestNotSent, SlurmUnreachable
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.slurm.runner import Completed
 from mirage.trace.table import JobTable
 
@@ -75,7 +75,7 @@ class SiteCommandLines(CommandLines):
     ) -> Completed:
         if argv[0] == "sacctmgr":
             if self.private is None:
-                raise SlurmNotAsked("cannot run sacctmgr")
+                raise RequestNotSent("cannot run sacctmgr")
             if argv[3] in ("qos", "assoc"):
                 config = self.qos if argv[3] == "qos" else self.associations
                 return Completed(0, config, "") if config else Completed(1, "", "sacctmgr: error: nothing found")

@@ -14,7 +14,7 @@ from mirage.calibration.mechanism_shares import WaitCauseShares
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import DAY_S
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file, write_cluster_file
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 
 def test_a_fitted_think_time_is_in_the_file(tmp_path: Path) -> None:

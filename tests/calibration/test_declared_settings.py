@@ -15,7 +15,7 @@ from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
 
 CONF = (

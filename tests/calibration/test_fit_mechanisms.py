@@ -17,9 +17,9 @@ from mirage.calibration.wait_causes import LIMIT, UNEXPLAINED
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SETTINGS = replace(SlurmSettings(), weight_age=1000.0)

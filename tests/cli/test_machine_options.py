@@ -13,7 +13,7 @@ from mirage.cli.machine import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, write_cluster_file
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 CONF = (
     "SelectType=select/linear\nSchedulerParameters=bf_interval=45\nNodeName=n[1-3] CPUs=8\nPartitionName=p Nodes=ALL\n"

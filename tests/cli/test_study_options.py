@@ -13,8 +13,8 @@ from mirage.cli.study import StudyOptions
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.trace.table import JobTable
 
 STUDY = StudyOptions(
@@ -39,7 +39,7 @@ def test_the_discipline_is_that_of_the_protocol_unless_one_is_named(said: dict[s
 
 def test_there_is_a_link_of_each_size() -> None:
     study = replace(STUDY, link_nodes=(1, 8), link_limit=HOUR_S)
-    assert study.links() == [Link(1, HOUR_S), Link(8, HOUR_S)]
+    assert study.links() == [LinkSize(1, HOUR_S), LinkSize(8, HOUR_S)]
 
 
 @pytest.mark.parametrize(
@@ -69,23 +69,25 @@ def submitted(*days: float) -> JobTable:
     ("days", "said", "plan"),
     [
         # from the midnight before two thirds on; a window needs two days behind it
-        ((0.5, 30.5), {}, Protocol("warm", 20 * DAY_S, 52)),
-        ((0.5, 30.5), {"every": DAY_S}, Protocol("warm", 20 * DAY_S, 9, every_s=DAY_S)),
-        ((0, 300), {}, Protocol("warm", 200 * DAY_S, 156)),
-        ((0, 30), {"windows": 3, "start": 7}, Protocol("warm", 7, 3)),
-        ((0, 30), {"windows": 400, "step": 60}, Protocol("warm", 20 * DAY_S, 400, step_s=60)),
-        ((0, 1), {}, Protocol("warm", 0, 1)),
-        ((), {}, Protocol("warm", 0, 1)),
-        ((-1 / DAY_S, 3, 9), {"windows": 2}, Protocol("warm", 7 * DAY_S, 2)),
+        ((0.5, 30.5), {}, EvaluationProtocol("warm", 20 * DAY_S, 52)),
+        ((0.5, 30.5), {"every": DAY_S}, EvaluationProtocol("warm", 20 * DAY_S, 9, every_s=DAY_S)),
+        ((0, 300), {}, EvaluationProtocol("warm", 200 * DAY_S, 156)),
+        ((0, 30), {"windows": 3, "start": 7}, EvaluationProtocol("warm", 7, 3)),
+        ((0, 30), {"windows": 400, "step": 60}, EvaluationProtocol("warm", 20 * DAY_S, 400, step_s=60)),
+        ((0, 1), {}, EvaluationProtocol("warm", 0, 1)),
+        ((), {}, EvaluationProtocol("warm", 0, 1)),
+        ((-1 / DAY_S, 3, 9), {"windows": 2}, EvaluationProtocol("warm", 7 * DAY_S, 2)),
         (
             (0, 30),
             {"protocol": "published", "windows": 5},
-            Protocol("published", 20 * DAY_S, 5, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S),
+            EvaluationProtocol(
+                "published", 20 * DAY_S, 5, warm_up_s=2 * DAY_S, arrivals_s=5 * DAY_S, step_s=10 * MINUTE_S
+            ),
         ),
     ],
 )
 def test_windows_fit_behind_two_thirds_of_the_trace(
-    days: tuple[float, ...], said: dict[str, Any], plan: Protocol
+    days: tuple[float, ...], said: dict[str, Any], plan: EvaluationProtocol
 ) -> None:
     assert replace(STUDY, **said).plan(submitted(*days)) == plan
 

@@ -13,20 +13,20 @@ import pytest
 from mirage.demo import demonstration
 from mirage.demo.demonstration import demonstrate
 from mirage.duration import DAY_S, HOUR_S
-from mirage.lab.real.processes import lives, with_children
+from mirage.lab.real.cluster_processes import lives, with_children
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.statistics.summary import Distribution
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
+from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.table import JobTable
 from waiting import until
 
 BEGIN_S = 2 * HOUR_S
-LINKS = (Link(2, 6 * HOUR_S), Link(1, 6 * HOUR_S))
+LINKS = (LinkSize(2, 6 * HOUR_S), LinkSize(1, 6 * HOUR_S))
 
 
 def scenario(seed: int) -> tuple[Scenario, int]:
@@ -48,7 +48,7 @@ def at_begin(seed: int) -> Simulation:
     return sim
 
 
-Asked = tuple[Link, str, Cost, int, int]
+Asked = tuple[LinkSize, str, Cost, int, int]
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     """Which chains were to be kept alive: form, policy, cost, from when, until when."""
     asked: list[Asked] = []
 
-    def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> str:
+    def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int) -> str:
         asked.append((link, policy, cost, sim.view().now_s, until_s))
         sim.run()
         return f"{policy} on {link.nodes}"
@@ -96,7 +96,7 @@ def test_the_load_is_that_of_the_cluster_without_the_chains() -> None:
     assert load.queued[:8].tolist() == [0, 5, 5, 3, 0, 0, 0, 0]
     assert not load.busy[6:].any()
     waits = np.array([0, 3600, 3600 + 1800 - 600])
-    assert (load.jobs, load.wait_s) == (3, Distribution.of(waits)), "of what was submitted in the time shown"
+    assert (load.jobs, load.wait_s) == (3, ValueSummary.of(waits)), "of what was submitted in the time shown"
 
 
 PARENT = """

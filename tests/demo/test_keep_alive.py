@@ -10,14 +10,14 @@ import pytest
 from mirage.demo.keep_alive import keep_alive
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, HandOver
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
-LINK = Link(2, 2 * HOUR_S)
+LINK = LinkSize(2, 2 * HOUR_S)
 
 
 def lived(policy: str, hours: float) -> ChainRun:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.lab.real.packages import ADVICE, missing
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.slurm_packages import ADVICE, missing
 from waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]

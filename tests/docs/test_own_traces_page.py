@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cli import root
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 
 PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
 NAME = "graham_core.csv.gz"

@@ -16,9 +16,9 @@ import click
 import pytest
 
 from mirage.cli import root
-from mirage.schedule.cluster import read_gpu_cluster
+from mirage.schedule.gpu_cluster import read_gpu_cluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
-from mirage.trace.formats.columns.mapping import TARGETS
+from mirage.trace.formats.column_mapping import TARGETS
 
 HOME = Path(__file__).parents[2]
 DOCUMENTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -147,7 +147,7 @@ def test_there_is_something_of_every_kind() -> None:
 
 
 def test_every_entry_point_group_stands_in_the_table_of_extensions() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (HOME / "src").rglob("registry.py")]
+    sources = [path.read_text(encoding="utf-8") for path in (HOME / "src").rglob("*.py")]
     groups = {group for text in sources for group in re.findall(r'Registry\(\s*"[^"]+",\s*"(mirage\.\w+)"', text)}
     assert len(groups) > 3
     table = (HOME / "docs" / "extending.md").read_text(encoding="utf-8").partition("\n## ")[0]
@@ -186,7 +186,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from mirage.duration import DAY_S, HOUR_S
     from mirage.trace.table import JobTable
-    from mirage.trace.write import write_trace
+    from mirage.trace.write_trace import write_trace
 
     random, n = np.random.default_rng(3), 400
     run_s = random.integers(600, 8 * HOUR_S, n)

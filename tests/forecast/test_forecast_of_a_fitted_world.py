@@ -11,11 +11,11 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.forecast import forecaster
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 from mirage.sim.cluster import Cluster, Limit
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SETTINGS = SlurmSettings(bf_interval_s=60, weight_age=500.0, recorded_priority=300.0)
@@ -49,7 +49,7 @@ def starts_s(requested: JobTable, now_s: int) -> tuple[int, int, int]:
     sim.advance(now_s - HOUR_S)
     present = sim.inject(nodes=1, limit_s=LIMIT_S, run_s=LIMIT_S, watched=False)
     sim.advance(now_s)
-    chain = Chain(4, LIMIT_S, present, now_s - HOUR_S, now_s - HOUR_S, now_s + LIMIT_S, 1800)
+    chain = ChainView(4, LIMIT_S, present, now_s - HOUR_S, now_s - HOUR_S, now_s + LIMIT_S, 1800)
     view = sim.view(chain)
     played = [
         Forecaster(

@@ -14,12 +14,12 @@ from mirage.forecast import forecaster
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
 from mirage.policy.view import QueuedLink, View
-from mirage.sim.disciplines.registry import DISCIPLINES, PAUSED, DisciplineSpec
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES, PAUSED, DisciplineSpec
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.plan_actions import START
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 NOW = 40 * DAY_S
 QUEUES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]
@@ -257,7 +257,7 @@ def test_a_link_that_competes_counts_once() -> None:
     delays = np.array([0, 4 * HOUR_S])
     assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(observed, delays).starts_s.tolist()
     # where holding costs it its age, a delay puts it behind all three; to stay where it is does not
-    loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, hold_keeps_age=False))
+    loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, age_survives_hold=False))
     assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
     # held for four hours, it lets two of the three go first, and comes before the last of them
     assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2

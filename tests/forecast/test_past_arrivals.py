@@ -6,7 +6,7 @@ from views import ended, jobs, view
 
 from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import past_arrivals
-from mirage.sim.kernel.arrays import NOBODY
+from mirage.sim.kernel.arrays import NO_JOB
 
 NOW = 40 * DAY_S
 
@@ -17,7 +17,7 @@ def test_arrivals_of_the_past_come_in_order_of_submission() -> None:
     past = past_arrivals(view(NOW, 9, 9, running=running, history=history))
     assert past.jobs.submit_s.tolist() == [NOW - 100, NOW - 50]
     assert past.jobs.nodes.tolist() == [2, 3]
-    assert past.again.tolist() == [NOBODY, 0]
+    assert past.again.tolist() == [NO_JOB, 0]
     assert past.days == 0
 
 

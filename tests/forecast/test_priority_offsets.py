@@ -11,11 +11,11 @@ from views import chain, ended, jobs, view
 from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast.priority_offsets import PriorityOffsets, ranks
 from mirage.job_state import Ints
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 NOW = 40 * DAY_S
@@ -39,7 +39,7 @@ def line(used_h: list[float], priorities: dict[int, float]) -> View:
     return view(NOW, 4, 0, pending=pending, history=history)
 
 
-def link_of(user: int, **known: object) -> Chain:
+def link_of(user: int, **known: object) -> ChainView:
     """The chain of a user; its next link takes a node."""
     return replace(chain(NOW + DAY_S), user=user, **known)
 

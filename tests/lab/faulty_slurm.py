@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 _SILENCE = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 

@@ -12,9 +12,9 @@ from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import CommandOutput, Invocation
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import QueuedJob, Submission
+from mirage.sim.workload import workload
+from mirage.slurm.records import QueuedJob, Submission
 from mirage.trace.table import JobTable
 
 BEGIN_S = 1_795_255_200

@@ -24,7 +24,7 @@ from mirage.lab.sockets import LONGEST_BYTES
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.view import Names, view_of
+from mirage.slurm.slurm_view import Names, view_of
 from mirage.slurm_words.job_names import fold_name
 from waiting import until
 

@@ -23,20 +23,20 @@ from mirage.lab.commands.server import served_slurm
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.plan import Plan, Wait
-from mirage.policy.view import MOST_ENDED, MOST_PENDING, Chain, View
+from mirage.policy.view import MOST_ENDED, MOST_PENDING, ChainView, View
 from mirage.provision.evaluation.episode import play
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.disciplines.registry import DISCIPLINES
-from mirage.sim.jobs import workload
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import Submission
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.values import Submission
-from mirage.slurm.view import Names
+from mirage.slurm.slurm_view import Names
 from mirage.trace.table import JobTable
 
 BEGIN_S = 1_790_000_000
@@ -278,7 +278,7 @@ def test_a_provisioner_gets_a_limited_number_of_pending_and_ended_jobs() -> None
     cluster = Cluster.pool(1)
     slurm = VirtualSlurm(Simulation(cluster, workload(table, cluster), "fcfs"))
     slurm.sleep(5)
-    view = assert_worlds_equal(slurm, Names(), "many", chain=Chain(1, 600, 1, 0, 0, 600, 60))
+    view = assert_worlds_equal(slurm, Names(), "many", chain=ChainView(1, 600, 1, 0, 0, 600, 60))
     assert (len(view.pending), len(view.ended)) == (MOST_PENDING, MOST_ENDED)
     assert len(slurm.sim.view().pending) == waiting - 1, "a policy of the whole cluster sees all"
 
@@ -312,7 +312,7 @@ class Witness(InProcess):
 
     def __init__(self) -> None:
         super().__init__()
-        self.chains: list[Chain] = []
+        self.chains: list[ChainView] = []
         self.views: list[View] = []
 
     def answer(self, question: Question, options: Mapping[str, str], view: View) -> Answer:
@@ -337,7 +337,7 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
         agent = Agent(
             store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="me", runner=there,
-            settings=AgentSettings(decide_s=300, looks_a_link=1),
+            settings=AgentSettings(decide_s=300, decisions_per_link=1),
         )  # fmt: skip
         submission = Submission(script, {"time": "4:00:00", "nodes": "1", "exclusive": None})
         store.add_chain("train", ChainSpec(submission, policy="reactive"), slurm.now_s)
@@ -354,5 +354,5 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}
     names |= {"name": {-1: "job.sh"}.__getitem__, "account": {-1: "lab"}.__getitem__}  # an evaluation's links have none
     assert reported == NamedView(here.views[0], **names).plain(here.chains[0])
-    assert reported.keys() == Chain.__dataclass_fields__.keys()
+    assert reported.keys() == ChainView.__dataclass_fields__.keys()
     assert reported["user"] == "me"

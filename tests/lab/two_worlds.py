@@ -13,11 +13,11 @@ from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import Invocation
 from mirage.lab.virtual.queries import ACCOUNT
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
-from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View
 from mirage.sim.simulation import Simulation
 from mirage.slurm.backend import Backend
 from mirage.slurm.runner import Completed
-from mirage.slurm.view import Names, view_of
+from mirage.slurm.slurm_view import Names, view_of
 
 NameOf = Callable[[int], Any]
 
@@ -36,20 +36,20 @@ class NamedView:
         self.values = {field.name: self.plain(getattr(view, field.name)) for field in fields(View)}
 
     def plain(self, value: Any) -> Any:
-        if isinstance(value, Jobs):
+        if isinstance(value, QueueJobs):
             return self.columns(value)
         if isinstance(value, Ended):
             return self.in_no_order_within_a_second(self.columns(value))
         if isinstance(value, Nodes):
             return self.nodes(value)
-        if isinstance(value, Chain):
-            return {field.name: self.named(field.name, getattr(value, field.name)) for field in fields(Chain)}
+        if isinstance(value, ChainView):
+            return {field.name: self.named(field.name, getattr(value, field.name)) for field in fields(ChainView)}
         return value
 
     def named(self, column: str, value: Any) -> Any:
         return self.name_of[column](int(value)) if column in self.name_of else value
 
-    def columns(self, rows: Jobs | Ended) -> dict[str, list[Any]]:
+    def columns(self, rows: QueueJobs | Ended) -> dict[str, list[Any]]:
         return {
             field.name: [self.named(field.name, value) for value in getattr(rows, field.name).tolist()]
             for field in fields(rows)
@@ -68,7 +68,7 @@ class NamedView:
         return {name: [row[k] for row in rows] for k, name in enumerate(columns)}
 
 
-def values_of_simulator(sim: Simulation, user: str = "me", chain: Chain | None = None) -> dict[str, Any]:
+def values_of_simulator(sim: Simulation, user: str = "me", chain: ChainView | None = None) -> dict[str, Any]:
     """The simulator's view; its numbers are places in the trace's and the cluster's lists.
 
     A job that the trace gives no name, or no account, has those that the simulated Slurm shows.
@@ -110,7 +110,7 @@ def assert_worlds_equal(
     moment: str,
     *,
     backend: Backend | None = None,
-    chain: Chain | None = None,
+    chain: ChainView | None = None,
     but: Sequence[str] = (),
 ) -> View:
     """Hold the two views of this moment equal; returns the one from Slurm's output.

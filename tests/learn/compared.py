@@ -8,7 +8,7 @@ from typing import Any
 from hand_made import four_windows
 
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 
 POLICIES = ("oracle", "lead:4", "average", "reactive", "what-if", "exact-wait", "true-run-times")
 
@@ -23,10 +23,10 @@ def plan(**changes: Any) -> ComparisonPlan:
     return ComparisonPlan(**(settings | changes))
 
 
-def seeds_of(places: tuple[int, ...]) -> tuple[Trial, ...]:
+def seeds_of(places: tuple[int, ...]) -> tuple[WindowTrial, ...]:
     """Four windows, once for each seed; a method chooses another decision with each."""
     return tuple(
-        replace(trial, chosen={"average": 1, "lead:4": 1, **dict.fromkeys(KEYS, place)}, asked={})
+        replace(trial, chosen={"average": 1, "lead:4": 1, **dict.fromkeys(KEYS, place)}, calls={})
         for place in places
         for trial in four_windows()
     )

@@ -7,12 +7,12 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.learn.dataset.recipe import Recipe
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -37,6 +37,6 @@ def small_recipe(small_trace: JobTable) -> Recipe:
     """Five windows, a day apart, in four shards; no forecasts."""
     cluster = Cluster.pool(8)
     scenario = Scenario(cluster, workload(small_trace, cluster), "easy")
-    protocol = Protocol.warm(5 * DAY_S, windows=5, every_s=30 * HOUR_S, step_s=HOUR_S)
-    links = (Link(1, 6 * HOUR_S), Link(2, 6 * HOUR_S))
+    protocol = EvaluationProtocol.warm(5 * DAY_S, windows=5, every_s=30 * HOUR_S, step_s=HOUR_S)
+    links = (LinkSize(1, 6 * HOUR_S), LinkSize(2, 6 * HOUR_S))
     return Recipe(Study(scenario, protocol, links, ()), None, shard_s=2 * DAY_S)

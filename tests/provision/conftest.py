@@ -8,7 +8,7 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.provision.evaluation.episode import Scenario
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View
 
 
-def jobs(*rows: dict[str, Any]) -> Jobs:
+def jobs(*rows: dict[str, Any]) -> QueueJobs:
     """Pending or running jobs from ``{"nodes": 1, "limit_s": 3600, …}``."""
     defaults: dict[str, Any] = {
         "user": 1, "partition": 0, "qos": 0, "nodes": 1, "gpus": -1, "cpus": 1, "limit_s": 3600, "submit_s": 0,
@@ -19,7 +19,7 @@ def jobs(*rows: dict[str, Any]) -> Jobs:
     full = [{**defaults, "id": k, **row} for k, row in enumerate(rows)]
     columns = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}
     kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}
-    return Jobs(**{name: column.astype(kinds[name]) for name, column in columns.items()})
+    return QueueJobs(**{name: column.astype(kinds[name]) for name, column in columns.items()})
 
 
 def ended(*rows: tuple[int, ...]) -> Ended:
@@ -29,8 +29,8 @@ def ended(*rows: tuple[int, ...]) -> Ended:
 
 
 def view(
-    now_s: int, nodes: int, free: int, *, pending: Jobs | None = None, running: Jobs | None = None,
-    history: Ended | None = None, chain: Chain | None = None, held: Jobs | None = None,
+    now_s: int, nodes: int, free: int, *, pending: QueueJobs | None = None, running: QueueJobs | None = None,
+    history: Ended | None = None, chain: ChainView | None = None, held: QueueJobs | None = None,
 ) -> View:  # fmt: skip
     """A view of one pool."""
     return View(
@@ -44,6 +44,8 @@ def view(
     )
 
 
-def chain(ends_s: int, *, nodes: int = 1, limit_s: int = 100_000, predecessor: int = 99, step_s: int = 1800) -> Chain:
+def chain(
+    ends_s: int, *, nodes: int = 1, limit_s: int = 100_000, predecessor: int = 99, step_s: int = 1800
+) -> ChainView:
     """A chain with a present link that ends at a time."""
-    return Chain(nodes, limit_s, predecessor, ends_s - limit_s, ends_s - limit_s, ends_s, step_s)
+    return ChainView(nodes, limit_s, predecessor, ends_s - limit_s, ends_s - limit_s, ends_s, step_s)

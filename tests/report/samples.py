@@ -17,14 +17,14 @@ from mirage.calibration.wait_causes import CAUSES, LIMIT, NODES, ORDER, UNEXPLAI
 from mirage.demo.demonstration import Demonstration, Load
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Episode
 from mirage.provision.evaluation.evaluate import Evaluation, assess
-from mirage.provision.evaluation.study import Trial
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.statistics.summary import Distribution
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.link_size import LinkSize
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.table import JobTable
 
 HOUR, DAY = 3600, 86_400
@@ -50,11 +50,11 @@ DECISIONS = (
     decision(18, 1, 8, False),
     decision(20, 1, 6, True, **{**KNOWN, "wait_p95_s": float("inf"), "cost_later": float("nan")}),
 )
-RUN = ChainRun(Link(2, 10 * HOUR), DAY0, DAY0 + 30 * HOUR, LINKS, DECISIONS)
+RUN = ChainRun(LinkSize(2, 10 * HOUR), DAY0, DAY0 + 30 * HOUR, LINKS, DECISIONS)
 """Four links of ten hours on two nodes: an interruption of 4 h, an overlap of 2 h, and one link that waits."""
 
 MANY = ChainRun(
-    Link(2, 10 * HOUR), DAY0, DAY0 + 360 * HOUR, tuple(record(k, 9 * k, 9 * k, 9 * k + 10) for k in range(40)), ()
+    LinkSize(2, 10 * HOUR), DAY0, DAY0 + 360 * HOUR, tuple(record(k, 9 * k, 9 * k, 9 * k + 10) for k in range(40)), ()
 )
 """Forty links, an hour of overlap at every hand-over."""
 
@@ -92,8 +92,8 @@ def demonstration() -> Demonstration:
     )
     until_s = DAY0 + 336 * HOUR
     runs = {
-        (8, "reactive"): ChainRun(Link(8), DAY0, until_s, late, ()),
-        (8, "what-if"): ChainRun(Link(8), DAY0, until_s, early, _estimates(early[:-1])),
+        (8, "reactive"): ChainRun(LinkSize(8), DAY0, until_s, late, ()),
+        (8, "what-if"): ChainRun(LinkSize(8), DAY0, until_s, early, _estimates(early[:-1])),
     }
     times = np.arange(DAY0, until_s, HOUR)
     busy = np.minimum(76, 60 + times // HOUR % 24)
@@ -101,8 +101,8 @@ def demonstration() -> Demonstration:
     return Demonstration(7, 76, "slurm", DAY0, until_s, Cost(3, 1), load, runs)
 
 
-def _waits() -> Distribution:
-    found = Distribution.of(np.arange(0, 100 * HOUR, HOUR))
+def _waits() -> ValueSummary:
+    found = ValueSummary.of(np.arange(0, 100 * HOUR, HOUR))
     assert found is not None
     return found
 
@@ -178,11 +178,11 @@ def evaluation(
     An hour of lead saves an hour.
     """
     policies = ("reactive", "average", "lead:4", "what-if", "oracle")
-    trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], Link(nodes), costs) for window in range(windows))
+    trials = tuple(_trial(window, (1, 4, 16, 22)[window % 4], LinkSize(nodes), costs) for window in range(windows))
     return assess({nodes: trials}, policies, costs)
 
 
-def _trial(window: int, wait_h: int, link: Link, costs: Sequence[Cost]) -> Trial:
+def _trial(window: int, wait_h: int, link: LinkSize, costs: Sequence[Cost]) -> WindowTrial:
     starts_s = DAY0 + window * DAY
     ends_s = starts_s + 48 * HOUR
     lead_h = np.arange(47, -1, -1)
@@ -193,7 +193,7 @@ def _trial(window: int, wait_h: int, link: Link, costs: Sequence[Cost]) -> Trial
     for cost in costs:
         ahead_h = min(wait_h // 2 + round(2 * cost.interruption), 47)
         chosen[Candidate("what-if", cost).key] = 47 - ahead_h
-    return Trial(episode, chosen, dict.fromkeys(chosen, 1))
+    return WindowTrial(episode, chosen, dict.fromkeys(chosen, 1))
 
 
 PROVENANCE = {

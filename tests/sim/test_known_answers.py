@@ -10,15 +10,15 @@ import pytest
 from event_by_event import replay_event_by_event
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
-from mirage.provision.evaluation.protocol import Protocol
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, workload
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 
 PROCESSORS = 352
@@ -162,10 +162,10 @@ def test_reactive_interruption_of_the_published_simulator(lonestar6: JobTable, w
 def test_episodes_have_the_published_reactive_interruption(lonestar6: JobTable) -> None:
     cluster = Cluster.pool(88)
     setting = Scenario(cluster, workload(lonestar6, cluster), "mirage-2023", SlurmSettings.lonestar6())
-    protocol = Protocol.published(BEGIN_S)
+    protocol = EvaluationProtocol.published(BEGIN_S)
     windows = sorted(REACTIVE_H)
     found_h = {
-        window: round(play(sim, protocol, Link(1), window).reactive_s / HOUR_S, 3)
+        window: round(play(sim, protocol, LinkSize(1), window).reactive_s / HOUR_S, 3)
         for window, sim in warm_simulations(setting, protocol, windows)
     }
     assert found_h == REACTIVE_H

@@ -16,7 +16,7 @@ from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Re
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]

@@ -14,7 +14,7 @@ from mirage.duration import DAY_S
 from mirage.errors import RequestNotSent, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 from mirage.lab.commands.server import served_slurm
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload

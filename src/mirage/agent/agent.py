@@ -46,10 +46,10 @@ from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
 from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable, StoreError, StoreGone, WrongCluster
 from mirage.job_state import MISSING
-from mirage.patience import real_s
 from mirage.policy.view import View
+from mirage.real_time import real_s
 from mirage.slurm.backend import Backend, cluster_of
-from mirage.slurm.view import Names, view_of
+from mirage.slurm.slurm_view import Names, view_of
 
 log = logging.getLogger("mirage.agent")
 

@@ -15,7 +15,7 @@ from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
 KINDS = ("nginx", "haproxy", "traefik")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 class ChainState(StrEnum):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import StoreError
-from mirage.whole_file import write_whole
 
 CALIBRATIONS = "calibration"
 
@@ -112,7 +112,7 @@ class Home:
         try:
             private_folder(path.parent)
             close_to_others(folder)
-            write_whole(path, text, 0o700)
+            write_atomically(path, text, 0o700)
         except OSError as error:
             raise StoreError(f"cannot store a copy of the script in {folder}: {error.strerror}") from error
         return path.relative_to(self.folder)

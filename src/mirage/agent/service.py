@@ -15,9 +15,9 @@ from pathlib import Path
 from mirage.agent.paths import Home, folder_of
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, StoreError
-from mirage.patience import wait_until
-from mirage.whole_file import write_whole
+from mirage.real_time import wait_until
 
 START_S = 20.0
 """Real seconds that an agent has to begin its work."""
@@ -157,7 +157,7 @@ def install_unit(environment: Mapping[str, str]) -> Path:
     folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     folder.mkdir(parents=True, exist_ok=True)
     unit = folder / UNIT
-    write_whole(unit, systemd_unit(environment).encode(), 0o600)
+    write_atomically(unit, systemd_unit(environment).encode(), 0o600)
     for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
         done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -199,7 +199,7 @@ def following_job(home: Home, environment: Mapping[str, str], options: Sequence[
         "folder": shlex.quote(str(home.folder)),
     }
     text = FOLLOWING_JOB.format(exports=exports, **words)
-    write_whole(path, text.replace('"$0.sh"', shlex.quote(str(path))).encode(), 0o700)
+    write_atomically(path, text.replace('"$0.sh"', shlex.quote(str(path))).encode(), 0o700)
     return path
 
 

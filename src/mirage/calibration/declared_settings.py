@@ -12,7 +12,7 @@ from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.associations import Association, age_limits, read_associations
 from mirage.sim.slurm_conf.priority_weights import with_priority_weights
 from mirage.sim.slurm_conf.qos import QosTable, read_qos
-from mirage.sim.slurm_conf.settings import SlurmSettings, ignored_weights, read_options
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, ignored_weights, read_options
 from mirage.trace.table import JobTable
 
 _OF_A_SCHEDULER = ("schedulertype", "schedulerparameters", "prioritytype", "selecttype", "clustername")

@@ -15,10 +15,10 @@ from mirage.calibration.wait_causes import WaitCauses, wait_causes
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.qos import QosTable
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 GROUP = "node"

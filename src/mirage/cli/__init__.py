@@ -19,7 +19,7 @@ from mirage.cli.first_compile import FirstCompilation
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
-from mirage.sim.first_compile import told
+from mirage.sim.compile_listener import compile_listener
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:
-        with told(FirstCompilation(sys.stderr)):
+        with compile_listener(FirstCompilation(sys.stderr)):
             status = root.main(args=arguments, prog_name="mirage", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:

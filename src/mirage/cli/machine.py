@@ -11,7 +11,7 @@ from mirage.cli.options import option_group
 
 if TYPE_CHECKING:
     from mirage.sim.cluster import Cluster
-    from mirage.sim.slurm_conf.settings import SlurmSettings
+    from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 DEFAULT_CPUS = 64
 _FROM_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
@@ -89,7 +89,7 @@ class MachineOptions:
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""
-        from mirage.sim.slurm_conf.settings import SlurmSettings
+        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
         if self.slurm_conf is not None:
             found = SlurmSettings.from_slurm_conf(self.slurm_conf)
@@ -166,7 +166,7 @@ def _cluster(nodes: int, gpus: int | None, cpus: int | None) -> Cluster:
 
 def discipline_help() -> str:
     """Returns the names of the disciplines for help texts, without loading the simulator."""
-    from mirage.sim.disciplines.registry import DISCIPLINES
+    from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 
     *names, last = DISCIPLINES
     return f"{', '.join(names)} or {last}"

@@ -16,9 +16,9 @@ from mirage.cli import context as cluster
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
-    from mirage.calibration.site.accounts import SiteAccounts
-    from mirage.calibration.site.place import SitePlace
-    from mirage.calibration.told import Told
+    from mirage.calibration.declared_settings import DeclaredSettings
+    from mirage.calibration.site.calibration_files import CalibrationFiles
+    from mirage.calibration.site.site_accounts import SiteAccounts
     from mirage.slurm.client import SlurmClient
     from mirage.trace.table import JobTable
 
@@ -37,12 +37,12 @@ class OwnSite:
 
     name: str
     jobs: JobTable
-    declared: Told
+    declared: DeclaredSettings
     facts: Mapping[str, Any]
     file: Path
 
 
-def own_place(options: Mapping[str, str]) -> SitePlace:
+def own_place(options: Mapping[str, str]) -> CalibrationFiles:
     """Returns where the calibration of the cluster is stored; no folder is created.
 
     Args:
@@ -51,10 +51,10 @@ def own_place(options: Mapping[str, str]) -> SitePlace:
     import os
 
     from mirage.agent.paths import CALIBRATIONS, folder_of
-    from mirage.calibration.site.place import SitePlace
+    from mirage.calibration.site.calibration_files import CalibrationFiles
     from mirage.slurm.backend import cluster_of
 
-    return SitePlace(folder_of(os.environ) / CALIBRATIONS, cluster_of(options))
+    return CalibrationFiles(folder_of(os.environ) / CALIBRATIONS, cluster_of(options))
 
 
 @contextmanager
@@ -76,13 +76,13 @@ def own_site(weeks: int) -> Iterator[OwnSite]:
         for remark in found.remarks:
             click.echo(f"note: {remark}", err=True)
         facts = {**found.facts(), "made": datetime.fromtimestamp(int(cluster.clock()), UTC)}
-        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.told, facts, place.file)
+        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.declared, facts, place.file)
 
 
 def _accounts(slurm: SlurmClient, weeks: int) -> SiteAccounts:
-    from mirage.calibration.site.accounts import SacctHistory, site_accounts
-    from mirage.patience import real_s
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.calibration.site.site_accounts import SacctHistory, site_accounts
+    from mirage.real_time import real_s
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     with progress_bar("days of accounts") as progress:
         history = SacctHistory(

@@ -17,8 +17,8 @@ from mirage.duration import DAY_S
 if TYPE_CHECKING:
     from mirage.executors.executor import Executor
     from mirage.policy.cost import Cost
-    from mirage.provision.chain import Link
-    from mirage.provision.evaluation.protocol import Protocol
+    from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+    from mirage.provision.link_size import LinkSize
     from mirage.trace.table import JobTable
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
@@ -45,18 +45,18 @@ class WindowOptions:
         """The discipline: the given one, else that of the protocol."""
         return self.discipline or DISCIPLINE_OF[self.protocol]
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[LinkSize]:
         """Returns a link of each size."""
-        from mirage.provision.chain import Link
+        from mirage.provision.link_size import LinkSize
 
-        return [Link(nodes, self.link_limit) for nodes in self.link_nodes]
+        return [LinkSize(nodes, self.link_limit) for nodes in self.link_nodes]
 
-    def plan(self, table: JobTable) -> Protocol:
+    def plan(self, table: JobTable) -> EvaluationProtocol:
         """Returns the protocol over the requested windows.
 
         By default these are the windows that fit after the first two thirds of the trace.
         """
-        from mirage.provision.evaluation.protocol import Protocol
+        from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
         changes = {"every_s": self.every} | ({} if self.step is None else {"step_s": self.step})
         submit_s = table.submit_s[table.submit_s >= 0]
@@ -66,9 +66,9 @@ class WindowOptions:
             begin_s = (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
         windows = self.windows
         if windows is None:
-            plan = Protocol.named(self.protocol, begin_s, **changes)
+            plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
             windows = max(min((last_s - plan.submits_s(0)) // plan.every_s + 1, DEFAULT_WINDOWS), 1)
-        return Protocol.named(self.protocol, begin_s, windows=windows, **changes)
+        return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,14 @@ class ExecutorOptions:
             name: Name of these jobs.
         """
         from mirage.executors.hyperqueue import TASKS, HyperQueue
-        from mirage.executors.processes import Processes, available_cores
+        from mirage.executors.local_processes import LocalProcesses, available_cores
         from mirage.executors.slurm_array import JOBS, SlurmArray
 
         if self.executor == "submitit":
             return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
         if self.executor == "hyperqueue":
             return HyperQueue(folder, f"mirage-{name}", self.array_jobs or TASKS)
-        return Processes(self.workers or available_cores())
+        return LocalProcesses(self.workers or available_cores())
 
     def made_in(self, resume: str | None, name: str) -> Executor:
         """Returns the executor of work with results in the folder of ``--resume``.

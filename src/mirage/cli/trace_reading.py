@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.options import TraceOptions
 from mirage.trace.formats.read_report import Progress, ReadReport
-from mirage.trace.read import Trace, read_trace
+from mirage.trace.read_trace import Trace, read_trace
 
 QUIET_S = 2.0
 """A trace that is read faster than this, in seconds, gets no progress bar."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, shown
-from mirage.whole_file import write_whole
 
 
 def check_plan(path: Path, held: object, plan: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class Kept:
             return
         whole = json.dumps({"plan": self.plan, "finished": self.finished})
         try:
-            write_whole(self.path, whole.encode())
+            write_atomically(self.path, whole.encode())
         except OSError as error:
             raise ConfigurationError(f"cannot write {self.path}: {error.strerror}") from error
 

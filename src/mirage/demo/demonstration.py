@@ -19,16 +19,16 @@ from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.process import die_with
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
 from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.trace.statistics.summary import Distribution
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
+from mirage.trace.statistics.summary import ValueSummary
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
@@ -36,7 +36,7 @@ SAMPLE_S = 30 * MINUTE_S
 POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}"}
 """Names as shown, and what the agent is asked to run."""
 
-LINKS = (Link(8),)
+LINKS = (LinkSize(8),)
 FUTURES = 48
 """Fewer than the policy's own default, so that the whole demonstration takes a minute or two."""
 
@@ -58,7 +58,7 @@ class Load:
     busy: Ints
     queued: Ints
     jobs: int
-    wait_s: Distribution
+    wait_s: ValueSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _load(sim: Simulation, begin_s: int, until_s: int) -> Load:
         queued[k] = view.pending.nodes.sum()
     schedule = sim.run()
     shown = (schedule.table.submit_s >= begin_s) & (schedule.table.submit_s < until_s) & (schedule.start_s >= 0)
-    waits = Distribution.of((schedule.start_s - schedule.table.submit_s)[shown])
+    waits = ValueSummary.of((schedule.start_s - schedule.table.submit_s)[shown])
     assert waits is not None
     return Load(times, busy, queued, int(shown.sum()), waits)
 

@@ -13,12 +13,12 @@ from mirage.agent.model import ChainSpec
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S, MINUTE_S, format_duration
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun
+from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 NAME = "service"
 SETTINGS = AgentSettings(
@@ -33,7 +33,7 @@ SETTINGS = AgentSettings(
 SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
 
-def keep_alive(sim: Simulation, link: Link, policy: str, cost: Cost, until_s: int) -> ChainRun:
+def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int) -> ChainRun:
     """The record of a chain that the agent manages from now until a time.
 
     Args:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.executors.executor import Piece, Result, Setup
-from mirage.whole_file import write_whole
 
 POLL_S = 1.0
 """Interval between two polls for results."""
@@ -70,7 +70,7 @@ class RemoteWork:
         try:
             around.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=_CALL, dir=around)).resolve()
-            write_whole(folder / _WORK, pickle.dumps((begin, setup, list(pieces))))
+            write_atomically(folder / _WORK, pickle.dumps((begin, setup, list(pieces))))
             (folder / _WAITED_FOR).touch()
         except OSError as error:
             raise ConfigurationError(f"cannot write the work to {around}: {error.strerror}") from error
@@ -134,7 +134,7 @@ class RemoteWork:
             if not _is_waited_for(self.folder, _touched_s(self.folder / f"{k}{_BEGUN}")):
                 return
             do_piece = do_piece or begin(setup)
-            write_whole(self._result_path(k), pickle.dumps(do_piece(pieces[k])))
+            write_atomically(self._result_path(k), pickle.dumps(do_piece(pieces[k])))
 
     def _result_path(self, k: int) -> Path:
         return self.folder / f"{k}{_RESULT}"

@@ -18,17 +18,16 @@ from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Ints
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Limit
 from mirage.sim.contract.from_view import revive
-from mirage.sim.disciplines.registry import discipline_spec
-from mirage.sim.jobs import link_record
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import (
-    ASKS_POLICY,
     JOB,
+    NEEDS_POLICY,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     REACHED,
     REFUSED_PLAN,
     SEGMENT,
@@ -38,7 +37,8 @@ from mirage.sim.kernel.arrays import (
     empty_records,
     records,
 )
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import link_record
 
 DAYS_AHEAD = 3
 """Days for which arrivals are drawn; a link that waits longer competes with no new jobs."""
@@ -131,10 +131,12 @@ class QueueFutures:
             view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
-        self.age_survives_hold = scheduler.hold_keeps_age
+        self.age_survives_hold = scheduler.age_survives_hold
         self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
-        self.past.jobs.boost = self.offsets.of_users(self.past.jobs.user)
-        self.observed.live.boost[waiting : len(view.pending)] = self.offsets.of_users(view.pending.user[waiting:])
+        self.past.jobs.priority_offset = self.offsets.of_users(self.past.jobs.user)
+        self.observed.live.priority_offset[waiting : len(view.pending)] = self.offsets.of_users(
+            view.pending.user[waiting:]
+        )
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
@@ -148,7 +150,7 @@ class QueueFutures:
             and (not len(self.world.limits) or source.held is view.held)
         )
 
-    def play(self, chain: Chain, delays_s: Ints, until_s: int) -> StartForecast:
+    def play(self, chain: ChainView, delays_s: Ints, until_s: int) -> StartForecast:
         """Simulates every future with the next link of a chain submitted after each delay.
 
         A link that is already queued is released after each delay, with its age and time limit, and held until then: a
@@ -166,13 +168,13 @@ class QueueFutures:
         """
         competes = chain.queued is not None and chain.queued.accrues_s != MISSING and not self._is_held(chain)
         if self.age_survives_hold or not competes:
-            return self._played(chain, NOBODY, delays_s, until_s)
+            return self._played(chain, NO_JOB, delays_s, until_s)
         assert chain.queued is not None
-        stays = self._played(chain, NOBODY, np.zeros(1, dtype=np.int64), until_s)
-        anew = self._played(replace(chain, queued=replace(chain.queued, accrues_s=MISSING)), NOBODY, delays_s, until_s)
+        stays = self._played(chain, NO_JOB, np.zeros(1, dtype=np.int64), until_s)
+        anew = self._played(replace(chain, queued=replace(chain.queued, accrues_s=MISSING)), NO_JOB, delays_s, until_s)
         return replace(anew, starts_s=np.hstack([stays.starts_s, anew.starts_s[:, 1:]]))
 
-    def _is_held(self, chain: Chain) -> bool:
+    def _is_held(self, chain: ChainView) -> bool:
         return chain.queued is not None and (chain.queued.held or chain.queued.begins_s > self.view.now_s)
 
     def play_pending(self, job: int, until_s: int) -> StartForecast:
@@ -192,21 +194,21 @@ class QueueFutures:
         if not len(rows):
             raise ConfigurationError(f"job {job} is not among the pending jobs in view; only those can be forecast")
         pending, row, now_s = self.view.pending, int(rows[0]), self.view.now_s
-        chain = Chain(
+        chain = ChainView(
             int(pending.nodes[row]), int(pending.limit_s[row]), MISSING, int(pending.submit_s[row]), MISSING, now_s, 0
         )
         return self._played(chain, row, np.zeros(1, dtype=np.int64), until_s)
 
-    def _played(self, chain: Chain, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
+    def _played(self, chain: ChainView, waiting: int, delays_s: Ints, until_s: int) -> StartForecast:
         """Returns starts of the next link, or of the job in a slot that is already waiting."""
         delays_s = np.ascontiguousarray(delays_s, dtype=np.int64)
         starts_s = np.zeros((len(self.days), len(delays_s)), dtype=np.int64)
         anchors = np.arange(len(delays_s)) % ANCHORS == 0
         anchors[-1:] = True
         link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
-        link.boost = self.offsets.of_link(chain, len(self.days), self.seed)
+        link.priority_offset = self.offsets.of_link(chain, len(self.days), self.seed)
         present = np.flatnonzero(self._ids == chain.predecessor)
-        present_slot = int(present[0]) if len(present) else NOBODY
+        present_slot = int(present[0]) if len(present) else NO_JOB
 
         def play(part: slice, scratch: Scratch) -> int:
             world = self.world._replace(jobs=records(JOB, len(self.world.jobs)))  # for the arrivals of each future
@@ -224,14 +226,14 @@ class QueueFutures:
             ends = {answer for answer in self._in_threads(play, len(self.days)) if answer != REACHED}
             if not ends:
                 return StartForecast(self.view.now_s, chain.ends_s, delays_s, starts_s, until_s)
-            if ASKS_POLICY in ends:
+            if NEEDS_POLICY in ends:
                 raise ConfigurationError(f"{self.spec.entry} queries a policy, and a forecast has none")
             if REFUSED_PLAN in ends:
                 raise PlanInfeasible(f"{self.spec.entry} made an infeasible plan in a forecast for {chain}")
             self.observed = enlarged(self.observed)
             self._scratch = [self._fresh_scratch() for _ in range(self.threads)]
 
-    def _observed_without(self, chain: Chain) -> State:
+    def _observed_without(self, chain: ChainView) -> State:
         """Returns the cluster of the view, without the queued link of a chain if that competes."""
         if chain.queued is None:
             return self.observed
@@ -275,7 +277,7 @@ def _like(state: State) -> State:
     return empty_like(state)._replace(log=log)
 
 
-def _link(chain: Chain, job_id: int) -> Records:
+def _link(chain: ChainView, job_id: int) -> Records:
     """Returns the next link of a chain; a queued one has its present limit and age."""
     queued = chain.queued
     limit_s = chain.limit_s if queued is None else queued.limit_s

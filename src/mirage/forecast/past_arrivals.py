@@ -10,7 +10,7 @@ from numba import typeof
 from mirage.duration import DAY_S
 from mirage.job_state import Ints
 from mirage.policy.view import View
-from mirage.sim.kernel.arrays import NOBODY, WHOLE_NODE, Records, records
+from mirage.sim.kernel.arrays import NO_JOB, WHOLE_NODE, Records, records
 
 PAST_DAYS = 14
 """Length of the past from which arrival days are drawn."""
@@ -19,7 +19,7 @@ ARRIVAL = np.dtype(
     (
         np.record,
         [(name, np.int64) for name in ("submit_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")]
-        + [("boost", np.float64)],
+        + [("priority_offset", np.float64)],
     )
 )
 """Known fields of a job that may arrive again: a subset of the fields of JOB."""
@@ -34,7 +34,7 @@ class Arrivals:
     Attributes:
         jobs: ARRIVAL records by submit time.
         again: Shape (jobs,): for a waiting or running job, its row among the pending, then the running jobs of the
-            view; ``NOBODY`` for one that has ended.
+            view; ``NO_JOB`` for one that has ended.
         days: Number of whole past days that are known; 0 when the past is too short to draw from.
     """
 
@@ -60,8 +60,8 @@ def past_arrivals(view: View) -> Arrivals:
     for name in ("limit_s", "nodes", "user"):
         columns[name] = together(name)[order]
     ended = len(late[0])
-    again = np.concatenate([np.full(ended, NOBODY), late[1], len(view.pending) + late[2]])[order]
-    has_ended = again == NOBODY
+    again = np.concatenate([np.full(ended, NO_JOB), late[1], len(view.pending) + late[2]])[order]
+    has_ended = again == NO_JOB
     past, present = np.flatnonzero(has_ended), np.flatnonzero(~has_ended)
     columns["run_s"][past] = (view.ended.end_s - view.ended.start_s)[late[0]][order[past]]
     columns["gpus"] = WHOLE_NODE

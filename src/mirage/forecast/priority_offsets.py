@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mirage.forecast.run_times import uniform
 from mirage.job_state import MISSING, Floats, Ints
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.contract.from_view import offsets_of, priority_offsets
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 ENOUGH = 4
 """With at least this number of known users the slope is fitted to them; with fewer, that of fair-tree's even ranks."""
@@ -70,7 +70,7 @@ class PriorityOffsets:
             np.copyto(found, own, where=~np.isnan(own))
         return found
 
-    def of_link(self, chain: Chain, futures: int, seed: int) -> Floats:
+    def of_link(self, chain: ChainView, futures: int, seed: int) -> Floats:
         """Returns the offset of the next link of a chain in each future, shape (futures,).
 
         It is the link's own, where its job is in the queue and has a priority. Otherwise it is that of its request: the
@@ -86,13 +86,13 @@ class PriorityOffsets:
             found += self.spread[(drawn * len(self.spread)).astype(np.int64)]
         return found
 
-    def _own(self, chain: Chain) -> Floats:
+    def _own(self, chain: ChainView) -> Floats:
         """Returns the offset in the priority of the next link's job, shape (1,)."""
         age_s = 0 if chain.accrues_s == MISSING else max(self.view.now_s - chain.accrues_s, 0)
         row = (np.array([number]) for number in (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus))
         return offsets_of(np.array([chain.priority]), self.view, self.settings, *row)
 
-    def _shared_with_user(self, chain: Chain) -> float | None:
+    def _shared_with_user(self, chain: ChainView) -> float | None:
         """Returns the offset without nice of the user's jobs in the chain's QOS; None if unknown.
 
         Waiting jobs take precedence over running jobs, which have the priority of their start. Jobs of another QOS

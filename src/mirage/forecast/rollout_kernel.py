@@ -16,7 +16,7 @@ from mirage.sim.kernel.arrays import (
     JOBS_TYPE,
     NEEDS_ROOM,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     REACHED,
     SCRATCH_TYPE,
     STARTED_WATCHED,
@@ -29,8 +29,8 @@ from mirage.sim.kernel.arrays import (
     records,
 )
 from mirage.sim.kernel.compile import kernel
-from mirage.sim.kernel.engine import advance, wake_now
-from mirage.sim.kernel.lifecycle import admit, has_slot, pending, push_end, unqueue
+from mirage.sim.kernel.event_loop import advance, wake_now
+from mirage.sim.kernel.job_lifecycle import admit, has_slot, pending, push_end, unqueue
 
 NOT_PLAYED = -1
 """In place of a start: the start for this delay is interpolated from its neighbours."""
@@ -47,7 +47,7 @@ class FutureDraws(NamedTuple):
     stretch: Ints
     chance: Floats  # (futures, jobs), uniform in [0, 1)
     past: Records  # ARRIVAL, by submit time
-    again: Ints  # (past,), slot of each that is waiting or running now, ``NOBODY`` where it has ended
+    again: Ints  # (past,), slot of each that is waiting or running now, ``NO_JOB`` where it has ended
     days: Ints  # (futures, days ahead), age in days of the model of each; 0 for a day without arrivals
     sure: int  # slot of the one job known to run until its limit: the present link
     now_s: int  # begin of the futures
@@ -135,15 +135,15 @@ def draw_arrivals(world: World, draws: FutureDraws, future: int, drawn: Any) -> 
         model, job, slot = past[k], world.jobs[made], draws.again[k]
         job.id = draws.chance.shape[1] + made
         job.submit_s = model.submit_s - begin_s + draws.now_s + ahead_s
-        job.run_s = model.run_s if slot == NOBODY else drawn_run_s(draws, future, slot, model.limit_s)
+        job.run_s = model.run_s if slot == NO_JOB else drawn_run_s(draws, future, slot, model.limit_s)
         job.limit_s = model.limit_s
         job.nodes = model.nodes
         job.gpus = model.gpus
         job.cpus = model.cpus
         job.user = model.user
         job.partition = model.partition
-        job.boost = model.boost
-        job.after = NOBODY
+        job.priority_offset = model.priority_offset
+        job.after = NO_JOB
         job.begin_s = MISSING
         made += 1
         k += 1
@@ -255,7 +255,7 @@ def roll_out(
         branch: Arrays of the same size: a future with it.
         drawn: Scratch space, see ``draw_arrivals``.
         link: Shape (futures,), JOB records: the next link in every future.
-        waiting: Slot of a pending job that is watched instead of a link, which is not submitted then; ``NOBODY`` for
+        waiting: Slot of a pending job that is watched instead of a link, which is not submitted then; ``NO_JOB`` for
             none.
         offsets_s: Shape (delays,), ascending from 0.
         anchors: Shape (delays,): the delays that are always simulated, among them the first and the last.
@@ -292,7 +292,7 @@ def roll_out(
                     return came_back
                 base.clock[0].now_s = submit_s
             copy_state(branch, base)
-            if waiting != NOBODY:
+            if waiting != NO_JOB:
                 branch.clock[0].watch_slot = waiting
             elif not has_slot(branch):
                 return NEEDS_ROOM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirage.policy.contract import PolicySpec
 
-_RULES = "mirage.provision.policies.rules"
+_RULES = "mirage.provision.policies.lead_rules"
 _SIMULATES = ("discipline", "scheduler")
 
 POLICIES: dict[str, PolicySpec] = {
@@ -30,7 +30,7 @@ POLICIES: dict[str, PolicySpec] = {
         needs=("cost", "seed", *_SIMULATES, "limits"),
     ),
     "holds": PolicySpec(
-        "mirage.provision.policies.second_thoughts:holds",
+        "mirage.provision.policies.holds:holds",
         "what-if with revisions: submit ahead, hold, and release",
         "bank=no, insure=10, early=10, by=MODEL, and what what-if takes: holds:bank=yes:futures=64",
         needs=("cost", "seed", *_SIMULATES, "limits", "bank_age"),

@@ -37,11 +37,11 @@ FROM_FILE = PolicySpec(
     loads=(
         "mirage.learn.explain.tree_rule",
         "mirage.learn.networks.trained_network",
-        "mirage.learn.regression.as_published",
-        "mirage.learn.regression.boosted",
-        "mirage.learn.regression.correction",
-        "mirage.learn.regression.forest",
-        "mirage.learn.regression.stopping",
+        "mirage.learn.regression.published_regression",
+        "mirage.learn.regression.boosted_outcomes",
+        "mirage.learn.regression.corrected_forecast",
+        "mirage.learn.regression.quantile_forest",
+        "mirage.learn.regression.optimal_stopping",
     ),
 )
 """How the policy in a file is made: the name is the parameter."""

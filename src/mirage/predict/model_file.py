@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage import __version__
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, ModelFileError, shown
-from mirage.whole_file import write_whole
 
 CARD = "mirage"
 """Key of the card in the metadata of the file."""
@@ -117,7 +117,7 @@ def write_model_file(path: str | os.PathLike[str], card: ModelCard, arrays: Arra
             raise ValueError(f"array {name!r} holds {values.dtype}; a model file holds numbers only")
     header = {"layout": LAYOUT, "sha256": _digest(whole), "card": asdict(card)}
     card_text = json.dumps(header, allow_nan=False, sort_keys=True)
-    write_whole(path, safetensors.numpy.save(whole, metadata={CARD: card_text}))
+    write_atomically(path, safetensors.numpy.save(whole, metadata={CARD: card_text}))
 
 
 def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> ModelFile:

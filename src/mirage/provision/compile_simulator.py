@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 from mirage.process import die_with
-from mirage.sim.disciplines.registry import DISCIPLINES, discipline_spec
-from mirage.sim.first_compile import told
+from mirage.sim.compile_listener import compile_listener
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES, discipline_spec
 
 ENGINE, FORECASTS, CHANGES = "engine", "what-if", "job changes"
 PROCESSES = 2
@@ -79,7 +79,7 @@ def are_compiled(parts: Iterable[str], use: Callable[[str], None] = use) -> bool
         use: Runs everything that a part is compiled for.
     """
     try:
-        with told(_refuse):
+        with compile_listener(_refuse):
             for part in parts:
                 use(part)
     except NotCompiled:
@@ -94,8 +94,8 @@ def _refuse(kernel: str | None) -> None:
 
 def _simulation(discipline: str) -> Any:
     from mirage.sim.cluster import Cluster
-    from mirage.sim.jobs import workload
     from mirage.sim.simulation import Simulation
+    from mirage.sim.workload import workload
     from mirage.trace.workload.pool_workload import pool_workload
 
     cluster = Cluster.pool(4)
@@ -120,13 +120,13 @@ def _use_forecasts() -> None:
     import numpy as np
 
     from mirage.forecast.forecaster import Forecaster
-    from mirage.policy.view import Chain, QueuedLink
+    from mirage.policy.view import ChainView, QueuedLink
 
     sim = _simulation("fcfs")
     sim.advance(sim.now_s + 60)
     link, following = (sim.inject(nodes=1, limit_s=600) for _ in range(2))
     queued = QueuedLink(following, sim.now_s, sim.now_s, 600)
-    chain = Chain(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60, queued=queued)
+    chain = ChainView(1, 600, link, sim.now_s, sim.now_s, sim.now_s + 600, step_s=60, queued=queued)
     Forecaster(1, discipline="fcfs").forecast(sim.view(chain), np.zeros(1, dtype=np.int64))
 
 

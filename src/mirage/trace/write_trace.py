@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
 from mirage.trace.formats.swf_write import swf_bytes
 from mirage.trace.table import JobTable
-from mirage.whole_file import write_whole
 
 WRITERS: dict[str, Callable[[JobTable], bytes]] = {
     "csv": csv_bytes,
@@ -39,7 +39,7 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
     name = format_to_write(path, format)
     content = WRITERS[name](table)
     try:
-        write_whole(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
+        write_atomically(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
     except OSError as error:
         raise TraceError(
             f"{path}: cannot be written: {error.strerror}; free some space or choose another place. "

@@ -28,7 +28,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
-from mirage.slurm.values import Queue, QueuedJob
+from mirage.slurm.records import Queue, QueuedJob
 from waiting import until
 
 

@@ -16,11 +16,11 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore
 from mirage.job_state import MISSING
 from mirage.lab.virtual.program import Program
-from mirage.predict.start.promise import KEPT, OPEN, Promise
-from mirage.predict.start.promises import Promises
+from mirage.predict.start.promise import OPEN, SETTLED, Promise
+from mirage.predict.start.promise_file import Promises
 from mirage.sim.cluster import Cluster
 from mirage.slurm.backend import cluster_of
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 class NoShell:
@@ -58,7 +58,7 @@ class World:
             "made_s": BEGIN_S, "job": MISSING, "submit_s": MISSING, "name": "never", "partition": "main", "nodes": 1,
             "limit_s": 1800,
         }  # fmt: skip
-        waits = {"waits_s": (60,) * 64, "told_s": (60.0,) * 7}
+        waits = {"waits_s": (60,) * 64, "reported_s": (60.0,) * 7}
         return Promise(self.here, user=self.slurm.user, **{**output, **of}, **waits)  # type: ignore[arg-type]
 
 
@@ -71,7 +71,7 @@ def test_the_start_of_a_promised_job_is_filled_in(store: SqlStore, script: Path,
     promises.add(world.promise(made_s=int(world.slurm.clock()), job=observed.id, submit_s=observed.submit_s))
     made_s = int(world.slurm.clock())
     world.live(1500)
-    ((_, stored),) = promises.of(world.here, KEPT)
+    ((_, stored),) = promises.of(world.here, SETTLED)
     started_s = next(one.started_s for one in store.links(link.chain) if one.number == link.number)
     assert stored.wait_s == pytest.approx(started_s - made_s, abs=1)
     assert promises.of(world.here, OPEN) == []

@@ -26,15 +26,15 @@ from mirage.agent.model import ChainSpec, Cycle
 from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore
-from mirage.calibration.site.kept import read_kept
-from mirage.calibration.site.place import SitePlace
+from mirage.calibration.site.calibration_files import CalibrationFiles
+from mirage.calibration.site.stored_calibration import read_stored_calibration
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.virtual.program import Program
-from mirage.patience import real_s, wait_until
+from mirage.real_time import real_s, wait_until
 from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
 from mirage.slurm.backend import cluster_of
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 OPTIONS = {
     "clustername": "polaris", "slurmctldhost[0]": "ctl1", "slurmctldport": "6817",
@@ -47,9 +47,9 @@ WEEK_S = 7 * DAY_S
 ATTEMPT = """
 import sys, time
 from pathlib import Path
-from mirage.calibration.site.place import SitePlace
+from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.errors import ConfigurationError, SlurmUnreachable
-place = SitePlace(Path(sys.argv[1]), sys.argv[2])
+place = CalibrationFiles(Path(sys.argv[1]), sys.argv[2])
 try:
     with place.attempting(lambda: int(sys.argv[3])):
         {what}
@@ -59,7 +59,7 @@ except (ConfigurationError, SlurmUnreachable) as error:
 """What ``mirage calibrate --site`` does of an attempt, but for the calibration."""
 
 
-def write(place: SitePlace, made_s: int) -> None:
+def write(place: CalibrationFiles, made_s: int) -> None:
     """A calibration made then."""
     made = datetime.fromtimestamp(made_s, UTC)
     judged = {"jobs": 9, "moving_average_mape": 0.25, "rank_correlation": 0.5}
@@ -79,8 +79,8 @@ class Night:
         self.options = dict(OPTIONS)
 
     @property
-    def place(self) -> SitePlace:
-        return SitePlace(self.folder, cluster_of(self.options))
+    def place(self) -> CalibrationFiles:
+        return CalibrationFiles(self.folder, cluster_of(self.options))
 
     def live(self, seconds: int, what: str = "pass") -> None:
         """Check every ten minutes; ``what`` is done in each attempt."""
@@ -165,7 +165,7 @@ def test_an_agent_that_starts_does_not_begin_at_once_nor_after_a_restart_twice(t
 def test_agents_of_many_users_and_clusters_begin_all_over_the_day() -> None:
     def due_s(user: str, cluster: str) -> int:
         made = SiteCalibration(Path("/nowhere"), user, SETTINGS, real_s)
-        made._place = SitePlace(Path("/nowhere"), cluster)
+        made._place = CalibrationFiles(Path("/nowhere"), cluster)
         return made.due_s(BEGIN_S) % DAY_S
 
     hours = [due_s(f"u{k}", HERE) // HOUR_S for k in range(240)]
@@ -181,7 +181,7 @@ def test_a_second_cluster_is_calibrated_for_itself(night: Night) -> None:
     night.succeed(2 * DAY_S)
     assert len(night.begun_s) == 2
     assert {path.name for path in night.folder.glob("*.toml")} == {"polaris@ctl1-6817.toml", "vega@ctl1-6817.toml"}
-    assert read_kept(SitePlace(night.folder, HERE)) is not None
+    assert read_stored_calibration(CalibrationFiles(night.folder, HERE)) is not None
 
 
 def test_a_second_agent_of_the_same_folder_does_not_run_it_twice(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ class Chains:
 def until_due_s(user: str) -> int:
     """Time from the start to the begin of a user's calibration, on the simulated cluster."""
     made = SiteCalibration(Path("/nowhere"), user, SETTINGS, real_s)
-    made._place = SitePlace(Path("/nowhere"), "simulated@localhost:6817")
+    made._place = CalibrationFiles(Path("/nowhere"), "simulated@localhost:6817")
     return made.due_s(BEGIN_S + DAY_S) - BEGIN_S
 
 

@@ -15,7 +15,7 @@ from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
-from mirage.slurm.options import parse_sbatch
+from mirage.slurm.sbatch_options import parse_sbatch
 
 
 def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", **environment: str) -> Request:

@@ -14,7 +14,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import HandOver
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 CHAIN = Chain(1, "train", ChainSpec(Submission("job.sh", {"nodes": "2"})), 0)
 DONE = replace(CHAIN, state=ChainState.DONE)

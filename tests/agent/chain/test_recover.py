@@ -22,7 +22,7 @@ from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError, LeaseHeld, SlurmRefused, SlurmUnreachable, StoreError, WrongCluster
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import AccountedJob, Queue, QueuedJob, Submission
+from mirage.slurm.records import AccountedJob, Queue, QueuedJob, Submission
 
 NOW_S = 1_790_000_040
 ME = "ada"

@@ -29,7 +29,7 @@ from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import MISSING
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_age_is_banked_only_by_a_policy_that_can(monkeypatch: pytest.MonkeyPatch
     spec = ChainSpec(Submission("job.sh"), policy="reactive", bank_age=True)
     with pytest.raises(ConfigurationError, match="policy reactive does not bank age"):
         check_policy(spec)
-    banks = PolicySpec("nowhere:nothing", "banks age", needs=("bank_age",), thinks_again=True)
+    banks = PolicySpec("nowhere:nothing", "banks age", needs=("bank_age",), revises_queued_link=True)
     monkeypatch.setitem(POLICIES, "reactive", banks)  # type: ignore[misc]
     check_policy(spec)
 

@@ -7,7 +7,7 @@ import pytest
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, ChainSpec
 from mirage.job_state import MISSING
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 def composed(number: int = 2, previous: int = 17, hold: bool = True, environment=None, **options) -> Submission:

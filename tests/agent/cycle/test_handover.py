@@ -27,7 +27,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.slurm.values import QueuedJob, Submission
+from mirage.slurm.records import QueuedJob, Submission
 
 CALL_S = 9_000 + 3_600 - 120
 """The latest moment of the signal to a link that runs as those of ``running`` do."""

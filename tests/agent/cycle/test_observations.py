@@ -18,7 +18,7 @@ from mirage.agent.cycle.observations import (
 )
 from mirage.agent.model import EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 
 MARK = "mirage:x:2:safe.deer"
 HELD = Link(1, 2, LinkState.HELD, job=7, attempted_s=90, submitted_s=90, limit_s=600)

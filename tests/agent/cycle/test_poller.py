@@ -11,9 +11,9 @@ from mirage.agent.cycle.poller import Poller, Snapshot
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import SlurmUnreachable
-from mirage.forecast.arrivals import PAST_DAYS
+from mirage.forecast.past_arrivals import PAST_DAYS
 from mirage.job_state import JobState
-from mirage.slurm.values import AccountedJob, Machine, Queue
+from mirage.slurm.records import AccountedJob, Machine, Queue
 
 BEGIN_S = 100 * DAY_S
 

@@ -12,7 +12,7 @@ from mirage.agent.cycle.reconcile import Reconciler, cancel_doubles, candidates
 from mirage.agent.model import Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import JobState
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 
 SETTINGS = AgentSettings(settle_s=90, vanish_s=120, failures=2)
 

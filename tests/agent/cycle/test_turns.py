@@ -11,7 +11,7 @@ from mirage.agent.cycle.turns import Turns, grid
 from mirage.agent.model import Chain, ChainSpec, ChainState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SETTINGS = AgentSettings(poll_s=60, busy_poll_s=15, longest_poll_s=600)
 CALM, BUSY = Progress(), Progress(True)

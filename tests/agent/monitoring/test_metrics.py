@@ -15,7 +15,7 @@ from mirage.agent.model import ChainSpec, ChainState, Cycle, DecisionRecord, Eve
 from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SPEC = ChainSpec(Submission("job.sh", {"nodes": "2"}))
 NOW_S = 10_000

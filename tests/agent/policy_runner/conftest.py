@@ -11,12 +11,12 @@ import pytest
 from mirage.agent.policy_runner.child_process import ChildProcess
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.duration import DAY_S, HOUR_S
-from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.policy.view import Chain, View
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.view import Names, view_of
+from mirage.sim.workload import workload
+from mirage.slurm.slurm_view import Names, view_of
 from mirage.trace.table import JobTable
 
 PONDER = '''
@@ -79,10 +79,10 @@ def ponder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "go-on"
 
 
-def form(view: View, left_s: int = HOUR_S) -> Chain:
+def form(view: View, left_s: int = HOUR_S) -> ChainView:
     """A chain with a link of eight hours that has a given time left."""
     started_s = view.now_s + left_s - 8 * HOUR_S
-    return Chain(1, 8 * HOUR_S, -1, started_s, started_s, view.now_s + left_s, 300)
+    return ChainView(1, 8 * HOUR_S, -1, started_s, started_s, view.now_s + left_s, 300)
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from mirage.agent.policy_runner.child_process import ChildProcess
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question
 from mirage.duration import HOUR_S
-from mirage.lab.real.processes import lives
-from mirage.patience import real_s
+from mirage.lab.real.cluster_processes import lives
 from mirage.policy.view import View
+from mirage.real_time import real_s
 from waiting import until
 
 Requested, Answered = Callable[..., Question], Callable[..., Answer]
@@ -126,14 +126,15 @@ AGENT = """
     import numpy as np
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.policy_runner.question import PolicyRequest, Question
-    from mirage.policy.view import Chain, Ended, Jobs, Nodes, View
+    from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View
 
     if __name__ == "__main__":
         no_jobs = [np.zeros(0, np.int64)] * 17
         nodes = Nodes(True, np.zeros((1, 2), np.int64), np.zeros((1, 2), np.int64), np.ones((1, 1), bool))
-        view = View(0, nodes, Jobs(*no_jobs), Jobs(*no_jobs), Jobs(*no_jobs), Ended.nothing())
+        view = View(0, nodes, QueueJobs(*no_jobs), QueueJobs(*no_jobs), QueueJobs(*no_jobs), Ended.nothing())
         runner = ChildProcess()
-        runner.request([Question(1, PolicyRequest(sys.argv[1], 1.0, 1.0), Chain(1, 60, -1, 0, 0, 60, 60))], {}, view)
+        chain = ChainView(1, 60, -1, 0, 0, 60, 60)
+        runner.request([Question(1, PolicyRequest(sys.argv[1], 1.0, 1.0), chain)], {}, view)
         print(runner._child.pid, flush=True)
         sys.stdin.readline()
 """

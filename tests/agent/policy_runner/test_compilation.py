@@ -13,7 +13,7 @@ import pytest
 
 from mirage.agent.policy_runner import compilation
 from mirage.agent.policy_runner.compilation import Compilation
-from mirage.patience import wait_until
+from mirage.real_time import wait_until
 from waiting import until
 
 Begun = Callable[..., Compilation]

@@ -13,13 +13,13 @@ import pytest
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question
 from mirage.duration import HOUR_S
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 Requested, Answered = Callable[..., Question], Callable[..., Answer]
 

@@ -12,9 +12,9 @@ from mirage.agent.policy_runner.child_process import ChildProcess
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question
 from mirage.agent.policy_runner.site_limits import SiteLimits
-from mirage.calibration.site.place import SitePlace
+from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.duration import DAY_S
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.view import View
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
@@ -25,7 +25,7 @@ HERE = {"clustername": "polaris", "slurmctldhost[0]": "ctl1", "slurmctldport": "
 
 
 def store_file(folder: Path, options: dict[str, str], limits: tuple[Limit, ...]) -> Path:
-    file = SitePlace(folder, cluster_of(options)).file
+    file = CalibrationFiles(folder, cluster_of(options)).file
     write_cluster_file(file, ClusterFile(replace(Cluster.pool(4), limits=limits)))
     return file
 

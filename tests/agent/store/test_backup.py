@@ -26,7 +26,7 @@ from mirage.agent.store.engine import make_engine
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import HOUR_S
 from mirage.errors import StoreError
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SPEC = ChainSpec(Submission("/home/ada/job.sh"))
 NOW_S = 1_790_000_040

@@ -22,7 +22,7 @@ from mirage.agent.store.engine import journal_mode
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 def test_a_chain_begins_with_its_first_link_planned(store: SqlStore, url: str, opened) -> None:

@@ -16,7 +16,7 @@ from mirage.agent.store.backup import back_up
 from mirage.agent.store.chain_file import StoredChain, read_chain_files, write_chain_file
 from mirage.agent.store.sql_store import SqlStore, open_store, open_to_read
 from mirage.errors import StoreError, StoreGone
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SPEC = ChainSpec(
     Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"LEGACY": "a\udcff"}, "/home/ada")

@@ -13,9 +13,9 @@ from mirage.calibration.fidelity.correlation import Estimate
 from mirage.calibration.fidelity.judge_fidelity import judge
 from mirage.duration import DAY_S, HOUR_S
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.read import read_trace
+from mirage.sim.workload import workload
+from mirage.trace.read_trace import read_trace
 
 SUBMITS = np.arange(0, 70 * 24, 5)
 WAITS = SUBMITS % 17 / 2.0
@@ -120,7 +120,7 @@ def test_a_schedule_is_judged_as_it_comes_out_of_a_simulation() -> None:
 @pytest.mark.slow
 def test_lonestar6_replayed_plainly_is_far_from_itself(shared_data: Path) -> None:
     """The figures of docs/fidelity.md."""
-    from mirage.sim.slurm_conf.settings import SlurmSettings
+    from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
     table = read_trace(shared_data / "mirage-ls6" / "ls6-a100.log.gz").table
     cluster = Cluster.pool(76)

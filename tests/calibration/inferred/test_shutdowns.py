@@ -10,7 +10,7 @@ from mirage.calibration.inferred.capacity import capacity_over_time, queued
 from mirage.calibration.inferred.shutdowns import Shutdown, bridged, out_of_use, shutdowns
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import HOUR_S
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
 
 WAITS: Row = ("bob", 5.0, 20.5, 1.0, 8)

@@ -9,10 +9,10 @@ from mirage.calibration.inferred.think_times import as_submitted, closed_loop, p
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import Workload, workload
-from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NOBODY
+from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NO_JOB
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
 
 
@@ -40,11 +40,11 @@ def test_a_job_reacts_to_the_last_event_of_its_own_user_only() -> None:
         ("ada", 0, 0, 100), ("bob", 50, 50, 400), ("ada", 130, 500, 600), ("bob", 420, 420, 430), ("ada", 505, 700, 800)
     )
     found = preceding_events(table, 60)
-    assert found.job.tolist() == [NOBODY, NOBODY, 0, 1, 2]
+    assert found.job.tolist() == [NO_JOB, NO_JOB, 0, 1, 2]
     assert found.kind.tolist() == [AFTER_NONE, AFTER_NONE, ANSWERS_END, ANSWERS_END, ANSWERS_START]
     assert found.think_time_s.tolist() == [0, 0, 30, 20, 5]
     assert found.share == 0.6
-    assert preceding_events(table, 19).job.tolist() == [NOBODY, NOBODY, NOBODY, NOBODY, 2]
+    assert preceding_events(table, 19).job.tolist() == [NO_JOB, NO_JOB, NO_JOB, NO_JOB, 2]
 
 
 def test_of_a_start_and_an_end_the_later_one_is_answered_to() -> None:
@@ -63,7 +63,7 @@ def test_a_start_without_a_wait_is_nothing_to_answer_to() -> None:
 
 def test_a_job_without_a_user_or_an_end_reacts_to_nothing() -> None:
     table = recorded(("", 0, 0, 10), ("", 12, 12, 20), ("ada", 0, 0, -1), ("ada", 5, 5, 9))
-    assert preceding_events(table, 60).job.tolist() == [NOBODY] * 4
+    assert preceding_events(table, 60).job.tolist() == [NO_JOB] * 4
 
 
 @pytest.mark.parametrize("discipline", ["fcfs", "easy", "conservative", "slurm"])

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mirage.atomic_file import write_atomically
 from mirage.calibration.site.calibration_files import DONE, FAILED, REFUSED, CalibrationAttempt, CalibrationFiles
 from mirage.errors import ConfigurationError, MirageError, SlurmUnreachable, TraceError
-from mirage.whole_file import write_whole
 
 HERE = "polaris@ctl1:6817"
 
@@ -100,7 +100,7 @@ with place.attempting(lambda: 1000):
 
 def test_kill_9_leaves_the_last_good_file_an_unended_attempt_and_no_lock(place: CalibrationFiles) -> None:
     place.folder.mkdir()
-    write_whole(place.file, b"good", 0o600)
+    write_atomically(place.file, b"good", 0o600)
     words = [sys.executable, "-c", textwrap.dedent(DYING.format(here=HERE)), str(place.folder)]
     assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
     assert place.attempt() == CalibrationAttempt(1000)

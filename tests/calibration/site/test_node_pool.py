@@ -6,17 +6,17 @@ import pytest
 
 from mirage.calibration.site.node_pool import Pool, busiest_pool, pool_remarks, pools
 from mirage.errors import ConfigurationError
-from mirage.slurm.values import Machine, Node, Partition
+from mirage.slurm.records import Machine, Node, SlurmPartition
 from mirage.trace.table import JobTable
 
 LINEAR = {"selecttype": "select/linear"}
 
 
-def partition(name: str, *nodes: str, whole: bool = True) -> Partition:
-    return Partition(name, False, 3600, 3600, nodes, whole_nodes=whole)
+def partition(name: str, *nodes: str, whole: bool = True) -> SlurmPartition:
+    return SlurmPartition(name, False, 3600, 3600, nodes, whole_nodes=whole)
 
 
-def machine(*partitions: Partition) -> Machine:
+def machine(*partitions: SlurmPartition) -> Machine:
     names = dict.fromkeys(node for one in partitions for node in one.nodes)
     return Machine(tuple(Node(name, "idle", True, 4, 0, ()) for name in names), partitions)
 

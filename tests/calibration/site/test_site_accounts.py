@@ -15,9 +15,9 @@ from mirage.calibration.site.site_accounts import PAUSE_S, SacctHistory, SiteAcc
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
 from mirage.trace.table import JobTable, Labels
 

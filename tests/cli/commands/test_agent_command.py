@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirage.agent.agent import Agent
-from mirage.agent.chain.keep import keep_new_chain
+from mirage.agent.chain.stored_chain import store_new_chain
 from mirage.agent.model import ChainSpec
 from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder
@@ -23,7 +23,7 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
-from mirage.slurm.values import Queue, Submission
+from mirage.slurm.records import Queue, Submission
 
 NOW_S = 1_790_000_000
 
@@ -111,7 +111,7 @@ def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
     assert main(["agent", "recover"]) == 1
     assert f"the store {tmp_path}/store.db is sound, so there is nothing to recover" in capsys.readouterr().err
     private_folder(cluster.home().chain_folder("serve"))
-    keep_new_chain(cluster.home(), store.chains()[0], store.identity())
+    store_new_chain(cluster.home(), store.chains()[0], store.identity())
     torn = tmp_path / "chains" / "torn" / "chain.json"
     torn.parent.mkdir()
     torn.write_text("{")

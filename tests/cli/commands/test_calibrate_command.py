@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirage.calibration import fit
+from mirage.calibration import fit_mechanisms
 from mirage.cli import main
 from mirage.duration import DAY_S
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
@@ -35,7 +35,7 @@ MAP = "job_id=id,submit_s=submit,start_s=start,end_s=end,limit_s=limit,nodes=nod
 
 @pytest.fixture
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "MOST_TRIES", 6)
+    monkeypatch.setattr(fit_mechanisms, "MOST_TRIES", 6)
 
 
 @pytest.mark.usefixtures("few_tries")
@@ -71,7 +71,7 @@ def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> 
     answers = told["answers"]
     assert answers["share"] == pytest.approx(answers["answer"] / answers["jobs"])
     assert 0 < answers["by_chance"] < 0.5
-    assert told["told_by"] == {"scheduler": "Slurm's defaults"}
+    assert told["declared_by"] == {"scheduler": "Slurm's defaults"}
 
 
 @pytest.mark.usefixtures("few_tries")
@@ -91,9 +91,9 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
     assert "limit of users" not in said
     found = read_cluster_file(out)
     assert [(one.jobs, one.qos) for one in found.cluster.limits] == [(3, ("normal",))]
-    assert found.calibration["told_by"] == {"scheduler": str(conf), "qos": str(qos)}
-    assert found.said["limit"] == str(qos)
-    assert found.settings.weight_age in {640 * share for share in fit.WEIGHTS}
+    assert found.calibration["declared_by"] == {"scheduler": str(conf), "qos": str(qos)}
+    assert found.sources["limit"] == str(qos)
+    assert found.settings.weight_age in {640 * share for share in fit_mechanisms.WEIGHTS}
     assert main(["simulate", str(named), "--columns", f"{MAP},qos=qos", "--cluster", str(out), "--json"]) == 0
 
 

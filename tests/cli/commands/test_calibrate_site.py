@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from site_slurm import USER, site_slurm
 
-from mirage.calibration import fit
-from mirage.calibration.site.place import SitePlace
+from mirage.calibration import fit_mechanisms
+from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
 from mirage.lab.commands.server import Served, served_slurm
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.slurm.backend import cluster_of
 
@@ -44,7 +44,7 @@ def served(slurm: VirtualSlurm, home: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("MIRAGE_HOME", str(home))
         monkeypatch.delenv("MIRAGE_QUEUE", raising=False)
         monkeypatch.setattr(cluster, "clock", slurm.clock)
-        monkeypatch.setattr(fit, "choices", lambda *_: {"age": (0.0, 1000.0)})
+        monkeypatch.setattr(fit_mechanisms, "choices", lambda *_: {"age": (0.0, 1000.0)})
         yield served
 
 
@@ -69,7 +69,7 @@ def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
     assert kept.calibration["cluster"] == HERE
     assert kept.settings.weight_age == kept.calibration["mechanisms"]["age"]
     figures = kept.calibration["fidelity"]["all"]["judged"]
-    attempt = SitePlace(path.parent, HERE).attempt()
+    attempt = CalibrationFiles(path.parent, HERE).attempt()
     assert attempt is not None
     assert attempt.outcome == "done"
 
@@ -92,7 +92,7 @@ def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
 def test_a_file_that_cannot_be_read_is_a_warning_to_predict(
     slurm: VirtualSlurm, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = SitePlace(home / "calibration", cluster_of(slurm.configuration()))
+    place = CalibrationFiles(home / "calibration", cluster_of(slurm.configuration()))
     place.folder.mkdir(parents=True)
     place.file.write_text("no toml [")
     assert main(["predict", "-t", "60"]) == 0
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_a_warning_to_predict(
 def test_a_refusal_is_noted_for_doctor_and_keeps_the_last_file(
     served: Served, slurm: VirtualSlurm, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = SitePlace(home / "calibration", HERE)
+    place = CalibrationFiles(home / "calibration", HERE)
     place.folder.mkdir(parents=True)
     place.file.write_text("the last one")
     monkeypatch.setattr(slurm, "accounting", lambda since_s: tuple(

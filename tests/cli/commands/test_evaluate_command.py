@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mirage.cli import main
-from mirage.lab.real.processes import lives
+from mirage.lab.real.cluster_processes import lives
 from waiting import until
 
 POLICIES = "reactive,average,lead:4,oracle"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
-from mirage.lab.real.cluster import PrivateCluster
-from mirage.lab.real.spec import LabSpec
+from mirage.lab.real.lab_spec import LabSpec
+from mirage.lab.real.private_cluster import PrivateCluster
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from mirage.cli import main
 from mirage.cli.commands.schedule.options import NAMES
-from mirage.schedule.contract import Plan, View
-from mirage.schedule.schedulers.registry import SCHEDULERS, SchedulerSpec
+from mirage.schedule.scheduler_contract import GpuPlan, GpuView
+from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, GpuSchedulerSpec
 
 KEYS = {
     "workload", "scheduler", "mean_jct_s", "p99_jct_s", "mean_wait_s", "makespan_s", "gpu_h", "preemptions",
@@ -22,7 +22,7 @@ KEYS = {
 class Broken:
     """A scheduler of another package with a mistake in it."""
 
-    def decide(self, view: View) -> Plan:
+    def decide(self, view: GpuView) -> GpuPlan:
         raise ValueError("out of order")
 
 
@@ -121,7 +121,7 @@ def test_what_is_refused(
 def test_a_trial_that_fails_is_told_at_the_end(
     workload: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SCHEDULERS, "broken", SchedulerSpec(f"{__name__}:Broken", "fails"))
+    monkeypatch.setitem(SCHEDULERS, "broken", GpuSchedulerSpec(f"{__name__}:Broken", "fails"))
     words = ["schedule", "compare", workload, "--schedulers", "broken,fifo", "--cluster", "four.toml", "--workers", "1"]
     assert main([*words, "--report", "page.html"]) == 1
     told = capsys.readouterr()

@@ -11,7 +11,7 @@ from small_slurm import BEGIN_S, FOUR_JOBS, command, job_of, small_slurm, submit
 from mirage.job_state import JobState
 from mirage.lab.commands.invocation import CommandOutput, WantsScript
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.slurm.options import LETTERS
+from mirage.slurm.sbatch_options import LETTERS
 
 SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 FINE = CommandOutput()

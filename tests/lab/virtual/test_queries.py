@@ -14,12 +14,12 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
-from mirage.slurm.values import AccountedJob, Machine, Node, QueuedJob
-from mirage.slurm.values import Partition as ShownPartition
-from mirage.slurm.view import is_blocked
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
+from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob
+from mirage.slurm.records import SlurmPartition as ShownPartition
+from mirage.slurm.slurm_view import is_blocked
 from mirage.slurm_words.reasons import in_words
 
 SHARED = Cluster(

@@ -13,7 +13,7 @@ from mirage.job_state import MISSING
 from mirage.lab.virtual.batch_request import BatchRequest, StartCondition, read_begin, read_request, read_wait
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, WHOLE_NODE
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 SHARED = Cluster(
     (NodeGroup("big", 4, 8, 64), NodeGroup("small", 2, 0, 16)),

@@ -16,7 +16,7 @@ from mirage.lab.virtual.batch_request import StartCondition
 from mirage.lab.virtual.program import DEADLY, Program
 from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.sim.cluster import Cluster
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 def running(folder: Path, program: Program | None = None, **options: str | None) -> tuple[FaultySlurm, VirtualJob]:

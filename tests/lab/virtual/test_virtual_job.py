@@ -8,7 +8,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.batch_request import BatchRequest, StartCondition
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.virtual_job import VirtualJob
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 def job(program: Program, comment: str = "", start_s: int = MISSING, **options: str | None) -> VirtualJob:

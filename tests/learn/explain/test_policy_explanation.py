@@ -28,7 +28,7 @@ from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.learn.training.trained_policy import LinkSizeModel
 from mirage.policy.cost import Cost
-from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
+from mirage.report.training.explanation_text import explanation_json, print_explanation, tree_file
 
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
 

@@ -12,10 +12,10 @@ from mirage.learn.explain.tree_rule import TreeRule, tree_rule_of
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.hand_over_features import feature_names, features_of
 from mirage.learn.policies.shared_futures import shared_futures
-from mirage.policy.check import check_policy
-from mirage.policy.example import example_views
+from mirage.policy.check_policy import check_policy
+from mirage.policy.example_views import example_views
 from mirage.policy.plan import Submit, Wait
-from mirage.policy.registry import make_policy
+from mirage.policy.policy_registry import make_policy
 
 PLAIN = """\
 tree: 1  # by hand

@@ -10,16 +10,16 @@ from two_worlds import slurm_view
 from views import chain, ended, jobs, view
 
 from mirage.lab.virtual.program import Program
-from mirage.lab.virtual.slurm import VirtualSlurm
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.learn.features.forecast_features import LEVELS, forecast_features
 from mirage.learn.features.hand_over_features import feature_names, features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster, NodeGroup
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.slurm.view import Names
+from mirage.sim.workload import workload
+from mirage.slurm.slurm_view import Names
 from mirage.trace.table import JobTable
 
 HOUR_S = 3600
@@ -35,7 +35,7 @@ def test_the_numbers_are_those_of_the_view() -> None:
         running=jobs({"id": 99, "nodes": 5, "width": 5, "limit_s": 48 * HOUR_S, "start_s": now_s - 38 * HOUR_S,
                       "submit_s": now_s - 40 * HOUR_S}),
         history=ended((1, 2, HOUR_S, now_s - 1800, now_s - 1800, now_s - 60)),
-        chain=Chain(5, 48 * HOUR_S, 99, now_s - 40 * HOUR_S, now_s - 38 * HOUR_S, now_s + 10 * HOUR_S, 1800),
+        chain=ChainView(5, 48 * HOUR_S, 99, now_s - 40 * HOUR_S, now_s - 38 * HOUR_S, now_s + 10 * HOUR_S, 1800),
     )  # fmt: skip
     values, names = features_of(snapshot)
     assert values.dtype == np.float32
@@ -98,7 +98,7 @@ def test_both_worlds_show_the_same_features_and_the_same_history(shared: bool) -
     for _ in range(4):
         slurm.sleep(4 * HOUR_S + 77)
         mine, its = sim.view(), slurm_view(slurm, names)
-        link = Chain(2, 24 * HOUR_S, -7, mine.now_s - 9000, mine.now_s - 7200, mine.now_s + 22 * HOUR_S, 1800)
+        link = ChainView(2, 24 * HOUR_S, -7, mine.now_s - 9000, mine.now_s - 7200, mine.now_s + 22 * HOUR_S, 1800)
         features = [features_of(replace(snapshot, chain=link))[0] for snapshot in (mine, its)]
         np.testing.assert_allclose(*features, rtol=1e-6)
         np.testing.assert_array_equal(queue_history(mine), queue_history(its))

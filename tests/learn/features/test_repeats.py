@@ -13,13 +13,13 @@ from mirage.learn.features.repeats import LEAST_JOBS, REPEATS, repeats_of
 from mirage.learn.ranges import REPEATS_BEYOND, Ranges
 from mirage.policy.view import View
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.trace.read import read_trace
+from mirage.sim.workload import workload
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model import DEFAULT_START_S
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_model import DEFAULT_START_S
 
 DECEMBER_S = 1_669_852_800
 ALICE, BOB, UNKNOWN = 3, 0, -1

@@ -10,10 +10,10 @@ from mirage.learn.training.methods import METHODS
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.learn.training.trained_policy import read_trained, train_link_size
-from mirage.policy.check import check_policy
+from mirage.policy.check_policy import check_policy
 from mirage.policy.cost import Cost
-from mirage.policy.registry import make_policy
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
 
 BRIEF = TrainingSettings(epochs=1)
 

@@ -16,12 +16,12 @@ from mirage.learn.training.method_trials import outside_share
 from mirage.learn.training.methods import METHODS
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.learn.training.trained_policy import LinkSizeModel, TrainedPolicy, read_trained, train_link_size
-from mirage.policy.check import check_policy
+from mirage.policy.check_policy import check_policy
 from mirage.policy.cost import Cost
-from mirage.policy.example import example_views, queued_views
+from mirage.policy.example_views import example_views, queued_views
 from mirage.policy.plan import Release, Submit, Wait
-from mirage.policy.registry import FROM_FILE, make_policy
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import FROM_FILE, make_policy
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import Ended, QueuedLink
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
@@ -198,7 +198,7 @@ def test_a_model_revises_a_queued_link_as_the_rule_of_holds(trained, tmp_path):
     assert [type(action) for action in stays.actions] == [Wait]
     assert stays.actions[0].reason == "waiting-costs-less:model=correction"
     assert policy.decide(held(ended)).actions == (Release(reason="ended"),)
-    check_policy(lambda: make_policy(f"holds:by={tmp_path}/wide"), thinks_again=True)
+    check_policy(lambda: make_policy(f"holds:by={tmp_path}/wide"), revises_queued_link=True)
 
 
 def test_a_model_submits_ahead_of_time_where_it_would_if_interruptions_were_dearer(trained, tmp_path):

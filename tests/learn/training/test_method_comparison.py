@@ -17,12 +17,12 @@ from mirage.learn.training.comparison.method_comparison import judged
 from mirage.learn.training.comparison.play_comparison import ComparisonSetup, _study, merged
 from mirage.learn.training.comparison.under_load import under_load
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.report.judgement.tables import View, main_cells
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.link_size import LinkSize
+from mirage.report.judgement.result_tables import ResultsView, main_cells
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 
@@ -106,7 +106,7 @@ def test_a_window_played_twice_has_the_moments_and_choices_of_both():
         decisions_s=np.insert(first.episode.decisions_s, 1, at_s),
         outcome_s=np.insert(first.episode.outcome_s, 1, -5 * HOUR_S),
     )
-    other = replace(first, episode=named, chosen={"what-if@1:1": 1}, asked={"what-if@1:1": 3}, held_outcome_s=(7,))
+    other = replace(first, episode=named, chosen={"what-if@1:1": 1}, calls={"what-if@1:1": 3}, held_outcome_s=(7,))
     found = merged([first, other])
     assert found.episode.outcome_s.tolist() == [h * HOUR_S for h in (-6, -5, -2, 1)]
     assert found.chosen == {"early": 2, "told": 3, "told@3:1": 0, "what-if@1:1": 1}
@@ -160,7 +160,7 @@ def test_all_may_be_compared_with_another_policy():
     assert "average" not in less
     loaded = {one.row.policy: one for one in found.under_load}
     assert (loaded["average"].more, loaded["what-if"].more_of_all) == (None, pytest.approx((24 - 18 - 12) / 30))
-    assert "cost minus that of `average`" in " ".join(main_cells(View(found, 2, 1.0))[0])
+    assert "cost minus that of `average`" in " ".join(main_cells(ResultsView(found, 2, 1.0))[0])
     with pytest.raises(ConfigurationError, match="cannot compare with 'lead:7'"):
         judged(plan(), {2: seeds_of((0, 1))}, "lead:7")
 
@@ -174,7 +174,11 @@ def test_a_policy_uses_the_models_of_its_month_and_seed(tmp_path):
     cluster = Cluster.pool(4)
     table = JobTable.build([1], submit_s=[0], elapsed_s=[9], limit_s=[9], nodes=[1])
     world = ComparisonSetup(
-        Scenario(cluster, workload(table, cluster)), Protocol.warm(0), (Link(),), tmp_path, LocalProcesses(1)
+        Scenario(cluster, workload(table, cluster)),
+        EvaluationProtocol.warm(0),
+        (LinkSize(),),
+        tmp_path,
+        LocalProcesses(1),
     )
     compared = plan(policies=("what-if", "holds:insure=2:by=correction"), months=("2023-02", "2023-03"))
     files = {

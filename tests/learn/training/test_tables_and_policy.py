@@ -11,22 +11,22 @@ from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
 from mirage.learn.training.method_trials import submitted_rows
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study
+from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 for package in ("xgboost", "safetensors", "pyarrow"):
     pytest.importorskip(package, reason="pip install mirage-hpc[learn]")
 
 FUTURES = 8
-PROTOCOL = Protocol.warm(5 * DAY_S, windows=14, every_s=DAY_S, step_s=3 * HOUR_S)
-LINK = Link(2, 24 * HOUR_S)
+PROTOCOL = EvaluationProtocol.warm(5 * DAY_S, windows=14, every_s=DAY_S, step_s=3 * HOUR_S)
+LINK = LinkSize(2, 24 * HOUR_S)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from mirage.errors import ConfigurationError
 from mirage.predict.start.offers import compare, limits_to_try
 from mirage.predict.start.predictor import JobRequest, StartPredictor
 from mirage.predict.start.quantile_levels import LEVELS
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 NOW = 40 * DAY_S
 RUNNING = {"nodes": 3, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 3}

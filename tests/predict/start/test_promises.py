@@ -14,7 +14,7 @@ from mirage.predict.start.promise import FORGOTTEN_S, OPEN, SETTLED, SUBMITTED_W
 from mirage.predict.start.promise_file import Promises
 from mirage.predict.start.quantile_levels import LEVELS
 from mirage.predict.start.start_correction import PLACES
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 
 NOW = 1_790_000_000
 REPORTED_S = (0.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)

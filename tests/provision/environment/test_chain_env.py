@@ -16,7 +16,7 @@ from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import load_builtin
 

@@ -9,8 +9,8 @@ from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Cluster, Limit
-from mirage.sim.jobs import workload
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.workload.pool_workload import pool_workload
 
 

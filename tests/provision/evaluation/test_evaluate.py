@@ -8,7 +8,7 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.executors.processes import Processes
+from mirage.executors.local_processes import LocalProcesses
 from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
@@ -19,7 +19,7 @@ from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
 
 LINKS = [LinkSize(1, 12 * HOUR_S), LinkSize(2, 12 * HOUR_S)]
@@ -82,7 +82,7 @@ def test_load_classes_add_up(busy_setting):
 @pytest.mark.slow
 def test_the_same_answer_with_one_worker_and_with_two(busy_setting):
     alone = evaluate(busy_setting, protocol(3), LINKS, JUDGED)
-    shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, executor=Processes(2))
+    shared = evaluate(busy_setting, protocol(3), LINKS, JUDGED, executor=LocalProcesses(2))
     assert plain(alone) == plain(shared)
 
 
@@ -174,8 +174,8 @@ def test_windows_come_out_alike_whatever_process_played_the_one_before(busy_sett
     from mirage.provision.evaluation.evaluation_study import Study, play_windows
 
     study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)
-    all_of_them = dict(play_windows(study, [0, 1, 2, 3], Processes()))
-    (alone,) = dict(play_windows(study, [3], Processes())).values()
+    all_of_them = dict(play_windows(study, [0, 1, 2, 3], LocalProcesses()))
+    (alone,) = dict(play_windows(study, [3], LocalProcesses())).values()
     assert [trial.to_json() for trial in alone] == [trial.to_json() for trial in all_of_them[3]]
 
 
@@ -234,7 +234,11 @@ def published(shared_data):
     begin_s = 1_677_628_800  # 2023-03-01
     policies = ["reactive", "average", "lead:4", "lead:8", "lead:24", "oracle"]
     return evaluate(
-        scenario, EvaluationProtocol.published(begin_s), [LinkSize(1), LinkSize(8)], policies, executor=Processes(2)
+        scenario,
+        EvaluationProtocol.published(begin_s),
+        [LinkSize(1), LinkSize(8)],
+        policies,
+        executor=LocalProcesses(2),
     )
 
 

@@ -23,8 +23,8 @@ from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTr
 from mirage.provision.evaluation.policy_score import oracle_holds, outcome
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 LINK = LinkSize(1, 12 * HOUR_S)
@@ -68,7 +68,7 @@ class Script:
 @pytest.fixture
 def follow(two_nodes: Scenario, monkeypatch: pytest.MonkeyPatch) -> Callable[..., WindowTrial]:
     """Plays the window with a script."""
-    spec = PolicySpec(f"{__name__}:Script", "for tests", thinks_again=True)
+    spec = PolicySpec(f"{__name__}:Script", "for tests", revises_queued_link=True)
     monkeypatch.setitem(POLICIES, "test-script", spec)
 
     def played(lines: dict[int, tuple[Action, ...]]) -> WindowTrial:

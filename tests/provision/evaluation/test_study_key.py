@@ -18,7 +18,7 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study, codes_of
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 SCRIPT = """
@@ -30,7 +30,7 @@ from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 cluster = Cluster.pool(4)
@@ -113,7 +113,7 @@ def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(
         assert key_of(b"one", policy) == key_of(b"one", policy) != key_of(b"another", policy)
     deciding = {
         "mirage.learn.policies.policy_file",
-        "mirage.learn.regression.correction",
+        "mirage.learn.regression.corrected_forecast",
         "mirage.learn.explain.tree_rule",
     }
     assert deciding <= set(codes_of(Candidate(f"holds:by={model}")))

@@ -11,10 +11,10 @@ from views import chain, jobs, view
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.policy.plan import Hold, Plan, Release, Submit, Wait
-from mirage.policy.registry import make_policy
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import QueuedLink, View
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 NOW = 40 * DAY_S
 SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))
@@ -85,7 +85,7 @@ def test_without_it_submits_where_the_link_may_be_needed() -> None:
 
 
 def test_where_holding_costs_age_it_submits_nothing_ahead_of_time() -> None:
-    loses = replace(SETTINGS, scheduler=SlurmSettings(weight_age=100_000.0, hold_keeps_age=False))
+    loses = replace(SETTINGS, scheduler=SlurmSettings(weight_age=100_000.0, age_survives_hold=False))
     for name in ("holds:futures=4", "holds:futures=4:bank=yes"):
         assert not make_policy(name, loses).decide(full(ends_h=15)).submits
     # let go without its age, behind three jobs of an hour, it would come 2 h late: it stays, an hour early

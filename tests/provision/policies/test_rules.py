@@ -12,7 +12,7 @@ import mirage.provision  # noqa: F401  (registers them)
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.plan import Wait
-from mirage.policy.registry import make_policy
+from mirage.policy.policy_registry import make_policy
 from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s
 
 NOW = 1_000_000

@@ -14,16 +14,16 @@ from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
-from mirage.policy.registry import make_policy
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 from mirage.provision.policies.slurm_estimate import SlurmEstimate
 from mirage.provision.policies.what_if import WhatIf, delays_s
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
 NOW = 40 * DAY_S
@@ -147,7 +147,7 @@ def test_a_later_moment_of_an_empty_queue_is_another_one() -> None:
     sim.run_until_started(first, NOW + HOUR_S)
     for now_s in (NOW + HOUR_S, ends_s - HOUR_S, ends_s - 600):
         sim.approach(now_s)
-        observed = sim.view(Chain(1, 12 * HOUR_S, first, NOW, NOW, ends_s, 1800))
+        observed = sim.view(ChainView(1, 12 * HOUR_S, first, NOW, NOW, ends_s, 1800))
         assert policy.decide(observed) == WhatIf(futures=4).decide(observed)
         assert policy.decide(observed).estimate["remaining_s"] == ends_s - now_s
 
@@ -194,7 +194,7 @@ def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pyt
     played: list[int] = []
     play = QueueFutures.play
 
-    def counted(futures: QueueFutures, link: Chain, delays: Ints, until_s: int) -> StartForecast:
+    def counted(futures: QueueFutures, link: ChainView, delays: Ints, until_s: int) -> StartForecast:
         played.append(len(delays))
         return play(futures, link, delays, until_s)
 

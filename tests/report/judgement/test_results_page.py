@@ -3,7 +3,7 @@
 import pytest
 from compared import plan, seeds_of
 
-from mirage.learn.training.comparison.judge import judged
+from mirage.learn.training.comparison.method_comparison import judged
 from mirage.report.judgement.results_page import results_page
 
 PROVENANCE = {

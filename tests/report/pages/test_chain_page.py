@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from markup import classes, headings, paragraphs, tables, tiles
 from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
 
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
+from mirage.provision.link_size import LinkSize
 from mirage.report.axes import instant_names, instants_s
 from mirage.report.charts.chain_chart import chain_chart
 from mirage.report.charts.estimate_chart import estimate_chart
@@ -199,7 +199,7 @@ def test_a_key_shows_the_marks_of_its_chart() -> None:
 
 @pytest.mark.parametrize("links", [(), LINKS[3:], LINKS[:1], MANY.links])
 def test_a_page_of_any_chain(links: tuple[LinkRecord, ...]) -> None:
-    run = ChainRun(Link(), DAY0, DAY0 + 50 * HOUR, links, ())
+    run = ChainRun(LinkSize(), DAY0, DAY0 + 50 * HOUR, links, ())
     page = chain_page(run, FACTS, [], [], "0.1.0")
     assert ("None has been submitted yet" in page) == (not links)
     assert ("The whole life" in page) == (len(links) == 40)

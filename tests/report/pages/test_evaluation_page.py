@@ -13,7 +13,7 @@ from samples import PROVENANCE, evaluation
 
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.provision.evaluation.frontier import Frontier, Point, Series, frontiers
+from mirage.provision.evaluation.frontier import Frontier, Point, PolicySeries, frontiers
 from mirage.report.charts.frontier_chart import frontier_chart
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg
 from mirage.report.svg import NARROW, WIDE, text_px
@@ -146,9 +146,9 @@ def numbers(svg: str, class_: str, tag: str = "circle") -> list[tuple[float, flo
     return [(float(one.get("cx")), float(one.get("cy"))) for one in found]
 
 
-POINTS = Series("what-if", (Point("1:1", 1.0, 4.0), Point("2:1, 5:1", 3.0, 0.0), Point("10:1", 3.04, 0.0)))
+POINTS = PolicySeries("what-if", (Point("1:1", 1.0, 4.0), Point("2:1, 5:1", 3.0, 0.0), Point("10:1", 3.04, 0.0)))
 LEADS = (Point("0 h", 0.0, 8.0), Point("4 h", 2.0, 4.0), Point("8 h", 3.0, 1.0), Point("24 h", 40.0, 0.0))
-FRONTIER = Frontier(2, "all", 12, LEADS, (POINTS,), Series("oracle", (Point("1:1", 0.5, 0.5),)))
+FRONTIER = Frontier(2, "all", 12, LEADS, (POINTS,), PolicySeries("oracle", (Point("1:1", 0.5, 0.5),)))
 
 
 def test_points_lie_where_their_hours_are() -> None:
@@ -180,16 +180,16 @@ def test_ratios_stand_at_their_points_and_those_that_lie_together_share_a_label(
     found = set(re.findall(r">([^<>]*)</text>", frontier_chart(FRONTIER)))
     assert {"1:1", "2:1 to 10:1", "reactive", "4 h", "8 h", "what-if", "constant lead", "oracle"} <= found
     assert not {"2:1, 5:1", "10:1", "24 h"} & found
-    single = replace(FRONTIER, series=(Series("average", POINTS.points[:1]),), oracle=None)
+    single = replace(FRONTIER, series=(PolicySeries("average", POINTS.points[:1]),), oracle=None)
     assert "1:1" not in set(re.findall(r">([^<>]*)</text>", frontier_chart(single)))
 
 
 def test_an_interval_that_is_cut_off_is_marked() -> None:
     wide = Point("1:1", 1.0, 4.0, (0.5, 99.0), (1.0, 50.0))
-    svg = frontier_chart(replace(FRONTIER, series=(Series("average", (wide,)),)))
+    svg = frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (wide,)),)))
     assert len(re.findall(r'<polygon points="[^"]*" class="s1"', svg)) == 2
     narrow = Point("1:1", 1.0, 4.0, (0.5, 1.5), (3.0, 5.0))
-    svg = frontier_chart(replace(FRONTIER, series=(Series("average", (narrow,)),)))
+    svg = frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (narrow,)),)))
     assert re.findall(r'<polygon points="[^"]*" class="s1"', svg) == []
     assert len(re.findall(r'<line[^>]* class="w1"', svg)) == 2
 

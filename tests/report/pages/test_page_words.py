@@ -12,7 +12,7 @@ from samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonst
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import Decision
-from mirage.provision.evaluation.score import Row
+from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg, kind_of
@@ -209,14 +209,14 @@ def test_next_to_nothing_lost_is_good() -> None:
 # -- an evaluation ------------------------------------------------------------------------------------------
 
 
-def row(policy: str, load: str = "all", ratio: float | None = 5.0, **known: Any) -> Row:
+def row(policy: str, load: str = "all", ratio: float | None = 5.0, **known: Any) -> EvaluationRow:
     figures = {
         "windows": 4, "interruption_h": 1.5, "overlap_h": 0.25, "interruption_median_h": 1.0, "overlap_median_h": 0.0,
         "interruption_p95_h": 4.26, "overlap_p95_h": 1.24, "lead_h": 6.5, "zero_share": 0.625, "cost": 7.75,
         "gap_closed": 0.345, "interruption_95": (1.0, 2.0), "overlap_95": (0.1, 0.4), "cost_95": (7.0, 8.5),
         "gap_closed_95": (0.3, 0.4),
     }  # fmt: skip
-    return Row(policy=policy, link_nodes=1, load=load, cost_ratio=ratio, **figures | known)
+    return EvaluationRow(policy=policy, link_nodes=1, load=load, cost_ratio=ratio, **figures | known)
 
 
 ROWS = (
@@ -226,7 +226,7 @@ ROWS = (
 )
 
 
-def judged(*costs: Cost, rows: tuple[Row, ...] = ROWS) -> Any:
+def judged(*costs: Cost, rows: tuple[EvaluationRow, ...] = ROWS) -> Any:
     return replace(evaluation(costs, windows=4), rows=rows, intervals="by weeks")
 
 

@@ -17,27 +17,27 @@ from mirage.report.schedule.gpu_use import use_by_pool, use_by_type
 from mirage.report.schedule.job_story import job_number, story_of
 from mirage.report.schedule.schedule_page import comparison_page, run_page
 from mirage.report.schedule.schedule_text import print_rows, print_story
-from mirage.schedule.cluster import GpuCluster, ServerGroup
-from mirage.schedule.compare.comparison import compare
+from mirage.schedule.compare.gpu_comparison import compare
+from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, play
 from mirage.schedule.compare.scheduler_text import SchedulerText
-from mirage.schedule.compare.trial import Outcome, Setting, play
-from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.speeds.profiles import no_profiles
-from mirage.schedule.workload.jobs import GpuJobs
-from mirage.schedule.workload.read import Workload
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from mirage.schedule.workload.gpu_workload import GpuWorkload
 
 CLUSTER = GpuCluster((ServerGroup("old", "t4", 1, 2), ServerGroup("new", "a100", 1, 4, "inference")))
 
 
 @pytest.fixture(scope="module")
-def played() -> tuple[Outcome, GpuLog]:
+def played() -> tuple[GpuOutcome, GpuLog]:
     """Jobs of four GPUs for 3,600 s, two for 7,200 s, and four that wait for the first."""
     jobs = GpuJobs.linear([0, 0, 0], [4, 2, 4], [3600, 7200, 3600], name=("wide", "long", "late"))
-    workload = Workload("by/hand", jobs, no_profiles(CLUSTER))
-    return play(Setting(CLUSTER), workload, SchedulerText.of("fifo"))
+    workload = GpuWorkload("by/hand", jobs, no_profiles(CLUSTER))
+    return play(GpuSetting(CLUSTER), workload, SchedulerText.of("fifo"))
 
 
-def test_use_over_time(played: tuple[Outcome, GpuLog]) -> None:
+def test_use_over_time(played: tuple[GpuOutcome, GpuLog]) -> None:
     _, log = played
     t4, a100 = use_by_type(log)
     assert (t4.name, t4.gpus, a100.name, a100.gpus) == ("t4", 2, "a100", 4)
@@ -48,7 +48,7 @@ def test_use_over_time(played: tuple[Outcome, GpuLog]) -> None:
     assert (training.name, inference.name, inference.gpus) == ("training", "inference", 4)
 
 
-def test_the_story_of_a_job(played: tuple[Outcome, GpuLog]) -> None:
+def test_the_story_of_a_job(played: tuple[GpuOutcome, GpuLog]) -> None:
     _, log = played
     story = story_of(log, job_number(log, "late"))
     assert [(moment.time_s, moment.what, moment.where) for moment in story.moments] == [
@@ -63,7 +63,7 @@ def test_the_story_of_a_job(played: tuple[Outcome, GpuLog]) -> None:
         job_number(log, "lat")
 
 
-def test_the_terminal(played: tuple[Outcome, GpuLog]) -> None:
+def test_the_terminal(played: tuple[GpuOutcome, GpuLog]) -> None:
     outcome, log = played
     console = Console(width=160, record=True, file=io.StringIO())
     print_rows([outcome.row], console)
@@ -73,7 +73,7 @@ def test_the_terminal(played: tuple[Outcome, GpuLog]) -> None:
     assert re.search(r"^3,600 +done +new-1:4", text, re.M)
 
 
-def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[Outcome, GpuLog]) -> None:
+def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[GpuOutcome, GpuLog]) -> None:
     drawn = gantt_chart(played[1])
     assert drawn.count("<rect") == 3
     assert "wide: 4 GPUs, 0.00 to 1.00 h" in drawn
@@ -84,25 +84,25 @@ def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[Outcome, GpuLog
     assert kind_names(played[1]) == {1: "2 to 3 GPUs", 2: "4 to 7 GPUs"}
 
 
-def test_long_curves_retain_their_area(played: tuple[Outcome, GpuLog]) -> None:
+def test_long_curves_retain_their_area(played: tuple[GpuOutcome, GpuLog]) -> None:
     submit_s = np.arange(0, 4000) * 10.0
     jobs = GpuJobs.linear(submit_s, np.ones(4000, int), np.full(4000, 5.0))
-    outcome, log = play(Setting(CLUSTER), Workload("many", jobs, no_profiles(CLUSTER)), SchedulerText.of("fifo"))
+    outcome, log = play(GpuSetting(CLUSTER), GpuWorkload("many", jobs, no_profiles(CLUSTER)), SchedulerText.of("fifo"))
     page = run_page(outcome.row, log, {"command": "x"})
     assert len(page) < 3_000_000
     assert page.count("<rect") > 100
 
 
 @pytest.fixture(scope="module")
-def pages(played: tuple[Outcome, GpuLog], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def pages(played: tuple[GpuOutcome, GpuLog], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     path = tmp_path_factory.mktemp("page") / "w.csv"
     path.write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n2017-01-01 00:10:00,600,1\n")
-    comparison = compare([str(path)], ["fifo", "sjf"], Setting(CLUSTER))
+    comparison = compare([str(path)], ["fifo", "sjf"], GpuSetting(CLUSTER))
     provenance = {"command": "mirage schedule run <w>"}
     return {"run": run_page(*_row(played), provenance), "comparison": comparison_page(comparison, provenance)}
 
 
-def _row(played: tuple[Outcome, GpuLog]) -> tuple[object, GpuLog]:
+def _row(played: tuple[GpuOutcome, GpuLog]) -> tuple[object, GpuLog]:
     return played[0].row, played[1]
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mirage.job_state import MISSING
-from mirage.provision.chain import Link
 from mirage.provision.chain_record import ChainRun, LinkRecord
+from mirage.provision.link_size import LinkSize
 from mirage.report.terminal.chain_text import LAST_LINKS, print_chain, timeline
 
 FACTS = {"chain": "train", "state": "active", "policy": "what-if", "why": ""}
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 
 def run(*links: LinkRecord, until_h: float) -> ChainRun:
-    return ChainRun(Link(2, 10 * HOUR), links[0].submitted_s if links else 0, round(until_h * HOUR), links, ())
+    return ChainRun(LinkSize(2, 10 * HOUR), links[0].submitted_s if links else 0, round(until_h * HOUR), links, ())
 
 
 def link(number: int, submitted_h: float, start_h: float, end_h: float, held_h: float | None = None) -> LinkRecord:
@@ -145,7 +145,7 @@ def test_no_line_is_broken_by_any_life(steps: list[tuple[int, int, int]], until_
         links.append(LinkRecord(k, k, at_s, at_s + wait_s, at_s + wait_s + long_s, at_s // 2))
     if last:
         links.append(LinkRecord(len(links), MISSING, at_s, MISSING, MISSING))
-    lines = timeline(ChainRun(Link(), 0, until_s, tuple(links), ()), width, plain=True)
+    lines = timeline(ChainRun(LinkSize(), 0, until_s, tuple(links), ()), width, plain=True)
     assert len(lines) == min(len(links), LAST_LINKS) + 2
     assert all("\n" not in line.plain for line in lines)
 

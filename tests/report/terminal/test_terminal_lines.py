@@ -13,7 +13,7 @@ from samples import PROVENANCE, demonstration
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.score import Row
+from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.terminal.demo_text import print_demonstration, stages
 from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
 
@@ -95,17 +95,17 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Any, *arguments: Any)
 # -- an evaluation ------------------------------------------------------------------------------------------
 
 
-def row(policy: str, load: str = "all", ratio: float | None = 5.0, nodes: int = 1, **known: Any) -> Row:
+def row(policy: str, load: str = "all", ratio: float | None = 5.0, nodes: int = 1, **known: Any) -> EvaluationRow:
     figures = {
         "windows": 12, "interruption_h": 1.5, "overlap_h": 0.25, "interruption_median_h": 1.0, "overlap_median_h": 0.0,
         "interruption_p95_h": 4.26, "overlap_p95_h": 1.24, "lead_h": 6.54, "zero_share": 0.625, "cost": 7.75,
         "gap_closed": 0.345, "interruption_95": (1.0, 2.0), "overlap_95": (0.1, 0.4), "cost_95": (7.0, 8.5),
         "gap_closed_95": (0.3, 0.4),
     }  # fmt: skip
-    return Row(policy=policy, link_nodes=nodes, load=load, cost_ratio=ratio, **figures | known)
+    return EvaluationRow(policy=policy, link_nodes=nodes, load=load, cost_ratio=ratio, **figures | known)
 
 
-def judged(*rows: Row, costs: tuple[Cost, ...] = (Cost(5, 1),), nodes: tuple[int, ...] = (1,)) -> Evaluation:
+def judged(*rows: EvaluationRow, costs: tuple[Cost, ...] = (Cost(5, 1),), nodes: tuple[int, ...] = (1,)) -> Evaluation:
     return Evaluation(
         trials={size: () for size in nodes}, rows=rows, policies=(), costs=costs, reused=0, intervals="by weeks"
     )

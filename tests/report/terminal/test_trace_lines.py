@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.job_state import JobState
 from mirage.report.terminal.trace_text import print_trace, sparkline
 from mirage.trace.formats.read_report import ReadReport
-from mirage.trace.read import Trace
+from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.summary import describe
 from mirage.trace.statistics.utilization import Period
 from mirage.trace.table import JobTable

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mirage.report.terminal.trace_text import print_trace, sparkline
-from mirage.trace.read import Trace, read_trace
+from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.statistics.summary import describe
 
 HEAD = "JobID|User|State|Submit|Start|End|Timelimit|NNodes|Partition\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.report.schedule.story import story_of
+from mirage.report.schedule.job_story import story_of
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup

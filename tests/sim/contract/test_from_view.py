@@ -15,8 +15,8 @@ from mirage.sim.kernel.event_loop import advance
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin
 
 SETTINGS = SlurmSettings.lonestar6()
 

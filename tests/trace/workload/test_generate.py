@@ -11,8 +11,8 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.marginals import Marginals, compare, hour_of_week
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.trace.workload.pool_workload import pool_workload
 
 

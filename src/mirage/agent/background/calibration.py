@@ -15,8 +15,8 @@ from pathlib import Path
 
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
-from mirage.calibration.site.kept import KeptCalibration, read_kept
-from mirage.calibration.site.place import DONE, FAILED, REFUSED, SitePlace
+from mirage.calibration.site.calibration_files import DONE, FAILED, REFUSED, CalibrationFiles
+from mirage.calibration.site.stored_calibration import StoredCalibration, read_stored_calibration
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.process import die_with_me
@@ -61,10 +61,10 @@ class SiteCalibration:
         command: tuple[str, ...] = COMMAND,
     ) -> None:
         self.folder, self.user, self.settings, self.real_s, self.command = folder, user, settings, real_s, command
-        self.stored: KeptCalibration | None = None
+        self.stored: StoredCalibration | None = None
         self.ended: Counter[str] = Counter()
         self._child: subprocess.Popen[bytes] | None = None
-        self._place: SitePlace | None = None
+        self._place: CalibrationFiles | None = None
         self._since_s = self._checked_s = -1
         self._begun_s = 0.0
         self._reported = ""
@@ -108,7 +108,7 @@ class SiteCalibration:
 
     def _start_if_due(self, options: Mapping[str, str], now_s: int) -> None:
         if self._place is None or self._place.cluster != cluster_of(options):
-            self._place, self._since_s, self._checked_s = SitePlace(self.folder, cluster_of(options)), now_s, -1
+            self._place, self._since_s, self._checked_s = CalibrationFiles(self.folder, cluster_of(options)), now_s, -1
             self._read_stored()
         due_s = self.due_s(now_s)
         if due_s <= max(self._since_s, self._checked_s):
@@ -120,7 +120,7 @@ class SiteCalibration:
         if self._is_due(self._place, due_s):
             self._start(self._place)
 
-    def _is_due(self, place: SitePlace, due_s: int) -> bool:
+    def _is_due(self, place: CalibrationFiles, due_s: int) -> bool:
         """Whether an attempt is needed at this time."""
         every_s = self.settings.calibrate_every_s
         slack_s = min(every_s, DAY_S) // 2  # the time of the day is not met to the second
@@ -131,7 +131,7 @@ class SiteCalibration:
             return True
         return due_s - tried.began_s >= (every_s - slack_s if tried.outcome == REFUSED else slack_s)
 
-    def _start(self, place: SitePlace) -> None:
+    def _start(self, place: CalibrationFiles) -> None:
         private_folder(place.folder)
         limits = (
             (resource.RLIMIT_CPU, self.settings.calibrate_cpu_s),
@@ -184,7 +184,7 @@ class SiteCalibration:
         assert self._place is not None
         self.stored = None
         with contextlib.suppress(ConfigurationError):
-            self.stored = read_kept(self._place)
+            self.stored = read_stored_calibration(self._place)
 
     def _report(self, what: str) -> None:
         if what != self._reported:

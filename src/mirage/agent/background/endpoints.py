@@ -18,9 +18,9 @@ from mirage.agent.cycle.handover import Shell
 from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, live_job, render, write_if_changed
 from mirage.agent.model import ChainState, EventRecord
 from mirage.agent.paths import Home, private_folder
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, StoreError, UnknownName, shown
-from mirage.slurm.values import QueuedJob
-from mirage.whole_file import write_whole
+from mirage.slurm.records import QueuedJob
 
 log = logging.getLogger("mirage.agent")
 
@@ -63,7 +63,7 @@ def install_endpoint(home: Home, endpoint: Endpoint) -> None:
     )
     try:
         private_folder(path.parent)
-        write_whole(path, text.encode(), 0o600)
+        write_atomically(path, text.encode(), 0o600)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another MIRAGE_HOME") from error
 

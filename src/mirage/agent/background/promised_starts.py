@@ -12,7 +12,7 @@ from mirage.errors import StoreError
 from mirage.slurm.backend import cluster_of
 
 if TYPE_CHECKING:
-    from mirage.slurm.values import AccountedJob, Queue
+    from mirage.slurm.records import AccountedJob, Queue
 
 log = logging.getLogger("mirage.agent")
 
@@ -48,7 +48,7 @@ class PromisedStarts:
         self._checked_s = queue.time_s
         try:
             if self.path.exists():
-                from mirage.predict.start.promises import Promises  # few agents have any
+                from mirage.predict.start.promise_file import Promises  # few agents have any
 
                 Promises(self.path, PATIENCE_S).fill_in(cluster_of(options), [*ended, *queue.jobs], queue.time_s)
             self._reported = ""

@@ -16,9 +16,9 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, Link
 from mirage.agent.paths import Home
 from mirage.agent.store.identity import random_letters
 from mirage.agent.store.protocol import Store
-from mirage.errors import SlurmNotAsked, SlurmRefused, SlurmUnreachable, StoreError
+from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable, StoreError
 from mirage.job_state import MISSING
-from mirage.patience import wait_until
+from mirage.real_time import wait_until
 from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.text.batch_script import without
 
@@ -41,14 +41,14 @@ def create_chain(
     Raises:
         ConfigurationError: There is a chain of this name.
         SlurmRefused: sbatch refused; there is no chain.
-        SlurmNotAsked: The request did not reach Slurm; there is no chain.
+        RequestNotSent: The request did not reach Slurm; there is no chain.
         SlurmUnreachable: No answer: the chain exists, and the agent will find its job.
         WrongCluster: The chains of the store are on another cluster.
     """
     try:
         store.bind(cluster_of(backend.configuration()))
     except SlurmUnreachable as error:  # nothing was sent yet
-        raise SlurmNotAsked(str(error)) from error
+        raise RequestNotSent(str(error)) from error
     store.check_name(name)  # before the script of an existing chain is overwritten
     check_folder(home, name, store.identity())
     chain = store.add_chain(name, with_scripts(home, request, spec, name), now_s)
@@ -62,7 +62,7 @@ def create_chain(
         if job == MISSING and not wait_until(lambda: _first_job(store, chain) != MISSING, AGENT_S):
             raise SlurmUnreachable(f"an agent was quicker to submit chain {name}, and its job is not known yet")
         return job if job != MISSING else _first_job(store, chain)
-    except (SlurmRefused, SlurmNotAsked):
+    except (SlurmRefused, RequestNotSent):
         _forget(store, home, chain)
         raise
 

@@ -9,7 +9,7 @@ from mirage.agent.model import Link, LinkState
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.provision.chain import Link as LinkForm
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
+from mirage.provision.link_size import LinkSize
 
 
 def chain_run(
@@ -41,7 +41,7 @@ def chain_run(
     ]
     begin_s = min([_first_s(record) for record in records[:1]], default=chain.created_s)
     limit_s = max((link.limit_s for link in ran), default=0)
-    form = LinkForm(nodes or requested_nodes(chain.spec), max(limit_s, 1))
+    form = LinkSize(nodes or requested_nodes(chain.spec), max(limit_s, 1))
     until_s = max(_until_s(chain, records, now_s), begin_s)
     return ChainRun(form, begin_s, until_s, records, tuple(recorded), chain.stopped_s)
 

@@ -11,9 +11,9 @@ from typing import BinaryIO
 from mirage.agent.chain.exported_environment import EXCLUDED, exported_environment, is_excluded
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
 from mirage.errors import ConfigurationError
-from mirage.slurm.options import VARIABLES, Chosen, from_environment
+from mirage.slurm.records import Submission
+from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment
 from mirage.slurm.text.batch_script import directives, ignored
-from mirage.slurm.values import Submission
 
 NOT_FOR_CHAINS = {
     "array": "a chain is one job after another; submit one chain a task",

@@ -12,9 +12,9 @@ from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, pars
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
-from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
-from mirage.policy.settings import PolicySettings
-from mirage.slurm.options import Chosen
+from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
+from mirage.policy.policy_settings import PolicySettings
+from mirage.slurm.sbatch_options import Chosen
 
 GRACE_S = 2 * MINUTE_S
 GRACE_SHARE = 4

@@ -9,7 +9,7 @@ from mirage.agent.chain.stored_chain import folder_of_scripts
 from mirage.agent.chain.tag import Tag
 from mirage.agent.model import Chain
 from mirage.job_state import MISSING
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 CHAIN, LINK, PREVIOUS_JOB, TAG = "MIRAGE_CHAIN", "MIRAGE_LINK", "MIRAGE_PREVIOUS_JOB", "MIRAGE_TAG"
 READY_AFTER = "MIRAGE_READY_AFTER"

@@ -9,10 +9,10 @@ from typing import Any
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.model import Chain, EventRecord, Link, LinkState
 from mirage.agent.store.protocol import Store
-from mirage.errors import SlurmNotAsked, SlurmRefused
+from mirage.errors import RequestNotSent, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
 
     Raises:
         SlurmRefused: sbatch refused; the link is as before.
-        SlurmNotAsked: sbatch did not reach Slurm; the link is as before.
+        RequestNotSent: sbatch did not reach Slurm; the link is as before.
         SlurmUnreachable: No answer; the link must be searched.
     """
     attempt = begin_attempt(store, chain, link, previous, now_s)
@@ -44,7 +44,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
         return MISSING
     try:
         job = backend.submit(attempt.submission)
-    except (SlurmRefused, SlurmNotAsked):
+    except (SlurmRefused, RequestNotSent):
         attempt_refused(store, attempt)
         raise
     attempt_accepted(store, attempt, job, now_s)

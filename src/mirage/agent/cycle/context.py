@@ -15,7 +15,7 @@ from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 log = logging.getLogger("mirage.agent")
 

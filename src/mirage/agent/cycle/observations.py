@@ -9,7 +9,7 @@ from typing import Any
 from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import ChainSpec, EventRecord, Link, LinkState
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.reasons import in_words, is_usual
 from mirage.slurm_words.states import ALIVE
 

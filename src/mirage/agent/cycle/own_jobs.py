@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 
 Key = tuple[str, int]
 """Key of a chain, and number of a link."""

@@ -13,7 +13,7 @@ from mirage.errors import SlurmError
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
-from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
 
 log = logging.getLogger("mirage.agent")
 

@@ -19,7 +19,7 @@ from mirage.agent.cycle.submit import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
 
 SLACK_S = 300

@@ -19,7 +19,7 @@ from mirage.agent.chain.submit_link import Attempt, attempt_accepted, attempt_re
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
-from mirage.errors import ScriptGone, SlurmNotAsked, SlurmRefused, SlurmUnreachable
+from mirage.errors import RequestNotSent, ScriptGone, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
 
@@ -97,7 +97,7 @@ class Submissions:
         except SlurmRefused as error:
             attempt_refused(context.store, attempt)
             refused(context, chain, attempt.link, error)
-        except SlurmNotAsked:
+        except RequestNotSent:
             attempt_refused(context.store, attempt)
             raise
         except SlurmUnreachable as error:

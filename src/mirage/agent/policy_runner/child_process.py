@@ -23,9 +23,9 @@ from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question, simulates
 from mirage.agent.policy_runner.site_limits import SiteLimits
 from mirage.errors import MirageError
-from mirage.patience import real_s, wait_until
 from mirage.policy.view import View
 from mirage.process import die_with
+from mirage.real_time import real_s, wait_until
 
 PATIENCE_S = 240.0
 """Real seconds without any answer after which a policy call counts as failed."""

@@ -9,8 +9,8 @@ from mirage.agent.policy_runner.question import Answer, PolicyRequest, Question,
 from mirage.agent.policy_runner.site_limits import SiteLimits
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
-from mirage.policy.registry import make_policy
-from mirage.policy.settings import PolicySettings
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
-from mirage.policy.registry import policy_spec
-from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Chain, View
+from mirage.policy.policy_registry import policy_spec
+from mirage.policy.policy_settings import PolicySettings
+from mirage.policy.view import ChainView, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Question:
 
     chain: int
     request: PolicyRequest
-    form: Chain
+    form: ChainView
     number: int = 0
 
 
@@ -121,7 +121,7 @@ def settings_for(
     cost = Cost(request.interruption_cost, request.overlap_cost)
     if not simulates(request.policy):
         return PolicySettings(cost, bank_age=request.bank_age)
-    from mirage.sim.slurm_conf.settings import SlurmSettings
+    from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
     scheduler = SlurmSettings.from_options(options, "scontrol show config")
     return PolicySettings(cost, scheduler=scheduler, limits=limits, bank_age=request.bank_age)

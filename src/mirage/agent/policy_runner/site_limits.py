@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirage.calibration.site.place import SitePlace
+from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.errors import MirageError
 from mirage.slurm.backend import cluster_of
 
@@ -33,7 +33,7 @@ class SiteLimits:
         """
         if self.folder is None:
             return ()
-        file = SitePlace(self.folder, cluster_of(options)).file
+        file = CalibrationFiles(self.folder, cluster_of(options)).file
         try:
             version = (file, file.stat().st_mtime_ns)
         except OSError:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mirage.agent.model import ChainSpec
 from mirage.agent.store.rows import spec_from_json, spec_to_json
+from mirage.atomic_file import write_atomically
 from mirage.errors import StoreError
-from mirage.whole_file import write_whole
 
 NAME = "chain.json"
 
@@ -62,7 +62,7 @@ def write_chain_file(folder: Path, stored: StoredChain) -> None:
         indent=1,
     )
     try:
-        write_whole(folder / NAME, text.encode(), 0o600)
+        write_atomically(folder / NAME, text.encode(), 0o600)
     except OSError as error:
         raise StoreError(f"cannot write {folder / NAME}: {error.strerror}") from error
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Link, LinkState
 from mirage.job_state import JobState
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 
 def row_of(value: Any, *without: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mirage.calibration.fidelity.wait_classes import ALL, WaitClass, wait_classe
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.job_state import Ints
 from mirage.sim.schedule import Schedule
-from mirage.trace.statistics.summary import Distribution, iso_utc
+from mirage.trace.statistics.summary import ValueSummary, iso_utc
 from mirage.trace.table import JobTable
 
 
@@ -145,8 +145,8 @@ class Fidelity:
     until_s: int
     shift_s: int
     counts: PairCounts
-    recorded_wait_s: Distribution
-    simulated_wait_s: Distribution
+    recorded_wait_s: ValueSummary
+    simulated_wait_s: ValueSummary
     mean_wait_ratio: Estimate
     moving_average: MovingAverage
     rank_correlation: Estimate
@@ -203,7 +203,7 @@ def judge(
     begin_s = first_s // DAY_S * DAY_S if from_s is None else from_s
     end_s = (last_s // DAY_S + 1) * DAY_S if until_s is None else until_s
     waits = pair.jobs.wait_s, pair.wait_s
-    ours, theirs = (Distribution.of(wait_s) for wait_s in waits)
+    ours, theirs = (ValueSummary.of(wait_s) for wait_s in waits)
     assert ours is not None
     assert theirs is not None
     blocks = Blocks.of(pair.jobs.submit_s)

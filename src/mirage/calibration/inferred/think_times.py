@@ -16,9 +16,9 @@ import numpy as np
 
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import Ints
-from mirage.sim.jobs import Workload
-from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NOBODY
+from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NO_JOB
 from mirage.sim.schedule import Schedule
+from mirage.sim.workload import Workload
 from mirage.trace.table import JobTable
 
 LONGEST_S = 20 * MINUTE_S
@@ -35,7 +35,7 @@ class PrecedingEvents:
     """The event that each job reacts to.
 
     Attributes:
-        job: Shape (n,), row of the user's job whose start or end came last before the submission; ``NOBODY`` where that
+        job: Shape (n,), row of the user's job whose start or end came last before the submission; ``NO_JOB`` where that
             is longer ago than the longest think time, or there was none.
         kind: Shape (n,), ``ANSWERS_START`` or ``ANSWERS_END``; ``AFTER_NONE`` without an event.
         think_time_s: Shape (n,), seconds from that event to the submission; 0 without an event.
@@ -48,7 +48,7 @@ class PrecedingEvents:
     @property
     def share(self) -> float:
         """The share of jobs that react to another job."""
-        return float((self.job != NOBODY).mean()) if len(self.job) else 0.0
+        return float((self.job != NO_JOB).mean()) if len(self.job) else 0.0
 
 
 def preceding_events(jobs: JobTable, longest_s: int = LONGEST_S) -> PrecedingEvents:
@@ -61,7 +61,7 @@ def preceding_events(jobs: JobTable, longest_s: int = LONGEST_S) -> PrecedingEve
         longest_s: The longest think time.
     """
     n = len(jobs)
-    found = PrecedingEvents(np.full(n, NOBODY), np.full(n, AFTER_NONE), np.zeros(n, dtype=np.int64))
+    found = PrecedingEvents(np.full(n, NO_JOB), np.full(n, AFTER_NONE), np.zeros(n, dtype=np.int64))
     for own in _rows_by_user(jobs):
         waited = own[jobs.start_s[own] - jobs.submit_s[own] >= NOTICED_S]
         for kind, others, event_s in ((ANSWERS_START, waited, jobs.start_s), (ANSWERS_END, own, jobs.end_s)):
@@ -71,7 +71,7 @@ def preceding_events(jobs: JobTable, longest_s: int = LONGEST_S) -> PrecedingEve
             last = np.searchsorted(event_s[ordered], jobs.submit_s[own], side="right") - 1
             before = ordered[np.maximum(last, 0)]
             since_s = jobs.submit_s[own] - event_s[before]
-            later = (found.job[own] == NOBODY) | (since_s < found.think_time_s[own])
+            later = (found.job[own] == NO_JOB) | (since_s < found.think_time_s[own])
             chosen = (last >= 0) & (since_s <= longest_s) & (before < own) & later
             found.job[own[chosen]] = before[chosen]
             found.kind[own[chosen]] = kind
@@ -122,7 +122,7 @@ class ThinkTimes:
     def of(cls, jobs: JobTable, longest_s: int = LONGEST_S) -> ThinkTimes:
         """Counts them with ``preceding_events`` and ``share_by_chance``."""
         found = preceding_events(jobs, longest_s)
-        count = int((found.job != NOBODY).sum())
+        count = int((found.job != NO_JOB).sum())
         return cls(len(jobs), count, found.share, share_by_chance(jobs, longest_s), longest_s)
 
 
@@ -137,7 +137,7 @@ def closed_loop(jobs: Workload, longest_s: int = LONGEST_S) -> Workload:
     """
     table, records = jobs.table, jobs.jobs.copy().view(np.recarray)
     found = preceding_events(table, longest_s)
-    chosen = (found.job != NOBODY) & (records.after_kind == AFTER_NONE) & (records.begin_s < 0)
+    chosen = (found.job != NO_JOB) & (records.after_kind == AFTER_NONE) & (records.begin_s < 0)
     for row in np.flatnonzero(chosen):  # the simulation learns of it when the preceding job is submitted
         records.submit_s[row] = records.submit_s[found.job[row]]
     records.after[chosen] = found.job[chosen]

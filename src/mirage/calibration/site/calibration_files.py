@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, MirageError, SlurmError
 from mirage.job_state import MISSING
-from mirage.whole_file import write_whole
 
 DONE, REFUSED, FAILED = "done", "refused", "failed"
 """Outcomes: a file was written; this cluster cannot be calibrated for now; an error occurred."""
@@ -127,7 +127,7 @@ class CalibrationFiles:
             part.unlink(missing_ok=True)
 
     def _write(self, attempt: CalibrationAttempt) -> None:
-        write_whole(self._attempt_file, json.dumps(asdict(attempt)).encode(), _MODE)
+        write_atomically(self._attempt_file, json.dumps(asdict(attempt)).encode(), _MODE)
 
     def _end(self, began: CalibrationAttempt, now_s: Callable[[], float], outcome: str, why: str) -> None:
         with contextlib.suppress(OSError):  # the error itself is reported anyway

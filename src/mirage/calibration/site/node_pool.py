@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError
-from mirage.slurm.values import Machine
-from mirage.slurm.view import shares_nodes
+from mirage.slurm.records import Machine
+from mirage.slurm.slurm_view import shares_nodes
 from mirage.trace.table import JobTable
 
 

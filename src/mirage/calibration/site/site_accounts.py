@@ -12,18 +12,18 @@ from mirage.calibration.fit_mechanisms import SHORTEST_S, WARM_UP_S
 from mirage.calibration.inferred.capacity import ran
 from mirage.calibration.site.node_pool import Pool, busiest_pool, pool_remarks
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ConfigurationError, SlurmError, SlurmNotAsked, SlurmUnreachable
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmError, SlurmUnreachable
 from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.sim.slurm_conf.associations import associations
 from mirage.sim.slurm_conf.qos import QosTable, qos_table
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import Machine
 from mirage.slurm.text.sacct import HISTORY_FIELDS
-from mirage.slurm.values import Machine
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.read_report import ReadTally
-from mirage.trace.formats.sacct.text import read_sacct
+from mirage.trace.formats.sacct_text import read_sacct
 from mirage.trace.table import JobTable
 
 LEAST_S = WARM_UP_S + 2 * SHORTEST_S
@@ -97,7 +97,7 @@ class SacctHistory:
             begun_s = self.real_s()
             try:
                 self._store(self.slurm.history(from_s, until_s))
-            except SlurmNotAsked:
+            except RequestNotSent:
                 raise
             except SlurmUnreachable:
                 if length_s <= SHORTEST_QUERY_S:
@@ -213,7 +213,7 @@ def with_associations(
         SlurmError: sacctmgr fails.
         ConfigurationError: Its output cannot be read.
     """
-    if declared.settings.hold_keeps_age:  # nothing is enforced
+    if declared.settings.age_survives_hold:  # nothing is enforced
         return declared
     by = "sacctmgr show assoc"
     found = replace(

@@ -105,7 +105,7 @@ def run(
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
-    from mirage.patience import real_s
+    from mirage.real_time import real_s
 
     start_logging(as_json=log_json)
     settings = AgentSettings()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
+from mirage.atomic_file import write_output
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output, seed_option, workers_option
 from mirage.cli.output import check_page
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.demo.demonstration import Demonstration
@@ -39,18 +39,18 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     keeps a chain of 48-hour jobs alive twice: once it submits the next job when the last one has ended, once it
     simulates the visible queue and submits the next job in time. The report is one HTML file that needs no network.
     """
-    from mirage.report.terminal.demo import print_demonstration, stages
+    from mirage.report.terminal.demo_text import print_demonstration, stages
 
     cost = costs.cost()
     check_page(out)
     with stages() as progress:
         progress("loading")
         from mirage.demo.demonstration import demonstrate
-        from mirage.executors.processes import available_cores
+        from mirage.executors.local_processes import available_cores
 
         shown = demonstrate(seed, cost, workers or available_cores(), progress)
         progress("writing the report")
-        from mirage.report.pages.demo import demo_page
+        from mirage.report.pages.demo_page import demo_page
 
         write_output(out, demo_page(shown, _command(shown, out), __version__))
     if as_json:

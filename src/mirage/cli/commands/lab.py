@@ -60,8 +60,8 @@ def lab() -> None:
 @json_output
 def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     """Start a cluster in DIRECTORY, or the processes of it that do not run."""
-    from mirage.lab.real.cluster import PrivateCluster
-    from mirage.lab.real.spec import LabSpec
+    from mirage.lab.real.lab_spec import LabSpec
+    from mirage.lab.real.private_cluster import PrivateCluster
 
     cluster = PrivateCluster(LabSpec(directory=directory, **wanted))
     _refuse_another(cluster.spec, directory, wanted)
@@ -163,8 +163,8 @@ def _end_agent(cluster: Any) -> None:
 
 def _there(directory: Path) -> Any:
     from mirage.errors import ConfigurationError
-    from mirage.lab.real.cluster import PrivateCluster
-    from mirage.lab.real.spec import LabSpec
+    from mirage.lab.real.lab_spec import LabSpec
+    from mirage.lab.real.private_cluster import PrivateCluster
 
     if not (directory / "spec.json").exists():
         raise ConfigurationError(

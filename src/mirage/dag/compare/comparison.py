@@ -22,7 +22,7 @@ from mirage.dag.simulator.world import DagCluster
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
 from mirage.executors.executor import Executor
-from mirage.executors.processes import Processes
+from mirage.executors.local_processes import LocalProcesses
 
 TIMING_S = 0.3
 """Approximate duration of the timing of decisions."""
@@ -85,7 +85,7 @@ def compare(
     scene, journal = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster()), Journal(resume_folder)
     keys = None if resume_folder is None else Keys(scene)
     trials = [Trial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
-    played, reused = _played(scene, trials, journal, keys, executor or Processes(), progress)
+    played, reused = _played(scene, trials, journal, keys, executor or LocalProcesses(), progress)
     rows: list[ComparisonRow] = []
     differences: list[PairedDifference] = []
     for setting in settings:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.dag.compare.trial import Played
-from mirage.kept_lines import KeptLines
+from mirage.json_journal import JsonJournal
 
 FILE = "dag-trials.jsonl"
 
@@ -25,7 +25,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._lines = KeptLines(folder, FILE)
+        self._lines = JsonJournal(folder, FILE)
         self._played: dict[str, Played] = {}
         self._decision_us: dict[str, float] = {}
         for line in self._lines:

@@ -12,8 +12,8 @@ from mirage.lab.commands.invocation import CommandOutput, Failed, Invocation, Wa
 from mirage.lab.commands.output_columns import LIVE, OutputFormat, config_text, job_line, node_line, partition_line
 from mirage.lab.virtual.program import DEADLY
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
-from mirage.slurm.options import Chosen, parse_sbatch
-from mirage.slurm.values import QueuedJob, Submission
+from mirage.slurm.records import QueuedJob, Submission
+from mirage.slurm.sbatch_options import Chosen, parse_sbatch
 from mirage.slurm_words.hostlist import expand_hosts
 
 _FROM_ENVIRONMENT = {

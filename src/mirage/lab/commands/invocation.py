@@ -12,7 +12,7 @@ from typing import TypeVar
 from mirage.job_state import JobState
 from mirage.lab.commands.output_columns import STATE_LETTERS, OutputFormat
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
-from mirage.slurm.values import AccountedJob, QueuedJob
+from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import job_state
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.node_names import hostlist
-from mirage.slurm.values import AccountedJob, Machine, Node, Partition, QueuedJob
+from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition
 
 STATE_LETTERS = {
     JobState.PENDING: "PD", JobState.RUNNING: "R", JobState.SUSPENDED: "S", JobState.COMPLETED: "CD",
@@ -163,7 +163,7 @@ ACCOUNTS: dict[str, tuple[str, Callable[[AccountedJob, OutputFormat], str]]] = {
 class OutputRow:
     """Similar nodes of one partition, for sinfo."""
 
-    partition: Partition
+    partition: SlurmPartition
     nodes: tuple[Node, ...]
 
 
@@ -188,11 +188,11 @@ NODES: dict[str, tuple[str, Callable[[OutputRow], str]]] = {
 """Letters of ``sinfo -o``."""
 
 
-def _longest(partition: Partition) -> str:
+def _longest(partition: SlurmPartition) -> str:
     return "infinite" if partition.max_time_s >= UNLIMITED_S else elapsed(partition.max_time_s)
 
 
-def _default(partition: Partition) -> str:
+def _default(partition: SlurmPartition) -> str:
     return "n/a" if partition.default_time_s == MISSING else elapsed(partition.default_time_s)
 
 
@@ -212,7 +212,7 @@ def node_rows(machine: Machine, each: bool) -> list[OutputRow]:
     return [OutputRow(partitions[key[0]], tuple(nodes)) for key, nodes in alike.items()]
 
 
-def partition_line(partition: Partition) -> str:
+def partition_line(partition: SlurmPartition) -> str:
     """Formats a partition like ``scontrol show partition``."""
     default_s = partition.default_time_s
     return (

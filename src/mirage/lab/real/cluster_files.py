@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
 from mirage.lab.real import slurm_packages
 from mirage.lab.real.lab_spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 from mirage.lab.real.ports import free_ports
-from mirage.whole_file import write_whole
 
 SPEC = "spec.json"
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
@@ -77,7 +77,7 @@ def write_files(spec: LabSpec) -> LabSpec:
         path.touch(0o600 if file == "slurmdbd.conf" else 0o644)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o600 if file == "slurmdbd.conf" else 0o644)
-    write_whole(spec.directory / SPEC, json.dumps(asdict(spec), default=str).encode())
+    write_atomically(spec.directory / SPEC, json.dumps(asdict(spec), default=str).encode())
     return spec
 
 

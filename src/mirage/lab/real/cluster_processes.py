@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mirage.errors import SlurmUnreachable
 from mirage.lab.real.lab_spec import LabSpec
-from mirage.patience import wait_until
+from mirage.real_time import wait_until
 
 END_S = 5.0
 """Real seconds from SIGTERM to SIGKILL."""

@@ -21,7 +21,7 @@ from mirage.lab.real.lab_spec import CONTROLLER, REST, LabSpec
 from mirage.lab.real.ports import answers
 from mirage.lab.real.slurm_packages import PATH, require
 from mirage.lab.sockets import require_short_path
-from mirage.patience import on_this_clock_s, wait_until
+from mirage.real_time import on_this_clock_s, wait_until
 
 _KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", clock.NAME)
 

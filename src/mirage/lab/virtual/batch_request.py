@@ -14,9 +14,9 @@ from mirage.duration import HOUR_S, MINUTE_S, parse_limit_s
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.sim.cluster import Cluster
-from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NOBODY, WHOLE_NODE
+from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, NO_JOB, WHOLE_NODE
+from mirage.slurm.records import Submission
 from mirage.slurm.text.batch_script import directives
-from mirage.slurm.values import Submission
 from mirage.slurm_words.numbers import count_of
 from mirage.slurm_words.timestamps import instant_s, next_instant_s
 from mirage.slurm_words.tres import gres_gpus_per_node
@@ -38,12 +38,12 @@ class StartCondition:
 
     Attributes:
         begin_s: The earliest start.
-        job: Slurm's number of the job; ``NOBODY`` for none.
+        job: Slurm's number of the job; ``NO_JOB`` for none.
         kind: One of ``AFTER``; ``word`` is its name.
     """
 
     begin_s: int = MISSING
-    job: int = NOBODY
+    job: int = NO_JOB
     kind: int = AFTER_ANY
     word: str = "afterany"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.sim.kernel.arrays import NEVER_S, NOBODY, RUNNING, SUSPENDING
+from mirage.sim.kernel.arrays import NEVER_S, NIL, RUNNING, SUSPENDING
 from mirage.sim.simulation import Simulation
 
 
@@ -110,7 +110,7 @@ class NodeNames:
         if self._whole() and len(self.names) == 1:
             yield 0, width
             return
-        while at != NOBODY:
+        while at != NIL:
             chunk = state.chunks[at]
             yield int(chunk.bin), int(chunk["count"])
             at = int(chunk.next)

@@ -16,7 +16,7 @@ from mirage.lab.virtual.batch_request import DEFAULT_TIME_S, StartCondition
 from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.sim.contract.to_view import limits_reached
-from mirage.sim.disciplines.registry import DISCIPLINES
+from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_CANCEL,
@@ -25,14 +25,15 @@ from mirage.sim.kernel.arrays import (
     CANCELLED,
     HELD,
     NEVER_S,
-    NOBODY,
+    NIL,
+    NO_JOB,
     WHOLE_NODE,
     Records,
 )
 from mirage.sim.kernel.resources.amounts import MEMORY
-from mirage.sim.kernel.resources.limits import COUNTED
+from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import AccountedJob, Machine, Node, Partition, Queue, QueuedJob
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
 
 DEFAULT_USER = "me"
 ACCOUNT = "lab"
@@ -109,7 +110,7 @@ class Queries:
         first: set[int] = set()
         for job, limit in zip(_rows(state.live, queue), reached):
             place = job["partition"]
-            if limit != NOBODY:
+            if limit != NIL:
                 which, what = divmod(limit, COUNTED)
                 reason = _LIMIT_REASONS[self.sim.cluster.limits[which].per][what]
             else:
@@ -124,7 +125,7 @@ class Queries:
         own = self.own.get(job["id"] + 1)
         if own is not None and own.held:
             return own.why_held, MISSING
-        if job["after"] != NOBODY and job["after_kind"]:
+        if job["after"] != NO_JOB and job["after_kind"]:
             failed = job["after_kind"] == AFTER_OK and self.sim.state.fate[job["after"]] == CANCELLED
             return "DependencyNeverSatisfied" if failed else "Dependency", MISSING
         return "BeginTime", job["begin_s"]
@@ -193,7 +194,7 @@ class Queries:
         return {"cpus": sum(group.cpus for group in groups), "gpus": sum(group.gpus for group in groups)}
 
     def _dependency(self, own: VirtualJob, reason: str) -> str:
-        if own.wait.job == NOBODY:
+        if own.wait.job == NO_JOB:
             return ""
         how = "failed" if reason == "DependencyNeverSatisfied" else "unfulfilled"
         return f"{own.wait.word}:{own.wait.job}({how})"
@@ -253,7 +254,7 @@ class Queries:
             for name in names
         ]
         partitions = [
-            Partition(
+            SlurmPartition(
                 name=partition.name,
                 default=place == 0,
                 max_time_s=partition.max_limit_s,
@@ -314,7 +315,7 @@ class Queries:
 _REQUEST_COLUMNS = ("id", "user", "partition", "qos", "nodes", "gpus", "cpus", "limit_s", "submit_s")
 _SHOWN = (
     *_REQUEST_COLUMNS,
-    "boost",
+    "priority_offset",
     "after",
     "after_kind",
     "begin_s",
@@ -361,7 +362,7 @@ def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
         + settings.weight_gpus * gpus
         + settings.weight_cpus * cpus
         + settings.weight_fairshare * _fair_share(sim, job["user"])
-        + job["boost"]
+        + job["priority_offset"]
     ))  # fmt: skip
 
 

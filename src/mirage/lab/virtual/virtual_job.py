@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.batch_request import BatchRequest, StartCondition
 from mirage.lab.virtual.program import Program
-from mirage.slurm.options import to_argv
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
+from mirage.slurm.sbatch_options import to_argv
 
 
 @dataclass(slots=True)

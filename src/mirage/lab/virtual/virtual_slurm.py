@@ -34,7 +34,7 @@ from mirage.lab.virtual.program import DEADLY, Program
 from mirage.lab.virtual.queries import ACCOUNT, DEFAULT_USER, Queries
 from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.policy.plan import Cancel, Lend, Plan, Reclaim
-from mirage.policy.view import Chain, Ended
+from mirage.policy.view import ChainView, Ended
 from mirage.sim import job_updates as alter
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
@@ -43,12 +43,12 @@ from mirage.sim.kernel.arrays import (
     ENDED,
     HELD,
     NEVER_S,
-    NOBODY,
+    NO_JOB,
     PENDING,
     RUNNING,
 )
 from mirage.sim.simulation import Simulation
-from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob, Submission
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, Submission
 
 __all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 
@@ -161,9 +161,9 @@ class VirtualSlurm:
                 user=self.showing.user_code(),
                 partition=request.partition,
                 qos=self.showing.qos_place(request.qos),
-                boost=-float(request.nice),
+                priority_offset=-float(request.nice),
                 begin_s=NEVER_S if request.held else wait.begin_s,
-                after=NOBODY if wait.job == NOBODY else wait.job - 1,
+                after=NO_JOB if wait.job == NO_JOB else wait.job - 1,
                 after_kind=wait.kind,
                 failed=program.exit_code != 0,
                 name=request.name,
@@ -188,7 +188,7 @@ class VirtualSlurm:
         """
         self.arrive()
         request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
-        chain = Chain(
+        chain = ChainView(
             request.nodes, request.limit_s, MISSING, self.now_s, self.now_s, self.now_s, 0,
             partition=request.partition, gpus=request.gpus, cpus=request.cpus,
         )  # fmt: skip
@@ -387,7 +387,7 @@ class VirtualSlurm:
             self.sim,
             own.number - 1,
             begin_s=NEVER_S if own.held else wait.begin_s,
-            after=NOBODY if wait.job == NOBODY else wait.job - 1,
+            after=NO_JOB if wait.job == NO_JOB else wait.job - 1,
             after_kind=wait.kind,
         )
 

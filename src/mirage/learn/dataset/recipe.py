@@ -10,9 +10,9 @@ import numpy as np
 
 import mirage
 from mirage.duration import DAY_S
-from mirage.provision.evaluation.study import Study
+from mirage.provision.evaluation.evaluation_study import Study
 from mirage.sim.contract.job_labels import LabelBook
-from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.source_digest import source_digest
 
 SHARD_S = 4 * DAY_S

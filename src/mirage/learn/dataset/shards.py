@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
 from mirage.learn.dataset.recipe import SCHEMA, Recipe, Shard, digest_of
 from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import QUEUE_COLUMNS, ROW_COLUMNS, HandOvers
-from mirage.whole_file import write_whole
 
 MANIFEST = "manifest.json"
 SNAPSHOT_COLUMNS = tuple(f"c{k:02d}" for k in range(QUEUE_COLUMNS))
@@ -46,7 +46,7 @@ class DataSetFolder:
             elif any(not entry.name.startswith(".") for entry in self.path.iterdir()):
                 raise ConfigurationError(f"{self.path} holds files and no data set; name an empty or a new folder")
             else:
-                write_whole(self.path / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+                write_atomically(self.path / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
         except OSError as error:
             raise ConfigurationError(f"cannot store a data set in {self.path}: {error.strerror or error}") from error
         return digest_of(manifest)
@@ -111,8 +111,8 @@ class DataSetFolder:
         snapshots = {name: np.ascontiguousarray(rows.snapshots[:, k]) for k, name in enumerate(SNAPSHOT_COLUMNS)}
         metadata = {"digest": digest, "windows": list(shard.windows), "features": list(rows.names)}
         try:
-            write_whole(self.snapshots_path(shard.number, shard_s), _parquet(snapshots, {"digest": digest}))
-            write_whole(self.rows_path(shard.number, shard_s), _parquet(columns, metadata))
+            write_atomically(self.snapshots_path(shard.number, shard_s), _parquet(snapshots, {"digest": digest}))
+            write_atomically(self.rows_path(shard.number, shard_s), _parquet(columns, metadata))
         except OSError as error:
             raise ConfigurationError(f"cannot write to {self.path}: {error.strerror or error}") from error
 

@@ -15,11 +15,11 @@ from mirage.learn.features.hand_over_features import features_of
 from mirage.learn.features.queue_history import SNAPSHOT_S, queue_history
 from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32, HandOvers
-from mirage.policy.view import Chain, View
-from mirage.provision.chain import Link
+from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.candidate import window_seed
 from mirage.provision.evaluation.episode import Episode, play
-from mirage.provision.evaluation.study import Player
+from mirage.provision.evaluation.evaluation_study import Player
+from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
 
 FeatureRow = tuple[Floats32, tuple[str, ...]]
@@ -35,7 +35,7 @@ class WindowMaker:
         """The rows of a window for all link sizes in turn; windows must ascend."""
         return HandOvers.joined([self._of_link(link, sim, window) for link, sim in self._player.worlds(window)])
 
-    def _of_link(self, link: Link, sim: Simulation, window: int) -> HandOvers:
+    def _of_link(self, link: LinkSize, sim: Simulation, window: int) -> HandOvers:
         study = self.recipe.study
         if not self.recipe.views:
             return _labels(play(sim, study.protocol, link, window))
@@ -85,10 +85,10 @@ class WindowMaker:
         return make_features
 
 
-def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> Chain:
+def _chain_at_the_end(sim: Simulation, episode: Episode, step_s: int) -> ChainView:
     """The chain at the end of its present link, the only one in this branch."""
     link = episode.link
-    return Chain(
+    return ChainView(
         link.nodes,
         link.limit_s,
         sim.next_id - 1,

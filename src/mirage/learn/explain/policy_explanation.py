@@ -35,8 +35,8 @@ from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation, assess
-from mirage.provision.evaluation.score import REACTIVE
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.evaluation.policy_score import REACTIVE
 
 MOST_LEAVES = 32
 TREE = "its tree"
@@ -66,7 +66,7 @@ class Behaviour:
     cost: Cost
     submits: Flags
     at_costs: Mapping[str, Flags]
-    played: Mapping[int, Mapping[int, Trial]] | None
+    played: Mapping[int, Mapping[int, WindowTrial]] | None
     futures: int = 0
     outside_share: float = 0.0
 

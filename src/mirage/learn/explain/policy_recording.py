@@ -16,12 +16,12 @@ from mirage.executors.local_processes import LocalProcesses
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.view import View
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import NEVER, WindowRun, candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import Progress, check_windows, evaluate
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Player, Study, Trial, window_run
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial, window_run
+from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
 
 SubmitsByTime = dict[int, bool]
@@ -38,14 +38,14 @@ class Recorder(WindowRun):
 
     submits: SubmitsByTime = field(default_factory=dict)
 
-    def ask(self, view: View) -> int | None:
+    def on_view(self, view: View) -> int | None:
         """Decides as in an evaluation, and at every further decision of the protocol."""
         chain = view.chain
         assert chain is not None
-        calls_before = self.asked
-        named_s = WindowRun.ask(self, view)
+        calls_before = self.calls
+        named_s = WindowRun.on_view(self, view)
         if (view.now_s - chain.started_s) % chain.step_s == 0:
-            if self.asked > calls_before:
+            if self.calls > calls_before:
                 self.submits[view.now_s] = self.submitted_s != NEVER
             else:
                 self.submits[view.now_s] = self.policy.decide(view).submits
@@ -61,7 +61,7 @@ class RecordedWindow:
         submits: The answers of the first policy at every decision.
     """
 
-    trial: Trial
+    trial: WindowTrial
     submits: SubmitsByTime
 
 
@@ -74,14 +74,14 @@ class Recording:
         submits: The answers of the recorded policy at every decision.
     """
 
-    trials: dict[int, dict[int, Trial]]
+    trials: dict[int, dict[int, WindowTrial]]
     submits: dict[int, dict[int, SubmitsByTime]]
 
 
 def recorded(
     scenario: Scenario,
-    protocol: Protocol,
-    links: Sequence[Link],
+    protocol: EvaluationProtocol,
+    links: Sequence[LinkSize],
     policies: Sequence[str],
     costs: Sequence[Cost],
     *,
@@ -130,8 +130,8 @@ def recorded(
 
 def played_since(
     scenario: Scenario,
-    protocol: Protocol,
-    links: Sequence[Link],
+    protocol: EvaluationProtocol,
+    links: Sequence[LinkSize],
     policy: str,
     costs: Sequence[Cost],
     *,
@@ -139,7 +139,7 @@ def played_since(
     seed: int = 0,
     executor: Executor | None = None,
     progress: Progress | None = None,
-) -> dict[int, dict[int, Trial]]:
+) -> dict[int, dict[int, WindowTrial]]:
     """Nodes of a link → submission of the present link → the window as one policy played it.
 
     Args:
@@ -167,7 +167,7 @@ def _player(study: Study) -> Callable[[int], tuple[RecordedWindow, ...]]:
     return play
 
 
-def _played(player: Player, link: Link, sim: Simulation, window: int) -> RecordedWindow:
+def _played(player: Player, link: LinkSize, sim: Simulation, window: int) -> RecordedWindow:
     """Plays a window with links of one size; the first candidate is recorded."""
     recorder: list[Recorder] = []
 

@@ -28,10 +28,10 @@ from mirage.learn.policies.shared_futures import SharedFutures, shared_futures
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
-from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.policy.view import ChainView, View
+from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 WAIT, SUBMIT = "wait", "submit"
 ANSWERS = (WAIT, SUBMIT)
@@ -81,7 +81,7 @@ class TreeRule:
         until_s = min(view.now_s + chain.step_s, chain.ends_s)
         return Plan((Wait(reason=path, until_s=until_s),), estimate, forecast)
 
-    def _row(self, view: View, chain: Chain) -> tuple[dict[str, float], StartForecast | None]:
+    def _row(self, view: View, chain: ChainView) -> tuple[dict[str, float], StartForecast | None]:
         """The inputs of the tree, and its forecast; None for a tree that uses no forecast."""
         forecast = None
         if self._forecasts:

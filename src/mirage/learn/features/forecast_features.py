@@ -8,7 +8,7 @@ from mirage.duration import HOUR_S
 from mirage.forecast.forecaster import BEYOND_S, QueueFutures
 from mirage.job_state import Floats
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 
 LEVELS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Levels of the quantiles."""
@@ -32,7 +32,7 @@ the remaining time. *Later* is submitted one step later. ``open_share`` is the s
 submitted now still waited when they ended, two days after the end of the present link."""
 
 
-def forecast_of(queue: QueueFutures, chain: Chain) -> StartForecast:
+def forecast_of(queue: QueueFutures, chain: ChainView) -> StartForecast:
     """The forecast for the features: a link submitted now, and one step later."""
     now_s = queue.view.now_s
     later_s = min(chain.step_s, max(chain.ends_s - now_s, 0))

@@ -14,7 +14,7 @@ from mirage.learn.features import forecast_features
 from mirage.learn.features.queue_in_order import expected_run_s, limit_run_s, wait_after_queue_s
 from mirage.learn.hand_overs import Floats32
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 
 LONGEST_WAIT_S = 1000 * HOUR_S
 """Upper bound of a wait after the queue; unbounded waits count as this."""
@@ -68,7 +68,7 @@ def features_of(view: View, forecast: StartForecast | None = None) -> tuple[Floa
     return np.concatenate(parts).astype(np.float32), feature_names(forecast=forecast is not None)
 
 
-def _after_queue(view: View, chain: Chain, remaining_s: int) -> Floats:
+def _after_queue(view: View, chain: ChainView, remaining_s: int) -> Floats:
     """Wait after the queue minus remaining time, and the overlap, for both run times."""
     waits_s = [wait_after_queue_s(view, chain, run_s(view)) for run_s in (expected_run_s, limit_run_s)]
     gap_h = (np.minimum(waits_s, LONGEST_WAIT_S) - remaining_s) / HOUR_S

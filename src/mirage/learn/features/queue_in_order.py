@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import Floats
-from mirage.policy.view import Chain, Jobs, View
+from mirage.policy.view import ChainView, QueueJobs, View
 from mirage.sim.kernel.compile import kernel
 
 PRIOR_JOBS = 10.0
@@ -46,7 +46,7 @@ def limit_run_s(view: View) -> tuple[Floats, Floats]:
     return view.pending.limit_s.astype(np.float64), view.running.limit_s.astype(np.float64)
 
 
-def wait_after_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) -> float:
+def wait_after_queue_s(view: View, chain: ChainView, run_s: tuple[Floats, Floats]) -> float:
     """Wait of a link submitted now, first come first served after all pending jobs.
 
     No job passes another. Nodes are one pool; where jobs share nodes, a job counts as its share of each of its nodes.
@@ -71,7 +71,7 @@ def wait_after_queue_s(view: View, chain: Chain, run_s: tuple[Floats, Floats]) -
     return float(start_in_order(requested, run_s[0], busy_until_s, busy, len(running), free, total, link))
 
 
-def _share(view: View, jobs: Jobs) -> Floats:
+def _share(view: View, jobs: QueueJobs) -> Floats:
     """Share of each of its nodes that a job takes."""
     if view.nodes.pools:
         return np.ones(len(jobs))

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_whole
 
 _METADATA_KEY = "mirage-training"
 
@@ -64,7 +64,9 @@ def write_checkpoint(path: Path, state: TrainingState, metadata: Mapping[str, An
     import safetensors.numpy
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, safetensors.numpy.save(state, metadata={_METADATA_KEY: json.dumps(metadata, sort_keys=True)}))
+    write_atomically(
+        path, safetensors.numpy.save(state, metadata={_METADATA_KEY: json.dumps(metadata, sort_keys=True)})
+    )
 
 
 def read_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Any]]:

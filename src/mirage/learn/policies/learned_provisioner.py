@@ -23,8 +23,8 @@ from mirage.learn.training.trained_policy import LinkSizeModel, TrainedPolicy
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
-from mirage.provision.policies.rules import chain_of, plan_without_choice
+from mirage.policy.view import ChainView, View
+from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
 
 
@@ -53,7 +53,7 @@ class LearnedProvisioner:
         plan = plan_without_choice(view, chain)
         return self.weighed_at(view, chain, self.cost) if plan is None else plan
 
-    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+    def weighed_at(self, view: View, chain: ChainView, cost: Cost) -> Plan:
         """The plan at a cost: submit now or wait; release or hold a link already queued."""
         part = self.trained.parts.get(chain.nodes)
         if part is None:
@@ -77,7 +77,9 @@ class LearnedProvisioner:
         until_s = min(view.now_s + chain.step_s, chain.ends_s)
         return Plan((Wait(reason=f"waiting-costs-less:model={part.method}", until_s=until_s),), estimate, forecast)
 
-    def _decision(self, view: View, chain: Chain, part: LinkSizeModel) -> tuple[DecisionInputs, StartForecast | None]:
+    def _decision(
+        self, view: View, chain: ChainView, part: LinkSizeModel
+    ) -> tuple[DecisionInputs, StartForecast | None]:
         """The inputs of the model, and the forecast among them."""
         assert part.model is not None
         forecast: StartForecast | None = None
@@ -93,7 +95,7 @@ class LearnedProvisioner:
             values[None, :], names, remaining_s, chain.step_s, nodes, limit_s, wait_s, history
         ), forecast
 
-    def _as_what_if(self, view: View, chain: Chain, cost: Cost, outside: Outside) -> Plan:
+    def _as_what_if(self, view: View, chain: ChainView, cost: Cost, outside: Outside) -> Plan:
         """The plan of ``what-if``, with the reason for using it."""
         plan = self.what_if.weighed_at(view, chain, cost)
         prefix = f"outside-training:{outside.words},what-if="
@@ -101,7 +103,7 @@ class LearnedProvisioner:
         return replace(plan, actions=actions)
 
 
-def _without_queued(view: View, chain: Chain) -> View:
+def _without_queued(view: View, chain: ChainView) -> View:
     """The view without the chain's own queued link, as in training.
 
     A link that competes does not wait for itself.
@@ -111,7 +113,7 @@ def _without_queued(view: View, chain: Chain) -> View:
     return replace(view, pending=view.pending[view.pending.id != chain.queued.job])
 
 
-def _history(view: View, chain: Chain) -> Callable[[], Floats32]:
+def _history(view: View, chain: ChainView) -> Callable[[], Floats32]:
     """Makes the 24 hours before now, shape (1, ``HISTORY``, ``COLUMNS``), as in data sets."""
 
     def make() -> Floats32:

@@ -17,7 +17,7 @@ from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 TEXTS: dict[str, str] = {"tree:": "mirage.learn.explain.tree_rule:tree_from_file"}
 """Beginning of the first line of a text → the function that makes its policy, ``module:function``; it is called like

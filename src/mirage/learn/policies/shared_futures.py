@@ -10,9 +10,9 @@ from functools import lru_cache
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 _FORECASTERS = 4
 """Number of cached forecasters: policies with other seeds or other settings have their own."""
@@ -28,7 +28,7 @@ class SharedFutures:
     def __init__(self, forecaster: Forecaster) -> None:
         self.forecaster = forecaster
         self._queue: QueueFutures | None = None
-        self._forecasts: dict[Chain, StartForecast] = {}
+        self._forecasts: dict[ChainView, StartForecast] = {}
 
     def at(self, view: View) -> QueueFutures:
         """The futures of a view's queue, cached for the same moment, whatever the chain."""
@@ -36,7 +36,7 @@ class SharedFutures:
             self._queue, self._forecasts = self.forecaster.of(view), {}
         return self._queue
 
-    def forecast(self, view: View, chain: Chain) -> StartForecast:
+    def forecast(self, view: View, chain: ChainView) -> StartForecast:
         """The forecast for features, cached for the same chain at the same moment."""
         queue = self.at(view)
         if chain not in self._forecasts:

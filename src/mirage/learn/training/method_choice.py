@@ -12,7 +12,7 @@ from typing import Any
 
 from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.score import ALL
+from mirage.provision.evaluation.policy_score import ALL
 
 
 @dataclass(frozen=True, slots=True)

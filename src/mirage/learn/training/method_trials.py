@@ -21,10 +21,10 @@ from mirage.learn.training.folds import Fold, fold
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.trained_policy import LinkSizeModel, train_link_size
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.episode import Episode
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.link_size import LinkSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def try_methods(
     plan: RollingOriginPlan,
     settings: TrainingSettings,
     steps: StoredSteps,
-    played: Mapping[int, Trial] | None = None,
-) -> tuple[Trial, ...]:
+    played: Mapping[int, WindowTrial] | None = None,
+) -> tuple[WindowTrial, ...]:
     """The windows of all test months, with each method's choices, in order of time.
 
     Args:
@@ -81,7 +81,7 @@ def try_methods(
     return tuple(found)
 
 
-def trials_of(part: LinkSizeModel, label: str, data: HandOvers, costs: Sequence[Cost]) -> list[Trial]:
+def trials_of(part: LinkSizeModel, label: str, data: HandOvers, costs: Sequence[Cost]) -> list[WindowTrial]:
     """The windows of some data, with one model's choice at each cost."""
     assert part.model is not None
     decisions = inputs_at(data)
@@ -137,7 +137,9 @@ def outside_share(part: LinkSizeModel, data: HandOvers) -> float:
     return float(found.mean())
 
 
-def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, Trial] | None) -> list[Trial]:
+def trials_from(
+    data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int, WindowTrial] | None
+) -> list[WindowTrial]:
     """A trial for each window of the data, with the choices in it.
 
     Args:
@@ -154,7 +156,7 @@ def trials_from(data: HandOvers, chosen: Mapping[str, Ints], played: Mapping[int
     for k, (first, last) in enumerate(pairwise(edges.tolist())):
         times_s = {key: int(data.time_s[rows[k]]) for key, rows in chosen.items()}
         if played is None:
-            trial = Trial(_episode(data, k, first, last), {}, {})
+            trial = WindowTrial(_episode(data, k, first, last), {}, {})
         elif int(data.window_s[first]) in played:
             trial = played[int(data.window_s[first])]
         else:
@@ -176,7 +178,7 @@ def _episode(data: HandOvers, window: int, first: int, last: int) -> Episode:
     limit_s = int(data.link_limit_s[first])
     return Episode(
         window,
-        Link(int(data.link_nodes[first]), limit_s),
+        LinkSize(int(data.link_nodes[first]), limit_s),
         int(data.window_s[first]),
         started_s,
         started_s + limit_s,

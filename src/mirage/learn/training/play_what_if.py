@@ -11,17 +11,17 @@ from mirage.executors.executor import Executor
 from mirage.learn.training.folds import month_begin_s, shifted
 from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.policy.cost import Cost
-from mirage.provision.chain import Link
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.link_size import LinkSize
 
 
 def play_what_if(
     scenario: Scenario,
-    protocol: Protocol,
-    links: Sequence[Link],
+    protocol: EvaluationProtocol,
+    links: Sequence[LinkSize],
     months: Sequence[str],
     costs: Sequence[Cost],
     *,
@@ -29,7 +29,7 @@ def play_what_if(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
     resume_dir: Path | None = None,
-) -> dict[int, tuple[Trial, ...]]:
+) -> dict[int, tuple[WindowTrial, ...]]:
     """Plays ``what-if`` in the windows from the first to the last of some months.
 
     Args:

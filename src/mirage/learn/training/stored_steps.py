@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage import __version__
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import Arrays
 from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
 from mirage.source_digest import source_digest
-from mirage.whole_file import write_whole
 
 CURVE = "curve/"
 """Prefix of a step's arrays that are learning curves."""
@@ -101,6 +101,6 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, safetensors.numpy.save(whole))
+        write_atomically(path, safetensors.numpy.save(whole))
     except OSError as error:
         raise ConfigurationError(f"cannot store steps of the training in {path.parent}: {error.strerror}") from error

@@ -28,8 +28,8 @@ from mirage.policy.cost import Cost
 from mirage.predict.model_file import TrainedOn
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation, assess
-from mirage.provision.evaluation.score import ALL, REACTIVE, score
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.evaluation_study import WindowTrial
+from mirage.provision.evaluation.policy_score import ALL, REACTIVE, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def tuned_figures(part: LinkSizeModel, tune: HandOvers) -> dict[str, float]:
 def try_and_choose(
     data: HandOvers,
     plan: RollingOriginPlan,
-    played: Mapping[int, Sequence[Trial]],
+    played: Mapping[int, Sequence[WindowTrial]],
     settings: TrainingSettings | None = None,
     steps: StoredSteps | None = None,
     executor: Executor | None = None,

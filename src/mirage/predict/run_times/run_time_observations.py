@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.job_state import Floats, Ints
-from mirage.policy.view import Ended, Jobs, View
+from mirage.policy.view import Ended, QueueJobs, View
 
 LEAST_USE = 1e-6
 """Uses of the limit are above 0, so that their logarithm exists."""
@@ -105,5 +105,5 @@ def unfinished(view: View) -> tuple[Requests, Floats]:
     return _requests(pending).followed_by(_requests(running)), elapsed_s
 
 
-def _requests(jobs: Jobs | Ended) -> Requests:
+def _requests(jobs: QueueJobs | Ended) -> Requests:
     return Requests(jobs.user, jobs.name, jobs.account, jobs.limit_s, jobs.nodes, jobs.submit_s)

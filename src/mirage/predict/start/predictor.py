@@ -11,9 +11,9 @@ from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 FUTURES = 64
 
@@ -118,7 +118,7 @@ class StartPredictor:
 
     def _play(self, request: JobRequest) -> StartPrediction:
         now_s = self.view.now_s
-        chain = Chain(
+        chain = ChainView(
             request.nodes,
             request.limit_s,
             MISSING,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.provision.environment.snapshot import COLUMNS, snapshot
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
@@ -102,9 +102,11 @@ def build_episode_table(
     early_s = (history - 1) * protocol.step_s
     for window, sim in warm_simulations(scenario, protocol, chosen, early_s):
         observations: list[NDArray[np.float32]] = []
-        chain = Chain(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
+        chain = ChainView(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
 
-        def on_view(view: View, observations: list[NDArray[np.float32]] = observations, chain: Chain = chain) -> None:
+        def on_view(
+            view: View, observations: list[NDArray[np.float32]] = observations, chain: ChainView = chain
+        ) -> None:
             observations.append(snapshot(view, chain))
 
         for back in range(history - 1, 0, -1):

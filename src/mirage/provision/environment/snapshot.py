@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 
 COLUMNS = 42
 _QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def snapshot(view: View, chain: Chain | None = None) -> NDArray[np.float32]:
+def snapshot(view: View, chain: ChainView | None = None) -> NDArray[np.float32]:
     """Returns the 42 numbers of a view, shape (42,).
 
     Args:

@@ -10,14 +10,14 @@ from mirage.job_state import Ints
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
-from mirage.policy.registry import is_policy_file, known_policies, make_policy, policy_spec
-from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Chain, View
+from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
+from mirage.policy.policy_settings import PolicySettings
+from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.followed_link import Followed, follow
-from mirage.sim.disciplines.registry import discipline_spec
-from mirage.sim.jobs import to_minutes
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import to_minutes
 
 NEVER = -1
 
@@ -68,7 +68,7 @@ class Candidate:
     @property
     def revises(self) -> bool:
         """Whether it is also called while its link is queued."""
-        return self.spec.thinks_again
+        return self.spec.revises_queued_link
 
     @property
     def spec(self) -> PolicySpec:
@@ -161,7 +161,7 @@ class WindowRun:
             self.plan = plan
         return None if self.named_s == NEVER else self.named_s
 
-    def on_decision(self, sim: Simulation, chain: Chain) -> None:
+    def on_decision(self, sim: Simulation, chain: ChainView) -> None:
         """Follow the link in a fork if a policy that revises has just submitted it."""
         if self.revises and self.submitted_s == sim.now_s < chain.ends_s:
             assert self.plan is not None

@@ -15,14 +15,14 @@ import numpy as np
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.followed_link import PATIENCE_S
 from mirage.provision.link_size import LinkSize, load_class
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import Workload
 from mirage.sim.simulation import Simulation
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.sim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def warm_simulations(
 OnView = Callable[[View], int | None]
 """Called with a view; returns the time at which it wants another one, between two decisions, or None."""
 
-OnDecision = Callable[[Simulation, Chain], None]
+OnDecision = Callable[[Simulation, ChainView], None]
 """Called with a simulation at a decision, to be forked, and with the chain at that time."""
 
 
@@ -141,7 +141,7 @@ def play(
     decisions_s: list[int] = []
     outcome_s: list[int] = []
     branch = sim.fork()
-    chain = Chain(link.nodes, link.limit_s, first, submitted_s, started_s, ends_s, protocol.step_s)
+    chain = ChainView(link.nodes, link.limit_s, first, submitted_s, started_s, ends_s, protocol.step_s)
     now_s = min(started_s + protocol.step_s, ends_s)
     while True:
         sim.approach(now_s)

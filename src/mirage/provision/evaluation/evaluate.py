@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
-from mirage.executors.processes import Processes
+from mirage.executors.local_processes import LocalProcesses
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -22,7 +22,7 @@ from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.policy_score import REACTIVE, EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
-from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 
 Progress = Callable[[int, int], None]
 """Called with the number of windows that are done, and of all windows."""
@@ -102,7 +102,7 @@ def evaluate(
     reused = protocol.windows - len(windows)
     if progress:
         progress(reused, protocol.windows)
-    for done, (window, trials) in enumerate(play_windows(study, windows, executor or Processes()), reused + 1):
+    for done, (window, trials) in enumerate(play_windows(study, windows, executor or LocalProcesses()), reused + 1):
         journal.add(window, trials)
         if progress:
             progress(done, protocol.windows)

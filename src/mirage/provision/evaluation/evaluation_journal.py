@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirage.kept_lines import KeptLines
+from mirage.json_journal import JsonJournal
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
 
 
@@ -27,7 +27,7 @@ class EvaluationJournal:
     """
 
     def __init__(self, folder: Path | None, study: Study) -> None:
-        self._lines = KeptLines(folder, f"evaluation-{study.key}.jsonl")
+        self._lines = JsonJournal(folder, f"evaluation-{study.key}.jsonl")
         self.protocol = study.protocol
         self._played: dict[int, tuple[WindowTrial, ...]] = {}
         for line in self._lines:

@@ -13,8 +13,8 @@ import numpy as np
 import mirage
 from mirage.executors.executor import Executor
 from mirage.policy.contract import Policy
-from mirage.policy.registry import policy_named_by, policy_spec
-from mirage.policy.view import Chain, View
+from mirage.policy.policy_registry import policy_named_by, policy_spec
+from mirage.policy.view import ChainView, View
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
@@ -22,7 +22,7 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.followed_link import BankedLink, Followed
 from mirage.provision.link_size import LinkSize
 from mirage.sim.contract.job_labels import LabelBook
-from mirage.sim.disciplines.registry import discipline_spec
+from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
 from mirage.source_digest import source_digest
 
@@ -186,7 +186,7 @@ class Player:
             named_s = [run.on_view(view) for run in runs.values()]
             return min((moment_s for moment_s in named_s if moment_s is not None), default=None)
 
-        def on_decision(sim: Simulation, chain: Chain) -> None:
+        def on_decision(sim: Simulation, chain: ChainView) -> None:
             for run in runs.values():
                 run.on_decision(sim, chain)
             if banked is not None:

@@ -13,8 +13,8 @@ from mirage.duration import DAY_S, MINUTE_S
 from mirage.errors import PlanInfeasible
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
-from mirage.policy.view import Chain
-from mirage.sim.job_updates import queued_link, think_again
+from mirage.policy.view import ChainView
+from mirage.sim.job_updates import queued_link, revise_queued_link
 from mirage.sim.simulation import Simulation
 
 PATIENCE_S = 60 * DAY_S
@@ -46,7 +46,7 @@ class Followed:
     lost_s: int = 0
 
 
-def follow(sim: Simulation, policy: Policy, chain: Chain, plan: Plan) -> Followed:
+def follow(sim: Simulation, policy: Policy, chain: ChainView, plan: Plan) -> Followed:
     """Simulate from a submission until the next link has started.
 
     The policy is called at every decision, or at the time that it requests. When the present link ends, a held link is
@@ -75,7 +75,7 @@ def follow(sim: Simulation, policy: Policy, chain: Chain, plan: Plan) -> Followe
     return Followed(submitted_s, start_s - chain.ends_s, calls, link.revisions, chain.limit_s - link.limit_s)
 
 
-def next_call_s(plan: Plan, chain: Chain, now_s: int) -> int:
+def next_call_s(plan: Plan, chain: ChainView, now_s: int) -> int:
     """Next call of a policy: when it requests, otherwise at the next decision or the end."""
     named_s = [action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None]
     step_s = now_s + chain.step_s - (now_s - chain.started_s) % chain.step_s
@@ -91,11 +91,11 @@ class _FollowedLink:
         revisions: Number of revisions.
     """
 
-    def __init__(self, sim: Simulation, chain: Chain) -> None:
+    def __init__(self, sim: Simulation, chain: ChainView) -> None:
         self.sim, self.present = sim, chain
         self.job, self.limit_s, self.revisions = NO_JOB, chain.limit_s, 0
 
-    def chain(self) -> Chain:
+    def chain(self) -> ChainView:
         """Returns the chain as the policy observes it."""
         return self.present if self.job == NO_JOB else replace(self.present, queued=queued_link(self.sim, self.job))
 
@@ -105,7 +105,7 @@ class _FollowedLink:
             if isinstance(action, Submit):
                 self._submit()
             elif isinstance(action, _REVISIONS):
-                think_again(self.sim, self.job, action)
+                revise_queued_link(self.sim, self.job, action)
                 self.revisions += 1
                 if isinstance(action, Withdraw):
                     self.job = NO_JOB
@@ -126,7 +126,7 @@ class _FollowedLink:
         if self.job == NO_JOB:
             self._submit()
         else:
-            think_again(self.sim, self.job, Release())
+            revise_queued_link(self.sim, self.job, Release())
         start_s = self.start_before(self.sim.now_s + PATIENCE_S)
         return self.sim.now_s if start_s is None else start_s
 
@@ -152,7 +152,7 @@ class BankedLink:
         self.outcome_s: list[int] = []
         self._held: tuple[Simulation, int] | None = None
 
-    def on_decision(self, sim: Simulation, chain: Chain) -> None:
+    def on_decision(self, sim: Simulation, chain: ChainView) -> None:
         """Try a decision; they come in order of time."""
         now_s = sim.now_s
         if self._held is None:
@@ -165,14 +165,14 @@ class BankedLink:
             held, job = self._held
             held.approach(now_s)
             branch = held.fork()
-            think_again(branch, job, Release())
+            revise_queued_link(branch, job, Release())
             branch.watch(job)
             start_s = branch.run_until_started(job, now_s + PATIENCE_S)
         self.outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - chain.ends_s)
 
 
-def _submitted_and_held(sim: Simulation, chain: Chain) -> tuple[Simulation, int]:
+def _submitted_and_held(sim: Simulation, chain: ChainView) -> tuple[Simulation, int]:
     job = sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, watched=False)
     sim.advance(sim.now_s + AGE_COUNTS_AFTER_S)
-    think_again(sim, job, Hold())
+    revise_queued_link(sim, job, Hold())
     return sim, job

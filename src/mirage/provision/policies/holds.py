@@ -12,11 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.policy.parameter import COUNT, YES_OR_NO, Form, read_parameters
+from mirage.policy.parameter import COUNT, YES_OR_NO, ParameterForm, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
-from mirage.policy.registry import make_policy
-from mirage.policy.settings import PolicySettings
-from mirage.policy.view import Chain, View
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
+from mirage.policy.view import ChainView, View
 from mirage.provision.policies import what_if
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
@@ -49,9 +49,9 @@ def _named(text: str) -> str:
 
 PARAMETERS = {
     "bank": YES_OR_NO,
-    "insure": Form("TIMES", _times),
+    "insure": ParameterForm("TIMES", _times),
     "early": COUNT,
-    BY: Form("MODEL", _named, last=True),
+    BY: ParameterForm("MODEL", _named, last=True),
     **what_if.PARAMETERS,
 }
 """Parameters after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
@@ -67,7 +67,7 @@ class Rule(Protocol):
 
     forecasts: bool
 
-    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+    def weighed_at(self, view: View, chain: ChainView, cost: Cost) -> Plan:
         """Plan at a cost: submit now or wait; for a queued link, let it compete or hold it."""
         ...
 
@@ -130,7 +130,7 @@ class Holds(WhatIf):
     ) -> None:
         super().__init__(**further)
         self.rule = self if by is None else by
-        self.age_retained = self.forecaster.scheduler.hold_keeps_age
+        self.age_retained = self.forecaster.scheduler.age_survives_hold
         self.bank, self.early_s = bank and self.age_retained, early * MINUTE_S
         self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)
 
@@ -153,7 +153,7 @@ class Holds(WhatIf):
                 return _and_check_soon(plan, (Submit(reason="may-be-needed"),), view.now_s)
         return replace(plan, actions=(Wait(reason="next-decision"),)) if self.bank else plan
 
-    def _of_queued(self, view: View, chain: Chain) -> Plan:
+    def _of_queued(self, view: View, chain: ChainView) -> Plan:
         """Let the queued link compete, or hold it; its current state is not requested again."""
         queued = chain.queued
         assert queued is not None
@@ -167,7 +167,7 @@ class Holds(WhatIf):
             actions = plan.actions if held else (Hold(reason=why), *plan.actions)
         return replace(plan, actions=actions)
 
-    def _starts_soon(self, view: View, chain: Chain) -> bool:
+    def _starts_soon(self, view: View, chain: ChainView) -> bool:
         """Whether a link submitted now may start before it could be held."""
         return int(self.waits_now(view, chain).min()) <= self.early_s
 

@@ -15,7 +15,7 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
 from mirage.policy.parameter import COUNT, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 
 RECENT_STARTS = 100
 """Number of recently started jobs that are averaged (Mirage, SC'23)."""
@@ -28,7 +28,7 @@ MOVING_S = 5 * MINUTE_S
 """A lead that changes from decision to decision is checked no more often than this."""
 
 
-def chain_of(view: View) -> Chain:
+def chain_of(view: View) -> ChainView:
     """Returns the chain of a view.
 
     Raises:
@@ -49,7 +49,7 @@ def recent_waits_s(view: View, before_s: int, count: int) -> Ints:
     return waits
 
 
-def plan_without_choice(view: View, chain: Chain) -> Plan | None:
+def plan_without_choice(view: View, chain: ChainView) -> Plan | None:
     """The plan for a link that has not started or has ended; else None: there is a choice."""
     if chain.ends_s == MISSING:
         return Plan((Wait(reason="predecessor-pending"),))
@@ -81,11 +81,11 @@ class Lead:
             return Plan((Submit(reason="lead-reached"),), estimate)
         return Plan((Wait(reason="lead-not-reached", until_s=self._moment_s(view, chain, lead_s)),), estimate)
 
-    def lead_s(self, view: View, chain: Chain) -> float:
+    def lead_s(self, view: View, chain: ChainView) -> float:
         """Time before the end at which to submit; here 0."""
         return 0.0
 
-    def _moment_s(self, view: View, chain: Chain, lead_s: float) -> int | None:
+    def _moment_s(self, view: View, chain: ChainView, lead_s: float) -> int | None:
         """When the lead is reached; None if the next decision or the end of the link comes first."""
         reached_s = chain.ends_s - math.floor(lead_s)
         if not self.steady:
@@ -132,7 +132,7 @@ class ConstantLead(Lead):
         if not self.hours >= 0:
             raise ConfigurationError(f"lead takes hours, as in lead:4; got {parameter!r}")
 
-    def lead_s(self, view: View, chain: Chain) -> float:
+    def lead_s(self, view: View, chain: ChainView) -> float:
         """Returns the constant."""
         return self.hours * HOUR_S
 
@@ -155,7 +155,7 @@ class AverageWait(Lead):
 
     steady = True
 
-    def lead_s(self, view: View, chain: Chain) -> float:
+    def lead_s(self, view: View, chain: ChainView) -> float:
         """Mean wait at that time."""
         waits = recent_waits_s(view, chain.started_s, RECENT_STARTS)
         return float(waits.mean()) if len(waits) else 0.0
@@ -178,7 +178,7 @@ class QuantileWait(Lead):
             raise ConfigurationError(f"quantile takes a share between 0 and 1, as in quantile:0.95; got {parameter!r}")
         self.confidence, self.recent = confidence, recent
 
-    def lead_s(self, view: View, chain: Chain) -> float:
+    def lead_s(self, view: View, chain: ChainView) -> float:
         """Returns the bound from the jobs started last."""
         waits = np.sort(recent_waits_s(view, view.now_s, self.recent))
         if len(waits) == 0:

@@ -13,17 +13,17 @@ import numpy as np
 
 from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
 from mirage.forecast.run_times import TrueRunTimes
-from mirage.forecast.use_history import History
+from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import Chain, View
+from mirage.policy.view import ChainView, View
 from mirage.predict.run_times.named_history import NamedHistory
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.sim.cluster import Limit
-from mirage.sim.slurm_conf.settings import SlurmSettings
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 _NOTHING = 1e-9
 """Costs below this are none: if waiting costs nothing, the policy waits."""
@@ -99,12 +99,12 @@ class WhatIf:
             discipline=discipline,
             scheduler=scheduler,
             limits=limits,
-            run_times=NamedHistory() if names else History(),
+            run_times=NamedHistory() if names else HistoryRunTimes(),
         )
         self.information, self.tie, self.quick = information, tie, quick
         self._queue: QueueFutures | None = None
-        self._waits: dict[Chain, Ints] = {}
-        self._forecasts: dict[tuple[Chain, bytes], StartForecast] = {}
+        self._waits: dict[ChainView, Ints] = {}
+        self._forecasts: dict[tuple[ChainView, bytes], StartForecast] = {}
 
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
@@ -112,7 +112,7 @@ class WhatIf:
         plan = plan_without_choice(view, chain)
         return self.weighed_at(view, chain, self.cost) if plan is None else plan
 
-    def weighed_at(self, view: View, chain: Chain, cost: Cost) -> Plan:
+    def weighed_at(self, view: View, chain: ChainView, cost: Cost) -> Plan:
         """Plan at a cost: submit now or wait; for a queued link, let it compete or hold it."""
         queue = self._futures(view)
         remaining_s = chain.ends_s - view.now_s
@@ -135,14 +135,14 @@ class WhatIf:
             self._queue, self._waits, self._forecasts = self.forecaster.of(view), {}, {}
         return self._queue
 
-    def _played(self, queue: QueueFutures, chain: Chain, delays: Ints) -> StartForecast:
+    def _played(self, queue: QueueFutures, chain: ChainView, delays: Ints) -> StartForecast:
         """Returns the forecast of some delays, computed once: several costs may use it."""
         key = (chain, delays.tobytes())
         if key not in self._forecasts:
             self._forecasts[key] = queue.play(chain, delays, chain.ends_s + BEYOND_S)
         return self._forecasts[key]
 
-    def _weighed(self, forecast: StartForecast, chain: Chain, at: Cost) -> Plan:
+    def _weighed(self, forecast: StartForecast, chain: ChainView, at: Cost) -> Plan:
         """Returns the plan by the costs of submitting now and later.
 
         A later time that is better than now by more than a tie stays better whatever the other times cost, so a few
@@ -165,7 +165,7 @@ class WhatIf:
             until_s = next_decision_s(forecast.now_s, chain.step_s, remaining_s - int(waits_s.max()))
         return Plan((Wait(reason="waiting-costs-less", until_s=until_s),), estimate, forecast)
 
-    def _plan_at_a_glance(self, view: View, chain: Chain, waits_s: Ints) -> Plan | None:
+    def _plan_at_a_glance(self, view: View, chain: ChainView, waits_s: Ints) -> Plan | None:
         """Plan that needs no weighing: the link is too late even now, or there is plenty of time."""
         remaining_s, longest_s = chain.ends_s - view.now_s, int(waits_s.max())
         if waits_s.min() >= remaining_s:
@@ -175,7 +175,7 @@ class WhatIf:
             return Plan((Wait(reason="plenty-of-time", until_s=until_s),), forecast_estimate(remaining_s, waits_s))
         return None
 
-    def waits_now(self, view: View, chain: Chain) -> Ints:
+    def waits_now(self, view: View, chain: ChainView) -> Ints:
         """Waits of a link submitted now, one per future, up to its limit.
 
         They are equal for all chains of its form. The present link is not assumed to run until its limit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.provision.evaluation.frontier import Frontier, Point, Series
+from mirage.provision.evaluation.frontier import Frontier, Point, PolicySeries
 from mirage.report.axes import Axis, Frame, rulers, ticks
 from mirage.report.charts.label_placement import LabelPlacement
 from mirage.report.figures import links_words
@@ -157,7 +157,7 @@ def _hint(name: str, point: Point) -> str:
     return f"{name}: interruption {point.interruption_h:.2f} h, overlap {point.overlap_h:.2f} h"
 
 
-def _series(frame: Frame, series: Series, colour: int, labels: LabelPlacement) -> list[str]:
+def _series(frame: Frame, series: PolicySeries, colour: int, labels: LabelPlacement) -> list[str]:
     path = [frame.at(p.overlap_h, p.interruption_h) for p in series.points]
     parts = [polyline(path, f"w{colour}")] if len(path) > 1 else []
     for point, (x, y) in zip(series.points, path):
@@ -168,7 +168,7 @@ def _series(frame: Frame, series: Series, colour: int, labels: LabelPlacement) -
     return parts
 
 
-def _oracle(frame: Frame, oracle: Series, labels: LabelPlacement) -> list[str]:
+def _oracle(frame: Frame, oracle: PolicySeries, labels: LabelPlacement) -> list[str]:
     parts = []
     for point in oracle.points:
         x, y = frame.at(point.overlap_h, point.interruption_h)
@@ -182,7 +182,7 @@ def _diamond(x: float, y: float, hint: str = "") -> str:
     return element("polygon", *title(hint), points=corners, class_="oracle")
 
 
-def _ratios(frame: Frame, series: Series, class_: str, labels: LabelPlacement) -> list[str]:
+def _ratios(frame: Frame, series: PolicySeries, class_: str, labels: LabelPlacement) -> list[str]:
     """Writes cost ratios near the points of a policy; points that are close share a label."""
     if len(series.points) < 2:
         return []

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_whole
 
 BY_MATPLOTLIB = (".png", ".pdf")
 """Kinds that need the extra ``plot``."""
@@ -63,7 +63,7 @@ def write_figure(figure: Any, path: str | os.PathLike[str]) -> None:
     try:
         drawn = io.BytesIO()
         figure.savefig(drawn, dpi=_DPI, format=Path(path).suffix[1:].lower() or "png")
-        write_whole(path, drawn.getvalue())
+        write_atomically(path, drawn.getvalue())
     except OSError as error:
         raise ConfigurationError(f"cannot draw into {path}: {error.strerror}") from error
     except ValueError as error:

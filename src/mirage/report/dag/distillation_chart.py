@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mirage.atomic_file import write_output
 from mirage.report.axes import Axis, Frame, rulers, ticks
 from mirage.report.charts.label_placement import LabelPlacement
 from mirage.report.svg import WIDE, box, drawing, element, label, line, polyline, text_px, title
 from mirage.report.theme import SERIES, standalone
-from mirage.whole_file import write_output
 
 LEFT_PX, RIGHT_PX, TALL_PX = 56.0, 20.0, 220.0
 HEAD_PX, TOP_PX, BOTTOM_PX = 84.0, 46.0, 52.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mirage.atomic_file import write_output
 from mirage.dag.compare.comparison import Comparison
 from mirage.dag.compare.trial import Scene
 from mirage.dag.setting import Setting
@@ -12,7 +13,6 @@ from mirage.errors import ConfigurationError
 from mirage.report.dag.comparison_chart import jct_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
 from mirage.report.theme import standalone
-from mirage.whole_file import write_output
 
 SHOWN = 2
 """Number of schedulers whose episode is drawn: the first ones."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from mirage.atomic_file import write_output
 from mirage.distill.tree import Tree
 from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
 from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, TreeBox, bends
 from mirage.report.dag.tree_sheet import LINE_PX, MARGIN_PX, NOTE_LINE_PX, NOTES_PX, TreeSheet, sheet_of
 from mirage.report.svg import box, drawing, element, label, line, polyline
 from mirage.report.theme import standalone
-from mirage.whole_file import write_output
 
 KINDS = (".svg", *BY_MATPLOTLIB)
 """Supported kinds of pictures of a tree."""

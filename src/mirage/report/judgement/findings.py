@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, LEAST_LESS, LEAST_WITHOUT, OPEN, Claim
-from mirage.learn.training.comparison.judge import Comparison
-from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
-from mirage.provision.chain import LIGHT
-from mirage.provision.evaluation.score import ALL, REACTIVE
+from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, kind_of
+from mirage.learn.training.comparison.method_comparison import MethodComparison
+from mirage.provision.evaluation.policy_score import ALL, REACTIVE
+from mirage.provision.link_size import LIGHT
 from mirage.report.figures import links_words
 from mirage.report.judgement.result_cells import at, both, difference, gap, markdown, percent, share
 from mirage.report.judgement.result_tables import ResultsView, cheapest, real
@@ -74,7 +74,7 @@ def findings(view: ResultsView) -> str:
     return f"**{heading}.** " + " ".join(sentences) if sentences else ""
 
 
-def claims_table(comparison: Comparison, nodes: int) -> str:
+def claims_table(comparison: MethodComparison, nodes: int) -> str:
     """Tabulates claims by policy and load: less interruption, hand-overs without, overlap."""
     of_size = [claim for claim in comparison.claims if claim.link_nodes == nodes]
     loads = list(dict.fromkeys(claim.load for claim in of_size))
@@ -88,7 +88,7 @@ def claims_table(comparison: Comparison, nodes: int) -> str:
     return markdown(heads, [[kind_of(p), f"`{p}`", *(cells[p, load] for load in loads)] for p in policies])
 
 
-def claims_words(comparison: Comparison, nodes: int) -> str:
+def claims_words(comparison: MethodComparison, nodes: int) -> str:
     """Describes which of the paper's claims the published methods meet here."""
     found = [
         claim

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.score import Row
+from mirage.provision.evaluation.policy_score import EvaluationRow
 
 _TOO_WIDE = -20.0
 """A gap is inconclusive where its interval extends below this."""
@@ -18,7 +18,7 @@ def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def both(row: Row) -> str:
+def both(row: EvaluationRow) -> str:
     """Formats interruption and overlap, in hours."""
     return f"{row.interruption_h:.2f} / {row.overlap_h:.2f}"
 
@@ -28,7 +28,7 @@ def with_interval(value: float, interval: Interval | None) -> str:
     return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} … {interval[1]:.2f})"
 
 
-def gap(row: Row) -> str:
+def gap(row: EvaluationRow) -> str:
     """Formats the gap closed between the reactive chain and the oracle, in per cent."""
     if row.gap_closed is None:
         return "–"

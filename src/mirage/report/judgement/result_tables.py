@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mirage.learn.training.comparison.judge import Comparison
-from mirage.learn.training.comparison.plan import BOUND, KINDS, kind_of
-from mirage.provision.chain import LIGHT
+from mirage.learn.training.comparison.comparison_plan import BOUND, KINDS, kind_of
+from mirage.learn.training.comparison.method_comparison import MethodComparison
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.score import ALL, Row
+from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
+from mirage.provision.link_size import LIGHT
 from mirage.report.judgement.result_cells import both, difference, gap, markdown, named, percent, points, with_interval
 
 Cells = tuple[list[str], list[list[str]]]
@@ -21,11 +21,11 @@ Cells = tuple[list[str], list[list[str]]]
 class ResultsView:
     """Results of a comparison for one link size at one cost ratio."""
 
-    comparison: Comparison
+    comparison: MethodComparison
     nodes: int
     ratio: float | None
 
-    def rows(self, load: str = ALL, month: str = ALL) -> dict[str, Row]:
+    def rows(self, load: str = ALL, month: str = ALL) -> dict[str, EvaluationRow]:
         """Returns the row of each policy."""
         found = self.comparison.evaluation
         every = found.rows if month == ALL else found.months

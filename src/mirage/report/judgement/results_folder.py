@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mirage.atomic_file import write_output
 from mirage.errors import ConfigurationError
-from mirage.learn.training.comparison.judge import Comparison
-from mirage.learn.training.comparison.plan import OURS, PUBLISHED, kind_of
+from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, kind_of
+from mirage.learn.training.comparison.method_comparison import MethodComparison
 from mirage.report.judgement.results_page import results_page
 from mirage.report.pages.evaluation_page import draw_frontiers
 from mirage.report.pages.evaluation_page import kind_of as check_kind
-from mirage.whole_file import write_output
 
 PICTURES = (".svg", ".png")
 
@@ -32,7 +32,7 @@ def check_results_folder(folder: Path) -> None:
         raise ConfigurationError(f"cannot write a comparison to {folder}: {error.strerror}") from error
 
 
-def write_results(folder: Path, comparison: Comparison, provenance: dict[str, Any]) -> None:
+def write_results(folder: Path, comparison: MethodComparison, provenance: dict[str, Any]) -> None:
     """Writes ``results.json``, ``results.md`` and the pictures.
 
     Raises:

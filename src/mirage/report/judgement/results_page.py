@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mirage.learn.training.comparison.judge import Comparison
-from mirage.provision.chain import LIGHT
-from mirage.provision.evaluation.score import CLASSES
+from mirage.learn.training.comparison.method_comparison import MethodComparison
+from mirage.provision.evaluation.policy_score import CLASSES
+from mirage.provision.link_size import LIGHT
 from mirage.report.figures import links_words
 from mirage.report.judgement.findings import claims_table, claims_words, findings
 from mirage.report.judgement.result_cells import at
@@ -36,7 +36,7 @@ without any, and the overlap, without which neither figure is meaningful: a lead
 either. The head of a column gives the interruption of the reactive chain."""
 
 
-def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: dict[int, str]) -> str:
+def results_page(comparison: MethodComparison, provenance: dict[str, Any], pictures: dict[int, str]) -> str:
     """Returns the whole page.
 
     Args:
@@ -77,7 +77,7 @@ def results_page(comparison: Comparison, provenance: dict[str, Any], pictures: d
     return "\n\n".join(parts) + "\n"
 
 
-def _size_parts(comparison: Comparison, nodes: int, pictures: dict[int, str]) -> list[str]:
+def _size_parts(comparison: MethodComparison, nodes: int, pictures: dict[int, str]) -> list[str]:
     parts = [f"### {links_words(nodes).capitalize()}"]
     for ratio in _ratios(comparison):
         view = ResultsView(comparison, nodes, ratio)
@@ -124,7 +124,7 @@ def _windows_words(view: ResultsView) -> str:
     return f"{counts['all']} windows: {of_load}"
 
 
-def _provenance_words(comparison: Comparison, provenance: dict[str, Any]) -> str:
+def _provenance_words(comparison: MethodComparison, provenance: dict[str, Any]) -> str:
     plan = comparison.plan
     where = "`{trace}` under `{discipline}` on {nodes} nodes, settings {settings}, protocol {protocol}"
     seeds = f"{len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''} ({', '.join(map(str, plan.seeds))})"
@@ -137,7 +137,7 @@ def _provenance_words(comparison: Comparison, provenance: dict[str, Any]) -> str
     )
 
 
-def _ratios(comparison: Comparison) -> list[float | None]:
+def _ratios(comparison: MethodComparison) -> list[float | None]:
     return list(dict.fromkeys(row.cost_ratio for row in comparison.evaluation.rows))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from mirage.learn.training.comparison.judge import Comparison
+from mirage.learn.training.comparison.method_comparison import MethodComparison
 from mirage.report.figures import links_words
 from mirage.report.judgement.findings import claims_words, findings
 from mirage.report.judgement.result_cells import at
@@ -16,7 +16,7 @@ _PLAIN_WIDTH = 200
 _STYLES = {"bound": "dim", "ours": "green"}
 
 
-def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
+def print_comparison(comparison: MethodComparison, console: Console | None = None) -> None:
     """Prints a comparison to standard output; fixed width if that is no terminal."""
     if console is None:
         console = Console(highlight=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mirage.atomic_file import write_output
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fit_mechanisms import TraceSlice
@@ -20,7 +21,6 @@ from mirage.report.terminal.calibration_facts import facts
 from mirage.report.terminal.calibration_text import CAUSES, hours_words, share_row, share_words, wait_rows
 from mirage.report.terminal.fidelity_text import class_table, levels_words, month_table
 from mirage.trace.statistics.summary import iso_utc
-from mirage.whole_file import write_output
 
 _HEADING = "The simulator fitted to a cluster"
 _LEVELS = ((0.1, "are close to"), (0.25, "roughly follow"), (float("inf"), "are far from"))

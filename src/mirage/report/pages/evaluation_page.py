@@ -7,18 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mirage.atomic_file import write_output
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.score import ALL, CLASSES, Row
+from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.charts.frontier_chart import frontier_chart, stacked
 from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
 from mirage.report.figures import links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.terminal.comparison_text import at_cost, signed
 from mirage.report.theme import standalone
-from mirage.whole_file import write_output
 
 _HEADING = "Interruption against overlap"
 KINDS = (".svg", ".html", *BY_MATPLOTLIB)
@@ -89,7 +89,7 @@ def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> 
     return section(heading, explained, drawn, table(columns, cells, cards=len(cells) <= CARDS))
 
 
-def _cells(row: Row, *, several: bool) -> list[Cell]:
+def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
     ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
     return [
         row.policy,
@@ -172,7 +172,7 @@ def _differences_section(evaluation: Evaluation, of_link: list[Difference]) -> s
     return section(heading, explained, table(columns, cells, numbers_from=2, cards=len(cells) <= CARDS))
 
 
-def _months_section(evaluation: Evaluation, rows: list[Row]) -> str:
+def _months_section(evaluation: Evaluation, rows: list[EvaluationRow]) -> str:
     columns = ["policy", "windows", "", "interruption, h", "overlap, h", "cost", "gap closed"]
     cells: list[list[Cell]] = [
         [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from mirage.atomic_file import write_output
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
 from mirage.report.charts.fidelity.time_charts import levels_chart, moving_average_chart, span_s
@@ -24,7 +25,6 @@ from mirage.report.terminal.fidelity_text import (
     span_words,
 )
 from mirage.report.theme import standalone
-from mirage.whole_file import write_output
 
 KINDS = (".svg", ".html")
 _HEADING = "Simulated and recorded"

@@ -12,7 +12,7 @@ from mirage.report.axes import Axis, Frame, rulers, ticks
 from mirage.report.schedule.gpu_use import UseOverTime
 from mirage.report.svg import WIDE, box, drawing, label, line, polyline, text_px
 from mirage.report.theme import SERIES
-from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.gpu_log import GpuLog
 
 MOST_POINTS = 800
 """Maximum number of points of a curve; more are not visible."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.job_state import Floats, Ints
-from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.engine.gpu_log import GpuLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ def use_by_pool(log: GpuLog) -> list[UseOverTime]:
 
 
 def _use(log: GpuLog, names: tuple[str, ...], kind_of: Ints) -> list[UseOverTime]:
-    segment = log.seat_segments()
+    segment = log.placement_segments()
     start_s, end_s = log.segments.start_s[segment], np.minimum(log.segments.end_s[segment], log.now_s)
-    kind = kind_of[log.seats.server] if len(log.seats) else np.zeros(0, np.int64)
+    kind = kind_of[log.placement_rows.server] if len(log.placement_rows) else np.zeros(0, np.int64)
     found = []
     for k, name in enumerate(names):
         here = kind == k
         changes_s = np.concatenate([start_s[here], end_s[here]])
-        changes = np.concatenate([log.seats.gpus[here], -log.seats.gpus[here]])
+        changes = np.concatenate([log.placement_rows.gpus[here], -log.placement_rows.gpus[here]])
         time_s, first = np.unique(np.concatenate([[0.0], changes_s, [log.now_s]]), return_inverse=True)
         held = np.zeros(len(time_s), dtype=np.int64)
         np.add.at(held, first[1:-1], changes)

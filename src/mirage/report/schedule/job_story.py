@@ -8,7 +8,8 @@ import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.errors import UnknownName
-from mirage.schedule.engine.kernel.arrays import (
+from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.kernel.gpu_arrays import (
     APPLIED,
     BY_BOUNDARY,
     BY_CANCEL,
@@ -22,9 +23,8 @@ from mirage.schedule.engine.kernel.arrays import (
     RESIZE,
     START,
 )
-from mirage.schedule.engine.log import GpuLog
-from mirage.schedule.engine.plan_rows import WHY
-from mirage.schedule.workload.read import Workload
+from mirage.schedule.engine.plan_rows import REFUSAL_REASONS
+from mirage.schedule.workload.gpu_workload import GpuWorkload
 
 _DECIDED = {START: "start", RESIZE: "resize", PREEMPT: "preempt", CANCEL: "cancel"}
 _ENDED = {
@@ -68,7 +68,7 @@ class JobStory:
     moments: tuple[JobEvent, ...]
 
 
-def job_number(workload: GpuLog | Workload, name_or_number: str) -> int:
+def job_number(workload: GpuLog | GpuWorkload, name_or_number: str) -> int:
     """Returns the job of a name, or of a number in the workload.
 
     Raises:
@@ -105,7 +105,9 @@ def _decisions(log: GpuLog, job: int) -> list[JobEvent]:
         if decision.refused != APPLIED:
             wanted = f"; reason: {why}" if why else ""
             found.append(
-                JobEvent(float(decision.time_s), f"{what} refused", why=f"{WHY[int(decision.refused)]}{wanted}")
+                JobEvent(
+                    float(decision.time_s), f"{what} refused", why=f"{REFUSAL_REASONS[int(decision.refused)]}{wanted}"
+                )
             )
         elif decision.kind in (PREEMPT, CANCEL):
             found.append(JobEvent(float(decision.time_s), what, why=why))

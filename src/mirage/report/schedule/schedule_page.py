@@ -14,13 +14,13 @@ from mirage.report.schedule.gpu_charts import fill, gantt_chart, jct_chart, kind
 from mirage.report.schedule.gpu_use import UseOverTime, use_by_pool, use_by_type
 from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.schedule_text import NAMES, cells_of
-from mirage.schedule.compare.comparison import GpuComparison
-from mirage.schedule.compare.row import MEAN, Row
-from mirage.schedule.engine.log import GpuLog
+from mirage.schedule.compare.gpu_comparison import GpuComparison
+from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow
+from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.measures import measures
 
 
-def run_page(row: Row, log: GpuLog, provenance: dict[str, Any]) -> str:
+def run_page(row: GpuComparisonRow, log: GpuLog, provenance: dict[str, Any]) -> str:
     """Returns the page of one run."""
     lead = f"{row.jobs:,.0f} jobs on {log.cluster.gpus:,} GPUs in {len(log.cluster.gpus_of):,} servers."
     figures = [
@@ -66,7 +66,7 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
     )
 
 
-def _of_all(rows: Sequence[Row]) -> list[Row]:
+def _of_all(rows: Sequence[GpuComparisonRow]) -> list[GpuComparisonRow]:
     return [row for row in rows if row.workload == MEAN] or list(rows)
 
 
@@ -97,7 +97,7 @@ def _gantt_section(log: GpuLog) -> str:
     return section("Jobs on GPUs", text, key(entries), chart(lambda width: gantt_chart(log, width)))
 
 
-def _rows_section(rows: Sequence[Row]) -> str:
+def _rows_section(rows: Sequence[GpuComparisonRow]) -> str:
     cells = [cells_of(row) for row in rows]
     text = "JCT is the time from submission to completion; waiting is all time in the queue."
     return section("Figures", text, table(NAMES, cells, numbers_from=2, cards=len(cells) <= CARDS))

@@ -10,7 +10,7 @@ from rich.text import Text
 from mirage.duration import HOUR_S
 from mirage.report.schedule.job_story import JobStory
 from mirage.report.terminal.console_table import print_table
-from mirage.schedule.compare.row import MEAN, Row
+from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow
 
 _PLAIN_WIDTH = 160
 
@@ -30,7 +30,7 @@ NAMES = (
 )
 
 
-def print_rows(rows: Sequence[Row], console: Console | None = None) -> None:
+def print_rows(rows: Sequence[GpuComparisonRow], console: Console | None = None) -> None:
     """Prints a table; the least mean JCT of every workload is bold."""
     console = console or _console()
     best = {row.workload: row for row in sorted(rows, key=lambda row: -row.mean_jct_s)}
@@ -56,7 +56,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def cells_of(row: Row) -> list[str]:
+def cells_of(row: GpuComparisonRow) -> list[str]:
     """Returns the cells of a row, as on the terminal."""
     hours = (row.mean_jct_s, row.p99_jct_s, row.mean_wait_s, row.makespan_s)
     return [

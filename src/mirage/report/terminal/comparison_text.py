@@ -10,7 +10,7 @@ from rich.text import Text
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.score import ALL, Row
+from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.console_table import fits, print_table
 
@@ -69,7 +69,7 @@ def _cells(of: Difference, *, intervals: bool) -> list[str]:
     ]
 
 
-def _month_cell(row: Row) -> str:
+def _month_cell(row: EvaluationRow) -> str:
     gap = "-" if row.gap_closed is None else f"{row.gap_closed:.0%}"
     return f"{row.interruption_h:.2f}/{row.overlap_h:.2f} {row.cost:.2f} {gap}"
 

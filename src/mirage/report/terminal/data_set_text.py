@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mirage.learn.dataset.make import Made
+from mirage.learn.dataset.make_data_set import DataSetSummary
 from mirage.learn.hand_overs import HandOvers
-from mirage.provision.chain import LOADS, load_class
+from mirage.provision.link_size import LOADS, load_class
 from mirage.report.terminal.console_table import print_table
 
 _PLAIN_WIDTH = 110
@@ -33,7 +33,7 @@ def summary_of(rows: HandOvers) -> dict[str, Any]:
     }
 
 
-def print_data_set(rows: HandOvers, made: Made, console: Console | None = None) -> None:
+def print_data_set(rows: HandOvers, made: DataSetSummary, console: Console | None = None) -> None:
     """Prints the content of a data set, and the cost of making it."""
     if console is None:
         console = Console(highlight=False)

@@ -14,7 +14,7 @@ from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluate import Progress as ProgressCallback
 from mirage.provision.evaluation.interval import Interval
-from mirage.provision.evaluation.score import CLASSES, Row
+from mirage.provision.evaluation.policy_score import CLASSES, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.comparison_text import print_differences, print_months
 from mirage.report.terminal.console_table import fits, print_table
@@ -66,7 +66,7 @@ def print_evaluation(
     console.print(Text(f"gap closed: of the cost between reactive and the oracle; seed {provenance['seed']}", "dim"))
 
 
-def _print_rows(console: Console, rows: Sequence[Row], *, several: bool) -> None:
+def _print_rows(console: Console, rows: Sequence[EvaluationRow], *, several: bool) -> None:
     wide = console.width >= _WIDE
     ratio = ["cost ratio"] if several else []
     more = ["p95 int/ovl", "lead h"] if wide else []
@@ -81,7 +81,7 @@ def _print_rows(console: Console, rows: Sequence[Row], *, several: bool) -> None
     print_table(console, names, cells, styles=styles)
 
 
-def _cells(row: Row, *, several: bool, wide: bool, intervals: bool = True) -> list[str]:
+def _cells(row: EvaluationRow, *, several: bool, wide: bool, intervals: bool = True) -> list[str]:
     ratio = ["free" if row.cost_ratio is None else f"{row.cost_ratio:g}:1"] if several else []
     more = [f"{row.interruption_p95_h:.1f}/{row.overlap_p95_h:.1f}", f"{row.lead_h:.1f}"] if wide else []
     return [
@@ -96,7 +96,7 @@ def _cells(row: Row, *, several: bool, wide: bool, intervals: bool = True) -> li
     ]
 
 
-def _best(rows: Sequence[Row], ratio: float | None) -> tuple[str, float | None]:
+def _best(rows: Sequence[EvaluationRow], ratio: float | None) -> tuple[str, float | None]:
     """Returns the cheapest policy at a cost ratio that is not a bound."""
     real = [row for row in rows if row.policy not in BOUNDS and row.cost_ratio == ratio]
     return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)

@@ -15,7 +15,7 @@ from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.fidelity.wait_classes import WaitClass
 from mirage.duration import DAY_S, format_duration
 from mirage.report.terminal.console_table import print_table
-from mirage.trace.statistics.summary import Distribution, iso_utc
+from mirage.trace.statistics.summary import ValueSummary, iso_utc
 
 _PLAIN_WIDTH = 110
 
@@ -179,7 +179,7 @@ def with_interval(estimate: Estimate) -> str:
     return f"{estimate.value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def _wait_row(name: str, waits: Distribution) -> list[str]:
+def _wait_row(name: str, waits: ValueSummary) -> list[str]:
     return [name, *(clock(value) for value in (waits.mean, waits.p50, waits.p75, waits.p95, waits.max))]
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
-from mirage.predict.start.calibration import Calibration
-from mirage.predict.start.levels import MEDIAN, SHARES, ends
 from mirage.predict.start.offers import Offer
 from mirage.predict.start.predictor import JobRequest
+from mirage.predict.start.promise_calibration import PromiseCalibration
+from mirage.predict.start.quantile_levels import MEDIAN, SHARES, ends
 from mirage.report.terminal.console_table import print_table
 
 
@@ -91,8 +91,8 @@ def print_offers(
                 str(request.nodes),
                 format_duration(request.limit_s),
                 ("> " if prediction.open_share else "") + wait_text(prediction.mean_s),
-                " - ".join(_wait(wait_s, prediction.look_ahead_s) for wait_s in band),
-                _wait(band[1] + request.limit_s, prediction.look_ahead_s + request.limit_s) if has_end else "-",
+                " - ".join(_wait(wait_s, prediction.horizon_s) for wait_s in band),
+                _wait(band[1] + request.limit_s, prediction.horizon_s + request.limit_s) if has_end else "-",
                 f"{offer.node_hours:.1f}" if has_end else "-",
                 "" if is_request else f"{offer.sooner_s / HOUR_S:+.1f} h",
             )
@@ -133,7 +133,7 @@ def _instead(request: JobRequest, requested: JobRequest, names: Mapping[int, str
     return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def print_calibration(groups: Sequence[Calibration]) -> None:
+def print_calibration(groups: Sequence[PromiseCalibration]) -> None:
     """Prints how past predictions held: share of waits inside each range, and median errors.
 
     Slurm's error is printed for comparison.
@@ -149,7 +149,7 @@ def print_calibration(groups: Sequence[Calibration]) -> None:
     rows = [
         (
             one.group,
-            str(one.kept),
+            str(one.settled),
             *(f"{share:.0%}" for share in one.inside),
             hours(one.error_s),
             hours(one.same_error_s) if one.same_error_s is not None else "-",

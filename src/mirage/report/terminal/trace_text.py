@@ -10,9 +10,9 @@ from rich.text import Text
 
 from mirage.duration import format_duration
 from mirage.report.terminal.console_table import fits, print_table
-from mirage.trace.read import Trace
+from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
-from mirage.trace.statistics.summary import Distribution, LimitUse, TraceStatistics, iso_utc
+from mirage.trace.statistics.summary import LimitUse, TraceStatistics, ValueSummary, iso_utc
 from mirage.trace.statistics.utilization import BusyNodes, covered_s
 from mirage.trace.table import JobTable
 
@@ -29,7 +29,7 @@ _MOST_NAMED = 8
 _MOST_MONTHS = 24
 
 
-NamedDistribution = tuple[str, Distribution | None, Callable[[float], str]]
+NamedDistribution = tuple[str, ValueSummary | None, Callable[[float], str]]
 """Name of a distribution, its values, and the format of a value."""
 
 
@@ -87,7 +87,7 @@ def _distributions(statistics: TraceStatistics) -> list[NamedDistribution]:
 
 
 def _distribution(
-    name: str, values: Distribution | None, show: Callable[[float], str], columns: Sequence[str]
+    name: str, values: ValueSummary | None, show: Callable[[float], str], columns: Sequence[str]
 ) -> list[str]:
     if values is None:
         return [name, "0", *("-" for _ in columns)]

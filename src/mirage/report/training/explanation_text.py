@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.distill.tree_text import INDENT, text_of
-from mirage.learn.explain.columns import columns_named
-from mirage.learn.explain.explanation import TREE, Explanation
-from mirage.learn.explain.fidelity import Fidelity, day
-from mirage.learn.training.trained import WHAT_IF
-from mirage.provision.evaluation.score import ALL, REACTIVE, Row
+from mirage.learn.explain.policy_explanation import TREE, Explanation
+from mirage.learn.explain.readable_columns import columns_named
+from mirage.learn.explain.tree_fidelity import HandOverFidelity, day
+from mirage.learn.training.trained_policy import WHAT_IF
+from mirage.provision.evaluation.policy_score import ALL, REACTIVE, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.comparison_text import at_cost, print_differences, signed
 from mirage.report.terminal.console_table import print_table
@@ -129,7 +129,7 @@ def _print_fidelity(explained: Explanation, console: Console) -> None:
     print_table(console, names, [*rows, _agreement(ALL, explained.fidelity)])
 
 
-def _agreement(month: str, agrees: Fidelity) -> list[str]:
+def _agreement(month: str, agrees: HandOverFidelity) -> list[str]:
     return [
         month,
         str(agrees.windows),
@@ -171,7 +171,7 @@ def _print_frontier(explained: Explanation, console: Console) -> None:
             print_table(console, names, [_cells(row) for row in rows], styles=styles)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: EvaluationRow) -> list[str]:
     return [
         row.policy,
         f"{row.interruption_h:.2f}",
@@ -192,7 +192,7 @@ def _print_apart(explained: Explanation, console: Console) -> None:
         console.print()
         console.print(Text("leaves that the policy contradicts most often", "bold"))
         for leaf in explained.leaves:
-            console.print(Text(f"{leaf.apart} of {leaf.decisions:,} decisions: {leaf.said}"), soft_wrap=True)
+            console.print(Text(f"{leaf.apart} of {leaf.decisions:,} decisions: {leaf.answer}"), soft_wrap=True)
     if explained.windows:
         console.print()
         console.print(Text("hand-overs with the largest difference in cost from the policy", "bold"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mirage.learn.training.curves import by_run
+from mirage.learn.training.tensorboard_events import by_run
 from mirage.report.charts.picture_file import new_figure, write_figure
 from mirage.report.theme import LIGHT
 

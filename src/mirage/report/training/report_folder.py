@@ -13,13 +13,13 @@ from typing import Any
 from numpy.typing import NDArray
 from rich.console import Console
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
-from mirage.learn.training.curves import write_event_files
-from mirage.learn.training.train import Tried
+from mirage.learn.training.tensorboard_events import write_event_files
+from mirage.learn.training.train_policy import RollingOriginResult
 from mirage.predict.model_file import ModelCard
 from mirage.report.training.learning_curves_png import draw_learning_curves
 from mirage.report.training.training_text import print_choices, print_trained
-from mirage.whole_file import write_whole
 
 _WIDTH = 160
 
@@ -41,7 +41,7 @@ def check_report_folder(folder: str) -> None:
         raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
 
 
-def report_of(card: ModelCard, tried: Tried | None, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def report_of(card: ModelCard, tried: RollingOriginResult | None, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Returns plain values: the card, and for a choice all candidates."""
     found: dict[str, Any] = {"card": asdict(card), **provenance}
     if tried is not None:
@@ -56,7 +56,11 @@ def report_of(card: ModelCard, tried: Tried | None, provenance: Mapping[str, Any
 
 
 def write_report(
-    folder: str, card: ModelCard, tried: Tried | None, curves: Mapping[str, NDArray[Any]], provenance: dict[str, Any]
+    folder: str,
+    card: ModelCard,
+    tried: RollingOriginResult | None,
+    curves: Mapping[str, NDArray[Any]],
+    provenance: dict[str, Any],
 ) -> None:
     """Writes ``report.json``, ``report.txt``, ``learning-curves.png`` and ``curves/``.
 
@@ -73,8 +77,10 @@ def write_report(
         text.print()
     print_trained(card, text)
     try:
-        write_whole(place / "report.json", (json.dumps(report_of(card, tried, provenance), indent=2) + "\n").encode())
-        write_whole(place / "report.txt", written.getvalue().encode())
+        write_atomically(
+            place / "report.json", (json.dumps(report_of(card, tried, provenance), indent=2) + "\n").encode()
+        )
+        write_atomically(place / "report.txt", written.getvalue().encode())
     except OSError as error:
         raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
     write_event_files(curves, place / "curves")

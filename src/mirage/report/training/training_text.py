@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mirage.learn.training.choice import Choice
+from mirage.learn.training.method_choice import MethodChoice
 from mirage.predict.model_file import ModelCard
 from mirage.report.figures import links_words
 from mirage.report.terminal.console_table import print_table
@@ -66,7 +66,9 @@ def _usage_words(figures: Mapping[str, float]) -> str:
     return f"mean weights {weights}; they lead {led} of the decisions; balance {figures['balance']:.2f} of 1"
 
 
-def print_choices(choices: Sequence[Choice], evaluation: Any, provenance: dict[str, Any], console: Console) -> None:
+def print_choices(
+    choices: Sequence[MethodChoice], evaluation: Any, provenance: dict[str, Any], console: Console
+) -> None:
     """Prints the results of the test months, and the choice for each link size."""
     print_evaluation(evaluation, provenance, console, by_month=True)
     console.print()

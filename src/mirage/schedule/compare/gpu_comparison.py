@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError, MirageError
 from mirage.executors.executor import Executor
-from mirage.executors.processes import Processes
+from mirage.executors.local_processes import LocalProcesses
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow, mean_rows
 from mirage.schedule.compare.gpu_journal import GpuJournal, keys_of
 from mirage.schedule.compare.gpu_trial import (
@@ -105,7 +105,7 @@ def compare(
     _check(left, setting)
     failures: dict[GpuTrial, str] = {}
     try:
-        for trial, outcome in (executor or Processes())(begin, setting, left):
+        for trial, outcome in (executor or LocalProcesses())(begin, setting, left):
             if isinstance(outcome, TrialFailure):
                 failures[trial] = outcome.error
             else:

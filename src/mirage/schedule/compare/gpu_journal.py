@@ -12,7 +12,7 @@ from typing import Any
 
 import mirage
 from mirage.errors import ConfigurationError
-from mirage.kept_lines import KeptLines
+from mirage.json_journal import JsonJournal
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial
 from mirage.source_digest import source_digest
@@ -33,7 +33,7 @@ class GpuJournal:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._lines = KeptLines(folder, FILE)
+        self._lines = JsonJournal(folder, FILE)
         self._stored: dict[str, GpuOutcome] = {}
         for line in self._lines:
             self._take(line)

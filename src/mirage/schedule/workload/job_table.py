@@ -10,7 +10,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.errors import TraceError
 from mirage.schedule.workload import philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
-from mirage.trace.read import read_trace
+from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 
 

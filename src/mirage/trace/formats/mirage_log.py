@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from mirage.duration import MINUTE_S
 from mirage.errors import LineError, TraceError
 from mirage.job_state import MISSING
-from mirage.slurm_words.limits import tells_no_limit
 from mirage.slurm_words.numbers import whole_number
+from mirage.slurm_words.time_limits import is_no_limit
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
@@ -108,6 +108,6 @@ def _number(text: str, column: str) -> int:
     word = text.strip()
     if (number := whole_number(word)) is not None:
         return number
-    if tells_no_limit(word):
+    if is_no_limit(word):
         return MISSING
     raise LineError("not a number", f"{column} is {text!r}", "check that the columns are in order")

@@ -10,9 +10,9 @@ from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent
 from mirage.slurm_words.hostlist import count_hosts
-from mirage.slurm_words.limits import limit_in_minutes_s, tells_no_limit
 from mirage.slurm_words.numbers import whole_number
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state, true_lifetime_s
+from mirage.slurm_words.time_limits import is_no_limit, limit_in_minutes_s
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.slurm_words.tres import gres_gpus_per_node, requested_mib, tres_count, tres_gpus, tres_memory_mib
 from mirage.trace.formats.field_shapes import JOB_ID
@@ -115,16 +115,16 @@ class RowParser:
     def _elapsed_s(self, cells: Sequence[str]) -> int:
         seconds = self._number(cells, "elapsedraw")
         text = self._text(cells, "elapsed").strip()
-        if seconds >= 0 or tells_no_limit(text):
+        if seconds >= 0 or is_no_limit(text):
             return seconds
         return self._duration_s(text, "Elapsed")
 
     def _limit_s(self, cells: Sequence[str]) -> int:
         text = self._text(cells, "timelimit").strip()
-        if not tells_no_limit(text):
+        if not is_no_limit(text):
             return self._duration_s(text, "Timelimit")
         minutes = self._text(cells, "timelimitraw").strip()
-        if tells_no_limit(minutes):
+        if is_no_limit(minutes):
             return MISSING
         if (limit_s := limit_in_minutes_s(minutes)) == MISSING:
             raise LineError("not a number", f"timelimitraw is {minutes!r}", "check the fields and their order")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mirage.atomic_file import write_atomically
 from mirage.errors import TraceError, UnknownName, shown
 from mirage.trace.statistics.marginals import Marginals
 from mirage.trace.workload.workload_model import UserClass, WorkloadModel
-from mirage.whole_file import write_whole
 
 SCHEMA = "mirage-workload/1"
 """Kind and version, the first entry of a model file."""
@@ -63,7 +63,7 @@ def write_model(model: WorkloadModel, path: str | os.PathLike[str]) -> None:
         TraceError: The file cannot be written.
     """
     try:
-        write_whole(path, model_to_json(model).encode())
+        write_atomically(path, model_to_json(model).encode())
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror}; choose another place") from error
 

@@ -8,10 +8,10 @@ from scripted_policies import Deciding, deciding_chain
 
 from mirage.agent.cycle.decision.chain_view import chain_view, load_time_s, notice_s, summary
 from mirage.agent.settings import AgentSettings
-from mirage.policy.view import Chain
+from mirage.policy.view import ChainView
 
 
-def observed(world: OneChain) -> Chain:
+def observed(world: OneChain) -> ChainView:
     deciding = Deciding(world)
     return chain_view(world.context, world.chain, world.links[-2], world.links[-1], deciding.view(world.context))
 

@@ -12,7 +12,7 @@ from mirage.agent.cycle.decision.chain_view import chain_view
 from mirage.agent.cycle.decision.fallback import decide_by_recent_waits
 from mirage.policy.plan import Plan
 from mirage.policy.view import View
-from mirage.provision.policies.rules import QuantileWait
+from mirage.provision.policies.lead_rules import QuantileWait
 
 
 def decided(costs: tuple[float, float], left_s: int = 2_000) -> tuple[Plan, View]:

@@ -21,7 +21,7 @@ from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Withdraw
 from mirage.policy.view import QueuedLink
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 HELD, FREE = {"Dependency": "afterany:101"}, {"Dependency": ""}
 AT_ONCE = FREE | {"StartTime": "now"}

@@ -16,7 +16,7 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.job_state import JobState
-from mirage.slurm.values import Queue, QueuedJob, Submission
+from mirage.slurm.records import Queue, QueuedJob, Submission
 
 NOW_S = 1_790_000_000
 """2026-09-21T14:13:20 UTC."""

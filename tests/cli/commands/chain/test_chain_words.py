@@ -35,7 +35,7 @@ def test_list(type_: Type) -> None:
 
 
 def test_list_says_when_the_agent_last_looked(type_: Type, store: SqlStore) -> None:
-    store.saw_queue(NOW_S - 60)
+    store.record_poll(NOW_S - 60)
     assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20; no agent runs: mirage agent start\n"
     store.take_lease(holder_name(), NOW_S, 300)
     assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20\n"
@@ -46,7 +46,7 @@ def test_list_says_when_the_agent_last_looked(type_: Type, store: SqlStore) -> N
 
 @pytest.mark.parametrize("words", [("chain", "list"), ("chain", "show", "serve")])
 def test_an_outage_is_shown_with_its_beginning(type_: Type, store: SqlStore, words: tuple[str, ...]) -> None:
-    store.saw_queue(NOW_S - 240)
+    store.record_poll(NOW_S - 240)
     store.take_lease(holder_name(), NOW_S - 240, 240)
     watched = OutageWatch(AgentSettings(), holder_name(), cluster.home().agent_state, lambda: 0.0)
     for source in (STORE, SLURM):

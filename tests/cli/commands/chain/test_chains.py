@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from faulty_slurm import FaultySlurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
@@ -20,10 +21,9 @@ from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm
-from mirage.lab.virtual.faults import FaultySlurm
 from mirage.sim.cluster import Cluster
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.slurm.client import SlurmClient, user_of_process
 from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable

@@ -18,7 +18,7 @@ from mirage.cli import context as cluster
 from mirage.cli.commands.chain import endpoint_watch
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 Type = Callable[..., tuple[str, str]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirage.job_state import JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 NOW_S = 1_790_000_000
 """Now, in the store of these tests."""

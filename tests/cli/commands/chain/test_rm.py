@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from mirage.agent.model import ChainSpec, ChainState
-from mirage.agent.store.chain_file import KeptChain, keep_chain, kept_chains
+from mirage.agent.store.chain_file import StoredChain, read_chain_files, write_chain_file
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import context as cluster
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 
 Type = Callable[..., tuple[str, str]]
 
@@ -71,18 +71,20 @@ def test_what_is_not_done_or_not_named_stays(
 
 def test_the_folder_of_a_chain_of_another_store_stays(type_: Type, store: SqlStore) -> None:
     folder = with_files("train-old")
-    keep_chain(folder, KeptChain("train-old", "0ther", 5, ChainSpec(Submission("x")), "st0re", "/elsewhere.db", "c"))
+    write_chain_file(
+        folder, StoredChain("train-old", "0ther", 5, ChainSpec(Submission("x")), "st0re", "/elsewhere.db", "c")
+    )
     assert type_("chain", "rm", "train-old") == ("", "removed train-old\n")
     assert sorted(path.name for path in folder.iterdir()) == ["chain.json", "job.sh"]
     mine = store.add_chain("train-new", ChainSpec(Submission("x")), 5)
     store.change_chain(mine.id, state=ChainState.DONE)
     folder = with_files("train-new")
-    keep_chain(folder, KeptChain("train-new", mine.key, 5, mine.spec, "st0re", "/store.db", "c"))
+    write_chain_file(folder, StoredChain("train-new", mine.key, 5, mine.spec, "st0re", "/store.db", "c"))
     type_("chain", "rm", "train-new")
     assert not folder.exists()
 
 
 def test_a_folder_that_is_gone_already_is_no_trouble(type_: Type, store: SqlStore) -> None:
     assert type_("chain", "rm", "train-old", "train-old") == ("", "removed train-old\n")
-    assert kept_chains(cluster.home().folder) == ([], {})
+    assert read_chain_files(cluster.home().folder) == ([], {})
     assert type_("chain", "list", "--all", "-P", "-n", "-o", "chain")[0] == "serve\ntrain\n"

@@ -13,7 +13,7 @@ from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 Type = Callable[..., tuple[str, str]]
 

@@ -12,7 +12,7 @@ import pytest
 from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from test_chains_real import Shell
 
-from mirage.patience import real_s
+from mirage.real_time import real_s
 from waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.cli import main
-from mirage.learn.explain.explanation import TREE
+from mirage.learn.explain.policy_explanation import TREE
 
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("pyarrow", reason="pip install mirage-hpc[learn]")

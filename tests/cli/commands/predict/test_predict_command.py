@@ -16,16 +16,16 @@ from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm
-from mirage.lab.virtual.slurm import VirtualSlurm
-from mirage.predict.start.promise import KEPT, OPEN
-from mirage.predict.start.promises import Promises
-from mirage.report.terminal.prediction import wait_text
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
+from mirage.predict.start.promise import OPEN, SETTLED
+from mirage.predict.start.promise_file import Promises
+from mirage.report.terminal.prediction_text import wait_text
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
-from mirage.sim.jobs import workload
 from mirage.sim.simulation import Simulation
+from mirage.sim.workload import workload
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import user_of_process
-from mirage.slurm.values import Submission
+from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
 
 BEGIN_S = 1_790_000_000
@@ -255,7 +255,7 @@ def late_promises(terminal: Terminal, words: tuple[str, ...], count: int) -> Non
     ((_, promise),) = promises.of(here, OPEN)
     wait_s = max(promise.waits_s) + 10 * HOUR_S
     for k in range(count):
-        promises.add(replace(promise, made_s=now_s - DAY_S, job=1000 + k, submit_s=k, state=KEPT, wait_s=wait_s))
+        promises.add(replace(promise, made_s=now_s - DAY_S, job=1000 + k, submit_s=k, state=SETTLED, wait_s=wait_s))
     assert asked["calibration"] == {"kept": 0, "corrected_by": 0}
 
 

@@ -108,8 +108,8 @@ class Terminal(io.StringIO):
 def test_a_terminal_shows_how_far_it_is_and_is_left_clean() -> None:
     stream = Terminal()
     say = FirstCompilation(stream)
-    say("mirage.sim.kernel.engine.advance")
-    say("mirage.sim.kernel.engine.happen")
+    say("mirage.sim.kernel.event_loop.advance")
+    say("mirage.sim.kernel.event_loop.happen")
     assert stream.getvalue().split("\r")[-1].endswith(": 2 kernels")
     say(None)
     assert stream.getvalue().endswith("\r\033[K")

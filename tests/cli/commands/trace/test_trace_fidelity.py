@@ -10,7 +10,7 @@ import pytest
 
 from mirage.cli import main
 from mirage.trace.table import JobTable
-from mirage.trace.write import write_trace
+from mirage.trace.write_trace import write_trace
 
 HOUR, DAY = 3600, 86_400
 DAY0 = 20_000 * DAY

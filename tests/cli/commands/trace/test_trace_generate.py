@@ -3,9 +3,9 @@
 import pytest
 
 from mirage.cli import main
-from mirage.trace.read import read_trace
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model_json import load_builtin, read_model
+from mirage.trace.read_trace import read_trace
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import load_builtin, read_model
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from mirage.cli import main
 from mirage.cli.trace_reading import progress_bar
-from mirage.report.terminal.trace import print_trace, sparkline
-from mirage.trace.read import read_trace
+from mirage.report.terminal.trace_text import print_trace, sparkline
+from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.summary import describe
 
 SACCT = """JobID|User|State|Submit|Start|End|Timelimit|NNodes|Partition

@@ -16,9 +16,9 @@ from mirage.cli.commands.train import SUMMARIES
 from mirage.duration import DAY_S, HOUR_S
 from mirage.learn.features.repeats import REPEATS
 from mirage.learn.training.methods import METHODS
-from mirage.learn.training.trained import read_trained
+from mirage.learn.training.trained_policy import read_trained
 from mirage.trace.table import JobTable
-from mirage.trace.write import write_trace
+from mirage.trace.write_trace import write_trace
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="pip install mirage-hpc[learn]")
 for package in ("xgboost", "sklearn", "safetensors", "pyarrow", "tensorboard", "matplotlib"):

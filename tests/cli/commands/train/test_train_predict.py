@@ -8,7 +8,7 @@ import pytest
 from mirage.cli import main
 from mirage.predict.waits.wait_model import load_wait_model
 from mirage.trace.table import JobTable
-from mirage.trace.write import write_trace
+from mirage.trace.write_trace import write_trace
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[predict]")
 pytest.importorskip("safetensors", reason="pip install mirage-hpc[predict]")

@@ -10,8 +10,7 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import grace_s
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.job_state import MISSING
-from mirage.policy.view import Chain as ChainView
-from mirage.policy.view import View
+from mirage.policy.view import ChainView, View
 
 ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
 """Links in these states may have a shortened limit; the next ones get the longest limit."""

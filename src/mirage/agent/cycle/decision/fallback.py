@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirage.policy.plan import Plan
-from mirage.policy.view import Chain, View
-from mirage.provision.policies.rules import QuantileWait
+from mirage.policy.view import ChainView, View
+from mirage.provision.policies.lead_rules import QuantileWait
 
 NAME = "fall-back"
 LEAST, MOST = 0.05, 0.95
 
 
-def decide_by_recent_waits(view: View, chain: Chain, interruption_cost: float, overlap_cost: float) -> Plan:
+def decide_by_recent_waits(view: View, chain: ChainView, interruption_cost: float, overlap_cost: float) -> Plan:
     """The plan of the fall-back for a chain.
 
     Args:

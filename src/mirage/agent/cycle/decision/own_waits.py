@@ -16,7 +16,7 @@ from mirage.agent.model import Chain, DecisionRecord, Link
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.view import Chain as ChainView
+from mirage.policy.view import ChainView
 
 NAME = "own waits"
 

@@ -8,9 +8,9 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.errors import MirageError
 from mirage.job_state import MISSING, JobState
-from mirage.policy.registry import policy_spec
+from mirage.policy.policy_registry import policy_spec
 from mirage.policy.view import QueuedLink
-from mirage.slurm.values import QueuedJob
+from mirage.slurm.records import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RevisingPolicies:
         """
         if policy not in self.known:
             try:
-                self.known[policy] = policy_spec(policy).thinks_again
+                self.known[policy] = policy_spec(policy).revises_queued_link
             except MirageError:
                 return False
         return self.known[policy]

@@ -32,7 +32,7 @@ def show(request: Request, spec: ChainSpec, name: str, *, as_json: bool) -> None
     from mirage.agent.model import Chain
     from mirage.agent.paths import Home
     from mirage.job_state import MISSING
-    from mirage.slurm.options import to_argv
+    from mirage.slurm.sbatch_options import to_argv
 
     with tempfile.TemporaryDirectory() as folder:
         copied = with_scripts(Home(Path(folder), ""), request, spec, name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirage.agent.model import Chain, Link
     from mirage.agent.store.sql_store import SqlStore
     from mirage.slurm.client import SlurmClient
-    from mirage.slurm.values import QueuedJob
+    from mirage.slurm.records import QueuedJob
 
 LONGEST_PAUSE_S = 30
 """Longest pause between two queries while Slurm or the store does not answer, in seconds."""

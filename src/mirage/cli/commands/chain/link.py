@@ -14,7 +14,7 @@ from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.agent.chain.tag import Tag
-    from mirage.slurm.values import QueuedJob
+    from mirage.slurm.records import QueuedJob
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
@@ -33,7 +33,7 @@ def ready() -> None:
     and a remark says so.
     """
     _, tag = _own()
-    _write(tag.saying(ready_s=int(cluster.clock())))
+    _write(tag.with_marks(ready_s=int(cluster.clock())))
     _remark(tag)
 
 
@@ -44,7 +44,7 @@ def done() -> None:
     from mirage.slurm_words.states import ALIVE
 
     own, tag = _own()
-    _write(tag.saying(done=True))
+    _write(tag.with_marks(done=True))
     slurm = cluster.client()
     for job in slurm.observe().jobs:
         other = parse_tag(job.comment)

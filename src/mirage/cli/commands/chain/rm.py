@@ -41,11 +41,11 @@ def rm(names: tuple[str, ...], all_done: bool) -> None:
 
 
 def _remove(store: Store, chain: Chain) -> None:
-    from mirage.agent.store.chain_file import NAME, kept_chain
+    from mirage.agent.store.chain_file import NAME, read_chain_file
 
     home = cluster.home()
     folder = home.chain_folder(chain.name)
-    stored = kept_chain(folder)
+    stored = read_chain_file(folder)
     ours = stored is None or stored.key == chain.key  # two stores may share a home
     if ours:
         (folder / NAME).unlink(missing_ok=True)  # first: a chain with this file can be recovered

@@ -16,7 +16,7 @@ from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.agent.chain.request import Caller
-    from mirage.slurm.options import Chosen
+    from mirage.slurm.sbatch_options import Chosen
 
 ABOUT_SBATCH = ("version", "usage")
 """Options that print information about sbatch and submit nothing."""
@@ -55,7 +55,7 @@ def misplaced(ctx: click.Context, script: str | None, arguments: tuple[str, ...]
 
 def _is_option(word: str, ours: Collection[str]) -> bool:
     """Whether a word has the form of an option: ``--links``, ``--time=5``, ``-t``, ``-t5``."""
-    from mirage.slurm.options import LETTERS, OPTIONS, Value
+    from mirage.slurm.sbatch_options import LETTERS, OPTIONS, Value
 
     name = word.partition("=")[0]
     if name.startswith("--"):
@@ -73,7 +73,7 @@ def split_words(words: list[str], ours: dict[str, bool]) -> tuple[list[str], lis
         words: The arguments of ``mirage submit``.
         ours: Option → whether it takes a value.
     """
-    from mirage.slurm.options import parse_sbatch
+    from mirage.slurm.sbatch_options import parse_sbatch
 
     mine: list[str] = []
     theirs: list[str] = []

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
+from mirage.atomic_file import write_output
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, row
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.agent.model import DecisionRecord, EventRecord
@@ -43,7 +43,7 @@ def show(name: str, as_json: bool) -> None:
         click.echo(json.dumps(facts, indent=2))
         return
     from mirage.agent.chain.history import chain_run
-    from mirage.report.terminal.chain import print_chain
+    from mirage.report.terminal.chain_text import print_chain
 
     print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
     if revisions:
@@ -100,7 +100,7 @@ def explain(name: str, last: int, as_json: bool) -> None:
 def report(name: str, out: Path | None) -> None:
     """Write chain NAME as one HTML file: links, hand-overs, decisions and events."""
     from mirage.agent.chain.history import chain_run
-    from mirage.report.pages.chain import chain_page
+    from mirage.report.pages.chain_page import chain_page
 
     now_s = int(cluster.clock())
     with cluster.store(to_read=True) as store:

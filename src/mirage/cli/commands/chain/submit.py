@@ -17,7 +17,7 @@ from mirage.cli import context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.values import DURATION, POSITIVE_DURATION
-from mirage.errors import ConfigurationError, MirageError, SlurmNotAsked, SlurmUnreachable
+from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     will find out.
     """
     from mirage.agent.chain.request import read_request
-    from mirage.slurm.options import parse_sbatch
+    from mirage.slurm.sbatch_options import parse_sbatch
 
     if shutil.which("sbatch") is None:
         raise ConfigurationError(
@@ -163,7 +163,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         slurm_warning_s,
     )
     from mirage.agent.model import ChainSpec
-    from mirage.policy.registry import lasting_name
+    from mirage.policy.policy_registry import lasting_name
 
     if words["ready_command"] is not None and not words["ready_command"].strip():
         raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
@@ -248,7 +248,7 @@ def _submitted(
     The job is ``MISSING`` where it is unknown.
 
     Raises:
-        SlurmNotAsked: Slurm was not reached, and nothing was submitted.
+        RequestNotSent: Slurm was not reached, and nothing was submitted.
         SlurmRefused: sbatch rejected the job.
     """
     from mirage.agent.chain.create import chain_of_request, create_chain
@@ -263,7 +263,7 @@ def _submitted(
         if key and (known := chain_of_request(store, key)) is not None:  # another process was faster
             return _known(words, *known)
         raise
-    except SlurmNotAsked:
+    except RequestNotSent:
         click.echo("mirage: nothing was submitted, and there is no chain: try again", err=True)
         raise
     except SlurmUnreachable as error:

@@ -25,9 +25,9 @@ from mirage.duration import format_duration
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
-    from mirage.learn.training.comparison.plan import Plan
-    from mirage.learn.training.comparison.play import World
-    from mirage.provision.evaluation.protocol import Protocol
+    from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
+    from mirage.learn.training.comparison.play_comparison import ComparisonSetup
+    from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
 ALL_METHODS, NO_METHODS = "all", "none"
 DEFAULT_POLICIES = (
@@ -77,9 +77,9 @@ class CompareOptions:
     epochs: Epochs
     futures: int
 
-    def plan(self, first_seed: int) -> Plan:
+    def plan(self, first_seed: int) -> ComparisonPlan:
         """Returns the plan of the comparison."""
-        from mirage.learn.training.comparison.plan import Plan
+        from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
         from mirage.learn.training.methods import METHODS
         from mirage.policy.cost import Cost
 
@@ -87,9 +87,9 @@ class CompareOptions:
         methods = named.get(self.methods, self.methods)
         costs = tuple(Cost(ratio, 1.0) for ratio in self.cost_ratios)
         seeds = tuple(range(first_seed, first_seed + self.seeds))
-        return Plan(methods, self.policies, self.months, costs, seeds)
+        return ComparisonPlan(methods, self.policies, self.months, costs, seeds)
 
-    def play_every(self, protocol: Protocol) -> int:
+    def play_every(self, protocol: EvaluationProtocol) -> int:
         """Returns k, where every k-th window of the data is played.
 
         Raises:
@@ -218,16 +218,16 @@ def compare(
     and the models and windows from which a killed run resumes.
     """
     from mirage.learn.dataset.recipe import digest_of
-    from mirage.learn.regression.model import TrainingSettings
-    from mirage.learn.training.comparison.judge import judged
-    from mirage.learn.training.comparison.models import Work, train_models
-    from mirage.learn.training.comparison.play import World, play, windows_in
+    from mirage.learn.regression.model_contract import TrainingSettings
+    from mirage.learn.training.comparison.comparison_models import ModelRecipe, train_models
+    from mirage.learn.training.comparison.method_comparison import judged
+    from mirage.learn.training.comparison.play_comparison import ComparisonSetup, play, windows_in
     from mirage.learn.training.methods import check_installed
-    from mirage.learn.training.train import Said
+    from mirage.learn.training.train_policy import CardDetails
     from mirage.provision.evaluation.evaluate import compared_with
-    from mirage.report.judgement.folder import check_results_folder, write_results
-    from mirage.report.judgement.terminal import print_comparison
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.judgement.results_folder import check_results_folder, write_results
+    from mirage.report.judgement.results_text import print_comparison
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     plan = options.plan(windows.seed)
     check_installed(plan.methods)
@@ -243,7 +243,7 @@ def compare(
     manifest = begun.manifest()
     if options.data is not None:
         check_same_world(begun, data)
-    world = World(
+    world = ComparisonSetup(
         begun.scenario(),
         begun.protocol(),
         tuple(begun.links(data)),
@@ -252,9 +252,9 @@ def compare(
         options.play_every(begun.protocol()),
     )
     settings = TrainingSettings(threads=options.threads, trees=options.trees, epochs=options.epochs.get(EVERY))
-    origin = Said(Path(trace).name, int(manifest["futures"] or 0))
+    origin = CardDetails(Path(trace).name, int(manifest["futures"] or 0))
     with progress_bar("models") as training:
-        work = Work(data, digest_of(manifest), origin, settings, options.epochs)
+        work = ModelRecipe(data, digest_of(manifest), origin, settings, options.epochs)
         models = train_models(work, plan, folder / "models", begun.executor, training)
     with progress_bar("windows") as playing:
         comparison = judged(plan, play(world, plan, models, playing), options.against)
@@ -275,7 +275,7 @@ def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
     """
     from mirage.errors import ConfigurationError
     from mirage.learn.dataset.recipe import Recipe
-    from mirage.provision.evaluation.study import Study
+    from mirage.provision.evaluation.evaluation_study import Study
 
     recorded = begun.manifest()
     played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
@@ -293,7 +293,7 @@ def _words(settings: Any) -> set[str]:
     return set(str(settings).removesuffix(")").partition("(")[2].split(", "))
 
 
-def _provenance(begun: LearntFrom, plan: Plan, world: World) -> dict[str, Any]:
+def _provenance(begun: LearntFrom, plan: ComparisonPlan, world: ComparisonSetup) -> dict[str, Any]:
     return begun.provenance() | {
         "trace": Path(begun.trace).name,
         "settings": begun.simulated().source,

@@ -63,15 +63,15 @@ def dataset(
     simulated = machine.machine()
     table = read_named_trace(trace, reading).table
 
-    from mirage.learn.dataset.make import make_data_set
-    from mirage.learn.dataset.read import read_hand_overs
+    from mirage.learn.dataset.make_data_set import make_data_set
+    from mirage.learn.dataset.read_data_set import read_hand_overs
     from mirage.learn.dataset.recipe import Recipe
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import check_windows
-    from mirage.provision.evaluation.study import Study
-    from mirage.report.terminal.data_set import print_data_set, summary_of
-    from mirage.report.terminal.evaluation import progress_bar
-    from mirage.sim.jobs import workload
+    from mirage.provision.evaluation.evaluation_study import Study
+    from mirage.report.terminal.data_set_text import print_data_set, summary_of
+    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.sim.workload import workload
 
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
     scenario = Scenario(simulated.cluster, jobs, windows.queue, simulated.settings)

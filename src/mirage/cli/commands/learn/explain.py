@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.commands.train.options import LearningOptions, data_option, futures_option
 from mirage.cli.machine import MachineOptions, machine_options
@@ -25,12 +26,11 @@ from mirage.cli.options import (
 from mirage.cli.output import as_policy, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import DATE
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
-    from mirage.learn.explain.explanation import Behaviour, Explanation
+    from mirage.learn.explain.policy_explanation import Behaviour, Explanation
     from mirage.learn.hand_overs import HandOvers
-    from mirage.learn.training.trained import Trained
+    from mirage.learn.training.trained_policy import TrainedPolicy
     from mirage.policy.cost import Cost
 
 
@@ -114,12 +114,12 @@ def explain(
     The decisions of a model are computed from the hand-overs, so TRACE may be left out if these exist; there is then no
     comparison with what-if. Every other policy is played.
     """
-    from mirage.learn.explain.explanation import default_until_s
-    from mirage.learn.explain.explanation import explain as explain_policy
-    from mirage.learn.packages import check_packages
+    from mirage.learn.explain.policy_explanation import default_until_s
+    from mirage.learn.explain.policy_explanation import explain as explain_policy
+    from mirage.learn.required_packages import check_packages
     from mirage.policy.cost import Cost
-    from mirage.report.training.explanation import explanation_json, print_explanation, tree_file
-    from mirage.report.training.terminal import plain_console
+    from mirage.report.training.explanation_text import explanation_json, print_explanation, tree_file
+    from mirage.report.training.training_text import plain_console
 
     check_output(options.out)
     learning = options.learning(policy)
@@ -154,13 +154,13 @@ def _check_made(policy: str, cost: Cost) -> None:
         ConfigurationError: It cannot be made, it is the oracle, which decides nothing, or it revises queued links.
     """
     from mirage.errors import ConfigurationError
-    from mirage.policy.registry import make_policy, policy_named_by, policy_spec
-    from mirage.policy.settings import PolicySettings
+    from mirage.policy.policy_registry import make_policy, policy_named_by, policy_spec
+    from mirage.policy.policy_settings import PolicySettings
     from mirage.provision.evaluation.candidate import ORACLE
 
     if policy == ORACLE:
         raise ConfigurationError("the oracle is the best moment in hindsight and decides nothing; name another policy")
-    if policy_spec(policy).thinks_again:
+    if policy_spec(policy).revises_queued_link:
         raise ConfigurationError(
             f"{policy} has second thoughts: it holds a queued link and releases it, but a tree only submits or waits; "
             f"explain {policy_named_by(policy) or 'what-if'}, on which it is based"
@@ -168,25 +168,30 @@ def _check_made(policy: str, cost: Cost) -> None:
     make_policy(policy, PolicySettings(cost))
 
 
-def _model(policy: str) -> Trained | None:
+def _model(policy: str) -> TrainedPolicy | None:
     """Returns the model of a policy that is a model file; None for other policies."""
-    from mirage.learn.policies.provisioner import LearnedProvisioner
-    from mirage.policy.registry import is_policy_file, make_policy
+    from mirage.learn.policies.learned_provisioner import LearnedProvisioner
+    from mirage.policy.policy_registry import is_policy_file, make_policy
 
     made = make_policy(policy) if is_policy_file(policy) else None
     return made.trained if isinstance(made, LearnedProvisioner) else None
 
 
 def _behaviour(
-    policy: str, trained: Trained | None, begun: LearntFrom, data: HandOvers, costs: tuple[Cost, ...], until_s: int
+    policy: str,
+    trained: TrainedPolicy | None,
+    begun: LearntFrom,
+    data: HandOvers,
+    costs: tuple[Cost, ...],
+    until_s: int,
 ) -> Behaviour:
     """Returns the decisions of the policy: computed from the data, or played."""
-    from mirage.learn.explain.examples import covers, model_submits, outside, played_submits
-    from mirage.learn.explain.explanation import Behaviour
-    from mirage.learn.explain.recorded import played_since, recorded
-    from mirage.learn.training.trained import WHAT_IF
+    from mirage.learn.explain.policy_examples import covers, model_submits, outside, played_submits
+    from mirage.learn.explain.policy_explanation import Behaviour
+    from mirage.learn.explain.policy_recording import played_since, recorded
+    from mirage.learn.training.trained_policy import WHAT_IF
     from mirage.provision.evaluation.candidate import Candidate
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     manifest = begun.manifest()
     futures, seed = int(manifest["futures"] or 0), int(manifest["seed"])
@@ -222,10 +227,10 @@ def _behaviour(
             executor=begun.executor,
             progress=progress,
         )
-    return Behaviour(policy, costs[0], played_submits(data, found.said), {}, found.trials, futures)
+    return Behaviour(policy, costs[0], played_submits(data, found.submits), {}, found.trials, futures)
 
 
-def _notes(explained: Explanation, behaviour: Behaviour, trained: Trained | None, data: HandOvers) -> list[str]:
+def _notes(explained: Explanation, behaviour: Behaviour, trained: TrainedPolicy | None, data: HandOvers) -> list[str]:
     """Returns remarks for the reader of the explanation."""
     found = []
     if trained is not None and trained.trained_on.until_s > explained.until_s:

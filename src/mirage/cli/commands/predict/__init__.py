@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.by_accounts import WaitsByAccounts
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.cli.commands.predict.reported_prediction import ReportedPrediction
-    from mirage.predict.start.promises import Promises
+    from mirage.predict.start.promise_file import Promises
 
 MOST_JOBS = 20
 """Maximum number of jobs that ``--mine`` predicts, those first in the queue."""
@@ -94,7 +94,7 @@ def predict(
         raise click.UsageError("name the job: a script or options of sbatch, --job ID, or --mine; see --help")
     if waits_model is not None and (compare or not words):
         raise click.UsageError("--waits predicts one job to submit: give a script or options of sbatch")
-    from mirage.predict.start.promises import Promises
+    from mirage.predict.start.promise_file import Promises
 
     promises = Promises(cluster.home().promises)
     if calibration:
@@ -181,7 +181,7 @@ def _show(
     if waits is not None:
         click.echo(waits.line())
     if reported:
-        from mirage.report.terminal.prediction import calibration_note
+        from mirage.report.terminal.prediction_text import calibration_note
 
         for remark in dict.fromkeys(remark for one in reported for remark in one.remarks):
             click.echo(f"note: {remark}", err=True)
@@ -190,7 +190,7 @@ def _show(
 
 
 def _print(now: ClusterNow, reported: ReportedPrediction) -> None:
-    from mirage.report.terminal.prediction import local, prediction_lines
+    from mirage.report.terminal.prediction_text import local, prediction_lines
 
     what = f"job {reported.job} ({reported.name})" if reported.job != MISSING else reported.name or "a job"
     limit = format_duration(reported.limit_s) if reported.limit_s != MISSING else "no limit"
@@ -210,19 +210,17 @@ def _print(now: ClusterNow, reported: ReportedPrediction) -> None:
     slurm_s = reported.slurm_s if reported.slurm_s != MISSING else None
     prediction = reported.prediction
     for line in prediction_lines(
-        reported.quantiles_s, now.queue.time_s, prediction.look_ahead_s, slurm_s, len(prediction.waits_s)
+        reported.quantiles_s, now.queue.time_s, prediction.horizon_s, slurm_s, len(prediction.waits_s)
     ):
         click.echo(line)
 
 
 def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> None:
     """Fills in the actual starts, and shows how past promises held."""
-    from dataclasses import asdict
-
     from mirage.cli.commands.predict.cluster_now import accounts, with_advice
-    from mirage.predict.start.calibration import calibration
     from mirage.predict.start.promise import OPEN
-    from mirage.report.terminal.prediction import print_calibration
+    from mirage.predict.start.promise_calibration import calibration
+    from mirage.report.terminal.prediction_text import print_calibration
     from mirage.slurm.backend import cluster_of
 
     client = cluster.client()
@@ -232,15 +230,15 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
     accounted, remarks = accounts(client, since_s)
     promises.fill_in(here, [*accounted, *queue.jobs], queue.time_s)
-    groups, still = calibration(promises.kept(here)), len(promises.of(here, OPEN))
+    groups, still = calibration(promises.settled(here)), len(promises.of(here, OPEN))
     if as_json:
-        click.echo(json.dumps({"cluster": here, "open": still, "groups": [asdict(one) for one in groups]}, indent=2))
+        click.echo(json.dumps({"cluster": here, "open": still, "groups": [one.to_json() for one in groups]}, indent=2))
         return
     if groups:
         print_calibration(groups)
     for remark in remarks:
         click.echo(f"note: {remark}", err=True)
-    known = groups[0].kept if groups else 0
+    known = groups[0].settled if groups else 0
     click.echo(
         f"{known} {'promise' if known == 1 else 'promises'} with a known start on this cluster, {still} open", err=True
     )

@@ -41,8 +41,8 @@ class WaitsByAccounts:
 
     def line(self) -> str:
         """Returns a readable line."""
-        from mirage.predict.start.levels import MEDIAN, ends
-        from mirage.report.terminal.prediction import wait_text
+        from mirage.predict.start.quantile_levels import MEDIAN, ends
+        from mirage.report.terminal.prediction_text import wait_text
 
         middle, low, high = (wait_text(self.waits_s[k]) for k in (MEDIAN, *ends(0.8)))
         return f"  {'accounts':<8} in {middle}, 80 % {low} ... {high}   by {self.model}, without the queue"
@@ -73,10 +73,10 @@ class AccountsModel:
         Raises:
             SlurmError: Accounting gave no answer, or refused it.
         """
-        from mirage.predict.start.levels import LEVELS
+        from mirage.predict.start.quantile_levels import LEVELS
         from mirage.slurm_words.timestamps import LocalClock
         from mirage.trace.formats.read_report import ReadTally
-        from mirage.trace.formats.sacct.text import read_sacct
+        from mirage.trace.formats.sacct_text import read_sacct
 
         now_s = now.queue.time_s
         text = now.client.history(now_s - READ_BACK_S, now_s)

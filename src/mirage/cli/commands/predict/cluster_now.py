@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from mirage.policy.view import View
     from mirage.predict.start.predictor import JobRequest, StartPredictor
     from mirage.slurm.client import SlurmClient
+    from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
+    from mirage.slurm.slurm_view import Names
     from mirage.slurm.text.requested_size import RequestedSize
-    from mirage.slurm.values import AccountedJob, Machine, Queue, QueuedJob
-    from mirage.slurm.view import Names
 
 NORMAL = "normal"
 """The QOS of jobs without one, if the association has no default."""
@@ -59,7 +59,7 @@ class ClusterNow:
     @property
     def shared(self) -> bool:
         """Whether jobs may share nodes."""
-        from mirage.slurm.view import shares_nodes
+        from mirage.slurm.slurm_view import shares_nodes
 
         return shares_nodes(self.machine, self.options)
 
@@ -93,8 +93,8 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
     with ThreadPoolExecutor(1) as pool:
         observed = pool.submit(_query, client, history_s)
         from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
-        from mirage.sim.slurm_conf.settings import SlurmSettings
-        from mirage.slurm.view import Names, view_of
+        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+        from mirage.slurm.slurm_view import Names, view_of
 
         options, machine, queue, accounted, remarks = observed.result()
     names = Names()

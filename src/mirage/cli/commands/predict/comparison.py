@@ -19,9 +19,9 @@ from mirage.errors import ConfigurationError, SlurmRefused, UnknownName
 
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
-    from mirage.predict.start.correction import StartCorrection
     from mirage.predict.start.offers import Offer
     from mirage.predict.start.predictor import JobRequest
+    from mirage.predict.start.start_correction import StartCorrection
     from mirage.slurm.text.requested_size import RequestedSize
 
 
@@ -97,7 +97,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Prints the offers, with ranges corrected by past promises, and the advice."""
-    from mirage.report.terminal.prediction import advice, calibration_note, print_offers
+    from mirage.report.terminal.prediction_text import advice, calibration_note, print_offers
 
     names = {code: name for name, code in now.names.codes["partition"].items()}
     forecasts = [

@@ -9,17 +9,17 @@ import click
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from mirage.calibration.site.kept import KeptCalibration
+    from mirage.calibration.site.stored_calibration import StoredCalibration
     from mirage.cli.commands.predict.cluster_now import ClusterNow
 
 
-def calibration_here(now: ClusterNow) -> KeptCalibration | None:
+def calibration_here(now: ClusterNow) -> StoredCalibration | None:
     """Returns the stored calibration of this cluster; None without one; warns if unreadable."""
-    from mirage.calibration.site.kept import read_kept
+    from mirage.calibration.site.stored_calibration import read_stored_calibration
     from mirage.cli.own_site import own_place
 
     try:
-        return read_kept(own_place(now.options))
+        return read_stored_calibration(own_place(now.options))
     except ConfigurationError as error:
         click.echo(f"mirage: warning: {error}", err=True)
         return None

@@ -15,11 +15,11 @@ from mirage.job_state import MISSING, JobState
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.cli.commands.predict.requested_job import RequestedJob
-    from mirage.predict.start.correction import StartCorrection
     from mirage.predict.start.predictor import StartPrediction
-    from mirage.predict.start.promises import Promises
+    from mirage.predict.start.promise_file import Promises
+    from mirage.predict.start.start_correction import StartCorrection
+    from mirage.slurm.records import QueuedJob
     from mirage.slurm.text.requested_size import RequestedSize
-    from mirage.slurm.values import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def report_request(
 
 def report_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> ReportedPrediction:
     """Returns the prediction for a pending job; without ranges if it does not compete now."""
-    from mirage.slurm.view import is_blocked
+    from mirage.slurm.slurm_view import is_blocked
     from mirage.slurm_words.reasons import in_words
 
     why, remarks = in_words(job.reason), list(now.remarks)
@@ -98,8 +98,8 @@ def corrected(
     prediction: StartPrediction, correction: StartCorrection, partition: str, nodes: int
 ) -> tuple[tuple[float, ...], int]:
     """Returns the corrected quantiles, shape (levels,), and the number of promises used."""
-    from mirage.predict.start.correction import kind_of
-    from mirage.predict.start.levels import LEVELS
+    from mirage.predict.start.quantile_levels import LEVELS
+    from mirage.predict.start.start_correction import kind_of
 
     forecast = prediction.forecast()
     used = correction.outcomes(forecast)
@@ -111,8 +111,8 @@ def corrected(
 
 def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPrediction]) -> None:
     """Stores the printed predictions; if that fails, only warns."""
-    from mirage.predict.start.correction import thinned
     from mirage.predict.start.promise import Promise
+    from mirage.predict.start.start_correction import thinned
 
     submitted = {job.id: job.submit_s for job in now.queue.jobs}
     made_s = now.queue.time_s
@@ -134,7 +134,7 @@ def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPred
 
 def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
     """Fills in outcomes and returns the correction; empty, with a warning, without the file."""
-    from mirage.predict.start.correction import StartCorrection
+    from mirage.predict.start.start_correction import StartCorrection
 
     try:
         promises.fill_in(now.name, [*now.accounted, *now.queue.jobs], now.queue.time_s)
@@ -157,7 +157,7 @@ def as_record(reported: ReportedPrediction, now_s: int) -> Mapping[str, Any]:
         "wait": waits_record(prediction, reported.quantiles_s) if prediction else None,
         "start": moments(waits_record(prediction, reported.quantiles_s), now_s) if prediction else None,
         "open_share": prediction.open_share if prediction else None,
-        "look_ahead": prediction.look_ahead_s if prediction else None,
+        "look_ahead": prediction.horizon_s if prediction else None,
         "slurm": {"start": utc(reported.slurm_s), "wait": max(reported.slurm_s - now_s, 0)}
         if reported.slurm_s != MISSING
         else None,
@@ -181,7 +181,7 @@ def waits_record(prediction: StartPrediction, quantiles_s: Sequence[float]) -> d
 
 def ranges_record(waits_s: Sequence[float]) -> dict[str, Any]:
     """Returns waits in seconds: the median, and the ends of the ranges by their share."""
-    from mirage.predict.start.levels import MEDIAN, SHARES, ends
+    from mirage.predict.start.quantile_levels import MEDIAN, SHARES, ends
 
     return {"median": waits_s[MEDIAN], **{f"{share:.0%}": [waits_s[end] for end in ends(share)] for share in SHARES}}
 

@@ -14,8 +14,8 @@ from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
-    from mirage.slurm.options import Chosen
-    from mirage.slurm.text.start_estimate import SlurmEstimate
+    from mirage.slurm.sbatch_options import Chosen
+    from mirage.slurm.text.start_estimate import StartEstimate
 
 _ABOUT_SUBMITTING = ("parsable", "quiet", "test-only", "wait", "verbose")
 _BUSY = re.compile(r"requested nodes are busy", re.IGNORECASE)
@@ -59,7 +59,7 @@ def read_request(words: list[str], *, comparing: bool) -> RequestedJob:
     Raises:
         ConfigurationError: The script cannot be read, an option is not one of sbatch, or the job is heterogeneous.
     """
-    from mirage.slurm.options import from_environment, parse_sbatch
+    from mirage.slurm.sbatch_options import from_environment, parse_sbatch
     from mirage.slurm.text.batch_script import directives
 
     options, script, arguments = parse_sbatch(words)
@@ -87,7 +87,7 @@ def _read_script(script: str | None) -> bytes:
         raise ConfigurationError(f"cannot read the script {script}: {error.strerror}; name one that exists") from error
 
 
-def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str) -> SlurmEstimate | None:
+def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str) -> StartEstimate | None:
     """Returns the estimate of ``sbatch --test-only``; None without an estimate or an answer.
 
     Args:
@@ -99,8 +99,8 @@ def slurms_estimate(client: SlurmClient, requested: RequestedJob, **instead: str
         SlurmRefused: Slurm would not accept the job.
     """
     from mirage.duration import parse_limit_s
+    from mirage.slurm.records import Submission
     from mirage.slurm.text.start_estimate import read_estimate
-    from mirage.slurm.values import Submission
 
     options = {**requested.chosen, **instead}
     wrapped = options.pop("wrap", None) is not None

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
-from mirage.whole_file import write_output
 
 DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 
@@ -64,10 +64,10 @@ def compare(
     if report is not None:
         check_page(report)
 
-    from mirage.report.schedule.page import comparison_page
-    from mirage.report.schedule.terminal import print_rows
-    from mirage.report.terminal.evaluation import progress_bar
-    from mirage.schedule.compare.comparison import compare as compare_schedulers
+    from mirage.report.schedule.schedule_page import comparison_page
+    from mirage.report.schedule.schedule_text import print_rows
+    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.schedule.compare.gpu_comparison import compare as compare_schedulers
 
     with progress_bar("trials") as progress:
         comparison = compare_schedulers(

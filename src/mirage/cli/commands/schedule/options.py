@@ -15,7 +15,7 @@ from mirage.cli.options import option_group, seed_option
 from mirage.cli.values import Number
 
 if TYPE_CHECKING:
-    from mirage.schedule.compare.trial import Setting
+    from mirage.schedule.compare.gpu_trial import GpuSetting
 
 
 NAMES = "Built in: fifo, sjf, srtf, easy, tiresias, gittins, gavel, gavel-max-min, sia, sia-plus."
@@ -37,7 +37,7 @@ class PlayOptions:
     skip_impossible: bool
     seed: int
 
-    def setting(self) -> Setting:
+    def setting(self) -> GpuSetting:
         """Returns the setting of all trials; warns of GPU types without measured speeds.
 
         Raises:
@@ -45,11 +45,11 @@ class PlayOptions:
             ConfigurationError: A number cannot be used.
             UnknownName: There is no such cluster.
         """
-        from mirage.schedule.cluster import gpu_cluster
-        from mirage.schedule.compare.own_costs import OwnCosts
-        from mirage.schedule.compare.trial import Setting
+        from mirage.schedule.compare.gpu_trial import GpuSetting
+        from mirage.schedule.compare.preemption_costs import PreemptionCosts
+        from mirage.schedule.gpu_cluster import gpu_cluster
 
-        setting = Setting(
+        setting = GpuSetting(
             cluster=gpu_cluster(self.cluster),
             profiles=self.profiles,
             seed=self.seed,
@@ -57,7 +57,7 @@ class PlayOptions:
             later_s=self.later,
             first_jobs=self.first_jobs,
             skip_impossible=self.skip_impossible,
-            own_costs=OwnCosts(self.restart_s, self.save_s, self.checkpoint_s),
+            preemption_costs=PreemptionCosts(self.restart_s, self.save_s, self.checkpoint_s),
         )
         _report_unmeasured(setting)
         return setting
@@ -122,7 +122,7 @@ play_options = option_group(
 """``--profiles``, ``--cluster`` and related options."""
 
 
-def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
+def provenance(played: PlayOptions, setting: GpuSetting) -> dict[str, Any]:
     """Returns the provenance of the figures, for a report."""
     return {
         "cluster": played.cluster,
@@ -137,8 +137,8 @@ def provenance(played: PlayOptions, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _report_unmeasured(setting: Setting) -> None:
-    from mirage.schedule.workload.read import unmeasured_types
+def _report_unmeasured(setting: GpuSetting) -> None:
+    from mirage.schedule.workload.gpu_workload import unmeasured_types
 
     unmeasured = unmeasured_types(setting.profiles, setting.cluster) if setting.profiles is not None else ()
     if unmeasured:

@@ -6,10 +6,10 @@ import json
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
-from mirage.whole_file import write_output
 
 
 @click.command(
@@ -45,14 +45,14 @@ def run(
 
     from dataclasses import asdict
 
+    from mirage.report.schedule.job_story import job_number, story_of
     from mirage.report.schedule.measure_table import measures_json
-    from mirage.report.schedule.page import run_page
-    from mirage.report.schedule.story import job_number, story_of
-    from mirage.report.schedule.terminal import print_rows, print_story
+    from mirage.report.schedule.schedule_page import run_page
+    from mirage.report.schedule.schedule_text import print_rows, print_story
+    from mirage.schedule.compare.gpu_trial import play, read
     from mirage.schedule.compare.scheduler_text import SchedulerText
-    from mirage.schedule.compare.trial import play, read
     from mirage.schedule.engine.measures import measures
-    from mirage.schedule.workload.read import read_any_profiles
+    from mirage.schedule.workload.gpu_workload import read_any_profiles
 
     named = SchedulerText.of(scheduler)
     setting = setting.under([named])

@@ -39,8 +39,8 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command, a part
     is compiled when it is first needed.
     """
-    from mirage.provision.compile_ahead import are_compiled, compile_ahead
-    from mirage.sim.first_compile import told
+    from mirage.provision.compile_simulator import are_compiled, compile_ahead
+    from mirage.sim.compile_listener import compile_listener
 
     wanted = _wanted(parts)
     for room in ROOMS:
@@ -54,7 +54,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     label = "compiling, some minutes the first time"
     with click.progressbar(length=len(wanted), label=label, file=sys.stderr, item_show_func=str) as bar:
         bar.update(0, wanted[0])
-        with told(lambda kernel: None):
+        with compile_listener(lambda kernel: None):
             for part in compile_ahead(wanted, processes, use_part):
                 bar.update(1, part)
 
@@ -65,7 +65,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
 
 def use_part(part: str) -> None:
     """Runs each function of a part once, so that it is compiled."""
-    from mirage.provision.compile_ahead import use
+    from mirage.provision.compile_simulator import use
 
     if part in ROOMS:
         _room(part).use()
@@ -79,8 +79,8 @@ def _wanted(parts: Sequence[str]) -> list[str]:
     Raises:
         UnknownName: There is no such part.
     """
-    from mirage.provision.compile_ahead import FORECASTS, parts_named
-    from mirage.sim.disciplines.registry import known_disciplines
+    from mirage.provision.compile_simulator import FORECASTS, parts_named
+    from mirage.sim.disciplines.discipline_registry import known_disciplines
 
     known = (*ROOMS, FORECASTS, *known_disciplines())
     for part in parts:

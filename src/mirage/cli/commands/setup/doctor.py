@@ -49,7 +49,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 def _calibration(slurm: SlurmClient) -> Finding:
     """Returns how faithful the simulator is here; costs one more query of slurm.conf."""
-    from mirage.calibration.site.finding import WHAT, calibration_finding
+    from mirage.calibration.site.doctor_finding import WHAT, calibration_finding
     from mirage.cli.own_site import own_place
     from mirage.slurm.survey import WARN, Finding
 

@@ -22,8 +22,8 @@ from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from mirage.calibration.fit import Slice
-    from mirage.calibration.told import Told
+    from mirage.calibration.declared_settings import DeclaredSettings
+    from mirage.calibration.fit_mechanisms import TraceSlice
     from mirage.trace.table import JobTable
 
 
@@ -111,9 +111,9 @@ def calibrate(
 
     options = _CalibrateOptions(fit_from, judge_from, until, out, report, as_json)
     if trace is not None:
-        from mirage.calibration.told import read_told
+        from mirage.calibration.declared_settings import read_declared_settings
 
-        declared = read_told(slurm_conf, settings, qos, sprio, associations)
+        declared = read_declared_settings(slurm_conf, settings, qos, sprio, associations)
         _calibrate(trace, read_named_trace(trace, reading).table, declared, options)
         return
     from mirage.cli.own_site import own_site
@@ -141,13 +141,13 @@ class _CalibrateOptions:
     second_file: Path | None = None
 
 
-def _calibrate(trace: str, table: JobTable, declared: Told, options: _CalibrateOptions) -> None:
+def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options: _CalibrateOptions) -> None:
     """Fits, judges, writes and prints."""
+    from mirage.calibration.calibration_result import Calibration
+    from mirage.calibration.declared_settings import check_associations, check_qos
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
-    from mirage.calibration.result import Calibration
-    from mirage.calibration.told import check_associations, check_qos
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.terminal.evaluation_text import progress_bar
     from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
     jobs = queued(table)
@@ -166,18 +166,18 @@ def _calibrate(trace: str, table: JobTable, declared: Told, options: _CalibrateO
         if path is not None:
             write_cluster_file(path, found.cluster_file(facts), mode)
     if options.report is not None:
-        from mirage.report.pages.calibration import write_calibration_page
+        from mirage.report.pages.calibration_page import write_calibration_page
 
         write_calibration_page(found, options.report, command, __version__)
     if options.as_json:
         click.echo(json.dumps(facts, indent=2, default=str))
         return
-    from mirage.report.terminal.calibration import print_calibration
+    from mirage.report.terminal.calibration_text import print_calibration
 
     print_calibration(found)
 
 
-def _check_slice(stretch: Slice, jobs: JobTable) -> None:
+def _check_slice(stretch: TraceSlice, jobs: JobTable) -> None:
     """Checks that there are jobs in a slice, and that some of them waited.
 
     Raises:
@@ -196,11 +196,13 @@ def _check_slice(stretch: Slice, jobs: JobTable) -> None:
     )
 
 
-def _slices(jobs: JobTable, fit_from: int | None, judge_from: int | None, until: int | None) -> tuple[Slice, Slice]:
-    from mirage.calibration.fit import WARM_UP_S, Slice
+def _slices(
+    jobs: JobTable, fit_from: int | None, judge_from: int | None, until: int | None
+) -> tuple[TraceSlice, TraceSlice]:
+    from mirage.calibration.fit_mechanisms import WARM_UP_S, TraceSlice
 
     first, last = int(jobs.submit_s[0]) // DAY_S * DAY_S, (int(jobs.submit_s[-1]) // DAY_S + 1) * DAY_S
     begin_s = first + WARM_UP_S if fit_from is None else fit_from
     end_s = last if until is None else until
     middle_s = (begin_s + end_s) // (2 * DAY_S) * DAY_S if judge_from is None else judge_from
-    return Slice(begin_s, middle_s), Slice(middle_s, end_s)
+    return TraceSlice(begin_s, middle_s), TraceSlice(middle_s, end_s)

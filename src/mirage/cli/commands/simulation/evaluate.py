@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
+from mirage.atomic_file import write_output
 from mirage.cli.machine import MachineOptions, SimulatedMachine, machine_options
 from mirage.cli.options import (
     CONTEXT,
@@ -26,11 +27,10 @@ from mirage.cli.options import (
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.provision.evaluation.evaluate import Evaluation
-    from mirage.provision.evaluation.protocol import Protocol
+    from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
 
 @click.command(
@@ -96,8 +96,8 @@ def evaluate(
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import compared_with
     from mirage.provision.evaluation.evaluate import evaluate as evaluate_policies
-    from mirage.report.terminal.evaluation import print_evaluation, progress_bar
-    from mirage.sim.jobs import workload
+    from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
+    from mirage.sim.workload import workload
 
     compared_with(study.policies, against)
     plan = study.plan(table)
@@ -126,7 +126,7 @@ def evaluate(
     if parquet is not None:
         _write_parquet(report, parquet)
     if plot is not None:
-        from mirage.report.pages.frontier import draw_frontiers
+        from mirage.report.pages.evaluation_page import draw_frontiers
 
         draw_frontiers(evaluation, plot, provenance)
     if as_json:
@@ -148,7 +148,7 @@ def _check_outputs(parquet: str | None, plot: str | None) -> None:
             'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
         )
     if plot is not None:
-        from mirage.report.pages.frontier import kind_of
+        from mirage.report.pages.evaluation_page import kind_of
 
         kind_of(plot)
     for path in filter(None, (parquet, plot)):
@@ -156,7 +156,7 @@ def _check_outputs(parquet: str | None, plot: str | None) -> None:
 
 
 def _provenance(
-    trace: str, discipline: str, machine: SimulatedMachine, plan: Protocol, seed: int, evaluation: Evaluation
+    trace: str, discipline: str, machine: SimulatedMachine, plan: EvaluationProtocol, seed: int, evaluation: Evaluation
 ) -> dict[str, Any]:
     from mirage.trace.statistics.summary import iso_utc
 

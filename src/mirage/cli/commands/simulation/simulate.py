@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
+from mirage.atomic_file import write_output
 from mirage.cli.machine import MachineOptions, SimulatedMachine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import Duration
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
-    from mirage.sim.jobs import Workload
     from mirage.sim.schedule import Schedule
-    from mirage.trace.read import Trace
+    from mirage.sim.workload import Workload
+    from mirage.trace.read_trace import Trace
 
 
 @click.command(
@@ -74,8 +74,8 @@ def simulate(
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted
-    from mirage.sim.jobs import workload
     from mirage.sim.simulation import Simulation
+    from mirage.sim.workload import workload
 
     jobs = workload(read.table, simulated.cluster, refuse=not machine.skip_impossible)
     if not len(jobs.jobs):
@@ -162,7 +162,7 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     import numpy as np
 
     from mirage.job_state import MISSING
-    from mirage.trace.read import SCHEDULE_HEADER
+    from mirage.trace.read_trace import SCHEDULE_HEADER
 
     order = np.argsort(schedule.table.submit_s, kind="stable")  # in a closed loop, not the order of the trace
     ids = schedule.table.job_id[order].tolist()

@@ -10,7 +10,7 @@ from mirage.cli.options import CONTEXT, TraceOptions, examples, to_option, trace
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.trace.scale import scaled_nodes
-from mirage.trace.write import format_to_write, write_trace
+from mirage.trace.write_trace import format_to_write, write_trace
 
 
 def _factor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Fraction | None:

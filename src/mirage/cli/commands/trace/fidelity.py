@@ -15,7 +15,7 @@ from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.errors import ConfigurationError, TraceError
-from mirage.trace.formats.columns.mapping import parse_columns
+from mirage.trace.formats.column_mapping import parse_columns
 from mirage.trace.table import JobTable
 
 
@@ -63,26 +63,26 @@ def fidelity(
     if first is not None and until is not None and first >= until:
         raise click.UsageError("--from must be before --until")
     if chart is not None:
-        from mirage.report.pages.fidelity import check_kind
+        from mirage.report.pages.fidelity_page import check_kind
 
         check_kind(chart)
         check_output(chart)
     real = read_named_trace(recorded, reading).table
     played = _read_simulated(simulated, reading, simulated_columns)
 
-    from mirage.calibration.fidelity.judge import judge
+    from mirage.calibration.fidelity.judge_fidelity import judge
 
     found = judge(real, played, from_s=first, until_s=until)
     command = shlex.join(["mirage", *sys.argv[1:]])
     if chart is not None:
-        from mirage.report.pages.fidelity import draw_fidelity
+        from mirage.report.pages.fidelity_page import draw_fidelity
 
         draw_fidelity(found, chart, recorded, simulated, command)
     if as_json:
         record = {"recorded": recorded, "simulated": simulated, "version": __version__, "command": command}
         click.echo(json.dumps(record | found.to_json(), indent=2))
         return
-    from mirage.report.terminal.fidelity import print_fidelity
+    from mirage.report.terminal.fidelity_text import print_fidelity
 
     print_fidelity(found, recorded, simulated)
 

@@ -19,8 +19,8 @@ from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.trace.table import JobTable, Labels
-from mirage.trace.workload.fit import fit_workload
-from mirage.trace.workload.model_json import write_model
+from mirage.trace.workload.fit_workload import fit_workload
+from mirage.trace.workload.workload_json import write_model
 
 
 @click.command(

@@ -13,12 +13,12 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S
 from mirage.errors import UnknownName
-from mirage.trace.statistics.marginals import Comparison, compare
-from mirage.trace.workload.fit import fit_workload
-from mirage.trace.workload.generate import generate_workload
-from mirage.trace.workload.model import DEFAULT_START_S, WorkloadModel
-from mirage.trace.workload.model_json import builtin_models, is_model_file, load_builtin, read_model
-from mirage.trace.write import format_to_write, write_trace
+from mirage.trace.statistics.marginals import MarginalComparison, compare
+from mirage.trace.workload.fit_workload import fit_workload
+from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.workload_json import builtin_models, is_model_file, load_builtin, read_model
+from mirage.trace.workload.workload_model import DEFAULT_START_S, WorkloadModel
+from mirage.trace.write_trace import format_to_write, write_trace
 
 DEFAULT_DAYS = 30.0
 
@@ -109,7 +109,7 @@ def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel
     return fit_workload(read_named_trace(like, reading).table, nodes=nodes, name=Path(like).name)
 
 
-def print_comparison(rows: Iterable[Comparison]) -> None:
+def print_comparison(rows: Iterable[MarginalComparison]) -> None:
     """Prints a table of the marginals of the model's trace and of the new one."""
     click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}")
     for row in rows:

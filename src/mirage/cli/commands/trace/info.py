@@ -47,6 +47,6 @@ def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> 
     if as_json:
         click.echo(json.dumps({"read": read.report.to_json(), "statistics": statistics.to_json()}, indent=2))
         return
-    from mirage.report.terminal.trace import print_trace
+    from mirage.report.terminal.trace_text import print_trace
 
     print_trace(read, statistics)

@@ -83,7 +83,7 @@ def decima(
     those of --judged are never among them.
     """
     check_output(out)
-    from mirage.learn.packages import check_packages
+    from mirage.learn.required_packages import check_packages
 
     check_packages("mirage train decima", ["torch"])
     from mirage.dag.decima.model_file import write_network

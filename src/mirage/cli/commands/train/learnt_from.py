@@ -20,9 +20,9 @@ from mirage.cli.trace_reading import read_named_trace
 if TYPE_CHECKING:
     from mirage.executors.executor import Executor
     from mirage.learn.hand_overs import HandOvers
-    from mirage.provision.chain import Link
     from mirage.provision.evaluation.episode import Scenario
-    from mirage.provision.evaluation.protocol import Protocol
+    from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+    from mirage.provision.link_size import LinkSize
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class LearntFrom:
         Raises:
             ConfigurationError: The data set cannot be read or made.
         """
-        from mirage.learn.dataset.read import read_hand_overs
+        from mirage.learn.dataset.read_data_set import read_hand_overs
 
         if self.learning.data is None:
             self._make()
@@ -74,24 +74,24 @@ class LearntFrom:
 
     def manifest(self) -> dict[str, Any]:
         """Returns the manifest of the data set."""
-        from mirage.learn.dataset.shards import Folder
+        from mirage.learn.dataset.shards import DataSetFolder
 
-        return Folder(self.folder).manifest()
+        return DataSetFolder(self.folder).manifest()
 
-    def protocol(self) -> Protocol:
+    def protocol(self) -> EvaluationProtocol:
         """Returns the protocol of the data set's windows."""
-        from mirage.provision.evaluation.protocol import Protocol
+        from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
         manifest = self.manifest()
         changes = {name: int(manifest[name]) for name in ("windows", "every_s", "step_s", "lead_in_s")}
-        return Protocol.named(str(manifest["protocol"]), int(manifest["start_s"]), **changes)
+        return EvaluationProtocol.named(str(manifest["protocol"]), int(manifest["start_s"]), **changes)
 
-    def links(self, data: HandOvers) -> list[Link]:
+    def links(self, data: HandOvers) -> list[LinkSize]:
         """Returns a link of each size in the data."""
-        from mirage.provision.chain import Link
+        from mirage.provision.link_size import LinkSize
 
         limits_s = dict(zip(data.link_nodes.tolist(), data.link_limit_s.tolist()))
-        return [Link(int(nodes), int(limit_s)) for nodes, limit_s in sorted(limits_s.items())]
+        return [LinkSize(int(nodes), int(limit_s)) for nodes, limit_s in sorted(limits_s.items())]
 
     def provenance(self) -> dict[str, Any]:
         """Returns the provenance of the data, with the keys of ``mirage evaluate --json``."""
@@ -123,7 +123,7 @@ class LearntFrom:
         """Returns the scenario: the cluster, its queue and the trace."""
         if self._scenario is None:
             from mirage.provision.evaluation.episode import Scenario
-            from mirage.sim.jobs import workload
+            from mirage.sim.workload import workload
 
             simulated = self.simulated()
             table = read_named_trace(self.trace, self.reading).table
@@ -132,7 +132,7 @@ class LearntFrom:
             self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
         return self._scenario
 
-    def planned(self) -> Protocol:
+    def planned(self) -> EvaluationProtocol:
         """Returns the protocol of the windows that the data set has, or will have once it is made."""
         if self.learning.data is not None:
             return self.protocol()
@@ -141,11 +141,11 @@ class LearntFrom:
 
     def _make(self) -> None:
         """Makes the data set, or its missing part."""
-        from mirage.learn.dataset.make import make_data_set
+        from mirage.learn.dataset.make_data_set import make_data_set
         from mirage.learn.dataset.recipe import Recipe
         from mirage.provision.evaluation.evaluate import check_windows
-        from mirage.provision.evaluation.study import Study
-        from mirage.report.terminal.evaluation import progress_bar
+        from mirage.provision.evaluation.evaluation_study import Study
+        from mirage.report.terminal.evaluation_text import progress_bar
 
         scenario, windows = self.scenario(), self.windows
         study = Study(scenario, self.planned(), tuple(windows.links()), (), windows.seed)

@@ -23,10 +23,10 @@ from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
-    from mirage.learn.regression.model import TrainingSettings
-    from mirage.learn.training.steps import KeptSteps
-    from mirage.learn.training.train import Tried
-    from mirage.learn.training.trained import Trained
+    from mirage.learn.regression.model_contract import TrainingSettings
+    from mirage.learn.training.stored_steps import StoredSteps
+    from mirage.learn.training.train_policy import RollingOriginResult
+    from mirage.learn.training.trained_policy import TrainedPolicy
 
 CHOSEN_AMONG = "correction,stopping"
 
@@ -137,19 +137,19 @@ def best(
 ) -> None:
     """``mirage train best``."""
     from mirage.learn.training.folds import check_months, last_months
-    from mirage.learn.training.played import play_what_if
-    from mirage.learn.training.rolling_origin import Plan
-    from mirage.learn.training.train import try_and_choose
+    from mirage.learn.training.method_trials import RollingOriginPlan
+    from mirage.learn.training.play_what_if import play_what_if
+    from mirage.learn.training.train_policy import try_and_choose
     from mirage.policy.cost import Cost
-    from mirage.report.terminal.evaluation import progress_bar
-    from mirage.report.training.terminal import step_line
+    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.training.training_text import step_line
 
     begun = _begin(trace, machine, windows, where, learning, reading, methods)
     begun.simulated()
     data = begun.data()
     slices = learning.slices(data)
     costs = tuple(Cost(ratio, 1.0) for ratio in cost_ratios)
-    plan = Plan(methods, months or last_months(slices.tune_until_s + 1), costs, (windows.seed,))
+    plan = RollingOriginPlan(methods, months or last_months(slices.tune_until_s + 1), costs, (windows.seed,))
     check_months(plan.months)
     steps = _steps(learning, data, windows.seed, plan)
     with progress_bar("windows of what-if") as progress:
@@ -202,21 +202,21 @@ def _write(
     data: HandOvers,
     methods: dict[int, str],
     as_json: bool,
-    tried: Tried | None = None,
-    before: KeptSteps | None = None,
+    tried: RollingOriginResult | None = None,
+    before: StoredSteps | None = None,
 ) -> None:
     """Trains, writes and prints the model and the report, and removes the stored steps."""
-    from mirage.learn.training.train import Said, train_policy
-    from mirage.report.training.terminal import step_line
+    from mirage.learn.training.train_policy import CardDetails, train_policy
+    from mirage.report.training.training_text import step_line
 
     learning, seed = begun.learning, begun.windows.seed
-    if not data.tells_repeats:
+    if not data.has_repeats:
         click.echo(f"mirage: {begun.folder} {_UNKNOWN_SOURCE}", err=True)
     steps = _steps(learning, data, seed, None)
     if before is not None:
         steps.curves.update(before.curves)
     chosen = {"by": "rolling origin", "sizes": [c.to_json() for c in tried.choices]} if tried else {"by": "name"}
-    origin = Said(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
+    origin = CardDetails(Path(begun.trace).name, int(begun.manifest()["futures"] or 0))
     with step_line() as steps.progress:
         trained = train_policy(
             methods,
@@ -236,10 +236,12 @@ def _write(
     shutil.rmtree(_steps_folder(learning), ignore_errors=True)
 
 
-def _report(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: KeptSteps, as_json: bool) -> None:
+def _report(
+    begun: LearntFrom, trained: TrainedPolicy, tried: RollingOriginResult | None, steps: StoredSteps, as_json: bool
+) -> None:
     """Prints the tried methods and the model's card; writes the report."""
     from mirage.report.training.report_folder import report_of, write_report
-    from mirage.report.training.terminal import plain_console, print_choices, print_trained
+    from mirage.report.training.training_text import plain_console, print_choices, print_trained
 
     provenance = begun.provenance() | {"settings": "of the data set"}
     if begun.learning.report is not None:
@@ -255,12 +257,12 @@ def _report(begun: LearntFrom, trained: Trained, tried: Tried | None, steps: Kep
     click.echo(f"mirage: policy written; its name is {as_policy(begun.learning.out)}", err=True)
 
 
-def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> KeptSteps:
+def _steps(learning: LearningOptions, data: HandOvers, seed: int, plan: Any) -> StoredSteps:
     """Returns the store of this training's steps, which exists until the training ends."""
-    from mirage.learn.training.steps import KeptSteps, training_key
+    from mirage.learn.training.stored_steps import StoredSteps, training_key
 
     key = training_key(data, learning.slices(data), _settings(learning, seed), plan)
-    return KeptSteps(_steps_folder(learning) / key)
+    return StoredSteps(_steps_folder(learning) / key)
 
 
 def _steps_folder(learning: LearningOptions) -> Path:
@@ -269,7 +271,7 @@ def _steps_folder(learning: LearningOptions) -> Path:
 
 
 def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
-    from mirage.learn.regression.model import TrainingSettings
+    from mirage.learn.regression.model_contract import TrainingSettings
 
     return TrainingSettings(seed=seed, threads=learning.threads, trees=learning.trees, epochs=learning.epochs)
 

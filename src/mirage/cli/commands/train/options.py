@@ -14,7 +14,7 @@ from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
-    from mirage.learn.training.train import Slices
+    from mirage.learn.training.train_policy import Slices
     from mirage.trace.table import JobTable
 
 WARM_UP_S = 7 * DAY_S
@@ -50,7 +50,7 @@ class LearningOptions:
     def slices(self, data: HandOvers) -> Slices:
         """Returns the slices for training and tuning; by default everything, the last for tuning."""
         from mirage.learn.training.folds import tune_since_s
-        from mirage.learn.training.train import Slices
+        from mirage.learn.training.train_policy import Slices
 
         last_s = int((data.time_s + data.remaining_s + abs(data.outcome_s)).max()) if len(data) else 0
         tune_until_s = last_s if self.tune_until is None else self.tune_until

@@ -66,9 +66,9 @@ def predict(
     """
     check_output(out)
     from mirage.predict.waits.boosted_waits import BoostingSettings
-    from mirage.predict.waits.rolling_origin import RollingSettings
+    from mirage.predict.waits.rolling_forecast import RollingSettings
     from mirage.predict.waits.wait_model import train_wait_model
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     table = read_named_trace(trace, reading).table
     settings = RollingSettings(refit_s=int(refit_days * DAY_S), boosting=BoostingSettings(threads=threads, seed=seed))
@@ -81,7 +81,7 @@ def predict(
     if as_json:
         click.echo(json.dumps(asdict(model.card), indent=2))
         return
-    from mirage.report.terminal.model_card import print_model_card
+    from mirage.report.terminal.model_card_text import print_model_card
 
     print_model_card(model.card)
     click.echo(f"mirage: wait model of {len(table):,} jobs written to {out}", err=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Interval, Stretches
-from mirage.provision.evaluation.score import classes, outcome, reactive, submissions_s
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.policy_score import classes, outcome, reactive, submissions_s
 
 LEAST_LESS, LEAST_WITHOUT = 0.17, 0.23
 """The lower bounds of both claims: the cut of interruption, and the share of hand-overs without any."""
@@ -64,7 +64,7 @@ class Claim:
         return asdict(self) | {"less_verdict": self.less_verdict, "without_verdict": self.without_verdict}
 
 
-def claims(trials: Sequence[Trial], policies: Sequence[str], cost: Cost) -> list[Claim]:
+def claims(trials: Sequence[WindowTrial], policies: Sequence[str], cost: Cost) -> list[Claim]:
     """Results of policies for one link size: policy × load class.
 
     Args:

@@ -9,9 +9,9 @@ from mirage.errors import ConfigurationError
 from mirage.learn.training.folds import month_begin_s
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.policy.cost import Cost
-from mirage.policy.registry import make_policy, policy_named_by, with_policy_named
+from mirage.policy.policy_registry import make_policy, policy_named_by, with_policy_named
 from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT, Candidate
-from mirage.provision.evaluation.score import REACTIVE
+from mirage.provision.evaluation.policy_score import REACTIVE
 
 PUBLISHED, OURS, BASELINE, BOUND = "published", "ours", "baseline", "bound"
 KINDS = (PUBLISHED, OURS, BASELINE, BOUND)

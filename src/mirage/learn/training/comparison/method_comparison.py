@@ -21,7 +21,7 @@ from mirage.learn.training.comparison.under_load import UnderLoad, under_load
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
 from mirage.provision.evaluation.paired import Difference, differences
-from mirage.provision.evaluation.score import ALL, REACTIVE, Row, outcome, score
+from mirage.provision.evaluation.policy_score import ALL, REACTIVE, EvaluationRow, outcome, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class MethodComparison:
     plan: ComparisonPlan
     evaluation: Evaluation
     against_reactive: tuple[Difference, ...]
-    seeds: dict[int, tuple[Row, ...]]
+    seeds: dict[int, tuple[EvaluationRow, ...]]
     claims: tuple[Claim, ...]
     alike: dict[int, tuple[tuple[str, ...], ...]]
     under_load: tuple[UnderLoad, ...]
@@ -87,7 +87,7 @@ def judged(plan: ComparisonPlan, trials: Trials, against: str | None = None) -> 
     )
 
 
-def _by_seed(plan: ComparisonPlan, trials: Trials) -> dict[int, tuple[Row, ...]]:
+def _by_seed(plan: ComparisonPlan, trials: Trials) -> dict[int, tuple[EvaluationRow, ...]]:
     """The rows of each seed, for policies with randomness."""
     random = [*(p for p in plan.policies if p not in HINDSIGHT and "seed" in Candidate(p).spec.needs), *plan.methods]
     shown = [name for name in plan.names if name in random]

@@ -16,15 +16,15 @@ from mirage.executors.executor import Executor
 from mirage.learn.training.comparison.comparison_models import ModelKey, Progress
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan, Group, method_within
 from mirage.learn.training.folds import iso, month_begin_s, shifted
-from mirage.policy.registry import with_policy_named
-from mirage.provision.chain import Link
+from mirage.policy.policy_registry import with_policy_named
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.journal import Journal
-from mirage.provision.evaluation.protocol import Protocol
-from mirage.provision.evaluation.study import Study, Trial, play_windows
+from mirage.provision.evaluation.evaluation_journal import EvaluationJournal
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, play_windows
+from mirage.provision.link_size import LinkSize
 
-Trials = dict[int, tuple[Trial, ...]]
+Trials = dict[int, tuple[WindowTrial, ...]]
 """Nodes of a link → its windows."""
 
 
@@ -40,13 +40,13 @@ class ComparisonSetup:
     """
 
     scenario: Scenario
-    protocol: Protocol
-    links: tuple[Link, ...]
+    protocol: EvaluationProtocol
+    links: tuple[LinkSize, ...]
     folder: Path
     executor: Executor
     every: int = 1
 
-    def within(self, month: str) -> Protocol:
+    def within(self, month: str) -> EvaluationProtocol:
         """The windows to play, among those with a predecessor submitted in a month.
 
         Raises:
@@ -57,7 +57,7 @@ class ComparisonSetup:
         return replace(protocol, begin_s=begin_s, windows=-(-len(inside) // self.every), every_s=every_s)
 
 
-def windows_in(protocol: Protocol, month: str) -> list[int]:
+def windows_in(protocol: EvaluationProtocol, month: str) -> list[int]:
     """The windows with a predecessor submitted in a month.
 
     Raises:
@@ -93,7 +93,9 @@ def play(
     groups = list(plan.groups())
     total = len(groups) * sum(protocol.windows for protocol in windows.values())
     done = 0
-    found: dict[int, dict[int, list[Trial]]] = {seed: {link.nodes: [] for link in setup.links} for seed in plan.seeds}
+    found: dict[int, dict[int, list[WindowTrial]]] = {
+        seed: {link.nodes: [] for link in setup.links} for seed in plan.seeds
+    }
     for month, protocol in windows.items():
         parts: dict[int, list[Trials]] = {seed: [] for seed in plan.seeds}
         for group in groups:
@@ -119,7 +121,7 @@ def play(
     return {link.nodes: tuple(t for seed in plan.seeds for t in found[seed][link.nodes]) for link in setup.links}
 
 
-def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
+def merged(trials: Sequence[WindowTrial], moments: Sequence[WindowTrial] = ()) -> WindowTrial:
     """Merges a window that was played several times, with the moments and choices of all.
 
     Args:
@@ -134,10 +136,10 @@ def merged(trials: Sequence[Trial], moments: Sequence[Trial] = ()) -> Trial:
         for trial in trials
         for key, position in trial.chosen.items()
     }
-    return Trial(
+    return WindowTrial(
         replace(episodes[0], decisions_s=decisions_s, outcome_s=outcome_s),
         chosen,
-        {key: calls for trial in trials for key, calls in trial.asked.items()},
+        {key: calls for trial in trials for key, calls in trial.calls.items()},
         {key: followed for trial in trials for key, followed in trial.followed.items()},
         next((trial.held_outcome_s for trial in trials if trial.held_outcome_s is not None), None),
     )
@@ -148,7 +150,7 @@ def _study(
     plan: ComparisonPlan,
     group: Group,
     month: str,
-    protocol: Protocol,
+    protocol: EvaluationProtocol,
     models: Mapping[ModelKey, Path],
 ) -> tuple[Study, dict[str, str]]:
     """The study of a group in a month, and plain keys for what is played from files."""
@@ -172,7 +174,7 @@ def _study(
 
 
 def _played(study: Study, setup: ComparisonSetup, progress: Callable[[int], None]) -> Trials:
-    journal = Journal(setup.folder, study)
+    journal = EvaluationJournal(setup.folder, study)
     windows = [window for window in range(study.protocol.windows) if window not in journal]
     for candidate in study.candidates if windows else ():  # compiles once, and rejects wrong names before the work
         candidate.make(study.scenario, study.seed)
@@ -184,9 +186,9 @@ def _played(study: Study, setup: ComparisonSetup, progress: Callable[[int], None
     return {link.nodes: tuple(trials[k] for trials in every) for k, link in enumerate(study.links)}
 
 
-def _plain(trial: Trial, names: Mapping[str, str]) -> Trial:
+def _plain(trial: WindowTrial, names: Mapping[str, str]) -> WindowTrial:
     """Renames a trial's keys from model files to methods."""
     chosen = {names.get(key, key): position for key, position in trial.chosen.items()}
-    calls = {names.get(key, key): times for key, times in trial.asked.items()}
+    calls = {names.get(key, key): times for key, times in trial.calls.items()}
     followed = {names.get(key, key): one for key, one in trial.followed.items()}
-    return replace(trial, chosen=chosen, asked=calls, followed=followed)
+    return replace(trial, chosen=chosen, calls=calls, followed=followed)

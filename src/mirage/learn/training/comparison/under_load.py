@@ -13,10 +13,18 @@ import numpy as np
 
 from mirage.job_state import Floats
 from mirage.policy.cost import Cost
-from mirage.provision.chain import LIGHT
+from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Interval, Members, Stretches
-from mirage.provision.evaluation.score import Row, loads, oracle, outcome, reactive, row_of, submissions_s
-from mirage.provision.evaluation.study import Trial
+from mirage.provision.evaluation.policy_score import (
+    EvaluationRow,
+    loads,
+    oracle,
+    outcome,
+    reactive,
+    row_of,
+    submissions_s,
+)
+from mirage.provision.link_size import LIGHT
 
 LOADED = "medium and heavy"
 
@@ -32,7 +40,7 @@ class UnderLoad:
         more_of_all: The share over all windows, those of light load included.
     """
 
-    row: Row
+    row: EvaluationRow
     more: float | None
     more_95: Interval | None
     more_of_all: float | None
@@ -44,7 +52,7 @@ class UnderLoad:
 
 
 def under_load(
-    trials: Sequence[Trial], policies: Sequence[str], against: str | None, costs: Sequence[Cost]
+    trials: Sequence[WindowTrial], policies: Sequence[str], against: str | None, costs: Sequence[Cost]
 ) -> list[UnderLoad]:
     """Gains of policies for one link size: cost × policy; costs without a gap are left out.
 

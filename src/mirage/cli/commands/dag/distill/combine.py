@@ -6,11 +6,11 @@ import json
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.tree_file import read
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import WORDS
-from mirage.whole_file import write_output
 
 
 @click.command(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.times import by_setting, times_line
 from mirage.cli.commands.dag.distill.tree_file import fidelity_line, read
@@ -17,7 +18,6 @@ from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule
@@ -183,7 +183,7 @@ def _row(
 
 def _report(rows: list[dict[str, Any]], teacher: str, out: str, plot: str | None, *, as_json: bool) -> None:
     """Draws and prints the students."""
-    from mirage.report.dag.frontier_chart import draw_frontier
+    from mirage.report.dag.distillation_chart import draw_frontier
 
     if plot is not None:
         draw_frontier(rows, plot, teacher)

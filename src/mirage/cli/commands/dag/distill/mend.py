@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage import __version__
+from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.options import EpisodeOptions
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.dag.mending.mend import Mended
@@ -153,7 +153,7 @@ def _make_folder(out: str) -> None:
 def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
     """Returns the best edit for one case."""
     from mirage.dag.mending.mend import mended
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     choose_on, report_on = (replace(played, seeds=seeds).episodes()[0] for seeds in (played.seeds, report_seeds))
     with progress_bar(f"edits, {played.case}") as progress:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.times import by_setting, times_line, times_under
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.errors import ConfigurationError, shown
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from mirage.distill.tree import Tree

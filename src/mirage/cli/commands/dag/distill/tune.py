@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
 from mirage.cli.commands.dag.distill.times import times_line, times_under
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.errors import ConfigurationError
-from mirage.whole_file import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def tune(
     from mirage.dag.resumption import Kept
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
-    from mirage.report.terminal.evaluation import progress_bar
+    from mirage.report.terminal.evaluation_text import progress_bar
 
     text, given = read(tree_file)
     _check_out(tree_file, out)
