@@ -106,7 +106,7 @@ class Chain:
         refusals: Submissions refused in a row.
         failures: Links that failed soon after their start, in a row.
         next_try_s: Nothing is submitted before this time.
-        next_look_s: The policy is not called before this time.
+        next_decision_s: The policy is not called before this time.
         trouble: The chain's present problem as text; empty for none.
         quick_ends: Links that ended without our signal soon after their start, in a row, with any exit code.
         stopped_s: Time since which no link was wanted; ``MISSING`` while one is.
@@ -123,7 +123,7 @@ class Chain:
     refusals: int = 0
     failures: int = 0
     next_try_s: int = 0
-    next_look_s: int = 0
+    next_decision_s: int = 0
     key: str = ""
     trouble: str = ""
     quick_ends: int = 0

@@ -86,11 +86,11 @@ def test_new_chains_have_their_turn_at_once_and_the_others_in_time() -> None:
         ({}, Progress(False, 1_007), 1_007),
         ({}, Progress(False, 1_999), 1_020),
         ({}, Progress(False, MISSING), 1_020),
-        ({"next_look_s": 1_011}, CALM, 1_011),
+        ({"next_decision_s": 1_011}, CALM, 1_011),
         ({"next_try_s": 1_013}, CALM, 1_013),
-        ({"next_try_s": 1_013, "next_look_s": 1_011}, Progress(False, 1_009), 1_009),
-        ({"next_look_s": 1_005}, CALM, 1_020),
-        ({"next_look_s": 1_011, "state": ChainState.PAUSED}, CALM, 1_020),
+        ({"next_try_s": 1_013, "next_decision_s": 1_011}, Progress(False, 1_009), 1_009),
+        ({"next_decision_s": 1_005}, CALM, 1_020),
+        ({"next_decision_s": 1_011, "state": ChainState.PAUSED}, CALM, 1_020),
     ],
 )
 def test_a_moment_that_matters_is_met_to_the_second(known: dict[str, object], progress: Progress, next_s: int) -> None:
@@ -104,7 +104,7 @@ def test_a_moment_already_past_comes_no_sooner_than_a_second_later() -> None:
 def test_a_chain_that_stumbles_waits_longer_and_longer_until_it_no_longer_does() -> None:
     turns, now_s, waits = Turns(SETTINGS), 12_000, []
     for _ in range(7):
-        next_s = turn(turns, now_s, chain(1, next_look_s=now_s + 1), None)
+        next_s = turn(turns, now_s, chain(1, next_decision_s=now_s + 1), None)
         waits.append(next_s - now_s)
         assert not turns.busy
         now_s = int(next_s)

@@ -102,7 +102,7 @@ class Turns:
             self.moments_s[chain.id] = [progress.next_s]
             moments.append(progress.next_s)
         if chain.state is ChainState.ACTIVE:
-            moments += [at_s for at_s in (chain.next_look_s, chain.next_try_s) if at_s > now_s]
+            moments += [at_s for at_s in (chain.next_decision_s, chain.next_try_s) if at_s > now_s]
         self.due_s[chain.id] = max(min(moments), now_s + 1)
 
     def next_moment_s(self) -> float:

@@ -13,11 +13,16 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Lin
 from mirage.job_state import JobState
 from mirage.slurm.records import Submission
 
+COLUMNS = {"next_decision_s": "next_look_s"}
+"""Columns that have another name than their field, by field."""
+
+_FIELDS = {column: field for field, column in COLUMNS.items()}
+
 
 def row_of(value: Any, *without: str) -> dict[str, Any]:
     """The columns of a value, except those named."""
     fields = (field.name for field in dataclasses.fields(value) if field.name not in without)
-    return {name: storable(getattr(value, name)) for name in fields}
+    return {COLUMNS.get(name, name): storable(getattr(value, name)) for name in fields}
 
 
 def storable(value: Any) -> Any:
@@ -37,17 +42,23 @@ def decision_of(row: dict[str, Any]) -> DecisionRecord:
 
 def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
     """The columns as they are stored; those that identify a row, or never change, are refused."""
-    known = {column.name for column in table.c if not column.primary_key} - {"name", "spec", "created_s", "key"}
+    known = {_FIELDS.get(column.name, column.name) for column in table.c if not column.primary_key} - {
+        "name",
+        "spec",
+        "created_s",
+        "key",
+    }
     if unknown := columns.keys() - known:
         raise TypeError(
             f"{table.name} have no {', '.join(sorted(unknown))} to set; they have {', '.join(sorted(known))}"
         )
-    return {name: storable(value) for name, value in columns.items()}
+    return {COLUMNS.get(name, name): storable(value) for name, value in columns.items()}
 
 
 def chain_of(row: dict[str, Any], spec: ChainSpec) -> Chain:
     """A chain."""
-    return Chain(**{**row, "state": ChainState(row["state"])}, spec=spec)
+    fields = {_FIELDS.get(column, column): value for column, value in row.items()}
+    return Chain(**{**fields, "state": ChainState(row["state"])}, spec=spec)
 
 
 def link_of(row: Any) -> Link:

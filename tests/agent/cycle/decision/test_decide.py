@@ -61,7 +61,7 @@ def test_a_paused_chain_is_not_decided_about() -> None:
 
 def test_a_chain_is_queried_when_it_is_due_and_its_turn_has_come() -> None:
     deciding = Deciding()
-    deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 30)
+    deciding.world.context.change_chain(deciding.world.chain, next_decision_s=NOW_S + 30)
     deciding.cycle(29)
     deciding.cycle(1, 99)
     assert deciding.runner.requested == []
@@ -71,7 +71,7 @@ def test_a_chain_is_queried_when_it_is_due_and_its_turn_has_come() -> None:
 
 def test_a_poll_beyond_any_sleep_is_of_a_clock_that_was_set_back() -> None:
     deciding = Deciding()
-    deciding.world.context.change_chain(deciding.world.chain, next_look_s=NOW_S + 2 * 3_600 + 1)
+    deciding.world.context.change_chain(deciding.world.chain, next_decision_s=NOW_S + 2 * 3_600 + 1)
     deciding.cycle()
     assert len(deciding.runner.requested) == 1
 
@@ -259,14 +259,14 @@ def test_the_next_poll_is_never_later_than_the_moment_that_matters(answer: Plan,
     deciding = requested()
     deciding.runner.reply(answer)
     deciding.cycle()
-    assert deciding.world.chain.next_look_s == NOW_S + next_s
+    assert deciding.world.chain.next_decision_s == NOW_S + next_s
 
 
 def test_that_moment_is_counted_from_when_the_view_was_taken() -> None:
     deciding = requested()
     deciding.runner.reply(plan(remaining_s=2_000.0, lead_s=1_970.0))
     deciding.cycle(20)
-    assert deciding.world.chain.next_look_s == NOW_S + 30
+    assert deciding.world.chain.next_decision_s == NOW_S + 30
 
 
 @pytest.mark.parametrize(("limit_s", "interval_s"), [(600, 15), (3_600, 36), (86_400, 300), (UNLIMITED_S, 300)])
@@ -277,4 +277,4 @@ def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
     deciding.runner.reply(WAIT)
     deciding.cycle()
     step_s = min(interval_s, deciding.world.context.settings.poll_s)
-    assert deciding.world.chain.next_look_s == (NOW_S + interval_s) // step_s * step_s
+    assert deciding.world.chain.next_decision_s == (NOW_S + interval_s) // step_s * step_s

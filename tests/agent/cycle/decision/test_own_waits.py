@@ -67,7 +67,7 @@ def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: 
     assert record.reason == ("now" if released else "least-life:now")
     assert [call[0] for call in world.slurm.calls] == (["update"] if released else [])
     if not released:
-        assert world.chain.next_look_s == 9_900
+        assert world.chain.next_decision_s == 9_900
 
 
 def test_a_lead_that_is_braked_is_decided_about_as_often_as_others() -> None:
@@ -78,7 +78,7 @@ def test_a_lead_that_is_braked_is_decided_about_as_often_as_others() -> None:
     deciding.runner.reply(replace(SUBMIT, estimate={"remaining_s": 3_000.0, "lead_s": 50_000.0}))
     deciding.cycle()
     assert deciding.world.store.decided[0].reason == "least-life:now"
-    assert deciding.world.chain.next_look_s == 9_900
+    assert deciding.world.chain.next_decision_s == 9_900
 
 
 def forecast(
@@ -150,7 +150,7 @@ def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(wrong: int, deci
     if wrong < 2:
         return
     ends_s = 9_000 + LIMIT_S - 120 - 66
-    assert world.chain.next_look_s <= ends_s - 300, "the longest of its own waits ahead of the end"
+    assert world.chain.next_decision_s <= ends_s - 300, "the longest of its own waits ahead of the end"
     assert record.estimate["wait_p05_s"] == 5.0, "the forecast is recorded, to be judged"
     deciding.cycle(ends_s - 300 - 11_000)
     deciding.runner.reply(WAIT)

@@ -69,7 +69,7 @@ def test_one_that_is_refused_does_not_stop_the_others_from_it() -> None:
     assert refused == {2: "job 202 cannot be released: Job/step already completing or completed"}
     assert slurm.calls == [("update", job, FREE) for job in ([102, 202, 302], 102, 202, 302)]
     assert states(world) == [QUEUED, HELD, QUEUED]
-    assert world.context.chains[2].next_look_s == NOW_S + 15
+    assert world.context.chains[2].next_decision_s == NOW_S + 15
     assert [(e.chain, e.kind) for e in world.store.reported] == [
         (1, "released"),
         (2, "release-refused"),
@@ -93,4 +93,4 @@ def test_a_controller_that_is_away_leaves_what_it_did_not_answer(silent_after: i
     assert states(world) == released
     assert sorted(refused) == [n + 1 for n, state in enumerate(released) if state is HELD]
     assert "scontrol had no answer" in refused[3]
-    assert world.context.chains[3].next_look_s == NOW_S + 15
+    assert world.context.chains[3].next_decision_s == NOW_S + 15

@@ -101,7 +101,7 @@ def test_a_link_that_was_never_released_is_not_queued() -> None:
     deciding.cycle()
     assert deciding.world.slurm.calls == [("update", 102, FREE)]
     assert deciding.world.store.decided[0].submits
-    assert deciding.world.chain.next_look_s > NOW_S, "and it is asked again at its time"
+    assert deciding.world.chain.next_decision_s > NOW_S, "and it is asked again at its time"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_withdrawn_and_requested_anew_by_the_next_cycle() -> None:
     deciding = revision(Withdraw(reason="r"))
     world = deciding.world
     assert done(deciding) == ([], "withdraw")
-    assert (world.links[1].withdrawn_s, world.chain.next_look_s) == (NOW_S, NOW_S + 1)
+    assert (world.links[1].withdrawn_s, world.chain.next_decision_s) == (NOW_S, NOW_S + 1)
     _, old, new = withdrawn(world)
     assert world.slurm.calls == [("update", 102, HELD), ("cancel", 102)]
     assert old.was_withdrawn

@@ -227,9 +227,9 @@ class Decider:
             if revision.trouble:
                 self.refused[number] = revision.trouble
                 pause_s = context.settings.poll_s if revision.trouble == last_trouble else context.settings.busy_poll_s
-                context.change_chain(one.chain, next_look_s=context.now_s + pause_s)
+                context.change_chain(one.chain, next_decision_s=context.now_s + pause_s)
             elif WITHDRAW in revision.done:
-                context.change_chain(one.chain, next_look_s=context.now_s + 1)
+                context.change_chain(one.chain, next_decision_s=context.now_s + 1)
         return done
 
 
@@ -245,14 +245,14 @@ def schedule_next_decision(context: CycleContext, made: ChainDecision) -> None:
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
     ]
     if until_s and min(until_s) < made.view_s + interval_s:
-        context.change_chain(chain, next_look_s=max(min(until_s), context.now_s + 1))
+        context.change_chain(chain, next_decision_s=max(min(until_s), context.now_s + 1))
         return
     next_s = max([context.now_s + interval_s, *until_s])
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
     left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
     if "lead_s" in estimate and 0 < left_s < math.inf:  # a lead that is reached already was braked
         next_s = min(next_s, made.view_s + int(left_s))
-    context.change_chain(chain, next_look_s=max(next_s, context.now_s + 1))
+    context.change_chain(chain, next_decision_s=max(next_s, context.now_s + 1))
 
 
 def _on_grid(time_s: int, step_s: int) -> int:
@@ -280,4 +280,4 @@ def _record(context: CycleContext, made: ChainDecision, revision: str) -> Decisi
 
 
 def _is_due(context: CycleContext, chain: Chain) -> bool:
-    return not context.now_s < chain.next_look_s <= context.now_s + context.settings.longest_sleep_s
+    return not context.now_s < chain.next_decision_s <= context.now_s + context.settings.longest_sleep_s

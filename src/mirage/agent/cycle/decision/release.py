@@ -36,7 +36,7 @@ def release(
                 event = context.event(chain.id, link.number, "release-refused", refused[link.job])
                 context.change_link(link, event)
             pause_s = context.settings.poll_s if again else context.settings.busy_poll_s
-            context.change_chain(chain, next_look_s=context.now_s + pause_s)
+            context.change_chain(chain, next_decision_s=context.now_s + pause_s)
         else:
             event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
             context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
