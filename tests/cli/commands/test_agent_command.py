@@ -122,7 +122,7 @@ def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
     told = capsys.readouterr()
     first, second = told.out.splitlines()
     assert first == "serve  paused  no job in the queue; restore its script: serve.sh"
-    assert second.startswith(f"{torn}  not recovered: it is no such file")
+    assert second.startswith(f"{torn}  not recovered: it is not a chain's file")
     assert told.err.splitlines() == [
         "started from the files of the chains",
         f"the previous file was moved to {tmp_path}/store.db.damaged-1",
