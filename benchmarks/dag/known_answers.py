@@ -1,4 +1,4 @@
-"""How far known answers move with the seeds of durations and of drawn decisions, on the same arrivals.
+"""Variation of known answers with the seeds of durations and of drawn decisions.
 
     python benchmarks/dag/known_answers.py tpch_profiles.json.gz [-o FILE.json]
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mirage.dag.decima.teachers import with_weights
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import decima_arrivals, poisson_arrivals
+from mirage.dag.decima.decima_schedulers import with_weights
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import decima_arrivals, poisson_arrivals
 from mirage.dag.workload.tpch import read_tpch
 
 REPETITIONS = 8
@@ -32,7 +32,7 @@ ROWS = (
 
 
 def main() -> None:
-    """Play, print and keep."""
+    """Runs, prints and stores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("profiles", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("benchmarks/results/known_answers.json"))

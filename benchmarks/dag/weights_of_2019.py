@@ -1,4 +1,4 @@
-"""Published weights of Decima's network of 2019 on streams of light and heavy load, against fair shares.
+"""Decima's published weights of 2019 against fair shares, at light and heavy load.
 
     python benchmarks/dag/weights_of_2019.py WEIGHTS.npz ... --profiles tpch_profiles.json.gz [-o FILE.json]
 
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import decima_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import decima_arrivals
 from mirage.dag.workload.tpch import read_tpch
 
 SEED = 10_000_000
@@ -31,7 +31,7 @@ _BETA_2 = 0.999
 
 
 def main() -> None:
-    """Play, print and keep."""
+    """Runs, prints and stores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", nargs="+", type=Path)
     parser.add_argument("--profiles", required=True, type=Path)
@@ -59,10 +59,10 @@ def main() -> None:
             rows.append({"executors": executors, "jobs": jobs, "gap_s": gap_s, "streams": streams, "policy": name,
                          "mean_jct_s": mean_s, "of_fair": mean_s / fair_s, "moves": moves})  # fmt: skip
             kind, _, path = name.partition(":")
-            told = f"{kind}:{Path(path).name}" if path else kind
+            reported = f"{kind}:{Path(path).name}" if path else kind
             print(
-                f"{executors} executors, {gap_s} s, {jobs} jobs: {told} {mean_s:.1f} s, {mean_s / fair_s:.3f} of fair,"
-                f" {moves:.0f} moves",
+                f"{executors} executors, {gap_s} s, {jobs} jobs: {reported} {mean_s:.1f} s, {mean_s / fair_s:.3f} of "
+                f"fair, {moves:.0f} moves",
                 flush=True,
             )
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -71,17 +71,17 @@ def main() -> None:
 
 def _origins(paths: list[Path]) -> dict[str, float]:
     """Updates that made each file, and the correlation of the weights of each two."""
-    told, weights = dict[str, float](), dict[str, np.ndarray]()
+    reported, weights = dict[str, float](), dict[str, np.ndarray]()
     for path in paths:
         with np.load(path, allow_pickle=False) as held:
-            told[path.name] = math.log(float(held["beta2_power_1"])) / math.log(_BETA_2)
+            reported[path.name] = math.log(float(held["beta2_power_1"])) / math.log(_BETA_2)
             matrices = [name for name in sorted(held.files) if held[name].ndim == 2]
             weights[path.name] = np.concatenate([held[name].ravel() for name in matrices])
-        print(f"{path.name}: {told[path.name]:.0f} updates")
+        print(f"{path.name}: {reported[path.name]:.0f} updates")
     for one, other in combinations(weights, 2):
-        alike = told[f"{one} and {other}"] = float(np.corrcoef(weights[one], weights[other])[0, 1])
+        alike = reported[f"{one} and {other}"] = float(np.corrcoef(weights[one], weights[other])[0, 1])
         print(f"{one} and {other}: correlation {alike:.2f}")
-    return told
+    return reported
 
 
 if __name__ == "__main__":

@@ -7,26 +7,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirage.dag.compare.comparison import compare
+from mirage.dag.compare.dag_comparison import compare
+from mirage.dag.compare.dag_comparison_rows import paired_difference
+from mirage.dag.compare.dag_trial import DagTrialResult
 from mirage.dag.compare.makespan_bound import makespan_bound_s
-from mirage.dag.compare.row import paired_difference
-from mirage.dag.compare.trial import Played
 from mirage.dag.decima.networks.workspace import arrays_of
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.decision import NOTHING
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster, make_world
-from mirage.dag.workload.arrivals import Arrivals, batch_arrivals, poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster, make_world
+from mirage.dag.simulator.stage_decision import NOTHING
+from mirage.dag.workload.dag_arrivals import DagArrivals, batch_arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.errors import ConfigurationError
 
-SETTING = Setting(5, 6)
+SETTING = EpisodeSetting(5, 6)
 
 
 def made_up(jct_s):
-    return Played((jct_s,), 2 * jct_s, 0.0, moves=0, idle_share=0.0, decisions=1, peak_jobs=1)
+    return DagTrialResult((jct_s,), 2 * jct_s, 0.0, moves=0, idle_share=0.0, decisions=1, peak_jobs=1)
 
 
 def compared(*names, seeds=(1, 2), **options):
@@ -36,8 +36,8 @@ def compared(*names, seeds=(1, 2), **options):
 
 
 def test_rows_hold_what_single_episodes_do():
-    told = []
-    comparison = compared("fair", "capped:0:2", progress=lambda done, of: told.append((done, of)))
+    reported = []
+    comparison = compared("fair", "capped:0:2", progress=lambda done, of: reported.append((done, of)))
     fair = make_scheduler("fair")
     outcomes = [
         DagSimulation(generated_templates(), poisson_arrivals(6, seed), DagCluster(5), seed=seed).run(
@@ -51,7 +51,7 @@ def test_rows_hold_what_single_episodes_do():
     assert row.p95_jct_s == pytest.approx(np.percentile([outcome.jct_s for outcome in outcomes], 95))
     assert row.makespan_s == np.mean([outcome.makespan_s for outcome in outcomes])
     assert row.moves == np.mean([outcome.moves for outcome in outcomes])
-    assert told[-1] == (4, 4)
+    assert reported[-1] == (4, 4)
     (difference,) = comparison.differences
     assert (difference.policy, difference.against) == ("capped:0:2", "fair")
     assert difference.mean_jct_s == pytest.approx(comparison.rows[1].mean_jct_s - row.mean_jct_s)
@@ -96,15 +96,15 @@ def refuse(begin, scene, pieces):
     return iter(())
 
 
-def test_results_that_are_kept_are_taken_over_to_the_last_digit(tmp_path):
+def test_journaled_results_are_reused_to_the_last_digit(tmp_path):
     seconds = itertools.accumulate(itertools.count())
     first = compared("fair", "capped:0:2", resume_folder=tmp_path, clock=lambda: next(seconds))
     assert first.rows[0].decision_us > 0
-    told = []
+    reported = []
     again = compared(
-        "fair", "capped:0:2", resume_folder=tmp_path, executor=refuse, progress=lambda *done: told.append(done)
+        "fair", "capped:0:2", resume_folder=tmp_path, executor=refuse, progress=lambda *done: reported.append(done)
     )
-    assert (first.reused, again.reused, told) == (0, 4, [(4, 4)])
+    assert (first.reused, again.reused, reported) == (0, 4, [(4, 4)])
     assert (again.rows, again.differences) == (first.rows, first.differences)
     unlike_names = compared("capped:0:2", "fair", seeds=(2,), resume_folder=tmp_path, executor=refuse, against="fair")
     assert unlike_names.rows[0].policy == "capped:0:2"
@@ -123,8 +123,8 @@ def test_nothing_is_taken_over_from_other_jobs_settings_or_schedulers(tmp_path):
     assert reused(templates=larger) == 0
     assert reused(policy="sjf") == reused(policy="sjf-critical-path") == 0  # two functions of one module
     assert reused(policy="capped:0:3") == reused(policy="fair") == reused(policy="fair:1") == reused(seed=7) == 0
-    assert reused(cluster=DagCluster(moving_s=3.0)) == reused(setting=Setting(5, 6, gap_s=24.0)) == 0
-    assert reused(setting=Setting(6, 6)) == reused(setting=Setting(5, 6, batch=True)) == 0
+    assert reused(cluster=DagCluster(moving_s=3.0)) == reused(setting=EpisodeSetting(5, 6, gap_s=24.0)) == 0
+    assert reused(setting=EpisodeSetting(6, 6)) == reused(setting=EpisodeSetting(5, 6, batch=True)) == 0
 
 
 def test_a_line_that_was_cut_off_is_played_again(tmp_path):
@@ -140,19 +140,19 @@ def test_a_line_that_was_cut_off_is_played_again(tmp_path):
         compared("fair", resume_folder=file)
 
 
-def test_a_scheduler_that_sees_only_so_many_jobs_is_told():
+def test_a_row_warns_of_a_scheduler_that_considers_fewer_jobs():
     fair = make_scheduler("fair")
     options = {"clock": itertools.count().__next__}
-    (row,) = compare(generated_templates(), [Setting(2, 6, batch=True)], [1], [fair], **options).rows
+    (row,) = compare(generated_templates(), [EpisodeSetting(2, 6, batch=True)], [1], [fair], **options).rows
     assert (row.peak_jobs, row.unseen_jobs, row.warning) == (6, 0, None)
     (row,) = compare(
-        generated_templates(), [Setting(2, 6, batch=True)], [1], [replace(fair, most_jobs=4)], **options
+        generated_templates(), [EpisodeSetting(2, 6, batch=True)], [1], [replace(fair, most_jobs=4)], **options
     ).rows
     assert (row.peak_jobs, row.unseen_jobs) == (6, 2)
     assert row.warning.startswith("fair considers only the first 4 jobs; in 2/6 up to 6 were in the system")
 
 
-def test_a_network_sees_as_many_jobs_as_it_is_said_to():
+def test_a_network_considers_the_declared_number_of_jobs():
     pytest.importorskip("safetensors", reason="pip install mirage-hpc[predict]")
     scheduler = make_scheduler("decima-argmax:own")
     stage = StageProfile(2, *[{5: np.array([1000], np.int32)}] * 3)
@@ -179,7 +179,7 @@ def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
     def bound_s(tasks, executors):
         stages = [StageProfile(n, *[{5: np.array([ms], np.int32)} for ms in (3000, 2000, 1000)]) for n in tasks]
         jobs = [JobTemplate("chain", ((1, 0), (0, 2)), tuple(stages))]
-        arrivals = Arrivals(np.array([0, 5000]), np.zeros(2, np.int64))
+        arrivals = DagArrivals(np.array([0, 5000]), np.zeros(2, np.int64))
         return makespan_bound_s(make_world(jobs, arrivals, DagCluster(executors), 0))
 
     # the first task of a stage is of the first wave (2 s), further ones are of the rest (1 s)

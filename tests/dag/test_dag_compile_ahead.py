@@ -18,11 +18,11 @@ def loads(self, signature, target):
 cache._KernelCache._load_overload = loads
 from importlib.util import find_spec
 from mirage.dag.compare.makespan_bound import makespan_bound_s
-from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 from mirage.dag.simulator.observation import observe
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import batch_arrivals
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import batch_arrivals
 from mirage.dag.workload.generated import generated_templates
 if find_spec("torch"):
     import mirage.dag.decima.training.rollouts

@@ -8,10 +8,10 @@ eight seeds of durations the standard deviation is 0.1 s of 63 s on the long str
 import numpy as np
 import pytest
 
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import decima_arrivals, poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import decima_arrivals, poisson_arrivals
 from mirage.dag.workload.tpch import read_tpch
 
 

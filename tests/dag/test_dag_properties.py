@@ -1,4 +1,4 @@
-"""What holds for every schedule of stages, whoever decides: on random graphs, clusters and schedulers."""
+"""Invariants of all schedules of stages, on random graphs, clusters and schedulers."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mirage.dag.compare.makespan_bound import makespan_bound_s
-from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
-from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import ENVIRONMENTS, DagCluster
-from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import ENVIRONMENTS, DagCluster
+from mirage.dag.simulator.stage_decision import NOTHING, executors_of, stage_of
+from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 
 NUMERIC = [name for name, spec in SCHEDULERS.items() if not spec.makes]
@@ -55,7 +55,7 @@ def episodes(draw):
         noise=draw(some.sampled_from([0.0, 0.3])),
         environment=draw(some.sampled_from(list(ENVIRONMENTS))),
     )
-    return kinds, Arrivals(np.cumsum(gaps_ms), np.array(kind)), cluster, draw(some.integers(0, 99))
+    return kinds, DagArrivals(np.cumsum(gaps_ms), np.array(kind)), cluster, draw(some.integers(0, 99))
 
 
 def begun(episode):
@@ -84,7 +84,7 @@ def check_books(simulation):
 
 
 def check_runs(simulation):
-    """Every task ran once, after its parents, one at a time on its executor, and with time to move in between."""
+    """Checks tasks: once, after parents, one at a time per executor, with time to move."""
     world, runs = simulation.world, simulation.runs
     tasks = [(stage, task) for stage, row in enumerate(world.stages) for task in range(row.tasks)]
     assert sorted(zip(runs.stage, runs.task)) == tasks
@@ -128,25 +128,25 @@ def test_every_schedule_is_one(episode, policy):
 def test_the_books_balance_at_every_decision_and_nothing_that_is_claimed_is_left_idle(episode, policy):
     simulation, scheduler = begun(episode), make_scheduler(policy)
     parameters = scheduler.parameters_for(0)
-    asks = simulation.advance()
-    while asks:
+    has_next = simulation.advance()
+    while has_next:
         check_books(simulation)
         decided = scheduler.decider(simulation.world, simulation.state, parameters)
         if decided == NOTHING:
             assert not SCHEDULERS[policy.partition(":")[0]].work_conserving
-            asks = simulation.decide_nothing()
+            has_next = simulation.decide_nothing()
         else:
-            asks = simulation.decide(stage_of(decided), executors_of(decided))
+            has_next = simulation.decide(stage_of(decided), executors_of(decided))
     check_runs(simulation)
 
 
 @settings(max_examples=15)
 @given(episodes(), some.randoms(use_true_random=False))
-def test_any_permitted_decision_keeps_the_books(episode, random):
+def test_any_permitted_decision_leaves_consistent_counts(episode, random):
     simulation = begun(episode)
     world, state = simulation.world, simulation.state
-    asks, left = simulation.advance(), 300
-    while asks:
+    has_next, left = simulation.advance(), 300
+    while has_next:
         left -= 1
         active = set(state.active[: state.clock[0].n_active].tolist())
         open_stages = [
@@ -158,7 +158,7 @@ def test_any_permitted_decision_keeps_the_books(episode, random):
             and row.picked_round != state.clock[0].round_number
         ]
         taking = [stage for stage in open_stages if _takes(simulation, int(world.stages[stage].job))]
-        asks = simulation.decide(random.choice(taking), random.randint(1, len(state.executors)))
+        has_next = simulation.decide(random.choice(taking), random.randint(1, len(state.executors)))
         if left > 0:
             check_books(simulation)
     check_runs(simulation)

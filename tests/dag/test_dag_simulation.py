@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from mirage.dag.environment import DagEnv
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import Arrivals, poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import DagArrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import FIRST, JobTemplate, StageProfile
 from mirage.errors import ConfigurationError, ContractBroken, MirageError
@@ -28,13 +28,13 @@ def job(*stages, edges=()):
 
 
 def played(templates, arrivals_s, executors, policy="fifo", **cluster):
-    arrivals = Arrivals(np.array([1000 * s for s in arrivals_s], np.int64), np.arange(len(arrivals_s)))
+    arrivals = DagArrivals(np.array([1000 * s for s in arrivals_s], np.int64), np.arange(len(arrivals_s)))
     simulation = DagSimulation(templates, arrivals, DagCluster(executors, **cluster), log=True)
     scheduler = make_scheduler(policy)
     return simulation.run(scheduler.decider, scheduler.parameters_for(0)), simulation
 
 
-def test_one_executor_moves_warms_up_and_goes_on():
+def test_one_executor_moves_warms_up_and_continues():
     outcome, simulation = played([job(stage(3))], [0], 1)
     assert outcome.jct_s.tolist() == [2 + 3 + 1 + 1]
     assert simulation.runs.start_ms.tolist() == [2000, 5000, 6000]
@@ -59,7 +59,7 @@ def test_an_executor_sent_ahead_is_new_to_the_stage_and_one_that_waited_is_fresh
     assert runs == [(0, 2000, 5000), (0, 2000, 5000), (1, 5000, 7000), (1, 5000, 8000)]
 
 
-def test_an_executor_asked_about_when_it_finishes_is_fresh_in_one_environment_only():
+def test_an_executor_offered_when_it_finishes_is_fresh_in_one_environment_only():
     three = job(stage(1), stage(1), stage(1), edges=[(0, 2)])
     ends = {
         name: played([three], [0], 1, environment=name)[0].makespan_s for name in ("spark-sched-sim", "decima-2019")
@@ -75,10 +75,10 @@ def test_the_shorter_job_comes_first_where_that_is_the_rule():
     assert first_come.jct_s.tolist() == [2 + 3 + 19, 24 + 2 + 3 - 1]
     assert shortest.jct_s.tolist() == first_come.jct_s.tolist()  # nothing is taken from a stage that has tasks
     two_stages = job(stage(20), stage(20))
-    kept, _ = played([two_stages, short], [0, 1], 1, "sjf")
-    assert kept.jct_s[1] > 40  # and the source keeps its executor
+    retained, _ = played([two_stages, short], [0, 1], 1, "sjf")
+    assert retained.jct_s[1] > 40  # and the source keeps its executor
     shared, _ = played([two_stages, short], [0, 1], 1, "critical-path")
-    assert shared.jct_s[0] <= kept.jct_s[0]
+    assert shared.jct_s[0] <= retained.jct_s[0]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,11 @@ def test_caps_leave_no_executor_idle_that_some_stage_could_use(policy):
     assert (simulation.runs.start_ms[:4] == 2000).all()
 
 
-def test_refused_decisions_say_what_may_be_picked():
+def test_refused_decisions_name_what_may_be_picked():
     simulation = DagSimulation(
-        [job(stage(1), stage(1), edges=[(0, 1)])], Arrivals(np.zeros(1, np.int64), np.zeros(1, np.int64)), DagCluster(1)
+        [job(stage(1), stage(1), edges=[(0, 1)])],
+        DagArrivals(np.zeros(1, np.int64), np.zeros(1, np.int64)),
+        DagCluster(1),
     )
     assert simulation.advance()
     with pytest.raises(ContractBroken, match="may_pick"):
@@ -108,8 +110,10 @@ def test_refused_decisions_say_what_may_be_picked():
         simulation.decide(7, 1)
 
 
-def test_a_scheduler_that_picks_nothing_for_good_is_told_so():
-    simulation = DagSimulation([job(stage(1))], Arrivals(np.zeros(1, np.int64), np.zeros(1, np.int64)), DagCluster(2))
+def test_a_scheduler_that_never_picks_is_refused():
+    simulation = DagSimulation(
+        [job(stage(1))], DagArrivals(np.zeros(1, np.int64), np.zeros(1, np.int64)), DagCluster(2)
+    )
     assert simulation.advance()
     assert simulation.decide_nothing()  # nothing moves any more: it is asked once again
     with pytest.raises(ContractBroken, match=r"1 jobs without executors at 0\.0 s"):
@@ -127,15 +131,15 @@ def test_clusters_that_cannot_be(cluster, message):
 
 @pytest.mark.parametrize("action", ["add", "limit"])
 def test_the_environment_pays_for_time_in_system_and_masks_what_may_not_be(action):
-    env = gymnasium.make("mirage.dag.environment:mirage/Dag-v1", setting=Setting(5, 4), action=action)
-    seen, info = env.reset(seed=1, options={"episode": 7})
+    env = gymnasium.make("mirage.dag.environment:mirage/Dag-v1", setting=EpisodeSetting(5, 4), action=action)
+    observed, info = env.reset(seed=1, options={"episode": 7})
     assert info["episode"] == 7
     random, paid, ended = np.random.default_rng(0), 0.0, False
     while not ended:
-        assert env.observation_space.contains(seen)
-        row = random.choice(np.flatnonzero(seen["stage_mask"]))
-        seen, reward, ended, _, info = env.step(
-            np.array([row, random.choice(np.flatnonzero(seen["executor_mask"][row]))])
+        assert env.observation_space.contains(observed)
+        row = random.choice(np.flatnonzero(observed["stage_mask"]))
+        observed, reward, ended, _, info = env.step(
+            np.array([row, random.choice(np.flatnonzero(observed["executor_mask"][row]))])
         )
         paid += reward
     assert info == {**info, "jobs": 0, "finished": 4}
@@ -143,16 +147,16 @@ def test_the_environment_pays_for_time_in_system_and_masks_what_may_not_be(actio
 
 
 def test_the_environment_takes_a_single_template():
-    env = DagEnv(templates=generated_templates()[:1], setting=Setting(3, 4))
+    env = DagEnv(templates=generated_templates()[:1], setting=EpisodeSetting(3, 4))
     assert env.reset(seed=0)[1]["jobs"] >= 1
 
 
 def test_the_environment_refuses_what_its_masks_exclude():
-    env = DagEnv(setting=Setting(5, 4), action="limit")
+    env = DagEnv(setting=EpisodeSetting(5, 4), action="limit")
     with pytest.raises(ConfigurationError, match="reset"):
         env.step(np.array([0, 0]))
-    seen, _ = env.reset(seed=0)
-    hidden = int(np.flatnonzero(seen["stage_mask"] == 0)[0])
+    observed, _ = env.reset(seed=0)
+    hidden = int(np.flatnonzero(observed["stage_mask"] == 0)[0])
     with pytest.raises(ConfigurationError, match="no row whose stage_mask is 1"):
         env.step(np.array([hidden, 4]))
     with pytest.raises(ConfigurationError, match="there are add and limit"):
@@ -161,19 +165,19 @@ def test_the_environment_refuses_what_its_masks_exclude():
 
 @pytest.mark.parametrize("action", ["add", "limit"])
 def test_a_number_of_executors_that_the_mask_excludes_is_refused_and_not_replaced(action):
-    env, refused = DagEnv(setting=Setting(5, 8), action=action), 0
-    seen, _ = env.reset(seed=0)
+    env, refused = DagEnv(setting=EpisodeSetting(5, 8), action=action), 0
+    observed, _ = env.reset(seed=0)
     ended = False
     while not ended:
-        row = int(np.flatnonzero(seen["stage_mask"])[0])
-        mask = seen["executor_mask"][row]
+        row = int(np.flatnonzero(observed["stage_mask"])[0])
+        mask = observed["executor_mask"][row]
         decisions = env.simulation.state.clock[0].decisions
         for number in (-1, 5, *np.flatnonzero(mask == 0)):
             with pytest.raises(ConfigurationError, match=f"executor_mask of row {row} allows"):
                 env.step(np.array([row, number]))
             refused += 0 <= number < 5
         assert env.simulation.state.clock[0].decisions == decisions
-        seen, _, ended, _, _ = env.step(np.array([row, np.flatnonzero(mask)[-1]]))
+        observed, _, ended, _, _ = env.step(np.array([row, np.flatnonzero(mask)[-1]]))
     assert refused > 20
 
 

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 from mirage.dag.setting import seeds_of, setting_of
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster, make_world
 from mirage.dag.simulator.packing import pack_templates
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster, make_world
-from mirage.dag.workload.arrivals import batch_arrivals, decima_arrivals, poisson_arrivals
+from mirage.dag.workload.dag_arrivals import batch_arrivals, decima_arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import FIRST, FRESH, LEVELS, REST, JobTemplate, StageProfile
 from mirage.dag.workload.tpch import QUERIES, SIZES, read_tpch
@@ -34,7 +34,7 @@ def test_tpch_profiles_are_read_as_published(shared_data):
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_profiles_that_are_none_are_told(tmp_path, compressed):
+def test_files_without_profiles_are_refused(tmp_path, compressed):
     path = tmp_path / "profiles.json"
     for content, message in (("{", "cannot be read"), ('{"2g/q1": {}}', "lack 153 of 154 jobs, the first 2g/q2")):
         path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
@@ -84,13 +84,13 @@ def changed_profiles(**changes):
 def test_profiles_that_cannot_be_name_the_job_and_the_stage(tmp_path, changes, message):
     path = tmp_path / "profiles.json"
     path.write_text(changed_profiles(**changes))
-    with pytest.raises(ConfigurationError, match=message) as told:
+    with pytest.raises(ConfigurationError, match=message) as message:
         read_tpch(path)
-    assert str(path) in str(told.value)
-    assert len(str(told.value).splitlines()) == 1
+    assert str(path) in str(message.value)
+    assert len(str(message.value).splitlines()) == 1
 
 
-def test_files_that_are_damaged_are_told(tmp_path):
+def test_damaged_files_are_refused(tmp_path):
     path, whole = tmp_path / "profiles.json", gzip.compress(changed_profiles().encode())
     path.write_bytes(whole)
     assert len(read_tpch(path)) == 154
@@ -109,7 +109,7 @@ def test_fresh_executors_are_taken_out_of_the_first_wave_once_each(tmp_path):
     path = tmp_path / "profiles.json"
     path.write_text(json.dumps({f"{size}/q{query}": job for size in SIZES for query in range(1, QUERIES + 1)}))
     stage = read_tpch(path)[0].stages[0]
-    assert {count: kept.tolist() for count, kept in stage.first_ms.items()} == {2: [7], 5: [7]}
+    assert {count: cleaned.tolist() for count, cleaned in stage.first_ms.items()} == {2: [7], 5: [7]}
     assert stage.tasks == 1 + 2  # as the count that is named first has it
 
 
@@ -124,7 +124,7 @@ def test_a_gap_in_what_was_measured_is_filled_by_the_nearest_wave():
         StageProfile(3, nothing, nothing, nothing).measured(REST, 5, 0)
 
 
-def test_graphs_that_cannot_be_are_told():
+def test_impossible_graphs_are_refused():
     stage = StageProfile(1, {5: ints(1)}, {5: ints(1)}, {5: ints(1)})
     with pytest.raises(ConfigurationError, match="cycle"):
         JobTemplate("odd", ((0, 1), (1, 0)), (stage, stage))
@@ -151,7 +151,7 @@ def test_between_two_numbers_of_executors_both_are_drawn_from():
     assert (lasted[14:] == 10).mean() == pytest.approx(0.4, abs=0.02)
 
 
-def test_noise_stretches_durations_both_ways_and_keeps_their_mean():
+def test_noise_stretches_durations_both_ways_around_their_mean():
     job = JobTemplate("even", (), (StageProfile(20_000, *[{5: ints(1000)}] * 3),))
     simulation = DagSimulation([job], batch_arrivals(1, 0, templates=1), DagCluster(5, noise=0.2), log=True)
     fifo = make_scheduler("fifo")
@@ -180,13 +180,13 @@ def test_arrivals_are_drawn_as_in_the_published_simulators():
     assert stream.arrival_ms[-1] / 5000 == pytest.approx(25_000, rel=0.03)
     random = np.random.default_rng(3)
     query, size, gap_ms = random.integers(22), random.choice(list(SIZES)), random.exponential(25_000)
-    seen = poisson_arrivals(2, 3)
-    assert seen.template[0] == SIZES.index(size) * QUERIES + query
-    assert seen.arrival_ms.tolist() == [0, int(gap_ms)]
+    observed = poisson_arrivals(2, 3)
+    assert observed.template[0] == SIZES.index(size) * QUERIES + query
+    assert observed.arrival_ms.tolist() == [0, int(gap_ms)]
     cannot_be = ((poisson_arrivals, {"jobs": 0}), (decima_arrivals, {"gap_s": 0}))
-    for ask, wrong in cannot_be:
+    for request, wrong in cannot_be:
         with pytest.raises(ConfigurationError):
-            ask(**{"jobs": 3, "seed": 1, **wrong})
+            request(**{"jobs": 3, "seed": 1, **wrong})
 
 
 @pytest.mark.parametrize("templates", [1, 9, 22, 23])

@@ -1,4 +1,4 @@
-"""Compiled forward passes against plain numpy over adjacency matrices, on small random graphs and random weights."""
+"""Compiled forward passes against plain numpy, on small random graphs and weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mirage.dag.decima.networks import decima_2019, spark_sched_sim
-from mirage.dag.decima.networks.graph import Graph, empty_graph, empty_room
 from mirage.dag.decima.networks.layers import Floats32, Perceptrons, perceptrons, widest
+from mirage.dag.decima.networks.network_graph import NetworkGraph, empty_graph, empty_room
 from mirage.dag.decima.networks.workspace import Extent, arrays_of, workspace
 from mirage.dag.decima.published_weights import SHAPES
 
@@ -25,7 +25,7 @@ def random_layers(shapes: tuple[tuple[int, int], ...], random: np.random.Generat
 
 
 def random_jobs(random: np.random.Generator, chained: bool = True) -> list[Matrix]:
-    """Adjacency of one to four jobs; [i, j] says that i comes before j."""
+    """Adjacency of one to four jobs; [i, j] means that i comes before j."""
     jobs = []
     for _ in range(random.integers(1, 5)):
         size = int(random.integers(1, 13))
@@ -37,7 +37,7 @@ def random_jobs(random: np.random.Generator, chained: bool = True) -> list[Matri
     return jobs
 
 
-def as_graph(jobs: list[Matrix], random: np.random.Generator) -> Graph:
+def as_graph(jobs: list[Matrix], random: np.random.Generator) -> NetworkGraph:
     stages, links = sum(map(len, jobs)), int(sum(job.sum() for job in jobs))
     graph = empty_graph(len(jobs), stages, links, 5)
     graph.size[:] = len(jobs), stages, links
@@ -100,7 +100,7 @@ def levels_2019(links: Matrix) -> list[set[int]]:
     return steps
 
 
-def reference_2019(layers: Layers, graph: Graph, jobs: list[Matrix]) -> tuple[Matrix, Matrix]:
+def reference_2019(layers: Layers, graph: NetworkGraph, jobs: list[Matrix]) -> tuple[Matrix, Matrix]:
     """Stage scores, and scores of the limits 1 to 20 of every job."""
     inputs = graph.features.astype(float)
     embedded = run(layers[0:3], inputs, outer=leaky)
@@ -124,7 +124,7 @@ def reference_2019(layers: Layers, graph: Graph, jobs: list[Matrix]) -> tuple[Ma
     return scores[:, 0], np.array(limits).reshape(len(jobs), 20)
 
 
-def reference_spark(layers: Layers, graph: Graph, jobs: list[Matrix]) -> tuple[Matrix, Matrix]:
+def reference_spark(layers: Layers, graph: NetworkGraph, jobs: list[Matrix]) -> tuple[Matrix, Matrix]:
     """Stage scores, and scores of adding 1 to 20 of 50 executors for every job."""
     inputs = graph.features.astype(float)
     links = np.zeros((len(inputs), len(inputs)))
@@ -138,9 +138,9 @@ def reference_spark(layers: Layers, graph: Graph, jobs: list[Matrix]) -> tuple[M
         embedded = np.where((links.sum(1) > 0)[:, None], 0, run(layers[6:9], initial))
         for level in range(depth.max() - 1, -1, -1):
             shown: NDArray[np.bool_] = (depth == level) | (links[depth == level].sum(0) > 0)
-            seen = links * np.outer(shown, shown)
-            new = initial + run(layers[6:9], seen @ run(layers[3:6], embedded))
-            embedded = np.where((seen.sum(1) > 0)[:, None], new, embedded)
+            observed = links * np.outer(shown, shown)
+            new = initial + run(layers[6:9], observed @ run(layers[3:6], embedded))
+            embedded = np.where((observed.sum(1) > 0)[:, None], new, embedded)
     each = run(layers[9:12], np.hstack([inputs, embedded])) * graph.unfinished[:, None]
     of_job = np.array([each[a:b].sum(0) for a, b in pairwise(graph.begin)])
     of_all = run(layers[12:15], of_job).sum(0)

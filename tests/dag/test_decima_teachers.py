@@ -1,4 +1,4 @@
-"""Published weights as schedulers: safe loading, their names, and the known answers of both environments."""
+"""Published weights as schedulers: safe loading, names, known answers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from mirage.dag.decima.deciders import decide_own
+from mirage.dag.decima.decima_schedulers import read_weights, with_weights
 from mirage.dag.decima.networks import graph_network
 from mirage.dag.decima.networks.graph_network import FEATURES, WIDTH
 from mirage.dag.decima.networks.layers import perceptrons
 from mirage.dag.decima.networks.workspace import Extent, workspace
 from mirage.dag.decima.published_weights import SHAPES, read_published
-from mirage.dag.decima.teachers import read_weights, with_weights
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.simulation import DagSimulation, Outcome
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import decima_arrivals, poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_simulation import DagOutcome, DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import decima_arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate
 from mirage.dag.workload.tpch import read_tpch
@@ -49,7 +49,7 @@ def measured(tpch: Path) -> tuple[JobTemplate, ...]:
     return read_tpch(tpch / "tpch_profiles.json.gz")
 
 
-def episode(templates: tuple[JobTemplate, ...], name: str, setting: tuple[int, int], seed: int) -> Outcome:
+def episode(templates: tuple[JobTemplate, ...], name: str, setting: tuple[int, int], seed: int) -> DagOutcome:
     scheduler = make_scheduler(name)
     simulation = DagSimulation(templates, poisson_arrivals(setting[1], seed), DagCluster(setting[0]), seed=seed)
     return simulation.run(scheduler.decider, scheduler.parameters_for(seed))
@@ -71,7 +71,7 @@ def test_weights_are_read_by_name_and_schedule_any_jobs(tmp_path: Path, monkeypa
     assert argmax == ends["decima-argmax", 2] != default
 
 
-def test_a_comparison_names_the_weights_or_finds_them_beside_the_profiles(tmp_path: Path) -> None:
+def test_a_comparison_names_the_weights_or_finds_them_next_to_the_profiles(tmp_path: Path) -> None:
     weights_of_2019(tmp_path / "spark_sched_sim_decima_weights.npz")  # by name only
     found = with_weights("decima", None, str(tmp_path / "tpch_profiles.json.gz"))
     named = with_weights("decima-argmax", str(tmp_path / "spark_sched_sim_decima_weights.npz"), None)
@@ -106,7 +106,7 @@ def test_a_file_that_is_none_is_refused_with_what_to_give(tmp_path: Path, monkey
 
 
 def test_a_crowd_larger_than_the_workspace_is_still_served() -> None:
-    """More jobs at once than a network sees: those that came first are seen, and all end."""
+    """More jobs than a network considers: the first ones are considered, and all end."""
     random = np.random.default_rng(1)
     layers = [(random.normal(0, 0.3, s).astype(np.float32), np.zeros(s[1], np.float32)) for s in graph_network.SHAPES]
     extent = Extent(jobs=3, stages=60, links=300, numbers=8)
@@ -119,7 +119,7 @@ def test_a_crowd_larger_than_the_workspace_is_still_served() -> None:
 
 @pytest.mark.slow
 def test_the_teacher_of_spark_sched_sim_does_as_there(measured: tuple[JobTemplate, ...], tpch: Path) -> None:
-    """Mean completion times of that environment at 50/200 (seeds 0-3) and at 10/50 (0-7), drawn and likeliest."""
+    """Mean completion times at 50/200 (seeds 0-3) and 10/50 (0-7), drawn and likeliest."""
     weights, means = tpch / "spark_sched_sim_decima_weights.npz", []
     for name in (f"decima:{weights}", f"decima-argmax:{weights}"):
         for setting, seeds in (((50, 200), 4), ((10, 50), 8)):
@@ -132,7 +132,7 @@ def test_the_teacher_of_spark_sched_sim_does_as_there(measured: tuple[JobTemplat
 
 @pytest.mark.slow
 def test_the_teacher_of_2019_does_as_there(measured: tuple[JobTemplate, ...], tpch: Path) -> None:
-    """61.09 s on the stream of 5,001 jobs with the weights of 20,000 iterations; here on its first 2,000 jobs."""
+    """61.09 s on the stream of 5,001 jobs (20,000 iterations); here its first 2,000 jobs."""
     scheduler = make_scheduler(f"decima:{tpch / 'decima_weights_20000_iterations.npz'}")
     arrivals = decima_arrivals(2000, 10_000_000)
     simulation = DagSimulation(measured, arrivals, DagCluster(50, environment="decima-2019"))

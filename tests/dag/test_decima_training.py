@@ -1,4 +1,4 @@
-"""Training of the graph network: its tensors against the compiled pass, its advantages, and resumption after a kill."""
+"""Training of the graph network: tensors, advantages, and resumption after a kill."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mirage.dag.decima.deciders import decide_own  # noqa: E402
-from mirage.dag.decima.model_file import read_network, write_network  # noqa: E402
+from mirage.dag.decima.network_file import read_network, write_network  # noqa: E402
 from mirage.dag.decima.networks import graph_network  # noqa: E402
 from mirage.dag.decima.networks.workspace import arrays_of  # noqa: E402
 from mirage.dag.decima.own_features import observe_own  # noqa: E402
-from mirage.dag.decima.training.network import Batch, GraphNetwork  # noqa: E402
-from mirage.dag.decima.training.record import empty_record  # noqa: E402
-from mirage.dag.decima.training.rollouts import Setting, advantages, net_space, play_episode  # noqa: E402
-from mirage.dag.decima.training.train import FIRST_SEQUENCE, Plan, sequence_of, train  # noqa: E402
-from mirage.dag.simulator.decision import executors_of, stage_of  # noqa: E402
-from mirage.dag.simulator.simulation import DagSimulation  # noqa: E402
-from mirage.dag.simulator.world import DagCluster  # noqa: E402
-from mirage.dag.workload.arrivals import poisson_arrivals  # noqa: E402
+from mirage.dag.decima.training.decima_training import FIRST_SEQUENCE, DecimaTrainingPlan, sequence_of, train  # noqa: E402
+from mirage.dag.decima.training.decision_record import empty_record  # noqa: E402
+from mirage.dag.decima.training.rollouts import TrainingSetting, advantages, net_space, play_episode  # noqa: E402
+from mirage.dag.decima.training.torch_network import DecisionBatch, GraphNetwork  # noqa: E402
+from mirage.dag.simulator.dag_simulation import DagSimulation  # noqa: E402
+from mirage.dag.simulator.dag_world import DagCluster  # noqa: E402
+from mirage.dag.simulator.stage_decision import executors_of, stage_of  # noqa: E402
+from mirage.dag.workload.dag_arrivals import poisson_arrivals  # noqa: E402
 from mirage.dag.workload.digest import templates_digest  # noqa: E402
 from mirage.dag.workload.generated import generated_templates  # noqa: E402
 from mirage.errors import ConfigurationError, ModelFileError  # noqa: E402
 
-SMALL = Setting(6, 5, 10.0, 1000, 100.0, "capped:0:2")
+SMALL = TrainingSetting(6, 5, 10.0, 1000, 100.0, "capped:0:2")
 
 
-def test_tensors_say_of_each_decision_what_the_compiled_pass_does() -> None:
-    """The probability of what was decided, from the compiled scores, at every decision of an episode."""
+def test_tensors_give_each_decision_the_probability_of_the_compiled_pass() -> None:
+    """The probability of each decision of an episode, from the compiled scores."""
     torch.manual_seed(2)
     network = GraphNetwork()
     space = net_space(network.layers())
     templates, record = generated_templates(), empty_record(400, 20_000)
     play_episode(templates, SMALL, 3, decide_own, space, space, record, 1000)
     with torch.no_grad():
-        said = network(Batch.of(record, 0, int(record.size[0])))[0].numpy()
+        reported = network(DecisionBatch.of(record, 0, int(record.size[0])))[0].numpy()
     arrivals = poisson_arrivals(SMALL.jobs, 3, gap_s=SMALL.gap_s, templates=len(templates))
     simulation = DagSimulation(templates, arrivals, DagCluster(SMALL.executors), seed=3)
     _, graph, room = arrays_of(space)
@@ -55,7 +55,7 @@ def test_tensors_say_of_each_decision_what_the_compiled_pass_does() -> None:
         meant = caps[added == executors_of(decided)].sum() / caps.sum()
         wanted.append(np.log(stages[row] / stages.sum()) + np.log(meant))
         more = simulation.decide(int(stage_of(decided)), int(executors_of(decided)))
-    np.testing.assert_allclose(said, wanted, atol=1e-4)
+    np.testing.assert_allclose(reported, wanted, atol=1e-4)
 
 
 def test_advantages_are_the_time_in_the_system_that_the_other_rollouts_spend_more() -> None:
@@ -67,8 +67,8 @@ def test_advantages_are_the_time_in_the_system_that_the_other_rollouts_spend_mor
     np.testing.assert_allclose(slow, [-10, -5], atol=0.1)  # at 20 s: 10 s are left, and none for the other
 
 
-def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    plan = Plan(imitations=1, iterations=1, rollouts=2, epochs=1, batch=100, settings=(SMALL,))
+def test_a_killed_training_resumes_without_a_difference(tmp_path: Path) -> None:
+    plan = DecimaTrainingPlan(imitations=1, iterations=1, rollouts=2, epochs=1, batch=100, settings=(SMALL,))
     templates = generated_templates()
     whole, progress = train(templates, plan, tmp_path / "whole", budget_s=1e9)
     clock = iter(range(100))
@@ -98,14 +98,14 @@ def test_a_training_of_another_seed_meets_other_jobs(tmp_path: Path, monkeypatch
         met.append(sequence)
         return play_episode(templates, setting, sequence, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("mirage.dag.decima.training.train.play_episode", noted)
+    monkeypatch.setattr("mirage.dag.decima.training.decima_training.play_episode", noted)
     for seed in (1, 2, 1):
-        plan = Plan(seed=seed, imitations=1, iterations=0, settings=(SMALL,))
+        plan = DecimaTrainingPlan(seed=seed, imitations=1, iterations=0, settings=(SMALL,))
         train(generated_templates(), plan, tmp_path / f"{len(met)}", budget_s=1e9)
     assert met[0] == met[2] != met[1]
 
 
-def test_digests_of_jobs_look_at_every_duration() -> None:
+def test_digests_of_jobs_depend_on_every_duration() -> None:
     templates = generated_templates()
     stage = templates[3].stages[0]
     last = max(stage.rest_ms)
@@ -117,7 +117,7 @@ def test_digests_of_jobs_look_at_every_duration() -> None:
 
 
 def test_imitation_learns_to_decide_as_the_heuristic_does(tmp_path: Path) -> None:
-    plan = Plan(imitations=8, iterations=0, settings=(SMALL,))
+    plan = DecimaTrainingPlan(imitations=8, iterations=0, settings=(SMALL,))
     _, progress = train(generated_templates(), plan, tmp_path / "kept", budget_s=1e9)
     losses = [figures["imitation_loss"] for figures in progress.curve]
     assert losses[-1] < 0.6 * losses[0]

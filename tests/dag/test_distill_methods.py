@@ -1,4 +1,4 @@
-"""Methods beside plain CART: what each promises, on decisions whose rule is known."""
+"""Methods other than plain CART, on decisions with a known rule."""
 
 import sys
 import time
@@ -7,22 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirage.dag.distilled.columns import FEATURES as ALL_FEATURES
-from mirage.dag.distilled.methods.cart import LEVELS, Cart, one_in
+from mirage.dag.distilled.candidate_columns import FEATURES as ALL_FEATURES
+from mirage.dag.distilled.methods.cart_levels import LEVELS, Cart, one_in
 from mirage.dag.distilled.methods.climb import climbed
 from mirage.dag.distilled.methods.optimal import OptimalSettings, drawn, optimal, optimal_tree, thresholds
-from mirage.dag.distilled.methods.registry import METHODS, Timed, learner_of
+from mirage.dag.distilled.methods.tree_methods import METHODS, TimedLearner, learner_of
 from mirage.dag.distilled.methods.trustee import TrusteeSettings, mean_agreement, top_branches, trustee
 from mirage.distill.ranking import Contests, agreement
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
 
-FEATURES = (Feature("work", Unit.DURATION), Feature("ready", Unit.FLAG), Feature("holds"))
+FEATURES = (TreeFeature("work", Unit.DURATION), TreeFeature("ready", Unit.FLAG), TreeFeature("holds"))
 
 
 def contests_of(m, seed, *, noise=0.0, plain=False):
-    """Contests of 2 to 5 candidates; short ones are liked where ready, long ones where not; in a plain rule, ready ones
+    """Contests of 2 to 5 candidates with a known favourite.
+
+    Short ones are liked where ready, long ones where not; in a plain rule, ready ones
     first, and of these short ones.
     """
     rng = np.random.default_rng(seed)
@@ -72,7 +74,7 @@ def test_allowed_questions_cut_apart_and_are_none_twice():
         thresholds(FEATURES, np.ones((5, 3)), 3)
 
 
-def test_small_steps_find_what_no_single_question_tells():
+def test_small_steps_find_what_no_single_condition_shows():
     few = contests_of(100, 7)
     rows = np.zeros((len(few.rows), len(ALL_FEATURES)))
     for column, feature in enumerate(ALL_FEATURES):
@@ -102,12 +104,12 @@ def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     least = min(sum(value[side].var() * side.mean() for side in (above, ~above)) for above in sides)
     assert two.squared_error == pytest.approx(least)
     # neither half of an exclusive or says anything alone: only a search that looks ahead finds the first question
-    assert (four.tree.depth, len(four.tree.leaves), set(four.tree.asked)) == (2, 4, {"work", "ready"})
+    assert (four.tree.depth, len(four.tree.leaves), set(four.tree.tested)) == (2, 4, {"work", "ready"})
     assert four.squared_error < 0.8 * two.squared_error
     assert agreement(four.tree, contests) > 0.95
-    told = []
-    optimal(contests, 2, np.random.default_rng(0), unproven=lambda *one: told.append(one))
-    assert told == []
+    reported = []
+    optimal(contests, 2, np.random.default_rng(0), unproven=lambda *one: reported.append(one))
+    assert reported == []
     assert optimal_tree(contests, 1, np.random.default_rng(0)).tree.depth == 0
     few = contests.part(np.arange(400) < 2)
     with pytest.raises(
@@ -128,15 +130,15 @@ def test_a_solver_that_gets_little_of_the_processor_is_given_more_time():
     assert next(clock, None) is None
 
 
-def test_the_branches_with_most_weight_are_kept():
+def test_the_branches_with_most_weight_are_retained():
     short, less, long, busy = [10.0, 0.0, 1.0], [600.0, 0.0, 1.0], [2_000.0, 0.0, 1.0], [2_000.0, 0.0, 8.0]
     rows = np.array([short, long] * 8 + [long, busy] * 2 + [less, long])
     contests = Contests(FEATURES, rows, np.arange(0, 22, 2), np.tile([1.0, 0.0], 11), np.ones(11), np.zeros(11, int))
     halves = Split("work", 60.0, Leaf(9.0), Leaf(8.0)), Split("holds", 4.0, Leaf(7.0), Leaf(6.0))
     tree = Tree(FEATURES, Unit.NUMBER, Split("work", 1_000.0, *halves))
-    assert top_branches(tree, contests, 2).asked == ()
+    assert top_branches(tree, contests, 2).tested == ()
     pruned = top_branches(tree, contests, 3)
-    assert pruned.asked == ("work", "holds")
+    assert pruned.tested == ("work", "holds")
     assert [leaf.value for leaf in pruned.leaves] == pytest.approx([0.5, (2 - 9) / 22, -0.5])
 
 
@@ -171,19 +173,19 @@ def test_methods_are_found_by_name(monkeypatch):
         learner_of("optimal", "equal", 0)
 
 
-def test_decisions_weigh_alike_unless_margins_are_asked_for():
+def test_decisions_weigh_alike_unless_margins_are_requested():
     contests = replace(contests_of(8, 6), weight=np.arange(1.0, 9.0))
-    seen = []
+    observed = []
 
     def learn(given, leaves, rng):
-        seen.append((given.weight.tolist(), leaves))
+        observed.append((given.weight.tolist(), leaves))
         return Tree(FEATURES, Unit.NUMBER, Leaf(1.0))
 
     for weight in ("equal", "margin"):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("mirage.dag.distilled.methods.registry.trustee", learn)
-            timed = Timed(learner_of("trustee", weight, 0), iter([0.0, 2.0, 5.0, 8.0]).__next__)
+            patched.setattr("mirage.dag.distilled.methods.tree_methods.trustee", learn)
+            timed = TimedLearner(learner_of("trustee", weight, 0), iter([0.0, 2.0, 5.0, 8.0]).__next__)
             timed(contests, 3, np.random.default_rng(0))
             timed(contests, 3, np.random.default_rng(0))
             assert timed.seconds == {3: 5.0}
-    assert [weight for weight, _ in seen] == [[1.0] * 8] * 2 + [contests.weight.tolist()] * 2
+    assert [weight for weight, _ in observed] == [[1.0] * 8] * 2 + [contests.weight.tolist()] * 2

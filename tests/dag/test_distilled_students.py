@@ -1,13 +1,13 @@
-"""Students of a teacher: fidelity is measured where it is claimed, and tuning makes jobs end sooner."""
+"""Students of a teacher: their fidelity, and tuning that makes jobs end sooner."""
 
 import numpy as np
 import pytest
 
+from mirage.dag.decima.decima_schedulers import OWN
+from mirage.dag.decima.decima_schedulers import scheduler_of as network_of
 from mirage.dag.decima.networks.graph_network import SHAPES
 from mirage.dag.decima.networks.layers import perceptrons
-from mirage.dag.decima.teachers import OWN
-from mirage.dag.decima.teachers import scheduler_of as network_of
-from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.decisions import Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.dag.distilled.small_changes import changed
@@ -16,9 +16,9 @@ from mirage.dag.distilled.teachers import teacher_of
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of, scheduler_of
 from mirage.dag.distilled.tuning import Episodes, shortened, tuned
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.ranking import agreement
 from mirage.distill.tree import Leaf, Split, Tree
@@ -54,11 +54,11 @@ def test_a_tree_is_faithful_to_itself_and_less_so_to_others():
 
 
 @pytest.mark.parametrize("usual", [False, True])
-def test_rows_tell_work_as_the_tree_is_told_it(usual):
+def test_rows_measure_work_as_the_tree_does(usual):
     tree = tree_with(Split("drains_in", 30.0, Leaf(0.0), Leaf(1.0)), ExecutorRule(Cap(usual=usual)))
     plays = scheduler_of(tree, "drains last")
-    told = decisions_of(Teacher(plays), episodes([1, 2]).worlds, states_of=plays, tree=plays)
-    assert agreement(tree, told.contests) == 1
+    reported = decisions_of(Teacher(plays), episodes([1, 2]).worlds, states_of=plays, tree=plays)
+    assert agreement(tree, reported.contests) == 1
 
 
 def test_labels_are_the_teachers_in_whichever_states():
@@ -67,8 +67,8 @@ def test_labels_are_the_teachers_in_whichever_states():
     theirs, mine = (decisions_of(teacher_of(teacher), worlds, states_of=plays, tree=tree) for plays in (teacher, tree))
     age = [feature.name for feature in FEATURES].index("age")
     own = [feature.name for feature in FEATURES].index("own")
-    for told in (theirs, mine):
-        contests = told.contests
+    for reported in (theirs, mine):
+        contests = reported.contests
         winner = contests.winners(contests.liking)
         oldest = np.maximum.reduceat(contests.rows[:, age], contests.first)
         of_source = np.maximum.reduceat(contests.rows[:, own], contests.first)
@@ -78,7 +78,7 @@ def test_labels_are_the_teachers_in_whichever_states():
 
 
 @pytest.mark.slow
-def test_a_student_learns_a_teacher_that_a_tree_can_say():
+def test_a_student_learns_a_teacher_that_a_tree_can_express():
     teacher = scheduler_of(tree_with(Split("smaller", 1.0, Leaf(2.0), Leaf(1.0))), "least stage first")
     (small, one) = students(
         Teacher(teacher), [episodes([1, 2, 3], jobs=6)], np.random.default_rng(0), leaves=(1, 6), rounds=0
@@ -92,33 +92,39 @@ def test_a_student_learns_a_teacher_that_a_tree_can_say():
         students(Teacher(teacher), [episodes([1])], np.random.default_rng(0))
 
 
-def test_the_faithful_tree_of_all_rounds_is_kept_where_that_is_asked_for():
+def test_the_faithful_tree_of_all_rounds_is_selected_on_request():
     like_the_teacher, better = (tree_with(Split("work", 200.0, Leaf(a), Leaf(b))) for a, b in ((1.0, 2.0), (2.0, 1.0)))
     teacher = Teacher(scheduler_of(like_the_teacher, "long jobs first"))
     fitted = {(2, 0): like_the_teacher, (2, 1): better}
 
-    def kept(how):
+    def accepted(how):
         played = [episodes([1, 2], jobs=6)]
         return students(
-            teacher, played, np.random.default_rng(0), leaves=(2,), rounds=1, keep=how, fitted=dict(fitted)
+            teacher, played, np.random.default_rng(0), leaves=(2,), rounds=1, select_by=how, fitted=dict(fitted)
         )[0]
 
-    assert kept("faithful").tree.root == like_the_teacher.root
-    assert kept("soonest").tree.root == better.root
+    assert accepted("faithful").tree.root == like_the_teacher.root
+    assert accepted("soonest").tree.root == better.root
     with pytest.raises(UnknownName, match="faithful, soonest"):
-        kept("first")
+        accepted("first")
 
 
-def test_tuning_only_keeps_what_helps():
+def test_tuning_only_accepts_what_helps():
     tree, settings = tree_with(Split("work", 100.0, Leaf(1.0), Leaf(2.0))), [episodes(range(4), jobs=6)]
     values = decisions_of(
         Teacher(scheduler_of(tree, "t")), settings[0].worlds[:1], states_of=scheduler_of(tree, "t"),
         tree=scheduler_of(tree, "t"),
     ).contests.rows  # fmt: skip
-    told = []
+    reported = []
     found, again = (
         tuned(
-            tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 25, most_leaves=5, tell=told.append
+            tree,
+            settings,
+            values,
+            np.random.default_rng(2),
+            may_continue=lambda k: k < 25,
+            most_leaves=5,
+            report=reported.append,
         )
         for _ in range(2)
     )
@@ -127,19 +133,21 @@ def test_tuning_only_keeps_what_helps():
     assert found.cost == pytest.approx(after / before)
     assert found.cost < 0.995
     assert len(found.tree.leaves) <= 5
-    assert [one.cost for one in told[: found.kept]] == sorted((one.cost for one in told[: found.kept]), reverse=True)
-    numbers = tuned(tree, settings, values, np.random.default_rng(2), goes_on=lambda k: k < 10, may_grow=False)
-    assert set(numbers.tree.asked) <= {"work"}
+    assert [one.cost for one in reported[: found.accepted]] == sorted(
+        (one.cost for one in reported[: found.accepted]), reverse=True
+    )
+    numbers = tuned(tree, settings, values, np.random.default_rng(2), may_continue=lambda k: k < 10, may_grow=False)
+    assert set(numbers.tree.tested) <= {"work"}
 
 
 def test_pruning_leaves_out_questions_under_which_jobs_end_no_sooner():
     settings = [episodes(range(3), jobs=6)]
     useless = Split("children", 1_000.0, Split("work", 100.0, Leaf(2.0), Leaf(1.0)), Leaf(1.0))
-    told = []
-    found = shortened(tree_with(useless), settings, lambda cost, tree: told.append((cost, len(tree.leaves))))
+    reported = []
+    found = shortened(tree_with(useless), settings, lambda cost, tree: reported.append((cost, len(tree.leaves))))
     assert found.root == Leaf(1.0)  # least work first is what ties do
-    assert [leaves for _, leaves in told] == [1]
-    assert told[0][0] == pytest.approx(1.0)
+    assert [leaves for _, leaves in reported] == [1]
+    assert reported[0][0] == pytest.approx(1.0)
     harmful = tree_with(Split("work", 100.0, Leaf(1.0), Leaf(2.0)))
     assert shortened(harmful, settings).root in (Leaf(1.0), Leaf(2.0))
     helps = tree_with(OWN_FIRST)
@@ -147,7 +155,7 @@ def test_pruning_leaves_out_questions_under_which_jobs_end_no_sooner():
     assert (shortened(helps, settings).root == OWN_FIRST) == (before < 0.9995 * after)
 
 
-def test_tuning_of_numbers_keeps_the_questions():
+def test_tuning_of_numbers_leaves_the_conditions():
     numbers = Split("work", 100.0, Leaf(1.0), Split("holds", 2.0, Leaf(1.0), Leaf(2.0)))
     tree = tree_with(Split("own", FLAG_THRESHOLD, numbers, Leaf(2.0)))
     rng, other = np.random.default_rng(0), tree
@@ -161,19 +169,19 @@ def test_tuning_of_numbers_keeps_the_questions():
     assert tree_of(text_of(other)).root == other.root
 
 
-def test_tuning_may_ask_what_a_tree_does_not_list():
+def test_tuning_may_test_what_a_tree_does_not_list():
     features = tuple(feature for feature in FEATURES if feature.name == "own")
     tree, settings = Tree(features, Unit.NUMBER, OWN_FIRST), [episodes(range(2), jobs=5)]
     plays = scheduler_of(tree, "t")
     values = decisions_of(Teacher(plays), settings[0].worlds[:1], states_of=plays, tree=plays).contests.rows
     rng = np.random.default_rng(3)
-    asked, other = set(), tree
+    tested, other = set(), tree
     for _ in range(60):
         other = changed(tree, values, 5, rng, may_grow=True)
-        assert {feature.name for feature in other.features} == {"own", *other.asked}
-        asked |= set(other.asked)
-    assert len(asked) > 10
-    found = tuned(tree, settings, values, np.random.default_rng(1), goes_on=lambda k: k < 10)
+        assert {feature.name for feature in other.features} == {"own", *other.tested}
+        tested |= set(other.tested)
+    assert len(tested) > 10
+    found = tuned(tree, settings, values, np.random.default_rng(1), may_continue=lambda k: k < 10)
     parameters_of(found.tree)
 
 
@@ -182,30 +190,30 @@ def test_executors_of_a_teacher_that_draws_are_those_of_the_stage_that_it_likes_
     net = perceptrons([(random.normal(0, 0.3, shape), np.zeros(shape[1])) for shape in SHAPES])
     drawn, likeliest = (network_of(name, OWN, net, argmax=name == "likeliest") for name in ("drawn", "likeliest"))
     worlds = episodes([4], jobs=4).worlds
-    told, again = (decisions_of(teacher_of(one), worlds, states_of=drawn, tree=drawn) for one in (drawn, likeliest))
-    assert (told.picked != told.meant).any()  # it draws other stages and numbers,
-    assert (told.given != told.executors).any()
-    assert (told.executors == again.executors).all()  # which are not what a tree is compared with
-    same_stage = told.picked == told.meant
-    assert fidelity(told).executors == (told.given == told.executors)[same_stage].mean()
+    reported, again = (decisions_of(teacher_of(one), worlds, states_of=drawn, tree=drawn) for one in (drawn, likeliest))
+    assert (reported.picked != reported.meant).any()  # it draws other stages and numbers,
+    assert (reported.given != reported.executors).any()
+    assert (reported.executors == again.executors).all()  # which are not what a tree is compared with
+    same_stage = reported.picked == reported.meant
+    assert fidelity(reported).executors == (reported.given == reported.executors)[same_stage].mean()
     faithful = fidelity(decisions_of(teacher_of(drawn), worlds, states_of=drawn, tree=likeliest))
     assert (faithful.stage, faithful.executors) == (1, 1)
 
 
 @pytest.mark.slow
 def test_each_size_learns_of_its_own_states(monkeypatch):
-    """Students fitted together are those fitted alone; the teacher is asked about its own states once."""
+    """Students fitted together equal those fitted alone; own states are collected once."""
     teacher = Teacher(scheduler_of(tree_with(Split("smaller", 1.0, Leaf(2.0), Leaf(1.0))), "least stage first"))
     settings = [episodes([1, 2, 3], jobs=5)]
 
     def fit(*leaves):
-        said = []
-        found = students(teacher, settings, np.random.default_rng(0), leaves=leaves, rounds=1, tell=said.append)
-        return found, said
+        messages = []
+        found = students(teacher, settings, np.random.default_rng(0), leaves=leaves, rounds=1, report=messages.append)
+        return found, messages
 
-    (one, two), said = fit(2, 6)
+    (one, two), messages = fit(2, 6)
     assert (one,) == fit(2)[0]
     assert (two,) == fit(6)[0]
-    assert said.count("the teacher's decisions") == 1
-    assert sum("states of a tree" in line for line in said) == 2
+    assert messages.count("the teacher's decisions") == 1
+    assert sum("states of a tree" in line for line in messages) == 2
     assert one.tree != two.tree

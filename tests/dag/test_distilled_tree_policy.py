@@ -1,20 +1,20 @@
-"""Trees as schedulers: the compiled walk equals plain Python, caps and scores mean what their text says."""
+"""Trees as schedulers: the compiled walk equals plain Python; caps and scores."""
 
 import math
 
 import numpy as np
 import pytest
 
-from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
+from mirage.dag.distilled.candidate_columns import FEATURES, READY, WORK, candidate_rows
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
-from mirage.dag.distilled.rules import rules_of
+from mirage.dag.distilled.leaf_rules import rules_of
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of, read_tree, scheduler_of, shipped_tree
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.decision import NOTHING, executors_of, held, is_ready, stage_of
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, is_ready, stage_of
+from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.tree_reading import tree_of
@@ -69,7 +69,7 @@ def expected(tree, rule, now):
         job = int(world.stages[stage].job)
         share = cap.factor * executors * max(int(work_ms[job]), 1) ** cap.power / total
         own = job == clock.source_job
-        favour = cap.keep if own else cap.new if held(state, job) == 0 else 1.0
+        favour = cap.source_share if own else cap.new if held(state, job) == 0 else 1.0
         most = max(1, math.ceil(share * favour - 1e-9))
         most = executors if lifted else min(most, max(1, math.ceil(cap.most * executors)))
         return min(int(clock.free), most - int(held(state, job)) + (int(clock.free) if own else 0))
@@ -102,8 +102,8 @@ def test_the_compiled_walk_equals_plain_python(rule):
     values = rows_at(first)[0]
     for seed in (1, 2):
         now = simulation(seed, jobs=5)
-        asks = now.advance()
-        while asks:
+        has_next = now.advance()
+        while has_next:
             tree = tree_with(random_tree(rng, values), rule)
             decided = int(decide_by_tree(now.world, now.state, parameters_of(tree)))
             found = None if decided == NOTHING else (int(stage_of(decided)), int(executors_of(decided)))
@@ -111,13 +111,13 @@ def test_the_compiled_walk_equals_plain_python(rule):
             compared += 1
             values = rows_at(now)[0]
             plain = int(decide_by_tree(now.world, now.state, parameters_of(tree_with(Leaf(0.0)))))
-            asks = now.decide(int(stage_of(plain)), int(executors_of(plain)))
+            has_next = now.decide(int(stage_of(plain)), int(executors_of(plain)))
     assert compared > 80
 
 
-def test_rows_say_what_the_state_holds():
+def test_rows_describe_the_state():
     now = simulation(3)
-    asks = now.advance()
+    has_next = now.advance()
     name = {feature.name: k for k, feature in enumerate(FEATURES)}
     for _ in range(60):
         rows, stages = rows_at(now)
@@ -143,8 +143,8 @@ def test_rows_say_what_the_state_holds():
             assert row[name["slack"]] == row[name["job_path"]] - row[name["stage_path"]] >= 0
             assert (row[name["starts_in"]] == 0) or not row[READY]
         decided = int(decide_by_tree(world, state, parameters_of(tree_with(Leaf(0.0)))))
-        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
-    assert asks
+        has_next = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+    assert has_next
 
 
 def test_stages_below_zero_are_left_alone_until_nothing_runs():
@@ -157,15 +157,15 @@ def test_stages_below_zero_are_left_alone_until_nothing_runs():
     assert never.jct_s.mean() > usual.jct_s.mean()
 
 
-def test_a_job_whose_executors_are_stranded_goes_first():
-    """A tree that sends executors to other jobs leaves some at a stage that cannot start, none for its parents."""
+def test_a_job_with_stranded_executors_goes_first():
+    """A tree that strands executors at a stage that cannot start, with none for its parents."""
     templates = generated_templates()
     arrivals = poisson_arrivals(20, 20, templates=len(templates))
     now = DagSimulation(templates, arrivals, DagCluster(50, moving_s=10.0), seed=20)
     tree = tree_with(Split("own", FLAG_THRESHOLD, Leaf(1.0), Leaf(0.0)), ExecutorRule(Cap(0.5, 2.0)))
     parameters, state, found = parameters_of(tree), now.state, 0
-    asks = now.advance()
-    while asks:
+    has_next = now.advance()
+    while has_next:
         decided = int(decide_by_tree(now.world, state, parameters))
         jobs, source = state.jobs, int(state.clock[0].source_job)
         waits = (
@@ -178,20 +178,20 @@ def test_a_job_whose_executors_are_stranded_goes_first():
             found += 1
             assert now.world.stages[stage_of(decided)].job in stranded
             assert is_ready(state, int(stage_of(decided)))
-        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+        has_next = now.decide(int(stage_of(decided)), int(executors_of(decided)))
     assert found
 
 
 def test_a_cap_binds():
     few = parameters_of(tree_with(Leaf(0.0), ExecutorRule(Cap(most=0.2, spare=False))))
     now = simulation()
-    asks = now.advance()
-    while asks:
+    has_next = now.advance()
+    while has_next:
         decided = int(decide_by_tree(now.world, now.state, few))
         if decided == NOTHING:
-            asks = now.decide_nothing()
+            has_next = now.decide_nothing()
             continue
-        asks = now.decide(int(stage_of(decided)), int(executors_of(decided)))
+        has_next = now.decide(int(stage_of(decided)), int(executors_of(decided)))
         assert max(held(now.state, job) for job in range(8)) <= 2
 
 
@@ -202,7 +202,7 @@ def test_a_rule_is_read_as_it_is_written():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"caps": "1 2"}, "caps"),
         ({"cap": "1"}, "a power and a factor"),
@@ -224,8 +224,8 @@ def test_a_rule_is_read_as_it_is_written():
         ({"tasks_each": "0"}, "up to 1000 tasks"),
     ],
 )
-def test_a_rule_that_is_none_is_refused(settings, said):
-    with pytest.raises(MirageError, match=said):
+def test_a_rule_that_is_none_is_refused(settings, message):
+    with pytest.raises(MirageError, match=message):
         rule_of(settings)
 
 
@@ -259,7 +259,7 @@ def test_the_shipped_tree_and_a_file_are_schedulers(tmp_path):
     assert scheduler_of(shipped_tree(), "x").name == "x"
 
 
-def test_rules_are_told_by_score():
+def test_rules_are_listed_by_score():
     root = Split(
         "own", FLAG_THRESHOLD, Split("work", 60.0, Leaf(2.0), Split("work", 90.0, Leaf(-1.0), Leaf(3.0))), Leaf(4.0)
     )
@@ -271,7 +271,7 @@ def test_rules_are_told_by_score():
     )
 
 
-def test_rules_keep_the_tighter_bound_and_leave_out_what_cannot_be_reached():
+def test_rules_have_the_tighter_bound_and_leave_out_what_cannot_be_reached():
     root = Split(
         "work",
         60.0,

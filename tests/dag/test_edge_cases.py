@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirage.dag.compare.trial import Keys, Scene, Trial
+from mirage.dag.compare.dag_trial import DagTrial, Keys, Scene
 from mirage.dag.distilled.tuning import Episodes
 from mirage.dag.environment import DagEnv
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.setting import Setting, setting_of
-from mirage.dag.simulator.world import DagCluster
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.setting import EpisodeSetting, setting_of
+from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.edge_cases import EDGE_CASES, EdgeCase, Mix, edge_case_of, split
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.dag.workload.tpch import QUERIES
 from mirage.errors import UnknownName
 
-USUAL = Setting(4, 40)
+USUAL = EpisodeSetting(4, 40)
 
 
 def stage(tasks):
@@ -58,11 +58,11 @@ def test_one_job_of_the_largest_size_comes_before_small_ones(batch):
     assert (setting.arrivals(3, 23).template == replace(USUAL, batch=batch).arrivals(3, 23).template).all()  # one size
 
 
-def test_each_case_says_its_point_and_nothing_else():
+def test_each_case_states_its_point_and_nothing_else():
     usual = EdgeCase("as usual")
     for name, case in EDGE_CASES.items():
-        said = {key for key in EdgeCase.__slots__ if getattr(case, key) != getattr(usual, key)} - {"about", "jobs"}
-        assert said == {
+        stated = {key for key in EdgeCase.__slots__ if getattr(case, key) != getattr(usual, key)} - {"about", "jobs"}
+        assert stated == {
             "gap": {"gap_s"}, "executors": {"executors"}, "moving": {"moving_s"}, "noise": {"noise"},
             "large": {"mix", "gap_s"}, "split": {"mix"},
         }[name.partition("-")[0]]  # fmt: skip
@@ -74,7 +74,7 @@ def test_each_case_says_its_point_and_nothing_else():
 def test_results_of_a_mix_are_not_taken_for_those_of_another():
     scene = Scene(generated_templates(), (make_scheduler("fair"),), DagCluster())
     keys = Keys(scene)
-    assert len({keys.of(Trial(0, replace(USUAL, mix=mix), 1)) for mix in Mix}) == len(Mix)
+    assert len({keys.of(DagTrial(0, replace(USUAL, mix=mix), 1)) for mix in Mix}) == len(Mix)
 
 
 def test_a_comparison_a_tuning_and_the_environment_meet_the_same_jobs():

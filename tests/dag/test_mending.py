@@ -1,4 +1,4 @@
-"""Mending of a tree: edits are such as people make, and what they bring is told of other episodes."""
+"""Mending of a tree: edits as people make them, with effects on other episodes."""
 
 import json
 
@@ -8,10 +8,10 @@ import pytest
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.distilled.tuning import Episodes, Times
 from mirage.dag.mending.edits import one_line_edits
-from mirage.dag.mending.mend import Mended, effect_of, mended, mended_of
-from mirage.dag.mending.page import Case, page, verdict
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.world import DagCluster
+from mirage.dag.mending.line_mending import MendingResult, effect_of, mended, mended_of
+from mirage.dag.mending.mending_page import Case, page, verdict
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.editing import edited
 
@@ -59,13 +59,13 @@ def test_every_number_and_word_of_a_tree_is_moved():
 
 def test_a_share_is_moved_to_no_more_than_the_whole():
     found = changes(shipped_path().read_text())
-    asked = [one.split()[-2:] for one in found if one.startswith("work_share < 45 % -> ")]
-    assert ["100", "%"] in asked
-    assert max(float(number) for number, _ in asked) == 100
+    observed = [one.split()[-2:] for one in found if one.startswith("work_share < 45 % -> ")]
+    assert ["100", "%"] in observed
+    assert max(float(number) for number, _ in observed) == 100
 
 
 @pytest.mark.parametrize("text", [BAD, shipped_path().read_text()])
-def test_an_edit_is_one_line_and_what_the_words_say(text):
+def test_an_edit_is_one_line_as_its_words_describe(text):
     edits = one_line_edits(text)
     assert len({edit.text for edit in edits}) == len(edits)
     for edit in edits:
@@ -75,15 +75,15 @@ def test_an_edit_is_one_line_and_what_the_words_say(text):
 
 
 def episodes(seeds, executors=8, jobs=8):
-    return Episodes.drawn(generated_templates(), Setting(executors, jobs), DagCluster(), seeds)
+    return Episodes.drawn(generated_templates(), EpisodeSetting(executors, jobs), DagCluster(), seeds)
 
 
 def test_the_best_edit_of_a_bad_tree_helps_on_other_seeds():
-    told = []
-    found = mended(BAD, episodes(range(6)), episodes(range(10, 16)), lambda *done: told.append(done))
+    stored = []
+    found = mended(BAD, episodes(range(6)), episodes(range(10, 16)), lambda *done: stored.append(done))
     assert found.change.startswith("cap: 0 0.5 -> ") or found.change == "spare: no -> spare: yes"
     assert (found.tried, found.helps) == (len(changes(BAD)), True)
-    assert told == [(k + 1, told[0][1]) for k in range(len(told))]
+    assert stored == [(k + 1, stored[0][1]) for k in range(len(stored))]
     one = found.reported.mean_jct
     assert one.after_s - one.before_s == pytest.approx(one.difference_s)
     assert one.low_s <= one.difference_s <= one.high_s < 0
@@ -105,19 +105,19 @@ def made_up(*jct_s):
 
 
 @pytest.mark.parametrize(
-    ("after_s", "says"),
+    ("after_s", "expected"),
     [
         ((9.0, 18.5, 29.0), "The edit helps."),
         ((9.0, 21.5, 29.0), "no better than chance"),
         ((11.0, 21.0, 31.5), "is worse on others"),
     ],
 )
-def test_an_edit_helps_where_the_whole_interval_is_below_0(after_s, says):
+def test_an_edit_helps_where_the_whole_interval_is_below_0(after_s, expected):
     effect = effect_of(made_up(10.0, 20.0, 30.0), made_up(*after_s))
-    found = Mended(7, "1 -> 2", effect, effect)
-    assert found.helps == (says == "The edit helps.")
-    told = page("tree.txt", [Case("gap-15", "5/4", found, "-1\n+2\n")], command="mend", seeds="0", report_seeds="1",
+    found = MendingResult(7, "1 -> 2", effect, effect)
+    assert found.helps == (expected == "The edit helps.")
+    stored = page("tree.txt", [Case("gap-15", "5/4", found, "-1\n+2\n")], command="mend", seeds="0", report_seeds="1",
                 jobs="built-in jobs")  # fmt: skip
-    assert says in told
-    assert ("**" in told) == found.helps
-    assert "```diff\n-1\n+2\n```" in told
+    assert expected in stored
+    assert ("**" in stored) == found.helps
+    assert "```diff\n-1\n+2\n```" in stored

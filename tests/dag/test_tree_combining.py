@@ -1,4 +1,4 @@
-"""Trees put together by load: in its range each decides as it does alone, and the text is a tree like others."""
+"""Trees combined by load: in its range each decides as it does alone."""
 
 import json
 
@@ -7,17 +7,17 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cli.commands.dag.distill import distill
-from mirage.dag.distilled.columns import FEATURES, candidate_rows
+from mirage.dag.distilled.candidate_columns import FEATURES, candidate_rows
 from mirage.dag.distilled.combining import combined
 from mirage.dag.distilled.decisions import Teacher, decisions_of
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.dag.distilled.small_changes import changed
-from mirage.dag.distilled.tree_decider import decide_by_tree, tells_usual
+from mirage.dag.distilled.tree_decider import decide_by_tree, uses_usual_work
 from mirage.dag.distilled.tree_policy import parameters_of, read_tree, scheduler_of, shipped_tree
-from mirage.dag.simulator.decision import executors_of, stage_of
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.simulator.stage_decision import executors_of, stage_of
+from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.ranking import agreement
 from mirage.distill.tree import Leaf, Split, Tree
@@ -54,24 +54,24 @@ def test_each_tree_decides_in_its_range_as_it_does_alone(trees, loads):
     served, differ = [0] * len(trees), 0
     for seed in (1, 2):
         now = simulation(seed)
-        asks = now.advance()
-        while asks:
+        has_next = now.advance()
+        while has_next:
             crowding = now.state.clock[0].n_active / 10
             decisions = [int(decide_by_tree(now.world, now.state, one)) for one in alone]
             turn = int(np.searchsorted(loads, crowding, side="right"))
             decided = int(decide_by_tree(now.world, now.state, together))
             assert decided == decisions[turn]
-            assert tells_usual(together, crowding) == tells_usual(alone[turn], crowding)
+            assert uses_usual_work(together, crowding) == uses_usual_work(alone[turn], crowding)
             served[turn] += 1
             differ += len(set(decisions)) > 1
-            asks = (
+            has_next = (
                 now.decide(int(stage_of(decided)), int(executors_of(decided))) if decided >= 0 else now.decide_nothing()
             )
     assert min(served) > 10
     assert differ > 50
 
 
-def test_what_a_tree_says_of_other_loads_is_left_out():
+def test_conditions_for_other_loads_are_left_out():
     whole = combined((shipped_tree(), BUSY), (0.1,))
     assert "drains_in < 2min" not in text_of(whole)
     assert [load for load, _ in rule_of(dict(whole.settings)).crowded] == [0.1]
@@ -80,12 +80,12 @@ def test_what_a_tree_says_of_other_loads_is_left_out():
     assert "crowded_work" not in dict(whole.settings)
 
 
-def test_rows_tell_work_as_the_tree_of_that_load_is_told_it():
+def test_rows_measure_work_as_the_tree_of_that_load_does():
     drains = Split("drains_in", 30.0, Leaf(0.0), Leaf(1.0))
     both = combined([tree_with(drains, ExecutorRule(Cap(usual=usual))) for usual in (False, True)], (0.4,))
     plays = scheduler_of(both, "both")
-    told = decisions_of(Teacher(plays), [simulation(seed).world for seed in (1, 2)], states_of=plays, tree=plays)
-    assert agreement(both, told.contests) == 1
+    measured = decisions_of(Teacher(plays), [simulation(seed).world for seed in (1, 2)], states_of=plays, tree=plays)
+    assert agreement(both, measured.contests) == 1
 
 
 def test_a_tree_of_several_loads_is_tuned_at_all_of_them():
@@ -104,7 +104,7 @@ def test_a_tree_of_several_loads_is_tuned_at_all_of_them():
 
 
 @pytest.mark.parametrize(
-    ("trees", "loads", "said"),
+    ("trees", "loads", "message"),
     [
         ((QUIET,), (), "trees: 1, loads: 0"),
         ((QUIET, BUSY), (0.2, 0.4), "trees: 2, loads: 2"),
@@ -114,29 +114,31 @@ def test_a_tree_of_several_loads_is_tuned_at_all_of_them():
         ((QUIET, BUSY) * 5, tuple(k / 10 for k in range(1, 10)), "ranges of load; give up to 8"),
     ],
 )
-def test_trees_that_cannot_be_combined_are_refused(trees, loads, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_trees_that_cannot_be_combined_are_refused(trees, loads, message):
+    with pytest.raises(ConfigurationError, match=message):
         combined(trees, loads)
 
 
 def test_a_combined_tree_is_shown_edited_checked_drawn_and_run(tmp_path, monkeypatch):
-    def said(*words):
+    def message(*words):
         return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quiet.txt").write_text(text_of(QUIET))
     (tmp_path / "full.txt").write_text(text_of(FULL))
-    told = said("combine", "quiet.txt", "tree", "full.txt", "--from", "15 %,150 %", "-o", "both.txt")
-    again = json.loads(said("combine", "quiet.txt", "tree", "--from", "15 %", "-o", "two.txt", "--json"))
+    measured = message("combine", "quiet.txt", "tree", "full.txt", "--from", "15 %,150 %", "-o", "both.txt")
+    again = json.loads(message("combine", "quiet.txt", "tree", "--from", "15 %", "-o", "two.txt", "--json"))
     assert again["parts"] == [{"tree": "quiet.txt", "from": 0}, {"tree": "tree", "from": 0.15}]
     whole = read_tree(tmp_path / "both.txt")[1]
     assert whole == combined((QUIET, shipped_tree(), FULL), (0.15, 1.5))
     ranges = "below 15 % quiet.txt, from 15 % on tree, from 150 % on full.txt"
-    assert told == f"both.txt: {len(whole.leaves)} leaves; {ranges}\n"
-    assert said("show", "both.txt").count("if crowding < 15 %:") == 1
-    assert "+    crowded2_cap: 0.1 5\n" in said("edit", "both.txt", "crowded2_cap: 0.1 7 -> crowded2_cap: 0.1 5")
-    assert "crowded3_cap 0 1.1" in said("check", "both.txt")
-    said("draw", "both.txt", "-o", "both.svg")
+    assert measured == f"both.txt: {len(whole.leaves)} leaves; {ranges}\n"
+    assert message("show", "both.txt").count("if crowding < 15 %:") == 1
+    assert "+    crowded2_cap: 0.1 5\n" in message("edit", "both.txt", "crowded2_cap: 0.1 7 -> crowded2_cap: 0.1 5")
+    assert "crowded3_cap 0 1.1" in message("check", "both.txt")
+    message("draw", "both.txt", "-o", "both.svg")
     assert "from 150 % on" in (tmp_path / "both.svg").read_text()
-    told = json.loads(said("run", "both.txt", "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
-    assert told["rows"][0]["policy"] == "both.txt"
+    measured = json.loads(
+        message("run", "both.txt", "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json")
+    )
+    assert measured["rows"][0]["policy"] == "both.txt"

@@ -1,14 +1,14 @@
-"""A small known tree, and any tree with rows at its thresholds and beside them."""
+"""A small known tree, and any tree with rows at and next to its thresholds."""
 
 import math
 
 import numpy as np
 from hypothesis import strategies as st
 
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.units import Unit
 
-FEATURES = (Feature("remaining", Unit.DURATION), Feature("load", Unit.SHARE), Feature("weekend", Unit.FLAG))
+FEATURES = (TreeFeature("remaining", Unit.DURATION), TreeFeature("load", Unit.SHARE), TreeFeature("weekend", Unit.FLAG))
 
 SMALL = Tree(
     FEATURES,
@@ -29,12 +29,14 @@ SMALL = Tree(
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 NAMES = st.sampled_from(["a", "if-idle", "else.b", "x-", "_c", "not_d"])
-ANY_FEATURES = st.lists(st.builds(Feature, NAMES, st.sampled_from(list(Unit))), min_size=1, unique_by=lambda f: f.name)
+ANY_FEATURES = st.lists(
+    st.builds(TreeFeature, NAMES, st.sampled_from(list(Unit))), min_size=1, unique_by=lambda f: f.name
+)
 
 
 @st.composite
 def trees_and_rows(draw):
-    """A tree of labels, and rows whose values lie at its thresholds, one float beside them, or anywhere."""
+    """A tree of labels, and rows at its thresholds, one float off them, or anywhere."""
     features = tuple(draw(ANY_FEATURES))
     answers = ("wait", "if-not", "else-then")
     unit = {feature.name: feature.unit for feature in features}

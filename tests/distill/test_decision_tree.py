@@ -1,11 +1,11 @@
-"""A tree answers rows, says why, and refuses what nobody could read."""
+"""A tree answers rows, gives reasons, and refuses unreadable names."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from small_trees import FEATURES, SMALL, trees_and_rows
 
-from mirage.distill.tree import DEEPEST, Condition, Feature, Leaf, Split, Tree, merged
+from mirage.distill.tree import DEEPEST, Condition, Leaf, Split, Tree, TreeFeature, merged
 from mirage.distill.tree_text import reason
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
@@ -23,11 +23,11 @@ def test_a_value_at_the_threshold_is_above_it():
     assert SMALL.codes(ROWS).tolist() == [1, 0, 0, 1]
 
 
-def test_leaves_depth_and_what_is_asked():
+def test_leaves_depth_and_tested_features():
     assert (len(SMALL.leaves), SMALL.depth) == (4, 3)
-    assert SMALL.asked == ("remaining", "load", "weekend")
+    assert SMALL.tested == ("remaining", "load", "weekend")
     only = Tree(FEATURES, ("wait",), Leaf("wait"))
-    assert (len(only.leaves), only.depth, only.asked) == (1, 0, ())
+    assert (len(only.leaves), only.depth, only.tested) == (1, 0, ())
     assert only.codes(ROWS).tolist() == [0, 0, 0, 0]
 
 
@@ -40,9 +40,9 @@ def test_the_path_is_what_led_to_the_answer():
     assert reason(Tree((), ("wait",), Leaf("wait")), {}) == "wait, whatever the row"
 
 
-def test_a_reason_tells_the_nearest_bound_of_a_feature():
+def test_a_reason_gives_the_nearest_bound_of_a_feature():
     nested = Split("nodes", 9, Split("nodes", 4, Leaf(0.0), Split("nodes", 6, Leaf(1.0), Leaf(2.5))), Leaf(3.0))
-    tree = Tree((Feature("nodes"),), Unit.NUMBER, nested)
+    tree = Tree((TreeFeature("nodes"),), Unit.NUMBER, nested)
     assert reason(tree, {"nodes": 7}) == "2.5, as nodes < 9 and nodes >= 6"
     assert tree.values(np.array([[3.0], [5], [6], [9]])).tolist() == [0, 1, 2.5, 3]
 
@@ -50,7 +50,7 @@ def test_a_reason_tells_the_nearest_bound_of_a_feature():
 def test_splits_that_decide_nothing_are_merged():
     below = Split("a", 7, Leaf("x", 0.1, 1.0), Leaf("y"))  # a < 5 has answered it
     above = Split("b", 0, Leaf("x", 0.3, 0.5), Leaf("x", 0.1, 0.9))
-    tree = merged(Tree((Feature("a"), Feature("b")), ("x", "y"), Split("a", 5, below, above)))
+    tree = merged(Tree((TreeFeature("a"), TreeFeature("b")), ("x", "y"), Split("a", 5, below, above)))
     assert tree.root == Leaf("x", pytest.approx(0.5), pytest.approx(0.68))
 
 
@@ -68,26 +68,29 @@ def deep(splits):
     node = Leaf(0.0)
     for _ in range(splits):
         node = Split("a", 1, node, Leaf(1.0))
-    return Tree((Feature("a"),), Unit.NUMBER, node)
+    return Tree((TreeFeature("a"),), Unit.NUMBER, node)
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (
-            lambda: Feature("not"),
+            lambda: TreeFeature("not"),
             "'not' is not a name for features; use letters, digits, _ . and -, a letter first, and",
         ),
         (lambda: Tree((), ("a", "a"), Leaf("a")), "answer 'a' is named twice; name it once"),
         (lambda: Tree((), ("wait",), Leaf("wiat")), "unknown answer 'wiat'. Did you mean 'wait'? Known: wait."),
         (lambda: Tree((), Unit.SHARE, Leaf(float("nan"))), "the answer nan is not a finite number"),
-        (lambda: Tree((Feature("a"),), ("x",), Split("b", 1, Leaf("x"), Leaf("x"))), "unknown feature 'b'. Known: a."),
         (
-            lambda: Tree((Feature("a"),), ("x",), Split("a", np.inf, Leaf("x"), Leaf("x"))),
+            lambda: Tree((TreeFeature("a"),), ("x",), Split("b", 1, Leaf("x"), Leaf("x"))),
+            "unknown feature 'b'. Known: a.",
+        ),
+        (
+            lambda: Tree((TreeFeature("a"),), ("x",), Split("a", np.inf, Leaf("x"), Leaf("x"))),
             "the threshold inf of 'a' is not finite; give a number",
         ),
         (
-            lambda: Tree((Feature("a", Unit.FLAG),), ("x",), Split("a", 1.0, Leaf("x"), Leaf("x"))),
+            lambda: Tree((TreeFeature("a", Unit.FLAG),), ("x",), Split("a", 1.0, Leaf("x"), Leaf("x"))),
             "the threshold 1.0 of 'a' is not 0.5: it is a flag, 0 or 1",
         ),
         (
@@ -109,10 +112,10 @@ def deep(splits):
         (lambda: deep(1).codes(ROWS), "this tree answers numbers, not labels; call values instead of codes"),
     ],
 )
-def test_what_is_wrong_is_said(make, says):
+def test_invalid_trees_are_refused(make, message):
     with pytest.raises((ConfigurationError, UnknownName)) as raised:
         make()
-    assert str(raised.value).startswith(says)
+    assert str(raised.value).startswith(message)
 
 
 def test_the_deepest_tree_is_one():

@@ -1,15 +1,15 @@
-"""Ranking trees take the winners that their teacher takes, and weigh contests by what a wrong winner costs."""
+"""Ranking trees take their teacher's winners, and weigh contests by their margin."""
 
 import numpy as np
 import pytest
 
 from mirage.distill.pruning import FitSettings
 from mirage.distill.ranking import Contests, agreement, joined, margins, ordered, ranking_tree
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
 
-FEATURES = (Feature("work", Unit.DURATION), Feature("ready", Unit.FLAG))
+FEATURES = (TreeFeature("work", Unit.DURATION), TreeFeature("ready", Unit.FLAG))
 
 
 def contests_of(m, rng, liking):

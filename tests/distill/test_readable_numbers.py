@@ -1,4 +1,4 @@
-"""Numbers are written as people say them, exactly, and the simplest of an interval is found."""
+"""Numbers are written readably and exactly; the simplest of an interval is found."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_trees import NUMBERS
 
 from mirage.distill.rounding import rounded
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.units import Unit, number_of, simplest, written
 from mirage.errors import ConfigurationError
 
@@ -77,7 +77,11 @@ def test_the_simplest_number_lies_in_the_interval(pair, part, unit):
 
 
 def test_a_tree_is_rounded_in_the_units_of_its_features_and_merged():
-    features = (Feature("remaining", Unit.DURATION), Feature("load", Unit.SHARE), Feature("weekend", Unit.FLAG))
+    features = (
+        TreeFeature("remaining", Unit.DURATION),
+        TreeFeature("load", Unit.SHARE),
+        TreeFeature("weekend", Unit.FLAG),
+    )
     flag = Split("weekend", 0.5, Leaf("wait"), Leaf("submit"))
     again = Split("remaining", 21_000, Leaf("wait"), flag)  # becomes 6h as well, and decides nothing
     tree = Tree(features, ("wait", "submit"), Split("remaining", 21_543.7, Split("load", 0.8123, again, flag), flag))

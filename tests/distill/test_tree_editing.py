@@ -56,7 +56,7 @@ def test_a_number_has_its_sign():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("0: 3 -> 7", "there is no line 0; the tree has 15 lines"),
         ("99: 3 -> 7", "there is no line 99; the tree has 15 lines"),
@@ -68,8 +68,8 @@ def test_a_number_has_its_sign():
         ("jobs < 4 -> job < 4", "no feature named 'job'|unknown feature 'job'"),
     ],
 )
-def test_what_could_mean_something_else_is_refused(change, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_what_could_mean_something_else_is_refused(change, message):
+    with pytest.raises(ConfigurationError, match=message):
         edited(TEXT, [change], "t")
 
 

@@ -1,4 +1,4 @@
-"""A fit finds the rule that made the examples, weighs errors by their cost, and is judged on rows it never saw."""
+"""A fit finds the rule of the examples, weighs errors by cost, has held-out figures."""
 
 import builtins
 import sys
@@ -6,20 +6,20 @@ import sys
 import numpy as np
 import pytest
 
-from mirage.distill.examples import Amounts, Choices
-from mirage.distill.fit import counted, figures, fitted, groups_apart, snapped_threshold
 from mirage.distill.pruning import FitSettings
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
+from mirage.distill.tree_examples import Amounts, Choices
+from mirage.distill.tree_fit import counted, figures, fitted, groups_apart, snapped_threshold
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
 
 FEATURES = (
-    Feature("remaining", Unit.DURATION),
-    Feature("nodes"),
-    Feature("load", Unit.SHARE),
-    Feature("weekend", Unit.FLAG),
+    TreeFeature("remaining", Unit.DURATION),
+    TreeFeature("nodes"),
+    TreeFeature("load", Unit.SHARE),
+    TreeFeature("weekend", Unit.FLAG),
 )
 RULE = tree_of("""
 tree: 1
@@ -73,7 +73,7 @@ def test_the_rule_that_made_the_examples_is_found(noise):
 
 
 def test_costs_and_not_the_share_of_equal_answers_decide():
-    """Waiting is best in 70 % of the rows of a day, and costs ten times what submitting costs in the others."""
+    """Waiting is best in 70 % of a day's rows, and costs ten times as much in the others."""
     rng = np.random.default_rng(2)
     rows = rows_of(2_000, rng)
     is_weekday, is_calm = rows[:, 3] == 0, rng.random(2_000) < 0.7
@@ -89,7 +89,7 @@ def test_costs_and_not_the_share_of_equal_answers_decide():
 
 
 def test_several_answers_with_costs():
-    """The middle answer is never best where load is low, yet it is the cheapest that fits all these rows."""
+    """The middle answer is never best at low load, yet the cheapest one for all these rows."""
     rng = np.random.default_rng(3)
     rows = rows_of(2_000, rng)
     is_low, coin = rows[:, 2] < 0.3, rng.random(2_000) < 0.5
@@ -104,7 +104,7 @@ def test_several_answers_with_costs():
     assert fit.held_out.fidelity == pytest.approx(0.7, abs=0.05)
 
 
-def test_numbers_are_fitted_and_told_no_finer_than_they_are_known():
+def test_numbers_are_fitted_no_finer_than_they_are_known():
     rng = np.random.default_rng(4)
     rows = rows_of(1_000, rng)
     value = np.where(rows[:, 0] < 6 * 3_600, 3_600.0, 7_200.0) + rng.normal(0, 300, 1_000)
@@ -164,7 +164,7 @@ ROWS = np.zeros((2, 4))
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (lambda: Choices.of_labels(FEATURES, ROWS, ("a", "b"), ["a", "c"]), "unknown answer 'c'. Known: a, b."),
         (
@@ -205,13 +205,13 @@ ROWS = np.zeros((2, 4))
         ),
     ],
 )
-def test_examples_that_cannot_be(make, says):
+def test_examples_that_cannot_be(make, message):
     with pytest.raises((ConfigurationError, UnknownName)) as raised:
         make()
-    assert str(raised.value) == says
+    assert str(raised.value) == message
 
 
-def test_without_scikit_learn_the_remedy_is_said(monkeypatch):
+def test_without_scikit_learn_the_error_names_the_remedy(monkeypatch):
     examples = Choices.of_labels(FEATURES, np.zeros((4, 4)), ("a", "b"), ["a", "b", "a", "b"])
     real = builtins.__import__
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from mirage.distill.cart import LEAF, GrownTree, collapse_prices, grown, leaves_at
-from mirage.distill.examples import Amounts, Choices
 from mirage.distill.pruning import MOST_BLOCKS, FitSettings, blocks_of, pruned
-from mirage.distill.tree import Feature
+from mirage.distill.tree import TreeFeature
+from mirage.distill.tree_examples import Amounts, Choices
+from mirage.distill.tree_growth import LEAF, GrownTree, collapse_prices, grown, leaves_at
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
 
-AB = (Feature("a"), Feature("b"))
+AB = (TreeFeature("a"), TreeFeature("b"))
 
 # Costs by hand: the root 40; below it node 1, 12, with leaves of 5 and 4; above it node 4, 20, with leaves of 2 and 3.
 BY_HAND = GrownTree(
@@ -60,7 +60,7 @@ def test_no_leaf_is_left_where_nothing_can_be_learned():
 
 
 def test_a_group_is_never_on_both_sides():
-    """Rows of a group are alike and have one label of chance: who has seen one knows the others."""
+    """Rows of a group are alike and have one random label: one row reveals the others."""
     rng = np.random.default_rng(1)
     group = np.repeat(np.arange(40), 20)
     rows, label = rng.random((40, 2))[group], rng.choice(["x", "y"], 40)[group]
@@ -72,7 +72,7 @@ def test_a_group_is_never_on_both_sides():
     assert leaves[1] >= 10
 
 
-def test_blocks_keep_groups_together():
+def test_blocks_do_not_divide_groups():
     group = np.arange(3_000) // 3
     block = blocks_of(group, 5, np.random.default_rng(0))
     assert all(len(set(block[group == g])) == 1 for g in range(0, 1_000, 97))
@@ -95,7 +95,7 @@ def test_the_grown_tree_is_that_of_scikit_learn():
     assert ours.cost[0] == min((right == 0).sum(), (right == 1).sum())
 
 
-def test_growth_asks_first_what_costs_most():
+def test_growth_tests_first_what_costs_most():
     """The label follows feature a in most rows, and feature b in the few that are dear."""
     rows = np.array([[0.0, 0]] * 9 + [[1, 0]] * 9 + [[0, 1]] * 3)
     label = ["x"] * 9 + ["y"] * 9 + ["y"] * 3
@@ -106,7 +106,7 @@ def test_growth_asks_first_what_costs_most():
 
 
 def test_seconds_since_1970_stay_apart():
-    """As 32-bit floats, which scikit-learn keeps, these values are equal."""
+    """As 32-bit floats, which scikit-learn stores, these values are equal."""
     start = 1_700_000_000.0
     rows = start + np.arange(40.0)[:, None]
     value = np.where(rows[:, 0] < start + 17, 1.0, 2.0)
@@ -115,7 +115,7 @@ def test_seconds_since_1970_stay_apart():
     assert (tree.low[0], tree.high[0], tree.cost.tolist()) == (start + 16, start + 17, [pytest.approx(9.775), 0, 0])
 
 
-def test_nothing_to_learn_is_said():
+def test_nothing_to_learn_is_refused():
     same = Choices(AB, np.zeros((4, 2)), ("x", "y"), np.ones((4, 2)), np.arange(4))
     with pytest.raises(ConfigurationError, match="no example distinguishes the answers, all cost the same; give some"):
         grown(same, 8, 0.0, 0)
@@ -129,7 +129,7 @@ def test_settings_that_cannot_be(wrong):
 
 
 @pytest.mark.parametrize("errors", [0.0, 1.0, 1e9])
-def test_fewer_leaves_may_cost_more_by_so_many_standard_errors(errors):
+def test_fewer_leaves_may_cost_more_by_a_number_of_standard_errors(errors):
     rng = np.random.default_rng(4)
     rows = rng.random((300, 2))
     step = np.floor(rows[:, 0] * 8) % 2 == 0

@@ -1,11 +1,11 @@
-"""A tree and its text say the same, and a text that is wrong is answered with its place."""
+"""A tree and its text are equivalent; errors in a text name their position."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_trees import NUMBERS, SMALL, trees_and_rows
 
-from mirage.distill.tree import Feature, Leaf, Split, Tree
+from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import per_cent, text_of
 from mirage.distill.units import Unit
@@ -88,7 +88,7 @@ else :
 
 
 @pytest.mark.parametrize(
-    ("there", "instead", "says"),
+    ("there", "instead", "message"),
     [
         (
             "remaining <",
@@ -152,15 +152,15 @@ else :
         ("answers: wait, submit", "values: time", "6:9: unknown unit 'time'. Known: duration, flag, number, share."),
     ],
 )
-def test_a_wrong_text_is_answered_with_its_place(there, instead, says):
+def test_a_wrong_text_is_answered_with_its_place(there, instead, message):
     assert there in TEXT
     with pytest.raises(ConfigurationError) as raised:
         tree_of(TEXT.replace(there, instead, 1), "policy.tree")
-    assert str(raised.value) == f"policy.tree:{says}"
+    assert str(raised.value) == f"policy.tree:{message}"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "tree:1:1: the text ends before 'tree: 1'; add it"),
         (
@@ -178,10 +178,10 @@ def test_a_wrong_text_is_answered_with_its_place(there, instead, says):
         ),
     ],
 )
-def test_a_text_that_ends_early_or_late(text, says):
+def test_a_text_that_ends_early_or_late(text, message):
     with pytest.raises(ConfigurationError) as raised:
         tree_of(text)
-    assert str(raised.value) == says
+    assert str(raised.value) == message
 
 
 def test_a_text_that_is_too_deep_is_refused():
@@ -190,14 +190,14 @@ def test_a_text_that_is_too_deep_is_refused():
         tree_of("tree: 1\nfeatures:\n  a: number\nvalues: number\n" + "\n".join(lines))
 
 
-def test_remarks_in_per_cent_do_not_say_none_or_all_of_what_is_neither():
+def test_remarks_in_per_cent_are_not_none_or_all_of_what_is_neither():
     assert [per_cent(share) for share in (0, 0.004, 0.01, 0.5, 0.996, 1)] == [
         "0 %", "under 1 %", "1 %", "50 %", "99 %", "100 %",
     ]  # fmt: skip
 
 
 def test_a_name_of_any_form_that_is_allowed_can_be_read():
-    features = tuple(Feature(name, Unit.FLAG) for name in ("if-x", "else.y", "not-z"))
+    features = tuple(TreeFeature(name, Unit.FLAG) for name in ("if-x", "else.y", "not-z"))
     root = Split("if-x", 0.5, Split("not-z", 0.5, Leaf("else-a"), Leaf("if-b")), Leaf("else-a"))
     tree = Tree(features, ("else-a", "if-b"), root)
     assert tree_of(text_of(tree)) == tree

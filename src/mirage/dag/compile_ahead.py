@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
-from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 
-TRAINING = "mirage.dag.decima.training.record"
+TRAINING = "mirage.dag.decima.training.decision_record"
 
 
 def left_out() -> str:
@@ -23,10 +23,10 @@ def use() -> None:
 
     from mirage.dag.compare.makespan_bound import makespan_bound_s
     from mirage.dag.distilled.decisions import Teacher, decisions_of
+    from mirage.dag.simulator.dag_simulation import DagSimulation
+    from mirage.dag.simulator.dag_world import DagCluster
     from mirage.dag.simulator.observation import observe
-    from mirage.dag.simulator.simulation import DagSimulation
-    from mirage.dag.simulator.world import DagCluster
-    from mirage.dag.workload.arrivals import batch_arrivals
+    from mirage.dag.workload.dag_arrivals import batch_arrivals
     from mirage.dag.workload.generated import generated_templates
 
     templates, cluster = generated_templates(), DagCluster(2)

@@ -23,11 +23,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.decision import under_limit
-from mirage.dag.simulator.observation import FEATURES, Graph, observe
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.simulator.observation import FEATURES, StageGraph, observe
+from mirage.dag.simulator.stage_decision import under_limit
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
@@ -55,14 +55,14 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
     def __init__(
         self,
         templates: Sequence[JobTemplate] | None = None,
-        setting: Setting | None = None,
+        setting: EpisodeSetting | None = None,
         cluster: DagCluster | None = None,
         action: str = "add",
     ) -> None:
         if action not in ACTIONS:
             raise ConfigurationError(f"{shown(action)} is not an action mode; there are {' and '.join(ACTIONS)}")
         self.templates = generated_templates() if templates is None else tuple(templates)
-        self.setting = setting or Setting(10, 50)
+        self.setting = setting or EpisodeSetting(10, 50)
         self.cluster = replace(cluster or DagCluster(), executors=self.setting.executors)
         self.action = action
         self.simulation: DagSimulation | None = None
@@ -78,7 +78,7 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
                 "executor_mask": spaces.Sequence(spaces.Box(0, 1, (executors,), np.int8), stack=True),
             }
         )
-        self._graph: Graph | None = None
+        self._graph: StageGraph | None = None
         self._numbers_mask: NDArray[np.int8] = np.zeros((0, executors), np.int8)
 
     def reset(
@@ -113,19 +113,19 @@ class DagEnv(gym.Env[Observation, NDArray[np.int64]]):
             )
         allowed = self._numbers_mask[row]
         if not (1 <= executors <= len(allowed) and allowed[executors - 1]):
-            told = np.flatnonzero(allowed)
+            numbers = np.flatnonzero(allowed)
             raise ConfigurationError(
                 f"the action {shown([row, executors - 1])} is excluded: the executor_mask of row {row} allows "
-                f"{told[0]} to {told[-1]}"
+                f"{numbers[0]} to {numbers[-1]}"
             )
         if self.action == "limit":
             job = int(self.simulation.state.active[graph.job[row]])
             executors = under_limit(self.simulation.state, job, executors)
         clock = self.simulation.state.clock
         before_ms = int(clock[0].in_system_ms)
-        asks = self.simulation.decide(int(graph.stage[row]), executors)
+        has_next = self.simulation.decide(int(graph.stage[row]), executors)
         reward = -(int(clock[0].in_system_ms) - before_ms) / 1000
-        return self._observation(), reward, not asks, False, self._info()
+        return self._observation(), reward, not has_next, False, self._info()
 
     def _observation(self) -> Observation:
         assert self.simulation is not None

@@ -24,15 +24,15 @@ def check_plan(path: Path, held: object, plan: Mapping[str, Any]) -> None:
     """
     before = held if isinstance(held, dict) else {}
     now = json.loads(json.dumps(plan))
-    told = [
+    differences = [
         f"{name} was {_value(before, name)} and is {_value(now, name)}"
         for name in {**now, **before}
         if name not in before or name not in now or before[name] != now[name]
     ]
-    if told:
+    if differences:
         raise ConfigurationError(
-            f"{path} belongs to another plan: {'; '.join(told)}; repeat the earlier command, remove the file, or "
-            "name another one"
+            f"{path} belongs to another plan: {'; '.join(differences)}; repeat the earlier command, remove the file, "
+            "or name another one"
         )
 
 
@@ -40,7 +40,7 @@ def _value(plan: Mapping[str, Any], name: str) -> str:
     return shown(plan[name]) if name in plan else "not set"
 
 
-class Kept:
+class WorkJournal:
     """A journal of finished work, in a JSON file that is removed when all is finished.
 
     Args:
@@ -68,7 +68,7 @@ class Kept:
         check_plan(path, held.get("plan"), plan)
         self.finished = held["finished"]
 
-    def keep(self, **finished: Any) -> None:
+    def store(self, **finished: Any) -> None:
         """Adds to the finished work; it is on disk when this returns.
 
         Raises:

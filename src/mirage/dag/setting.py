@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirage.dag.simulator.decision import MOST_EXECUTORS
-from mirage.dag.workload.arrivals import GAP_S, Arrivals, batch_arrivals, check_gap, check_jobs, poisson_arrivals
+from mirage.dag.simulator.stage_decision import MOST_EXECUTORS
+from mirage.dag.workload.dag_arrivals import GAP_S, DagArrivals, batch_arrivals, check_gap, check_jobs, poisson_arrivals
 from mirage.dag.workload.edge_cases import Mix
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
@@ -21,7 +21,7 @@ _LONGEST_NUMBER = 1000  # digits: far beyond any limit, and short enough to pars
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EpisodeSetting:
     """Executors, jobs, and the rate at which jobs arrive.
 
     Attributes:
@@ -52,7 +52,7 @@ class Setting:
         """The form that ``setting_of`` reads."""
         return f"{self.executors}/{self.jobs}"
 
-    def arrivals(self, seed: int, templates: int) -> Arrivals:
+    def arrivals(self, seed: int, templates: int) -> DagArrivals:
         """The jobs of an episode, drawn from a number of templates.
 
         Their template numbers refer to the result of the method ``templates``.
@@ -68,7 +68,7 @@ class Setting:
         return self.mix.templates(tuple(usual))
 
 
-def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False, mix: Mix = Mix.USUAL) -> Setting:
+def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False, mix: Mix = Mix.USUAL) -> EpisodeSetting:
     """A setting from ``EXECUTORS/JOBS``.
 
     Raises:
@@ -79,7 +79,7 @@ def setting_of(text: str, gap_s: float = GAP_S, *, batch: bool = False, mix: Mix
         raise ConfigurationError(f"{shown(text)} is not a setting; write executors/jobs, as 50/200")
     if int(executors) == 0 or int(jobs) == 0:
         raise ConfigurationError(f"{shown(text)} has no {'jobs' if int(executors) else 'executors'}; write 50/200, say")
-    return Setting(int(executors), int(jobs), gap_s, batch, mix)
+    return EpisodeSetting(int(executors), int(jobs), gap_s, batch, mix)
 
 
 def seeds_of(text: str) -> tuple[int, ...]:

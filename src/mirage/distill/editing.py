@@ -51,15 +51,17 @@ def change_of(text: str, number: int, old: str, new: str) -> str:
         old: Text in the line; the number is added where other lines contain it, too.
         new: The text that replaces it.
     """
-    where = [line for line in text.splitlines() if _whole_words(old).search(_said(line))]
+    where = [line for line in text.splitlines() if _whole_words(old).search(_code_of(line))]
     change = f"{old} {ARROW} {new}"
     return change if len(where) == 1 else f"{number}: {change}"
 
 
 def difference(before: str, after: str, source: str = "tree") -> str:
     """The differences between two texts, line by line, in the form of ``diff -u``."""
-    told = difflib.unified_diff(before.splitlines(), after.splitlines(), source, f"{source} (edited)", n=2, lineterm="")
-    return "".join(f"{line}\n" for line in told)
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), source, f"{source} (edited)", n=2, lineterm=""
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
@@ -68,31 +70,32 @@ def _changed(lines: Sequence[str], change: str, source: str) -> tuple[int, str]:
     if not arrow or not old or not new:
         raise ConfigurationError(f"{shown(change.strip())} is not a change; write 'work < 20min {ARROW} work < 30min'")
     where = range(len(lines))
-    asked = _LINE.fullmatch(old)
-    if asked is not None:
-        number, old = int(asked[1]), asked[2]
+    numbered = _LINE.fullmatch(old)
+    if numbered is not None:
+        number, old = int(numbered[1]), numbered[2]
         if number - 1 not in where:
             raise ConfigurationError(f"{source}: there is no line {number}; the tree has {len(lines)} lines")
         where = range(number - 1, number)
-    found = [k for k in where if _whole_words(old).search(_said(lines[k]))]
-    if not found and asked is not None:
-        there = shown(_said(lines[where[0]]))
-        raise ConfigurationError(f"{source}: line {asked[1]} is {there} and does not contain {shown(old)}")
+    found = [k for k in where if _whole_words(old).search(_code_of(lines[k]))]
+    if not found and numbered is not None:
+        there = shown(_code_of(lines[where[0]]))
+        raise ConfigurationError(f"{source}: line {numbered[1]} is {there} and does not contain {shown(old)}")
     if not found:
         raise ConfigurationError(f"{source}: {shown(old)} is in no line; copy it from the tree")
     if len(found) > 1:
-        told = ", ".join(str(k + 1) for k in found[:8])
+        numbers = ", ".join(str(k + 1) for k in found[:8])
         raise ConfigurationError(
-            f"{source}: {shown(old)} is in the lines {told}; give the line, as in '{found[0] + 1}: {old} {ARROW} {new}'"
+            f"{source}: {shown(old)} is in the lines {numbers}; give the line, as in "
+            f"'{found[0] + 1}: {old} {ARROW} {new}'"
         )
     line = lines[found[0]]
-    said = _said(line)
+    code = _code_of(line)
     indent = line[: len(line) - len(line.lstrip())]
-    now = _whole_words(old).sub(lambda _: new, said, count=1)
-    return found[0], line if now == said else _with_remark(indent + now, line)
+    now = _whole_words(old).sub(lambda _: new, code, count=1)
+    return found[0], line if now == code else _with_remark(indent + now, line)
 
 
-def _said(line: str) -> str:
+def _code_of(line: str) -> str:
     """A line without its indent and its comment."""
     return line.partition("#")[0].strip()
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from mirage.distill.cart import GrownTree, collapse_prices, grown, leaves_at
-from mirage.distill.examples import Examples, Flags
+from mirage.distill.tree_examples import Examples, Flags
+from mirage.distill.tree_growth import GrownTree, collapse_prices, grown, leaves_at
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.distill.examples import Amounts, Flags
-from mirage.distill.fit import counted, fitted
 from mirage.distill.pruning import FitSettings
-from mirage.distill.tree import Feature, Leaf, Node, Tree, merged
+from mirage.distill.tree import Leaf, Node, Tree, TreeFeature, merged
+from mirage.distill.tree_examples import Amounts, Flags
+from mirage.distill.tree_fit import counted, fitted
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
@@ -47,7 +47,7 @@ class Contests:
         group: Shape (m,), for example the episode that a contest comes from.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[TreeFeature, ...]
     rows: Floats
     first: Ints
     liking: Floats
@@ -178,14 +178,14 @@ def ordered(tree: Tree, contests: Contests) -> Tree:
     whole, n = contests, len(contests.first)
     contests = contests.part(np.arange(n) % max(1, n // MOST_ORDERED) == 0)
     number = tree.leaf_numbers(contests.rows)
-    told = contests.winners(contests.liking)
+    winners = contests.winners(contests.liking)
     score = _ranks(np.array([float(leaf.value) for leaf in tree.leaves]))
-    best = _right(contests, number, told, score)
+    best = _right(contests, number, winners, score)
     for _ in range(MOST_PASSES):
         before = best
         for leaf in np.argsort(np.bincount(number, minlength=len(score)))[::-1]:
             tries = [_ranks(np.where(np.arange(len(score)) == leaf, place, score)) for place in _places(score)]
-            got = [_right(contests, number, told, one) for one in tries]
+            got = [_right(contests, number, winners, one) for one in tries]
             k = int(np.argmax(got))
             if got[k] > best:
                 score, best = tries[k], got[k]
@@ -214,8 +214,8 @@ def _ranks(score: Floats) -> Floats:
     return np.asarray(np.unique(score, return_inverse=True)[1] + 1, dtype=np.float64)
 
 
-def _right(contests: Contests, number: Ints, told: Ints, score: Floats) -> float:
-    return float(contests.weight @ (contests.winners(score[number]) == told))
+def _right(contests: Contests, number: Ints, winners: Ints, score: Floats) -> float:
+    return float(contests.weight @ (contests.winners(score[number]) == winners))
 
 
 def _scored(node: Node, values: Iterator[float]) -> Node:

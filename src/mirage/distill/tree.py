@@ -27,7 +27,7 @@ KEYWORDS = frozenset({"if", "else", "not"})
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class TreeFeature:
     """A column that a tree may test.
 
     Attributes:
@@ -103,7 +103,7 @@ class Tree:
         settings: Pairs of a key and a text; their meaning is up to the code that runs the tree.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[TreeFeature, ...]
     answers: tuple[str, ...] | Unit
     root: Node
     settings: tuple[tuple[str, str], ...] = ()
@@ -148,7 +148,7 @@ class Tree:
         return max(depth for _, depth in _walk(self.root))
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def tested(self) -> tuple[str, ...]:
         """The features that its conditions test, in the order of ``features``."""
         used = {node.feature for node, _ in _walk(self.root) if isinstance(node, Split)}
         return tuple(feature.name for feature in self.features if feature.name in used)
@@ -208,7 +208,7 @@ class Tree:
                 f"rows have the shape {rows.shape}; give one column for each of {len(self.features)} features"
             )
         column = {feature.name: rows[:, k] for k, feature in enumerate(self.features)}
-        for name in self.asked:
+        for name in self.tested:
             if np.isnan(column[name]).any():
                 raise ConfigurationError(f"feature {name!r} is not a number in some row; leave such rows out")
         number = np.zeros(len(rows), dtype=np.int64)

@@ -42,12 +42,12 @@ def lines_of(text: str, source: str) -> Iterator[Line]:
         ConfigurationError: A line is indented with a tab.
     """
     for number, raw in enumerate(text.splitlines(), start=1):
-        said = raw.partition("#")[0].rstrip()
-        words = said.lstrip()
+        code = raw.partition("#")[0].rstrip()
+        words = code.lstrip()
         if not words:
             continue
-        line = Line(source, number, len(said) - len(words), words)
-        before = said[: line.indent]
+        line = Line(source, number, len(code) - len(words), words)
+        before = code[: line.indent]
         if before.strip(" "):
             raise ConfigurationError(
                 f"{source}:{number}:{len(before) - len(before.lstrip(' ')) + 1}: "
@@ -56,7 +56,7 @@ def lines_of(text: str, source: str) -> Iterator[Line]:
         yield line
 
 
-class Lines:
+class LineReader:
     """The lines of a text, read one after the other."""
 
     def __init__(self, text: str, source: str) -> None:

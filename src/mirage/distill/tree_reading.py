@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from mirage.distill.tree import DEEPEST, Feature, Leaf, Node, Split, Tree
-from mirage.distill.tree_lines import Line, Lines
+from mirage.distill.tree import DEEPEST, Leaf, Node, Split, Tree, TreeFeature
+from mirage.distill.tree_lines import Line, LineReader
 from mirage.distill.tree_text import VERSION
 from mirage.distill.units import FLAG_THRESHOLD, Unit, number_of
 from mirage.errors import MirageError, UnknownName, shown
@@ -32,7 +32,7 @@ def tree_of(text: str, source: str = "tree") -> Tree:
     Raises:
         ConfigurationError: The text is not a tree; the message starts with ``source:line:column:``.
     """
-    lines = Lines(text, source)
+    lines = LineReader(text, source)
     tree = _header(lines)
     root = _node(lines, tree, lines.take("the first condition or an answer"), 0)
     if (line := lines.next) is not None:
@@ -40,7 +40,7 @@ def tree_of(text: str, source: str = "tree") -> Tree:
     return Tree(tree.features, tree.answers, root, tree.settings)
 
 
-def _header(lines: Lines) -> Tree:
+def _header(lines: LineReader) -> Tree:
     """All before the first condition, as a tree with a placeholder answer."""
     first, version, at = _entry(lines.take("'tree: 1'"), "tree")
     if version != str(VERSION):
@@ -72,14 +72,14 @@ def _entry(line: Line, *keys: str) -> tuple[Line, str, int]:
     return line, value.strip(), len(line.text) - len(value.lstrip())
 
 
-def _feature(line: Line) -> tuple[Feature, Line]:
+def _feature(line: Line) -> tuple[TreeFeature, Line]:
     name, colon, unit = line.text.partition(":")
     at = len(line.text) - len(unit.lstrip())
     if not colon:
         line.fail(f"{shown(line.text)} is not a feature; write its name and unit, as in 'remaining: duration'")
     if unit.strip() not in list(Unit):
         _placed(line, at, lambda: _unknown("unit", unit.strip(), [known.value for known in Unit]))
-    return _placed(line, 0, lambda: Feature(name.rstrip(), Unit(unit.strip()))), line
+    return _placed(line, 0, lambda: TreeFeature(name.rstrip(), Unit(unit.strip()))), line
 
 
 def _answers(line: Line) -> tuple[str, ...] | Unit:
@@ -110,7 +110,7 @@ def _check_once(named: list[tuple[str, Line]], kind: str) -> None:
         first[name] = line
 
 
-def _node(lines: Lines, tree: Tree, line: Line, depth: int) -> Node:
+def _node(lines: LineReader, tree: Tree, line: Line, depth: int) -> Node:
     """The answer in a line, or the condition with all that belongs to it."""
     if depth > DEEPEST:
         line.fail(f"the tree is deeper than {DEEPEST} conditions; make it smaller")
@@ -118,10 +118,10 @@ def _node(lines: Lines, tree: Tree, line: Line, depth: int) -> Node:
         line.fail("the tree must start without spaces before it; remove them")
     if (word := _ELSE.match(line.text)) is not None:
         line.fail(f"found {word[1]!r} where 'if' or an answer is expected; after 'else:', write 'if' in a new line")
-    asked = _IF.match(line.text)
-    if asked is None:
+    condition = _IF.match(line.text)
+    if condition is None:
         return Leaf(_answer(line, tree))
-    feature, threshold, is_below = _condition(line, asked[1], asked.start(1), tree)
+    feature, threshold, is_below = _condition(line, condition[1], condition.start(1), tree)
     then = _node(lines, tree, lines.take_deeper(line, "what follows from the condition"), depth + 1)
     other = lines.take(f"'else:' of line {line.number}")
     if other.indent != line.indent or re.sub(r"\s", "", other.text) != "else:":
@@ -138,12 +138,12 @@ def _condition(line: Line, text: str, at: int, tree: Tree) -> tuple[str, float, 
     """Feature, threshold, and whether the condition holds below it."""
     if not text.endswith(":"):
         line.fail("the condition does not end with ':'; add it", len(line.text))
-    said = text[:-1].rstrip()
-    compared = _CONDITION.fullmatch(said)
+    code = text[:-1].rstrip()
+    compared = _CONDITION.fullmatch(code)
     if compared is None:
-        flag = _FLAG.fullmatch(said)
+        flag = _FLAG.fullmatch(code)
         if flag is None:
-            line.fail(f"{shown(said)} is not a condition; write 'feature < threshold'", at)
+            line.fail(f"{shown(code)} is not a condition; write 'feature < threshold'", at)
         if _placed(line, at + flag.start(2), lambda: tree.unit_of(flag[2])) is not Unit.FLAG:
             line.fail(f"{flag[2]!r} is not a flag; write '{flag[2]} < threshold'", at + flag.start(2))
         return flag[2], FLAG_THRESHOLD, flag[1] is not None

@@ -90,19 +90,19 @@ def reason(tree: Tree, row: Mapping[str, float]) -> str:
         key = (condition.feature, condition.is_below)
         first = nearest.get(key, condition)
         nearest[key] = min(first, condition, key=lambda met: met.threshold if met.is_below else -met.threshold)
-    told = " and ".join(condition_text(condition, tree) for condition in nearest.values())
+    parts = " and ".join(condition_text(condition, tree) for condition in nearest.values())
     answer = answer_text(tree.leaf_of(row).value, tree)
-    return f"{answer}, as {told}" if told else f"{answer}, whatever the row"
+    return f"{answer}, as {parts}" if parts else f"{answer}, whatever the row"
 
 
 def _remark(leaf: Leaf) -> str:
     """Share and certainty of a leaf, as a comment after it."""
-    told = []
+    parts = []
     if leaf.share is not None:
-        told.append(f"{per_cent(leaf.share)} of examples")
+        parts.append(f"{per_cent(leaf.share)} of examples")
     if leaf.certainty is not None:
-        told.append(f"{per_cent(leaf.certainty)} certain")
-    return f"  # {', '.join(told)}" if told else ""
+        parts.append(f"{per_cent(leaf.certainty)} certain")
+    return f"  # {', '.join(parts)}" if parts else ""
 
 
 def per_cent(share: float) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, void
 
-from mirage.dag.simulator.arrays import NEVER_MS, WORLD_TYPE, World
+from mirage.dag.simulator.dag_arrays import NEVER_MS, WORLD_TYPE, DagWorld
 from mirage.dag.simulator.durations import bits_of_task, drawn_ms
 from mirage.dag.workload.templates import FIRST, FRESH, REST
 from mirage.job_state import Ints
 from mirage.sim.kernel.compile import kernel
 
 
-def makespan_bound_s(world: World) -> float:
+def makespan_bound_s(world: DagWorld) -> float:
     """Seconds from the first arrival before which the last job cannot end.
 
     Each task counts with its shortest possible duration, in any wave and with any number of executors; but one task
@@ -31,7 +31,7 @@ def makespan_bound_s(world: World) -> float:
 
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
-def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
+def _shortest(world: DagWorld, longest_ms: Ints, work_ms: Ints) -> None:
     """Per stage its least duration, and the sum of all its tasks, each as short as possible."""
     lowest, highest = world.levels[0, 0], world.levels[len(world.levels) - 1, 1]
     for stage in range(len(world.stages)):
@@ -52,7 +52,7 @@ def _shortest(world: World, longest_ms: Ints, work_ms: Ints) -> None:
 
 
 @kernel(void(WORLD_TYPE, int64[::1], int64[::1]))
-def _finish(world: World, longest_ms: Ints, end_ms: Ints) -> None:
+def _finish(world: DagWorld, longest_ms: Ints, end_ms: Ints) -> None:
     """Per stage the longest path from its job's first stages to its end, in any numbering."""
     changes = True
     while changes:

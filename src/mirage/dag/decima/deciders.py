@@ -6,22 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
-from mirage.dag.decima.networks.choice import HIGHEST, chosen, chosen_first
-from mirage.dag.decima.networks.graph import STAGES, Graph
 from mirage.dag.decima.networks.layers import Ints
+from mirage.dag.decima.networks.network_graph import STAGES, NetworkGraph
+from mirage.dag.decima.networks.softmax_choice import HIGHEST, chosen, chosen_first
 from mirage.dag.decima.networks.workspace import ARGMAX, header_of, opened, seed_of
 from mirage.dag.decima.observe import most_to_add, observe_2019, observe_spark_sched_sim
 from mirage.dag.decima.own_features import observe_own
-from mirage.dag.simulator.arrays import DECIDER, State, World
-from mirage.dag.simulator.decision import NOTHING, decision, held, under_limit
+from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.durations import mixed
+from mirage.dag.simulator.stage_decision import NOTHING, decision, held, under_limit
 from mirage.sim.kernel.compile import kernel
 
 _BITS = 2**32 - 1
 
 
 @kernel(forceinline=False)
-def draw(header: Ints, seed: int, world: World, state: State, which: int) -> float:
+def draw(header: Ints, seed: int, world: DagWorld, state: DagState, which: int) -> float:
     """The random number of a decision, equal whenever the same decision is requested again."""
     if header[ARGMAX]:
         return HIGHEST
@@ -31,7 +31,7 @@ def draw(header: Ints, seed: int, world: World, state: State, which: int) -> flo
 
 
 @kernel(forceinline=False)
-def job_of(graph: Graph, row: int) -> int:
+def job_of(graph: NetworkGraph, row: int) -> int:
     """The index of a stage's job."""
     place = 0
     while graph.begin[place + 1] <= row:
@@ -40,7 +40,7 @@ def job_of(graph: Graph, row: int) -> int:
 
 
 @kernel(DECIDER)
-def decide_2019(world: World, state: State, space: NDArray[np.float64]) -> int:
+def decide_2019(world: DagWorld, state: DagState, space: NDArray[np.float64]) -> int:
     """Picks a stage and a limit for its whole job, as the network of 2019 does."""
     net, graph, room = opened(space)
     if not observe_2019(world, state, graph):
@@ -60,7 +60,7 @@ def decide_2019(world: World, state: State, space: NDArray[np.float64]) -> int:
 
 
 @kernel(DECIDER)
-def decide_spark_sched_sim(world: World, state: State, space: NDArray[np.float64]) -> int:
+def decide_spark_sched_sim(world: DagWorld, state: DagState, space: NDArray[np.float64]) -> int:
     """Picks a stage and a number of executors to add to it, as spark-sched-sim's network does."""
     net, graph, room = opened(space)
     if not observe_spark_sched_sim(world, state, graph, room.level):
@@ -76,7 +76,7 @@ def decide_spark_sched_sim(world: World, state: State, space: NDArray[np.float64
 
 
 @kernel(DECIDER)
-def decide_own(world: World, state: State, space: NDArray[np.float64]) -> int:
+def decide_own(world: DagWorld, state: DagState, space: NDArray[np.float64]) -> int:
     """Picks a stage and a cap for its job, as our own network does."""
     net, graph, room = opened(space)
     if not observe_own(world, state, graph, room.level):

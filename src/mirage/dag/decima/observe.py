@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from mirage.dag.decima.networks.graph import JOBS, LINKS, STAGES, Graph
 from mirage.dag.decima.networks.layers import Ints
-from mirage.dag.simulator.arrays import NOBODY, State, World
-from mirage.dag.simulator.decision import held, may_pick, takes_more
+from mirage.dag.decima.networks.network_graph import JOBS, LINKS, STAGES, NetworkGraph
+from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.stage_decision import held, may_pick, takes_more
 from mirage.sim.kernel.compile import kernel
+
+NO_ROW = -1
+"""The row of a finished stage, which a graph does not contain."""
 
 
 @kernel(forceinline=False)
-def observe_2019(world: World, state: State, graph: Graph) -> bool:
+def observe_2019(world: DagWorld, state: DagState, graph: NetworkGraph) -> bool:
     """Builds the graph for the network of 2019; whether any stage may be picked.
 
     Rows are all stages of the jobs in the system. Features: executors of the job and to come / 20, 2 or -2 for the
@@ -50,7 +53,7 @@ def observe_2019(world: World, state: State, graph: Graph) -> bool:
 
 
 @kernel(forceinline=False)
-def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
+def observe_spark_sched_sim(world: DagWorld, state: DagState, graph: NetworkGraph, row_of: Ints) -> bool:
     """Builds the graph for the network of spark-sched-sim; whether any stage may be picked.
 
     Rows are unfinished stages only. Features, with N executors: those the job can get / N, 1 or -1 for the source,
@@ -75,7 +78,7 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
         first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
         number_unfinished(world, state, first, end, rows, row_of)
         for stage in range(first, end):
-            if row_of[stage - first] == NOBODY:
+            if row_of[stage - first] == NO_ROW:
                 continue
             now = state.stages[stage]
             graph.features[rows, 0] = cap / executors
@@ -92,17 +95,19 @@ def observe_spark_sched_sim(world: World, state: State, graph: Graph, row_of: In
 
 
 @kernel()
-def number_unfinished(world: World, state: State, first: int, end: int, row: int, row_of: Ints) -> None:
+def number_unfinished(world: DagWorld, state: DagState, first: int, end: int, row: int, row_of: Ints) -> None:
     """Assigns rows to the unfinished stages in [first, end), and -1 to the others."""
     for stage in range(first, end):
-        row_of[stage - first] = NOBODY
+        row_of[stage - first] = NO_ROW
         if state.stages[stage].finished < world.stages[stage].tasks:
             row_of[stage - first] = row
             row += 1
 
 
 @kernel()
-def enter_unfinished(world: World, graph: Graph, stage: int, first: int, row: int, links: int, row_of: Ints) -> int:
+def enter_unfinished(
+    world: DagWorld, graph: NetworkGraph, stage: int, first: int, row: int, links: int, row_of: Ints
+) -> int:
     """Adds an unfinished stage of the job from ``first``; returns the new number of links."""
     what = world.stages[stage]
     graph.stage[row] = stage
@@ -110,14 +115,14 @@ def enter_unfinished(world: World, graph: Graph, stage: int, first: int, row: in
     graph.child_begin[row] = links
     for link in range(what.first_child, what.first_child + what.n_children):
         child = row_of[world.children[link] - first]
-        if child != NOBODY:
+        if child != NO_ROW:
             graph.child[links] = child
             links += 1
     return links
 
 
 @kernel()
-def has_room(world: World, graph: Graph, job: int, jobs: int, rows: int, links: int) -> bool:
+def has_room(world: DagWorld, graph: NetworkGraph, job: int, jobs: int, rows: int, links: int) -> bool:
     """Whether a graph has space for one more job, with all its stages."""
     fixed = world.jobs[job]
     last = world.stages[fixed.first_stage + fixed.n_stages - 1]
@@ -128,13 +133,13 @@ def has_room(world: World, graph: Graph, job: int, jobs: int, rows: int, links: 
 
 
 @kernel()
-def counted(state: State, job: int) -> int:
+def counted(state: DagState, job: int) -> int:
     """Executors that spark-sched-sim counts as a job's."""
     return int(held(state, job) + state.jobs[job].gone)
 
 
 @kernel()
-def most_to_add(world: World, state: State, job: int) -> int:
+def most_to_add(world: DagWorld, state: DagState, job: int) -> int:
     """The number of free executors that a job can get."""
     clock = state.clock[0]
     if job == clock.source_job:
@@ -143,7 +148,7 @@ def most_to_add(world: World, state: State, job: int) -> int:
 
 
 @kernel()
-def close(graph: Graph, jobs: int, rows: int, links: int) -> None:
+def close(graph: NetworkGraph, jobs: int, rows: int, links: int) -> None:
     """Sets the numbers of jobs, stages and links of a graph."""
     graph.begin[jobs] = rows
     graph.child_begin[rows] = links

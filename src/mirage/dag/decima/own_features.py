@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from mirage.dag.decima.networks.graph import Graph
 from mirage.dag.decima.networks.layers import Ints
-from mirage.dag.decima.observe import close, enter_unfinished, has_room, number_unfinished
-from mirage.dag.simulator.arrays import NOBODY, State, World
-from mirage.dag.simulator.decision import first_stage_to_pick, held, is_ready, may_pick, takes_more
+from mirage.dag.decima.networks.network_graph import NetworkGraph
+from mirage.dag.decima.observe import NO_ROW, close, enter_unfinished, has_room, number_unfinished
+from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.stage_decision import first_stage_to_pick, held, is_ready, may_pick, takes_more
 from mirage.sim.kernel.compile import kernel
 
 NAMES = (
@@ -33,7 +33,7 @@ NAMES = (
 
 
 @kernel(forceinline=False)
-def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
+def observe_own(world: DagWorld, state: DagState, graph: NetworkGraph, row_of: Ints) -> bool:
     """Builds the graph of unfinished stages for our network; whether any may be picked.
 
     Args:
@@ -57,7 +57,7 @@ def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
         first, end = fixed.first_stage, fixed.first_stage + fixed.n_stages
         number_unfinished(world, state, first, end, rows, row_of)
         for stage in range(first, end):
-            if row_of[stage - first] == NOBODY:
+            if row_of[stage - first] == NO_ROW:
                 continue
             if rows == graph.begin[place]:
                 _describe_job(world, state, graph, rows, job, all_work)
@@ -74,7 +74,7 @@ def observe_own(world: World, state: State, graph: Graph, row_of: Ints) -> bool:
 
 
 @kernel(forceinline=False)
-def _describe_job(world: World, state: State, graph: Graph, row: int, job: int, all_work: float) -> None:
+def _describe_job(world: DagWorld, state: DagState, graph: NetworkGraph, row: int, job: int, all_work: float) -> None:
     clock, executors = state.clock[0], world.settings[0].executors
     work = state.jobs[job].remaining_work_ms
     less = 0
@@ -94,7 +94,7 @@ def _describe_job(world: World, state: State, graph: Graph, row: int, job: int, 
 
 @kernel(forceinline=False)
 def _describe_stage(
-    world: World, state: State, graph: Graph, row: int, stage: int, first: bool, all_work: float
+    world: DagWorld, state: DagState, graph: NetworkGraph, row: int, stage: int, first: bool, all_work: float
 ) -> None:
     now, executors = state.stages[stage], world.settings[0].executors
     graph.features[row, 9] = math.log1p(now.remaining * now.last_ms / 1e5)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mirage.dag.distilled.columns import CROWDING, FEATURES
+from mirage.dag.distilled.candidate_columns import CROWDING, FEATURES
 from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
 from mirage.dag.distilled.tree_policy import check_features
 from mirage.distill.tree import Split, Tree, merged
@@ -38,10 +38,10 @@ def combined(trees: Sequence[Tree], loads: Sequence[float]) -> Tree:
             f"trees: {len(trees)}, loads: {len(loads)}; give at least two trees, and for each but the first the load "
             "from which it decides"
         )
-    told = [written(load, LOAD.unit) for load in loads]
+    load_texts = [written(load, LOAD.unit) for load in loads]
     if not all(low < high for low, high in zip((0.0, *loads), loads)):
         raise ConfigurationError(
-            f"the loads are {', '.join(told)}; each must be above the previous one, the first above 0 %"
+            f"the loads are {', '.join(load_texts)}; each must be above the previous one, the first above 0 %"
         )
     for tree in trees:
         check_features(tree)
@@ -63,5 +63,5 @@ def combined_rule(trees: Sequence[Tree], loads: Sequence[float]) -> ExecutorRule
         for low, high, cap in rule_of(dict(tree.settings)).ranges
         if low < end and high > start
     ]
-    kept = found[:1] + [one for before, one in pairwise(found) if one[1] != before[1]]
-    return ExecutorRule(kept[0][1], tuple(kept[1:]))
+    distinct = found[:1] + [one for before, one in pairwise(found) if one[1] != before[1]]
+    return ExecutorRule(distinct[0][1], tuple(distinct[1:]))

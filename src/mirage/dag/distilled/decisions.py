@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.dag.distilled.columns import FEATURES, READY, WORK, candidate_rows
-from mirage.dag.distilled.tree_decider import tells_usual
-from mirage.dag.schedulers.registry import Scheduler
-from mirage.dag.simulator.arrays import State, World
-from mirage.dag.simulator.decision import NOTHING, executors_of, stage_of
-from mirage.dag.simulator.engine import ASKS, ENDED, apply, next_decision
-from mirage.dag.simulator.world import initial_state
+from mirage.dag.distilled.candidate_columns import FEATURES, READY, WORK, candidate_rows
+from mirage.dag.distilled.tree_decider import uses_usual_work
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
+from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.dag_world import initial_state
+from mirage.dag.simulator.event_loop import ENDED, NEEDS_DECISION, apply, next_decision
+from mirage.dag.simulator.stage_decision import NOTHING, executors_of, stage_of
 from mirage.distill.ranking import Contests, margins
 from mirage.errors import ContractBroken
 from mirage.job_state import Floats, Ints
@@ -41,9 +41,9 @@ class Teacher:
         likeliest: For a scheduler that draws, its variant with the likeliest decision; None for all others.
     """
 
-    scheduler: Scheduler
+    scheduler: StageScheduler
     likings: Likings | None = None
-    likeliest: Scheduler | None = None
+    likeliest: StageScheduler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,12 @@ class _Collected:
 
 
 def decisions_of(
-    teacher: Teacher, worlds: Sequence[World], *, states_of: Scheduler, tree: Scheduler, first_group: int = 0
+    teacher: Teacher,
+    worlds: Sequence[DagWorld],
+    *,
+    states_of: StageScheduler,
+    tree: StageScheduler,
+    first_group: int = 0,
 ) -> Decisions:
     """Runs episodes and records a teacher's decisions in the states that occur.
 
@@ -110,23 +115,23 @@ def decisions_of(
 
 
 def _collect(
-    found: _Collected, teacher: Teacher, world: World, states_of: Scheduler, tree: Scheduler, group: int
+    found: _Collected, teacher: Teacher, world: DagWorld, states_of: StageScheduler, tree: StageScheduler, group: int
 ) -> None:
     seed = group + 1
-    told, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
+    parameters, plays, judged = (one.parameters_for(seed) for one in (teacher.scheduler, states_of, tree))
     likeliest = None if teacher.likeliest is None else teacher.likeliest.parameters_for(seed)
     state = initial_state(world)
     room, stages = np.zeros((MOST_CANDIDATES, len(FEATURES))), np.zeros(MOST_CANDIDATES, dtype=np.int64)
     answer = next_decision(world, state)
-    while answer == ASKS:
-        wanted = int(teacher.scheduler.decider(world, state, told))
+    while answer == NEEDS_DECISION:
+        wanted = int(teacher.scheduler.decider(world, state, parameters))
         does = wanted if states_of is teacher.scheduler else int(states_of.decider(world, state, plays))
         other = does if tree is states_of else int(tree.decider(world, state, judged))
-        usual = tells_usual(judged, state.clock[0].n_active / world.settings[0].executors)
+        usual = uses_usual_work(judged, state.clock[0].n_active / world.settings[0].executors)
         count = int(candidate_rows(world, state, room, stages, usual))
         if wanted != NOTHING and count:
             meant = wanted if likeliest is None else int(teacher.scheduler.decider(world, state, likeliest))
-            _write(found, teacher, told, world, state, wanted, meant, other, room[:count], stages[:count])
+            _write(found, teacher, parameters, world, state, wanted, meant, other, room[:count], stages[:count])
             found.group.append(group)
         answer = apply(world, state, does)
     if answer != ENDED:
@@ -136,9 +141,9 @@ def _collect(
 def _write(
     found: _Collected,
     teacher: Teacher,
-    told: Floats,
-    world: World,
-    state: State,
+    parameters: Floats,
+    world: DagWorld,
+    state: DagState,
     wanted: int,
     meant: int,
     other: int,
@@ -149,7 +154,7 @@ def _write(
     order = np.lexsort((-rows[:, READY], rows[:, WORK]))
     there = stages[order]
     picked = np.flatnonzero(there == stage_of(wanted))
-    liking = np.zeros(len(there)) if teacher.likings is None else teacher.likings(told, there)
+    liking = np.zeros(len(there)) if teacher.likings is None else teacher.likings(parameters, there)
     liking[picked] = max(1.0, liking.max()) if teacher.likings is None else liking[picked]
     found.rows.append(rows[order])
     found.job.append(world.stages.job[there])
@@ -167,7 +172,7 @@ def _place(stages: Ints, decided: int) -> int:
     return int(found[0]) if len(found) else -1
 
 
-def _taken(state: State, decided: int) -> int:
+def _taken(state: DagState, decided: int) -> int:
     """The number of executors that a stage takes of those offered."""
     if decided == NOTHING:
         return 0
@@ -176,7 +181,7 @@ def _taken(state: State, decided: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Fidelity:
+class StudentFidelity:
     """The agreement of a tree with its teacher, as shares of decisions.
 
     Attributes:
@@ -202,20 +207,20 @@ class Fidelity:
     stage_of_choices: float
 
 
-def fidelity(told: Decisions) -> Fidelity:
+def fidelity(recorded: Decisions) -> StudentFidelity:
     """The fidelity of a tree to its teacher in recorded decisions."""
-    contests = told.contests
+    contests = recorded.contests
     favourite = contests.winners(contests.liking)
-    chose = told.picked >= 0
-    mine = contests.first + np.maximum(told.picked, 0)
+    chose = recorded.picked >= 0
+    mine = contests.first + np.maximum(recorded.picked, 0)
     is_stage = chose & (mine == favourite)
-    is_job = chose & (told.job[mine] == told.job[favourite])
+    is_job = chose & (recorded.job[mine] == recorded.job[favourite])
     has_choice = contests.sizes > 1
-    return Fidelity(
+    return StudentFidelity(
         decisions=len(favourite),
         stage=float(is_stage.mean()),
         job=float(is_job.mean()),
-        executors=_share(told.given == told.executors, chose & (told.picked == told.meant)),
+        executors=_share(recorded.given == recorded.executors, chose & (recorded.picked == recorded.meant)),
         probability=float(np.where(chose, contests.liking[mine], 0.0).mean()),
         most=float(contests.liking[favourite].mean()),
         choices=int(has_choice.sum()),

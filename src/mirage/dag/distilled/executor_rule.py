@@ -42,6 +42,9 @@ _UNITS = {
     "early": Unit.SHARE,
 }
 
+_FIELDS = {"keep": "source_share"}
+"""Fields of ``Cap`` whose setting has another name."""
+
 _WORDS = {"spare": ("yes", "no"), "even": ("yes", "no"), "work": ("usual", "last")}
 """The texts of these settings: where it holds, and where it does not."""
 
@@ -57,7 +60,7 @@ class Cap:
         power: Exponent of a job's work in its share.
         factor: Ratio of the sum of all shares to the executors.
         most: Part of all executors that any job may hold.
-        keep: Multiplies the cap of the job that releases these executors.
+        source_share: Multiplies the cap of the job that releases these executors.
         new: Multiplies the cap of a job that has no executor.
         tasks_each: Least number of tasks of a stage per executor that it gets.
         early: Part of its job's room for a stage with tasks that cannot start yet.
@@ -69,7 +72,7 @@ class Cap:
     power: float = 0.0
     factor: float = 1000.0
     most: float = 1.0
-    keep: float = 1.0
+    source_share: float = 1.0
     new: float = 1.0
     tasks_each: float = 1.0
     early: float = 1.0
@@ -83,9 +86,9 @@ class Cap:
                 f"the cap has the power {self.power} and the factor {self.factor}; give a power from -4 to 4 and a "
                 "factor above 0 and up to 1000"
             )
-        if not 0 < self.most <= 1 or not 0.1 <= self.keep <= 10:
+        if not 0 < self.most <= 1 or not 0.1 <= self.source_share <= 10:
             raise ConfigurationError(
-                f"most is {self.most} and keep is {self.keep}; give a share above 0 %, and from 10 % to 1000 %"
+                f"most is {self.most} and keep is {self.source_share}; give a share above 0 %, and from 10 % to 1000 %"
             )
         if not 0.1 <= self.new <= 10:
             raise ConfigurationError(f"new is {self.new}; give a share from 10 % to 1000 %")
@@ -112,12 +115,12 @@ class ExecutorRule:
             raise ConfigurationError(f"the rule has {len(self.crowded) + 1} ranges of load; give up to {MOST_LOADS}")
         before = -math.inf
         for number, (load, _) in enumerate(self.crowded, start=1):
-            told = f"{_prefix(number)}from is {written(load, Unit.SHARE)}"
+            given = f"{_prefix(number)}from is {written(load, Unit.SHARE)}"
             if not load >= 0:
-                raise ConfigurationError(f"{told}; give a share from 0 %: jobs per executor")
+                raise ConfigurationError(f"{given}; give a share from 0 %: jobs per executor")
             if load <= before:
                 least = f"{_prefix(number - 1)}from, {written(before, Unit.SHARE)}"
-                raise ConfigurationError(f"{told}; give a share above {least}")
+                raise ConfigurationError(f"{given}; give a share above {least}")
             before = load
 
     @property
@@ -137,12 +140,17 @@ class ExecutorRule:
         for number, (_, _, cap) in enumerate(self.ranges):
             yield f"{_prefix(number)}cap", f"{written(cap.power, Unit.NUMBER)} {written(cap.factor, Unit.NUMBER)}"
             for key, unit in _UNITS.items():
-                yield f"{_prefix(number)}{key}", written(getattr(cap, key), unit)
-        yield from _told(self.quiet).items()
+                yield f"{_prefix(number)}{key}", written(getattr(cap, _field(key)), unit)
+        yield from _word_settings(self.quiet).items()
         for number, (_, cap) in enumerate(self.crowded, start=1):
-            for key, text in _told(cap).items():
-                if text != _told(self.quiet)[key]:
+            for key, text in _word_settings(cap).items():
+                if text != _word_settings(self.quiet)[key]:
                     yield f"{_prefix(number)}{key}", text
+
+
+def _field(key: str) -> str:
+    """The field of ``Cap`` that a setting gives."""
+    return _FIELDS.get(key, key)
 
 
 def _prefix(number: int) -> str:
@@ -150,7 +158,7 @@ def _prefix(number: int) -> str:
     return "" if number == 0 else "crowded_" if number == 1 else f"crowded{number}_"
 
 
-def _told(cap: Cap) -> dict[str, str]:
+def _word_settings(cap: Cap) -> dict[str, str]:
     """The settings of a cap that are words."""
     holds = (cap.spare, cap.even, cap.usual)
     return {key: words[0] if held else words[1] for (key, words), held in zip(_WORDS.items(), holds, strict=True)}
@@ -197,17 +205,17 @@ def _holds(settings: Mapping[str, str], prefix: str, key: str, default: str) -> 
 
 
 def _cap(settings: Mapping[str, str], prefix: str) -> Cap:
-    told: dict[str, float] = {}
+    given: dict[str, float] = {}
     if (text := settings.get(f"{prefix}cap")) is not None:
         words = text.split()
         if len(words) != 2:
             raise ConfigurationError(f"the setting {prefix}cap is {shown(text)}; write a power and a factor: 0.25 1.5")
-        told["power"], told["factor"] = (_number(f"{prefix}cap", word, Unit.NUMBER) for word in words)
+        given["power"], given["factor"] = (_number(f"{prefix}cap", word, Unit.NUMBER) for word in words)
     for key, unit in _UNITS.items():
         if (text := settings.get(f"{prefix}{key}")) is not None:
-            told[key] = _number(f"{prefix}{key}", text, unit)
-    numbers = {field.name: told[field.name] for field in fields(Cap) if field.name in told}
-    spare, even, usual = (_holds(settings, prefix, key, text) for key, text in _told(Cap()).items())
+            given[_field(key)] = _number(f"{prefix}{key}", text, unit)
+    numbers = {field.name: given[field.name] for field in fields(Cap) if field.name in given}
+    spare, even, usual = (_holds(settings, prefix, key, text) for key, text in _word_settings(Cap()).items())
     return Cap(**numbers, spare=spare, even=even, usual=usual)
 
 

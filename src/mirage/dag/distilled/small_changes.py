@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.distill.rounding import rounded_number
-from mirage.distill.tree import Feature, Leaf, Node, Split, Tree, merged
+from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature, merged
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.job_state import Floats
 
@@ -65,10 +65,10 @@ def _with_all_features(tree: Tree) -> Tree:
     return replace(tree, features=(*tree.features, *(one for one in FEATURES if one.name not in listed)))
 
 
-def _with_features(tree: Tree, listed: Sequence[Feature]) -> Tree:
+def _with_features(tree: Tree, listed: Sequence[TreeFeature]) -> Tree:
     """A tree that lists only given features and those that it tests."""
-    kept = {feature.name for feature in listed} | set(tree.asked)
-    return replace(tree, features=tuple(one for one in tree.features if one.name in kept))
+    names = {feature.name for feature in listed} | set(tree.tested)
+    return replace(tree, features=tuple(one for one in tree.features if one.name in names))
 
 
 def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_grow: bool, may_rule: bool) -> Tree:
@@ -90,7 +90,10 @@ def _changed_once(tree: Tree, values: Floats, rng: np.random.Generator, *, may_g
     ]
     if may_grow:
         ways += [
-            (3.0, lambda: _at_random(tree, lambda node: True, lambda node: _asked(node, tree, values, rng), rng)),
+            (
+                3.0,
+                lambda: _at_random(tree, lambda node: True, lambda node: _with_condition(node, tree, values, rng), rng),
+            ),
             (
                 1.0,
                 lambda: _at_random(tree, lambda node: isinstance(node, Split), lambda node: _shorter(node, rng), rng),
@@ -159,7 +162,7 @@ def _rescored(node: Node, tree: Tree, rng: np.random.Generator) -> Node:
     return Leaf(float(rng.choice(np.concatenate([levels, (levels[1:] + levels[:-1]) / 2, [-1.0, levels[-1] + 1]]))))
 
 
-def _asked(node: Node, tree: Tree, values: Floats, rng: np.random.Generator) -> Node:
+def _with_condition(node: Node, tree: Tree, values: Floats, rng: np.random.Generator) -> Node:
     """Adds a condition above a node, with a new score on one side, or replaces its condition."""
     column = int(rng.integers(len(FEATURES)))
     feature = FEATURES[column]
@@ -228,8 +231,8 @@ def _changed_cap(cap: Cap, rng: np.random.Generator) -> Cap:
     if which < 0.75:
         return replace(cap, most=float(np.clip(round(cap.most + 0.15 * rng.standard_normal(), 2), 0.05, 1)))
     if which < 0.9:
-        key = "keep" if which < 0.84 else "new"
+        key = "source_share" if which < 0.84 else "new"
         moved = round(getattr(cap, key) * math.exp(0.2 * rng.standard_normal()), 2)
         moved = float(np.clip(moved, 0.1, 10))
-        return replace(cap, keep=moved) if key == "keep" else replace(cap, new=moved)
+        return replace(cap, source_share=moved) if key == "source_share" else replace(cap, new=moved)
     return replace(cap, early=float(np.clip(round(cap.early + 0.25 * rng.standard_normal(), 2), 0, 1)))

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.dag.distilled.columns import FEATURES
-from mirage.dag.distilled.decisions import Decisions, Fidelity, Teacher, decisions_of, fidelity
+from mirage.dag.distilled.candidate_columns import FEATURES
+from mirage.dag.distilled.decisions import Decisions, StudentFidelity, Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import ExecutorRule
-from mirage.dag.distilled.methods.cart import Cart
+from mirage.dag.distilled.methods.cart_levels import Cart
 from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes
 from mirage.distill.ranking import Contests, joined
@@ -28,7 +28,7 @@ HELD_OUT = 0.25
 """Share of the episodes that are only used for evaluation."""
 
 SOONEST, FAITHFUL = "soonest", "faithful"
-KEEPS = (SOONEST, FAITHFUL)
+SELECTIONS = (SOONEST, FAITHFUL)
 """Selection among the trees of all rounds: jobs end soonest, or most faithful in its own states."""
 
 _EACH = ("job", "meant", "executors", "picked", "given")
@@ -48,8 +48,8 @@ class Student:
     """
 
     tree: Tree
-    on_teacher: Fidelity
-    on_own: Fidelity
+    on_teacher: StudentFidelity
+    on_own: StudentFidelity
     mean_jct_s: tuple[float, ...]
     makespan_s: tuple[float, ...]
 
@@ -61,11 +61,11 @@ def students(
     *,
     leaves: Sequence[int] = (32,),
     rounds: int = 2,
-    keep: str = SOONEST,
+    select_by: str = SOONEST,
     rule: ExecutorRule = ExecutorRule(),  # noqa: B008
     fitted: MutableMapping[tuple[int, int], Tree] | None = None,
     learn: Callable[[Contests, int, np.random.Generator], Tree] | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Student, ...]:
     """A tree for each number of leaves, with rounds of its own.
 
@@ -75,24 +75,24 @@ def students(
         rng: Draws among equal splits.
         leaves: Most leaves of each tree.
         rounds: Number of times that states that a tree reaches are added.
-        keep: One of ``KEEPS``, applied to the episodes to learn from.
+        select_by: One of ``SELECTIONS``, applied to the episodes to learn from.
         rule: The executor rule of each tree.
         fitted: By leaves and round, trees that an earlier call with the same teacher, settings, generator and rule
             fitted; they are not fitted again, and new ones are added.
         learn: Fits a tree with a largest number of leaves; CART where absent.
-        tell: Called with progress messages.
+        report: Called with progress messages.
 
     Raises:
         ConfigurationError: A setting has fewer than two episodes, or the extra ``learn`` is not installed.
-        UnknownName: ``keep`` is not in ``KEEPS``.
+        UnknownName: ``select_by`` is not in ``SELECTIONS``.
     """
-    if keep not in KEEPS:
-        raise UnknownName("selection of a tree", keep, KEEPS)
+    if select_by not in SELECTIONS:
+        raise UnknownName("selection of a tree", select_by, SELECTIONS)
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
         raise ConfigurationError("a student needs two episodes of each setting, one of them for evaluation")
     learn = Cart(0) if learn is None else learn
-    lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, tell)
+    lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, report)
     trees = {} if fitted is None else fitted
     seed = int(rng.integers(2**62))
     found = []
@@ -101,15 +101,15 @@ def students(
         for turn in range(rounds + 1):
             if (most, turn) not in trees:
                 contests = lessons.contests([trees[most, earlier] for earlier in range(turn)])
-                tell(f"{most} leaves, round {turn} of {rounds}: a tree")
+                report(f"{most} leaves, round {turn} of {rounds}: a tree")
                 tree = learn(contests, most, np.random.default_rng([seed, most, turn]))
                 trees[most, turn] = replace(tree, settings=rule.settings())
             so_far = [trees[most, earlier] for earlier in range(turn + 1)]
-            cost = lessons.cost(so_far[-1]) if keep == SOONEST else lessons.unfaithful(so_far)
+            cost = lessons.cost(so_far[-1]) if select_by == SOONEST else lessons.unfaithful(so_far)
             if best is None or cost < best[0]:
                 best = cost, trees[most, turn]
         assert best is not None
-        tell(f"{most} leaves: fidelity")
+        report(f"{most} leaves: fidelity")
         found.append(judged(teacher, best[1], settings, [slice(cut, None) for cut in cuts]))
         lessons.forget_trees()
     return tuple(found)
@@ -123,7 +123,7 @@ class _Lessons:
         settings: Episodes.
         parts: The part of each setting's episodes to use.
         rule: The executor rule of each tree.
-        tell: Called with progress messages.
+        report: Called with progress messages.
     """
 
     def __init__(
@@ -132,9 +132,9 @@ class _Lessons:
         settings: Sequence[Episodes],
         parts: Sequence[slice],
         rule: ExecutorRule,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
-        self._teacher, self._pairs, self._tell = teacher, list(zip(settings, parts, strict=True)), tell
+        self._teacher, self._pairs, self._report = teacher, list(zip(settings, parts, strict=True)), report
         self._blank = Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings())
         self._of_teacher: list[Contests] = []
         self._of_trees: list[list[Decisions]] = []
@@ -142,20 +142,20 @@ class _Lessons:
     def contests(self, trees: Sequence[Tree]) -> Contests:
         """The contests in the teacher's own states and in those of trees, some collected before."""
         if not self._of_teacher:
-            self._tell("the teacher's decisions")
+            self._report("the teacher's decisions")
             self._of_teacher = [one.contests for one in self._collected(self._blank, None)]
-        self._ask(trees)
+        self._collect_for(trees)
         return _numbered([*self._of_teacher, *(one.contests for each in self._of_trees[: len(trees)] for one in each)])
 
     def unfaithful(self, trees: Sequence[Tree]) -> float:
         """The share of decisions in its own states in which the last tree picks another stage."""
-        self._ask(trees)
+        self._collect_for(trees)
         return 1.0 - fidelity(_together(self._of_trees[len(trees) - 1])).stage
 
-    def _ask(self, trees: Sequence[Tree]) -> None:
+    def _collect_for(self, trees: Sequence[Tree]) -> None:
         """Collects the teacher's decisions in the states of trees not collected before."""
         for tree in trees[len(self._of_trees) :]:
-            self._tell(f"the teacher's decisions in the states of a tree of {len(tree.leaves)} leaves")
+            self._report(f"the teacher's decisions in the states of a tree of {len(tree.leaves)} leaves")
             self._of_trees.append(self._collected(tree, tree))
 
     def forget_trees(self) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.dag.distilled.decisions import Teacher
-from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.job_state import Floats, Ints
 
 
-def teacher_of(scheduler: Scheduler) -> Teacher:
+def teacher_of(scheduler: StageScheduler) -> Teacher:
     """Makes a teacher; a network also gives probabilities and its likeliest decision."""
     from mirage.dag.decima import deciders
 
@@ -21,7 +21,7 @@ def teacher_of(scheduler: Scheduler) -> Teacher:
     return Teacher(scheduler, _likings, _likeliest(scheduler) if scheduler.seeded else None)
 
 
-def _likeliest(scheduler: Scheduler) -> Scheduler:
+def _likeliest(scheduler: StageScheduler) -> StageScheduler:
     """A network that draws, changed to take its likeliest decision."""
     from mirage.dag.decima.networks.workspace import ARGMAX
 
@@ -32,7 +32,7 @@ def _likeliest(scheduler: Scheduler) -> Scheduler:
 
 def _likings(space: Floats, stages: Ints) -> Floats:
     """The probabilities of stages in a network, from the scores of its last decision."""
-    from mirage.dag.decima.networks.graph import STAGES
+    from mirage.dag.decima.networks.network_graph import STAGES
     from mirage.dag.decima.networks.workspace import arrays_of
 
     _, graph, room = arrays_of(space)

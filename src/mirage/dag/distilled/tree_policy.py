@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.executor_rule import rule_of
 from mirage.dag.distilled.tree_decider import ABOVE, HEADER, RANGE, WEIGHT_CELLS, decide_by_tree
-from mirage.dag.schedulers.registry import Scheduler
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.units import Unit
@@ -52,8 +52,8 @@ def parameters_of(tree: Tree) -> NDArray[np.float64]:
 
     for number, (low, high, cap) in enumerate(rule.ranges):
         there, at = merged(tree, {"crowding": (low, high)}), HEADER + RANGE * number
-        asked = sum(1 << column[name] for name in there.asked)
-        cells[at : at + RANGE] = [low, float(len(cells)), float(asked), *(float(one) for one in astuple(cap))]
+        tested = sum(1 << column[name] for name in there.tested)
+        cells[at : at + RANGE] = [low, float(len(cells)), float(tested), *(float(one) for one in astuple(cap))]
         add(there.root)
     cells[:HEADER] = [float(len(rule.ranges)), float(len(cells))]
     return np.array([*cells, *[0.0] * (len(FEATURES) + WEIGHT_CELLS)])
@@ -110,7 +110,7 @@ def shipped_tree() -> Tree:
     return read_tree(shipped_path())[1]
 
 
-def make_tree(text: str, given: Sequence[str]) -> Scheduler:
+def make_tree(text: str, given: Sequence[str]) -> StageScheduler:
     """Makes a scheduler from the tree in a file, or from the tree that ships with the package.
 
     Raises:
@@ -120,10 +120,10 @@ def make_tree(text: str, given: Sequence[str]) -> Scheduler:
     return scheduler_of(tree, text)
 
 
-def scheduler_of(tree: Tree, name: str) -> Scheduler:
+def scheduler_of(tree: Tree, name: str) -> StageScheduler:
     """Makes a scheduler of a tree.
 
     Raises:
         ConfigurationError: It does not score candidates, or its executor rule is wrong.
     """
-    return Scheduler(name, decide_by_tree, parameters_of(tree))
+    return StageScheduler(name, decide_by_tree, parameters_of(tree))

@@ -16,10 +16,10 @@ import numpy as np
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.engine import ENDED, run
-from mirage.dag.simulator.world import DagCluster, initial_state, make_world
-from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
+from mirage.dag.simulator.event_loop import ENDED, run
+from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.errors import ContractBroken
@@ -60,13 +60,17 @@ class Episodes:
     """
 
     def __init__(
-        self, templates: Sequence[JobTemplate], arrivals: Sequence[Arrivals], cluster: DagCluster, seeds: Sequence[int]
+        self,
+        templates: Sequence[JobTemplate],
+        arrivals: Sequence[DagArrivals],
+        cluster: DagCluster,
+        seeds: Sequence[int],
     ) -> None:
         self.worlds = [make_world(templates, each, cluster, seed) for each, seed in zip(arrivals, seeds, strict=True)]
 
     @classmethod
     def drawn(
-        cls, templates: Sequence[JobTemplate], setting: Setting, cluster: DagCluster, seeds: Sequence[int]
+        cls, templates: Sequence[JobTemplate], setting: EpisodeSetting, cluster: DagCluster, seeds: Sequence[int]
     ) -> Episodes:
         """The episodes of some seeds.
 
@@ -106,20 +110,20 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TuningResult:
     """A tuned tree.
 
     Attributes:
         tree: The best one.
         cost: Mean over settings of its mean times, relative to the first tree's.
         tried: Number of changes that were tried.
-        kept: Number of changes that were retained.
+        accepted: Number of changes that were retained.
     """
 
     tree: Tree
     cost: float
     tried: int
-    kept: int
+    accepted: int
 
 
 def tuned(
@@ -128,13 +132,13 @@ def tuned(
     values: Floats,
     rng: np.random.Generator,
     *,
-    goes_on: Callable[[int], bool],
+    may_continue: Callable[[int], bool],
     most_leaves: int = 32,
     may_grow: bool = True,
-    begun: Tuned | None = None,
-    tell: Callable[[Tuned], None] = lambda _: None,
-    keep: Callable[[Tuned], None] = lambda _: None,
-) -> Tuned:
+    begun: TuningResult | None = None,
+    report: Callable[[TuningResult], None] = lambda _: None,
+    store: Callable[[TuningResult], None] = lambda _: None,
+) -> TuningResult:
     """Tunes a tree so that jobs end sooner on average, over all settings together.
 
     Args:
@@ -142,20 +146,20 @@ def tuned(
         settings: Episodes to tune on; all settings count equally.
         values: Shape (rows, features), observed candidates, with all features of ``columns``.
         rng: Draws the changes.
-        goes_on: Called with the number of changes tried; whether to try another.
+        may_continue: Called with the number of changes tried; whether to try another.
         most_leaves: Most leaves of the tree.
         may_grow: Whether conditions may be added, exchanged and removed; new ones may test any feature of ``columns``.
-        begun: The last value that an earlier call with the same tree, settings and values passed to ``keep``, to resume
-            from; the generator must be in the state that it had then.
-        tell: Called with each better tree.
-        keep: Called with the best tree after each change that was tried.
+        begun: The last value that an earlier call with the same tree, settings and values passed to ``store``, to
+            resume from; the generator must be in the state that it had then.
+        report: Called with each better tree.
+        store: Called with the best tree after each change that was tried.
     """
     reference = [episodes.mean_jct_s(decide_by_tree, parameters_of(tree)) for episodes in settings]
-    best = Tuned(tree, 1.0, 0, 0) if begun is None else begun
+    best = TuningResult(tree, 1.0, 0, 0) if begun is None else begun
     now = reference
     if begun is not None:
         now = [episodes.mean_jct_s(decide_by_tree, parameters_of(best.tree)) for episodes in settings]
-    while goes_on(best.tried):
+    while may_continue(best.tried):
         best = replace(best, tried=best.tried + 1)
         other = changed(best.tree, values, most_leaves, rng, may_grow=may_grow)
         times = _tried(other, settings, now, reference)
@@ -163,9 +167,9 @@ def tuned(
             cost = _relative(times, reference, 1)
             shorter = len(other.leaves) < len(best.tree.leaves)
             if cost < best.cost or (shorter and cost <= best.cost):
-                now, best = times, Tuned(other, cost, best.tried, best.kept + 1)
-                tell(best)
-        keep(best)
+                now, best = times, TuningResult(other, cost, best.tried, best.accepted + 1)
+                report(best)
+        store(best)
     return best
 
 
@@ -175,8 +179,8 @@ def _tried(
     """Mean times under a tree; None if it is no better in the first episodes."""
     parameters = parameters_of(tree)
     few = [episodes.mean_jct_s(decide_by_tree, parameters, slice(None, None, FIRST_PART)) for episodes in settings]
-    told = [times[::FIRST_PART] for times in now]
-    if _relative(few, reference, FIRST_PART) > _relative(told, reference, FIRST_PART) + SLACK:
+    before = [times[::FIRST_PART] for times in now]
+    if _relative(few, reference, FIRST_PART) > _relative(before, reference, FIRST_PART) + SLACK:
         return None
     return [episodes.mean_jct_s(decide_by_tree, parameters) for episodes in settings]
 
@@ -187,7 +191,7 @@ def _relative(times: Sequence[Floats], reference: Sequence[Floats], step: int) -
 
 
 def shortened(
-    tree: Tree, settings: Sequence[Episodes], tell: Callable[[float, Tree], None] = lambda _, __: None
+    tree: Tree, settings: Sequence[Episodes], report: Callable[[float, Tree], None] = lambda _, __: None
 ) -> Tree:
     """Removes the conditions of a tree that are not worth a leaf; settings count equally.
 
@@ -196,7 +200,7 @@ def shortened(
     Args:
         tree: The first tree.
         settings: Episodes to evaluate on.
-        tell: Called with each shorter tree, and its mean times relative to the first tree's.
+        report: Called with each shorter tree, and its mean times relative to the first tree's.
     """
     reference = _means(tree, settings)
 
@@ -213,7 +217,7 @@ def shortened(
         if found + LEAF_PRICE * len(best.leaves) >= now + LEAF_PRICE * len(tree.leaves):
             return tree
         now, tree = found, best
-        tell(now, tree)
+        report(now, tree)
 
 
 def _means(tree: Tree, settings: Sequence[Episodes]) -> Floats:

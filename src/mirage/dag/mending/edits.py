@@ -78,8 +78,8 @@ def _proposed(text: str, tree: Tree) -> Iterator[tuple[Line, str, str]]:
             key, _, value = (word.strip() for word in line.text.partition(":"))
             for other in _other_values(key, value):
                 yield line, line.text, f"{key}: {other}"
-        elif (asked := _QUESTION.fullmatch(line.text)) is not None:
-            name, sign, threshold = asked.groups()
+        elif (comparison := _QUESTION.fullmatch(line.text)) is not None:
+            name, sign, threshold = comparison.groups()
             for number in _other_thresholds(threshold, tree.unit_of(name)):
                 yield line, f"{name} {sign} {threshold}", f"{name} {sign} {number}"
         elif (flag := _FLAG_QUESTION.fullmatch(line.text)) is not None:

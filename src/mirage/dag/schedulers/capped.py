@@ -8,14 +8,14 @@ If no job is below its cap, the same is done without caps, so that no executor i
 from __future__ import annotations
 
 from mirage.dag.schedulers.serving import serve_by_work
-from mirage.dag.simulator.arrays import DECIDER, State, World
-from mirage.dag.simulator.decision import NOTHING
+from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import NOTHING
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel(DECIDER)
-def capped(world: World, state: State, parameters: Floats) -> int:
+def capped(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """``P(a, b)``; the parameters are a and b."""
     decided = serve_by_work(world, state, parameters[0], parameters[1], 0, False)
     if decided == NOTHING:
@@ -24,7 +24,7 @@ def capped(world: World, state: State, parameters: Floats) -> int:
 
 
 @kernel(DECIDER)
-def capped_by_load(world: World, state: State, parameters: Floats) -> int:
+def capped_by_load(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """``P(a, b)`` with other a and b while many jobs are in the system.
 
     The parameters are a and b in quiet times, a and b in busy times, and the number of jobs per executor from which

@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import ceil
 
 from mirage.dag.schedulers.serving import offer
-from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
-from mirage.dag.simulator.decision import NOTHING, held, under_limit
+from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import NOTHING, held, under_limit
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
@@ -21,12 +21,12 @@ _STEPS, _CLOSE = 24, 1e-3
 
 
 @kernel()
-def _work_ms(state: State, job: int) -> float:
+def _work_ms(state: DagState, job: int) -> float:
     return float(max(1, state.jobs[job].remaining_work_ms))
 
 
 @kernel()
-def _path_ms(world: World, state: State, job: int) -> float:
+def _path_ms(world: DagWorld, state: DagState, job: int) -> float:
     """The approximate longest path from a stage that has tasks to start to the job's end."""
     longest = 0
     first = world.jobs[job].first_stage
@@ -37,7 +37,7 @@ def _path_ms(world: World, state: State, job: int) -> float:
 
 
 @kernel()
-def _usable(world: World, state: State, job: int) -> int:
+def _usable(world: DagWorld, state: DagState, job: int) -> int:
     """Executors that a job can use now: those that stay, and its stages' open demand."""
     usable = -under_limit(state, job, 0)
     first = world.jobs[job].first_stage
@@ -49,14 +49,14 @@ def _usable(world: World, state: State, job: int) -> int:
 
 
 @kernel()
-def _share(world: World, state: State, job: int, finish_ms: float) -> float:
+def _share(world: DagWorld, state: DagState, job: int, finish_ms: float) -> float:
     """Executors with which a job ends at a time, at most the number that it can use."""
     usable, left_ms = float(_usable(world, state, job)), finish_ms - _path_ms(world, state, job)
     return usable if left_ms * usable <= _work_ms(state, job) else _work_ms(state, job) / left_ms
 
 
 @kernel()
-def _finish_ms(world: World, state: State) -> float:
+def _finish_ms(world: DagWorld, state: DagState) -> float:
     """Earliest time from now at which all jobs can end; 0 if there are enough executors."""
     executors, n_active = world.settings[0].executors, state.clock[0].n_active
     usable, path_ms, work_ms = 0, 0.0, 0.0
@@ -81,7 +81,7 @@ def _finish_ms(world: World, state: State) -> float:
 
 
 @kernel()
-def _offer_share(world: World, state: State, job: int, finish_ms: float) -> int:
+def _offer_share(world: DagWorld, state: DagState, job: int, finish_ms: float) -> int:
     """The decision for a job up to its share; a time of 0 means no limit."""
     share = world.settings[0].executors
     if finish_ms > 0.0:
@@ -90,10 +90,10 @@ def _offer_share(world: World, state: State, job: int, finish_ms: float) -> int:
 
 
 @kernel()
-def _best_offer(world: World, state: State, finish_ms: float, longest_first: bool) -> int:
+def _best_offer(world: DagWorld, state: DagState, finish_ms: float, longest_first: bool) -> int:
     """The source's job first, then the job with the least work, or that would end last."""
     clock = state.clock[0]
-    if clock.source_job != NOBODY:
+    if clock.source_job != NO_JOB:
         decided = _offer_share(world, state, clock.source_job, finish_ms)
         if decided != NOTHING:
             return decided
@@ -113,7 +113,7 @@ def _best_offer(world: World, state: State, finish_ms: float, longest_first: boo
 
 
 @kernel(DECIDER)
-def equal_finish(world: World, state: State, parameters: Floats) -> int:
+def equal_finish(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """The source's job first, then others by least work, or with parameter 1 by latest end."""
     longest_first = parameters[0] == 1.0
     decided = _best_offer(world, state, _finish_ms(world, state), longest_first)

@@ -6,13 +6,13 @@ Decima's "dynamic partition".
 from __future__ import annotations
 
 from mirage.dag.schedulers.serving import serve_by_arrival
-from mirage.dag.simulator.arrays import DECIDER, State, World
+from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel(DECIDER)
-def fair(world: World, state: State, parameters: Floats) -> int:
+def fair(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """The source's job retains its executors; others, by arrival, get them up to their share.
 
     Shares are of the jobs that still want executors; with parameter 1, of all jobs in the system.

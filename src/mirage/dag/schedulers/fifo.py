@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mirage.dag.schedulers.serving import serve_by_arrival
-from mirage.dag.simulator.arrays import DECIDER, State, World
+from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel(DECIDER)
-def fifo(world: World, state: State, parameters: Floats) -> int:
+def fifo(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """The source's job retains its executors; others follow by arrival, ready stages first.
 
     With parameter 1, stages of other jobs go by their number only.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from mirage.dag.simulator.arrays import NOBODY, State, World
-from mirage.dag.simulator.decision import (
+from mirage.dag.simulator.dag_arrays import NO_JOB, NO_STAGE, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import (
     NOTHING,
     decision,
     first_stage_to_pick,
@@ -18,17 +18,17 @@ from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def keep_at_source(world: World, state: State) -> int:
+def serve_source(world: DagWorld, state: DagState) -> int:
     """Gives all free executors to the source's own job, if it has a stage to pick."""
     clock = state.clock[0]
-    if clock.source_job == NOBODY:
+    if clock.source_job == NO_JOB:
         return NOTHING
     stage = first_stage_to_pick(world, state, clock.source_job)
-    return NOTHING if stage == NOBODY else decision(stage, clock.free)
+    return NOTHING if stage == NO_STAGE else decision(stage, clock.free)
 
 
 @kernel()
-def serve_by_arrival(world: World, state: State, cap: int, by_number: bool) -> int:
+def serve_by_arrival(world: DagWorld, state: DagState, cap: int, by_number: bool) -> int:
     """Serves the source's job without a cap, then other jobs by arrival up to the cap.
 
     Args:
@@ -37,32 +37,32 @@ def serve_by_arrival(world: World, state: State, cap: int, by_number: bool) -> i
         cap: The executors that a job may have.
         by_number: Whether other jobs' stages go by their number, instead of ready stages first.
     """
-    kept = keep_at_source(world, state)
-    if kept != NOTHING:
-        return kept
+    decided = serve_source(world, state)
+    if decided != NOTHING:
+        return decided
     clock = state.clock[0]
     for k in range(clock.n_active):
         job = state.active[k]
         room = cap - held(state, job)
         if room > 0 and job != clock.source_job:
             stage = lowest_stage_to_pick(world, state, job) if by_number else first_stage_to_pick(world, state, job)
-            if stage != NOBODY:
+            if stage != NO_STAGE:
                 return decision(stage, min(room, clock.free))
     return NOTHING
 
 
 @kernel()
-def lowest_stage_to_pick(world: World, state: State, job: int) -> int:
+def lowest_stage_to_pick(world: DagWorld, state: DagState, job: int) -> int:
     """The stage with the lowest number that may be picked; -1 for none."""
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
         if may_pick(state, stage):
             return int(stage)
-    return NOBODY
+    return NO_STAGE
 
 
 @kernel()
-def total_weight(state: State, exponent: float) -> float:
+def total_weight(state: DagState, exponent: float) -> float:
     """The sum over the jobs in the system of their remaining work to a power."""
     total = 0.0
     for k in range(state.clock[0].n_active):
@@ -71,32 +71,32 @@ def total_weight(state: State, exponent: float) -> float:
 
 
 @kernel()
-def cap_of(world: World, state: State, job: int, exponent: float, factor: float, total: float) -> int:
+def cap_of(world: DagWorld, state: DagState, job: int, exponent: float, factor: float, total: float) -> int:
     """The executors that a job may have."""
     weight = float(max(1, state.jobs[job].remaining_work_ms)) ** exponent
     return int(max(1, ceil(factor * world.settings[0].executors * weight / total)))
 
 
 @kernel()
-def least_work(state: State, above: float, after: int) -> int:
+def least_work(state: DagState, above: float, after: int) -> int:
     """The unserved active job with the least remaining work; -1 if all are served.
 
     Args:
         above: Remaining work of the job served last, in milliseconds.
         after: That job; of two with equal work the earlier arrival comes first.
     """
-    found, least = NOBODY, 0.0
+    found, least = NO_JOB, 0.0
     for k in range(state.clock[0].n_active):
         job = state.active[k]
         work = float(state.jobs[job].remaining_work_ms)
         later = work > above or (work == above and job > after)
-        if later and (found == NOBODY or work < least):
+        if later and (found == NO_JOB or work < least):
             found, least = job, work
     return int(found)
 
 
 @kernel()
-def offer(world: World, state: State, job: int, cap: int, by_path: bool) -> int:
+def offer(world: DagWorld, state: DagState, job: int, cap: int, by_path: bool) -> int:
     """The decision for a job up to a cap; free executors of the source do not count as held.
 
     Args:
@@ -115,11 +115,11 @@ def offer(world: World, state: State, job: int, cap: int, by_path: bool) -> int:
     if room < 1 or not takes_more(world, state, job):
         return NOTHING
     stage = critical_stage_to_pick(world, state, job) if by_path else first_stage_to_pick(world, state, job)
-    return NOTHING if stage == NOBODY else decision(stage, min(room, clock.free))
+    return NOTHING if stage == NO_STAGE else decision(stage, min(room, clock.free))
 
 
 @kernel()
-def serve_by_work(world: World, state: State, exponent: float, factor: float, fixed: int, by_path: bool) -> int:
+def serve_by_work(world: DagWorld, state: DagState, exponent: float, factor: float, fixed: int, by_path: bool) -> int:
     """The source's job, then others by ascending remaining work, each up to its cap.
 
     Args:
@@ -132,12 +132,12 @@ def serve_by_work(world: World, state: State, exponent: float, factor: float, fi
     """
     source = state.clock[0].source_job
     total = 0.0 if fixed else total_weight(state, exponent)
-    if source != NOBODY:
+    if source != NO_JOB:
         cap = fixed if fixed else cap_of(world, state, source, exponent, factor, total)
         decided = offer(world, state, source, cap, by_path)
         if decided != NOTHING:
             return decided
-    work, job = -1.0, NOBODY
+    work, job = -1.0, NO_JOB
     for _ in range(state.clock[0].n_active):
         job = least_work(state, work, job)
         work = float(state.jobs[job].remaining_work_ms)
@@ -150,9 +150,9 @@ def serve_by_work(world: World, state: State, exponent: float, factor: float, fi
 
 
 @kernel()
-def critical_stage_to_pick(world: World, state: State, job: int) -> int:
+def critical_stage_to_pick(world: DagWorld, state: DagState, job: int) -> int:
     """The stage of a job that may be picked with the longest path; -1 for none."""
-    found, farthest = NOBODY, -1
+    found, farthest = NO_STAGE, -1
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
         if may_pick(state, stage) and world.stages[stage].critical_ms > farthest:

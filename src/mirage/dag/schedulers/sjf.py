@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import ceil
 
 from mirage.dag.schedulers.serving import serve_by_work
-from mirage.dag.simulator.arrays import DECIDER, State, World
-from mirage.dag.simulator.decision import NOTHING
+from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import NOTHING
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def _shortest_first(world: World, state: State, share: float, by_path: bool) -> int:
+def _shortest_first(world: DagWorld, state: DagState, share: float, by_path: bool) -> int:
     executors = world.settings[0].executors
     decided = serve_by_work(world, state, 0.0, 0.0, max(1, ceil(share * executors)), by_path)
     if decided == NOTHING and share < 1.0:
@@ -21,12 +21,12 @@ def _shortest_first(world: World, state: State, share: float, by_path: bool) -> 
 
 
 @kernel(DECIDER)
-def sjf(world: World, state: State, parameters: Floats) -> int:
+def sjf(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """The source's job first, then others by remaining work; the parameter is a job's share."""
     return _shortest_first(world, state, parameters[0], False)
 
 
 @kernel(DECIDER)
-def sjf_critical_path(world: World, state: State, parameters: Floats) -> int:
+def sjf_critical_path(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """SJF that picks in each job the stage with the longest path (Decima's baseline SJF-CP)."""
     return _shortest_first(world, state, parameters[0], True)

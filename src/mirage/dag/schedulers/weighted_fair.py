@@ -11,14 +11,14 @@ from __future__ import annotations
 from math import ceil
 
 from mirage.dag.schedulers.serving import offer
-from mirage.dag.simulator.arrays import DECIDER, NOBODY, State, World
-from mirage.dag.simulator.decision import NOTHING
+from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import NOTHING
 from mirage.job_state import Floats
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def _total_work_ms(world: World, job: int) -> float:
+def _total_work_ms(world: DagWorld, job: int) -> float:
     total = 0
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
@@ -27,12 +27,12 @@ def _total_work_ms(world: World, job: int) -> float:
 
 
 @kernel()
-def _by_arrival(world: World, state: State, exponent: float, total: float) -> int:
+def _by_arrival(world: DagWorld, state: DagState, exponent: float, total: float) -> int:
     """The source's job, then others by arrival, up to their shares; no limit at a total of 0."""
     clock, executors = state.clock[0], world.settings[0].executors
     for k in range(-1, clock.n_active):
         job = clock.source_job if k < 0 else state.active[k]
-        if job == NOBODY or (k >= 0 and job == clock.source_job):
+        if job == NO_JOB or (k >= 0 and job == clock.source_job):
             continue
         cap = executors
         if total > 0.0:
@@ -44,7 +44,7 @@ def _by_arrival(world: World, state: State, exponent: float, total: float) -> in
 
 
 @kernel(DECIDER)
-def weighted_fair(world: World, state: State, parameters: Floats) -> int:
+def weighted_fair(world: DagWorld, state: DagState, parameters: Floats) -> int:
     """Weighted fair shares; the parameter is the exponent.
 
     Executors that no share takes go to the job that arrived first.

@@ -6,7 +6,7 @@ schedulers on one episode get the same durations, which makes their paired diffe
 
 from __future__ import annotations
 
-from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.dag.simulator.dag_arrays import NO_STAGE, DagState, DagWorld
 from mirage.dag.workload.templates import FIRST, FRESH, REST
 from mirage.sim.kernel.compile import kernel
 
@@ -28,16 +28,16 @@ def mixed(bits: int) -> int:
 
 
 @kernel()
-def wave_of(state: State, executor: int, stage: int) -> int:
+def wave_of(state: DagState, executor: int, stage: int) -> int:
     """The wave of a task: an executor's first for a while, its first on the stage, or neither."""
     last = state.executors[executor].last_stage
-    if last == NOBODY:
+    if last == NO_STAGE:
         return FRESH
     return REST if last == stage else FIRST
 
 
 @kernel()
-def duration_ms(world: World, state: State, stage: int, task: int, wave: int) -> int:
+def duration_ms(world: DagWorld, state: DagState, stage: int, task: int, wave: int) -> int:
     """The duration of a task for an executor that is already counted at the job.
 
     Profiles were measured with few numbers of executors. Between two of them one is drawn, and the lower one is the
@@ -50,13 +50,13 @@ def duration_ms(world: World, state: State, stage: int, task: int, wave: int) ->
 
 
 @kernel()
-def bits_of_task(world: World, stage: int, task: int) -> int:
+def bits_of_task(world: DagWorld, stage: int, task: int) -> int:
     """The random bits that all draws of a task start from."""
     return mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
 
 
 @kernel()
-def drawn_ms(world: World, stage: int, level: int, wave: int, bits: int) -> int:
+def drawn_ms(world: DagWorld, stage: int, level: int, wave: int, bits: int) -> int:
     """The duration of a task at one of the ``LEVELS``, in a wave.
 
     Args:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from numba import int64, void
 
-from mirage.dag.simulator.arrays import NOBODY, SPARK_SCHED_SIM, STATE_TYPE, WORLD_TYPE, State, World
-from mirage.dag.simulator.decision import held, is_ready, may_pick
+from mirage.dag.simulator.dag_arrays import (
+    NO_EXECUTOR,
+    NO_JOB,
+    NO_STAGE,
+    SPARK_SCHED_SIM,
+    STATE_TYPE,
+    WORLD_TYPE,
+    DagState,
+    DagWorld,
+)
 from mirage.dag.simulator.durations import duration_ms, wave_of
 from mirage.dag.simulator.events import push_event, replace_event
+from mirage.dag.simulator.stage_decision import held, is_ready, may_pick
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def change_demand(world: World, state: State, stage: int, by: int) -> None:
+def change_demand(world: DagWorld, state: DagState, stage: int, by: int) -> None:
     """Changes the demand of a stage, and updates its children when its saturation changes."""
     row = state.stages[stage]
     wanted = row.demand > 0
@@ -35,14 +44,14 @@ def change_demand(world: World, state: State, stage: int, by: int) -> None:
 
 
 @kernel()
-def start_task(world: World, state: State, executor: int, stage: int, goes_on: bool) -> None:
+def start_task(world: DagWorld, state: DagState, executor: int, stage: int, continues: bool) -> None:
     """Starts the stage's next task on an executor that is at its job.
 
     Args:
-        goes_on: Whether it has just finished another task of this stage, and the end of that is still the first event.
+        continues: Whether it has just finished another task of this stage, whose end is still the first event.
     """
     clock, row, fixed = state.clock[0], state.stages[stage], world.stages[stage]
-    job, who = state.jobs[fixed.job], state.executors[executor]
+    job, executor_row = state.jobs[fixed.job], state.executors[executor]
     task = fixed.tasks - row.remaining
     wave = wave_of(state, executor, stage)
     lasts_ms = duration_ms(world, state, stage, task, wave)
@@ -60,22 +69,22 @@ def start_task(world: World, state: State, executor: int, stage: int, goes_on: b
         run.start_ms, run.end_ms = clock.now_ms, clock.now_ms + lasts_ms
         clock.n_log += 1
     clock.running_ms += lasts_ms
-    if goes_on:
+    if continues:
         replace_event(state, clock.now_ms + lasts_ms)
     else:
-        who.stage = stage
+        executor_row.stage = stage
         row.executors += 1
         push_event(state, clock.now_ms + lasts_ms, executor)
-    who.last_stage = stage
+    executor_row.last_stage = stage
 
 
 @kernel()
-def send(world: World, state: State, executor: int, stage: int) -> None:
+def send(world: DagWorld, state: DagState, executor: int, stage: int) -> None:
     """Sends the executor to a stage of another job."""
-    clock, who, row = state.clock[0], state.executors[executor], state.stages[stage]
-    if who.job != NOBODY:
-        state.jobs[who.job].local -= 1
-    who.job, who.stage, who.last_stage, who.moving = NOBODY, stage, NOBODY, 1
+    clock, executor_row, row = state.clock[0], state.executors[executor], state.stages[stage]
+    if executor_row.job != NO_JOB:
+        state.jobs[executor_row.job].local -= 1
+    executor_row.job, executor_row.stage, executor_row.last_stage, executor_row.moving = NO_JOB, stage, NO_STAGE, 1
     row.moving += 1
     state.jobs[world.stages[stage].job].moving += 1
     change_demand(world, state, stage, -1)
@@ -85,66 +94,66 @@ def send(world: World, state: State, executor: int, stage: int) -> None:
 
 
 @kernel()
-def _instead(world: World, state: State, executor: int) -> int:
+def _instead(world: DagWorld, state: DagState, executor: int) -> int:
     """The next target of an executor that comes too late: its job, then others by arrival."""
     here = state.executors[executor].job
-    if here != NOBODY and state.jobs[here].active:
+    if here != NO_JOB and state.jobs[here].active:
         found = _any_stage(world, state, here)
-        if found != NOBODY:
+        if found != NO_STAGE:
             return found
     for k in range(state.clock[0].n_active):
         job = state.active[k]
         if job != here and held(state, job) < world.settings[0].executors:
             found = _any_stage(world, state, job)
-            if found != NOBODY:
+            if found != NO_STAGE:
                 return found
-    return NOBODY
+    return NO_STAGE
 
 
 @kernel()
-def _any_stage(world: World, state: State, job: int) -> int:
+def _any_stage(world: DagWorld, state: DagState, job: int) -> int:
     if state.jobs[job].open > 0:
         first = world.jobs[job].first_stage
         for stage in range(first, first + world.jobs[job].n_stages):
             if may_pick(state, stage):
                 return int(stage)
-    return NOBODY
+    return NO_STAGE
 
 
 @kernel()
-def idle(world: World, state: State, executor: int, was_promised: bool) -> None:
+def idle(world: DagWorld, state: DagState, executor: int, was_promised: bool) -> None:
     """The executor waits: at its job while that has tasks to start, else in the general pool.
 
     Args:
         was_promised: Whether it had a destination, none included. In the environment of 2023 such an executor stays
             warm at its job: its next task there is not a fresh one.
     """
-    clock, who = state.clock[0], state.executors[executor]
-    who.stage = NOBODY
+    clock, executor_row = state.clock[0], state.executors[executor]
+    executor_row.stage = NO_STAGE
     if not was_promised or world.settings[0].environment != SPARK_SCHED_SIM:
-        who.last_stage = NOBODY
-    if who.job != NOBODY:
-        job = state.jobs[who.job]
+        executor_row.last_stage = NO_STAGE
+    if executor_row.job != NO_JOB:
+        job = state.jobs[executor_row.job]
         if job.active and job.unstarted > 0:
-            who.next, job.pool = job.pool, executor
+            executor_row.next, job.pool = job.pool, executor
             job.in_pool += 1
             return
         job.local -= 1
         job.gone += 1
-        who.job, who.last_stage = NOBODY, NOBODY
-    who.next, clock.pool = clock.pool, executor
+        executor_row.job, executor_row.last_stage = NO_JOB, NO_STAGE
+    executor_row.next, clock.pool = clock.pool, executor
     clock.in_pool += 1
 
 
 @kernel(void(WORLD_TYPE, STATE_TYPE, int64, int64))
-def go(world: World, state: State, executor: int, stage: int) -> None:
+def go(world: DagWorld, state: DagState, executor: int, stage: int) -> None:
     """Directs a free executor to a stage, or to another one if it comes too late.
 
     Functions that few events call are compiled on their own: inlining everything takes long to compile.
     """
     if state.stages[stage].remaining == 0:
         stage = _instead(world, state, executor)
-        if stage == NOBODY:
+        if stage == NO_STAGE:
             idle(world, state, executor, True)
             return
     if state.executors[executor].job != world.stages[stage].job:
@@ -156,63 +165,63 @@ def go(world: World, state: State, executor: int, stage: int) -> None:
 
 
 @kernel()
-def arrive(world: World, state: State, executor: int) -> None:
+def arrive(world: DagWorld, state: DagState, executor: int) -> None:
     """Handles an executor that reaches its job, which may have ended in the meantime."""
-    who = state.executors[executor]
-    stage = who.stage
+    executor_row = state.executors[executor]
+    stage = executor_row.stage
     job = world.stages[stage].job
-    who.moving, who.stage = 0, NOBODY
+    executor_row.moving, executor_row.stage = 0, NO_STAGE
     state.stages[stage].moving -= 1
     state.jobs[job].moving -= 1
     change_demand(world, state, stage, 1)
     if state.jobs[job].active:
-        who.job = job
+        executor_row.job = job
         state.jobs[job].local += 1
     go(world, state, executor, stage)
 
 
 @kernel()
-def take_pool(state: State, job: int) -> int:
+def take_pool(state: DagState, job: int) -> int:
     """Takes all executors from a job's pool, or with -1 from the general one.
 
     Returns the first; the others follow by ``next``.
     """
-    if job == NOBODY:
+    if job == NO_JOB:
         clock = state.clock[0]
         executor = int(clock.pool)
-        clock.pool, clock.in_pool = NOBODY, 0
+        clock.pool, clock.in_pool = NO_EXECUTOR, 0
     else:
         row = state.jobs[job]
         executor = int(row.pool)
-        row.pool, row.in_pool = NOBODY, 0
+        row.pool, row.in_pool = NO_EXECUTOR, 0
     return executor
 
 
 @kernel()
-def put_back(state: State, job: int, executor: int) -> None:
+def return_to_pool(state: DagState, job: int, executor: int) -> None:
     """Returns an executor, and those that follow it by ``next``, to their former pool."""
-    while executor != NOBODY:
-        who = state.executors[executor]
-        after = who.next
-        if job == NOBODY:
+    while executor != NO_EXECUTOR:
+        executor_row = state.executors[executor]
+        after = executor_row.next
+        if job == NO_JOB:
             clock = state.clock[0]
-            who.next, clock.pool = clock.pool, executor
+            executor_row.next, clock.pool = clock.pool, executor
             clock.in_pool += 1
         else:
             row = state.jobs[job]
-            who.next, row.pool = row.pool, executor
+            executor_row.next, row.pool = row.pool, executor
             row.in_pool += 1
         executor = after
 
 
 @kernel()
-def empty_pool(world: World, state: State, job: int) -> None:
+def empty_pool(world: DagWorld, state: DagState, job: int) -> None:
     """Moves all executors that wait at a job to the general pool if it has nothing to start."""
     row = state.jobs[job]
     if row.active and row.unstarted > 0:
         return
     executor = take_pool(state, job)
-    while executor != NOBODY:
+    while executor != NO_EXECUTOR:
         after = state.executors[executor].next
         idle(world, state, executor, False)
         executor = after

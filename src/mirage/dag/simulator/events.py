@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from mirage.dag.simulator.arrays import NEVER_MS, State
+from mirage.dag.simulator.dag_arrays import NEVER_MS, DagState
 from mirage.sim.kernel.compile import kernel
 
 
 @kernel()
-def soonest_ms(state: State) -> int:
+def soonest_ms(state: DagState) -> int:
     """The time of the next event of an executor; ``NEVER_MS`` for none."""
     return int(state.heap[0].time_ms) if state.clock[0].n_heap > 0 else NEVER_MS
 
 
 @kernel()
-def push_event(state: State, time_ms: int, executor: int) -> None:
+def push_event(state: DagState, time_ms: int, executor: int) -> None:
     """Adds an event; of two at the same time the one added first happens first."""
     clock, heap = state.clock[0], state.heap
     place = clock.n_heap
@@ -29,7 +29,7 @@ def push_event(state: State, time_ms: int, executor: int) -> None:
 
 
 @kernel()
-def pop_event(state: State) -> int:
+def pop_event(state: DagState) -> int:
     """Removes the first event and returns its executor."""
     clock, heap = state.clock[0], state.heap
     executor = int(heap[0].executor)
@@ -41,7 +41,7 @@ def pop_event(state: State) -> int:
 
 
 @kernel()
-def replace_event(state: State, time_ms: int) -> None:
+def replace_event(state: DagState, time_ms: int) -> None:
     """Replaces the first event by its executor's next one, at half the cost of pop and push."""
     clock = state.clock[0]
     clock.sequence += 1
@@ -49,7 +49,7 @@ def replace_event(state: State, time_ms: int) -> None:
 
 
 @kernel()
-def _copy(state: State, source: int, target: int) -> None:
+def _copy(state: DagState, source: int, target: int) -> None:
     heap = state.heap
     heap[target].time_ms = heap[source].time_ms
     heap[target].sequence = heap[source].sequence
@@ -57,7 +57,7 @@ def _copy(state: State, source: int, target: int) -> None:
 
 
 @kernel()
-def _sink(state: State, time_ms: int, sequence: int, executor: int) -> None:
+def _sink(state: DagState, time_ms: int, sequence: int, executor: int) -> None:
     """Replaces the first event, and restores the order of the heap."""
     heap, n = state.heap, state.clock[0].n_heap
     place = 0
@@ -75,6 +75,6 @@ def _sink(state: State, time_ms: int, sequence: int, executor: int) -> None:
 
 
 @kernel()
-def _before(state: State, place: int, time_ms: int, sequence: int) -> bool:
+def _before(state: DagState, place: int, time_ms: int, sequence: int) -> bool:
     event = state.heap[place]
     return bool(event.time_ms < time_ms or (event.time_ms == time_ms and event.sequence < sequence))

@@ -8,8 +8,8 @@ import numpy as np
 from numba import int64
 from numpy.typing import NDArray
 
-from mirage.dag.simulator.arrays import STATE_TYPE, WORLD_TYPE, State, World
-from mirage.dag.simulator.decision import held, is_ready, may_pick, takes_more, under_limit
+from mirage.dag.simulator.dag_arrays import STATE_TYPE, WORLD_TYPE, DagState, DagWorld
+from mirage.dag.simulator.stage_decision import held, is_ready, may_pick, takes_more, under_limit
 from mirage.sim.kernel.compile import kernel
 
 FEATURES = (
@@ -25,7 +25,7 @@ FEATURES = (
 """Columns of ``Graph.nodes``."""
 
 
-class Graph(NamedTuple):
+class StageGraph(NamedTuple):
     """A graph of stages, one row each; jobs by arrival, stages of a job by number."""
 
     nodes: NDArray[np.float32]  # (stages, FEATURES)
@@ -37,7 +37,7 @@ class Graph(NamedTuple):
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, int64[::1]))
-def count_stages(world: World, state: State, edges: NDArray[np.int64]) -> int:
+def count_stages(world: DagWorld, state: DagState, edges: NDArray[np.int64]) -> int:
     """The number of unfinished stages; ``edges[0]`` gets the number of edges between them."""
     found = 0
     edges[0] = 0
@@ -51,7 +51,7 @@ def count_stages(world: World, state: State, edges: NDArray[np.int64]) -> int:
 
 
 @kernel()
-def _fill_row(world: World, state: State, graph: Graph, row: int, stage: int, k: int) -> None:
+def _fill_row(world: DagWorld, state: DagState, graph: StageGraph, row: int, stage: int, k: int) -> None:
     clock, executors = state.clock[0], np.float32(world.settings[0].executors)
     job, now = state.active[k], state.stages[stage]
     node = graph.nodes[row]
@@ -69,7 +69,7 @@ def _fill_row(world: World, state: State, graph: Graph, row: int, stage: int, k:
 
 
 @kernel(forceinline=False)
-def _fill(world: World, state: State, graph: Graph, row_of: NDArray[np.int64]) -> int:
+def _fill(world: DagWorld, state: DagState, graph: StageGraph, row_of: NDArray[np.int64]) -> int:
     """Fills the rows of a graph with large enough arrays.
 
     ``row_of`` has space for every stage of the episode.
@@ -91,11 +91,11 @@ def _fill(world: World, state: State, graph: Graph, row_of: NDArray[np.int64]) -
     return edge
 
 
-def observe(world: World, state: State) -> Graph:
+def observe(world: DagWorld, state: DagState) -> StageGraph:
     """The graph of the current state."""
     n_edges = np.zeros(1, np.int64)
     n = count_stages(world, state, n_edges)
-    graph = Graph(
+    graph = StageGraph(
         np.zeros((n, len(FEATURES)), np.float32),
         np.zeros((int(n_edges[0]), 2), np.int32),
         np.zeros(n, np.int64),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.dag.simulator.arrays import STAGE, WAVE, Records, records
+from mirage.dag.simulator.dag_arrays import STAGE, WAVE, Records, records
 from mirage.dag.workload.templates import FIRST, FRESH, LEVELS, REST, JobTemplate
 from mirage.job_state import Ints
 

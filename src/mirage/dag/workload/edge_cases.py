@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mirage.dag.workload.arrivals import Arrivals, queries_of
+from mirage.dag.workload.dag_arrivals import DagArrivals, queries_of
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import UnknownName
 
@@ -30,7 +30,7 @@ class Mix(StrEnum):
     LARGE_JOB = "large-job"
     SPLIT_STAGE = "split-stage"
 
-    def of(self, usual: Arrivals, seed: int, templates: int) -> Arrivals:
+    def of(self, usual: DagArrivals, seed: int, templates: int) -> DagArrivals:
         """Replaces the usual jobs of an episode by those of the mix.
 
         Args:

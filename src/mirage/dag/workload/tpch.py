@@ -112,6 +112,6 @@ def _without_fresh(
     for count in sorted(first):
         left = Counter(first[count].tolist())
         left.subtract(fresh.get(count, smaller[:0]).tolist())
-        kept = np.array(list((+left).elements()), np.int32)
-        cleaned[count] = smaller = kept if len(kept) else smaller
+        durations = np.array(list((+left).elements()), np.int32)
+        cleaned[count] = smaller = durations if len(durations) else smaller
     return cleaned

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.dag.decima.networks.graph import JOBS, STAGES, Graph, Room
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, Floats32, Perceptrons, perceptron
+from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
 from mirage.sim.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 5, 8, 3
@@ -25,7 +25,7 @@ _FRONTIER, _NEXT, _RECEIVES = 0, 1, 2
 
 
 @kernel(forceinline=False)
-def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
+def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     """Scores the stages on offer in ``room.stage_score``; embeddings stay for `limit_scores`."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):
@@ -45,7 +45,7 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 
 @kernel(forceinline=False)
-def limit_scores(net: Perceptrons, graph: Graph, room: Room, job: int, least: int, most: int) -> None:
+def limit_scores(net: Perceptrons, graph: NetworkGraph, room: Room, job: int, least: int, most: int) -> None:
     """Scores limits from ``least`` to ``most`` for a job, in ``room.number_score`` from 0 on."""
     hidden = room.hidden
     for limit in range(least, most + 1):
@@ -57,7 +57,7 @@ def limit_scores(net: Perceptrons, graph: Graph, room: Room, job: int, least: in
 @kernel(forceinline=False)
 def summaries(
     net: Perceptrons,
-    graph: Graph,
+    graph: NetworkGraph,
     room: Room,
     features: int,
     width: int,
@@ -88,7 +88,9 @@ def summaries(
 
 
 @kernel(forceinline=False)
-def stage_input(graph: Graph, room: Room, row: int, job: int, features: int, width: int, hidden: Floats32) -> int:
+def stage_input(
+    graph: NetworkGraph, room: Room, row: int, job: int, features: int, width: int, hidden: Floats32
+) -> int:
     """Fills row 0 of ``hidden`` for a stage head: features, stage, job, all; returns 0."""
     for column in range(features):
         hidden[0, column] = graph.features[row, column]
@@ -100,7 +102,7 @@ def stage_input(graph: Graph, room: Room, row: int, job: int, features: int, wid
 
 
 @kernel(forceinline=False)
-def head_input(graph: Graph, room: Room, job: int, features: int, width: int, hidden: Floats32) -> int:
+def head_input(graph: NetworkGraph, room: Room, job: int, features: int, width: int, hidden: Floats32) -> int:
     """Fills row 0 of ``hidden`` for a number head, without the number; returns its index."""
     first = graph.begin[job]
     for column in range(features):
@@ -112,7 +114,7 @@ def head_input(graph: Graph, room: Room, job: int, features: int, width: int, hi
 
 
 @kernel(forceinline=False)
-def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: int) -> None:
+def _pass_messages(net: Perceptrons, graph: NetworkGraph, room: Room, begin: int, end: int) -> None:
     """Passes messages from the last stages of a job up to its first ones, level by level.
 
     A stage receives messages from all its children once they have theirs, and again if a longer path reaches it later.
@@ -145,7 +147,7 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: 
 
 
 @kernel(forceinline=False)
-def _first_frontier(graph: Graph, room: Room, begin: int, end: int) -> None:
+def _first_frontier(graph: NetworkGraph, room: Room, begin: int, end: int) -> None:
     """Marks where messages start: the last stages, and those at the depth limit of messages."""
     marked = room.marked
     for row in range(begin, end):
@@ -164,7 +166,7 @@ def _first_frontier(graph: Graph, room: Room, begin: int, end: int) -> None:
 
 
 @kernel(forceinline=False)
-def _receivers(graph: Graph, room: Room, begin: int, end: int) -> bool:
+def _receivers(graph: NetworkGraph, room: Room, begin: int, end: int) -> bool:
     """Marks the stages that receive messages now, and the next frontier; whether any do."""
     marked, level = room.marked, room.level
     found = False

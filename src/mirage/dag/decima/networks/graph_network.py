@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
-from mirage.dag.decima.networks.graph import JOBS, STAGES, Graph, Room
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, Floats32, Ints, Perceptrons, perceptron
+from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
 from mirage.sim.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 16, 8, 9
@@ -33,7 +33,7 @@ _GRAPH_LAYERS, _HEAD_LAYERS = 2, 3
 
 
 @kernel(forceinline=False)
-def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
+def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     """Scores the stages on offer in ``room.stage_score``; embeddings stay for `cap_scores`."""
     hidden = room.hidden
     heights(graph, room.level)
@@ -57,7 +57,7 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 
 @kernel(forceinline=False)
-def cap_scores(net: Perceptrons, graph: Graph, room: Room, job: int, added: Floats32, executors: int) -> None:
+def cap_scores(net: Perceptrons, graph: NetworkGraph, room: Room, job: int, added: Floats32, executors: int) -> None:
     """Scores the caps for a job in ``room.number_score``.
 
     Args:
@@ -79,14 +79,14 @@ def cap_scores(net: Perceptrons, graph: Graph, room: Room, job: int, added: Floa
 @kernel(forceinline=False)
 def added_by_caps(held: int, free: int, own: bool, executors: int, added: Floats32) -> None:
     """The number of executors each cap adds to a job: at least one, at most those free."""
-    kept = held - free if own else held
+    retained = held - free if own else held
     for place in range(len(CAPS)):
         cap = math.ceil(CAPS[place] * executors - 1e-3)
-        added[place] = max(1, min(free, cap - kept))
+        added[place] = max(1, min(free, cap - retained))
 
 
 @kernel(forceinline=False)
-def heights(graph: Graph, height: Ints) -> None:
+def heights(graph: NetworkGraph, height: Ints) -> None:
     """Computes the most links from each stage to a last one, in ``height``."""
     for row in range(graph.size[STAGES]):
         height[row] = 0
@@ -101,7 +101,7 @@ def heights(graph: Graph, height: Ints) -> None:
 
 
 @kernel(forceinline=False)
-def _pass_messages(net: Perceptrons, graph: Graph, room: Room, height: int) -> None:
+def _pass_messages(net: Perceptrons, graph: NetworkGraph, room: Room, height: int) -> None:
     """Updates the stages of a height from their children's messages."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):

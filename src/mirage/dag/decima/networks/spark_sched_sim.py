@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
-from mirage.dag.decima.networks.graph import JOBS, LINKS, STAGES, Graph, Room
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, TANH, Perceptrons, perceptron
+from mirage.dag.decima.networks.network_graph import JOBS, LINKS, STAGES, NetworkGraph, Room
 from mirage.sim.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 5, 16, 3
@@ -22,7 +22,7 @@ _SHOWN, _CHANGED = 0, 1
 
 
 @kernel(forceinline=False)
-def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
+def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     """Scores the stages on offer in ``room.stage_score``; embeddings stay for `number_scores`."""
     _embed(net, graph, room)
     summaries(net, graph, room, FEATURES, WIDTH, _JOB, _GLOBAL, _LAYERS, IDENTITY)
@@ -35,7 +35,7 @@ def stage_scores(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 
 @kernel(forceinline=False)
-def number_scores(net: Perceptrons, graph: Graph, room: Room, job: int, most: int, executors: int) -> None:
+def number_scores(net: Perceptrons, graph: NetworkGraph, room: Room, job: int, most: int, executors: int) -> None:
     """Scores adding 1 to ``most`` executors, in ``room.number_score`` from 0 on."""
     hidden = room.hidden
     for number in range(most):
@@ -45,7 +45,7 @@ def number_scores(net: Perceptrons, graph: Graph, room: Room, job: int, most: in
 
 
 @kernel(forceinline=False)
-def _embed(net: Perceptrons, graph: Graph, room: Room) -> None:
+def _embed(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     """Computes the embeddings of all stages."""
     hidden = room.hidden
     for row in range(graph.size[STAGES]):
@@ -69,7 +69,7 @@ def _embed(net: Perceptrons, graph: Graph, room: Room) -> None:
 
 
 @kernel(forceinline=False)
-def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: int) -> None:
+def _pass_messages(net: Perceptrons, graph: NetworkGraph, room: Room, begin: int, end: int) -> None:
     """Passes messages up a job, one level after the other."""
     marked, hidden = room.marked, room.hidden
     for depth in range(_levels(graph, room, begin, end) - 2, -1, -1):
@@ -98,7 +98,7 @@ def _pass_messages(net: Perceptrons, graph: Graph, room: Room, begin: int, end: 
 
 
 @kernel(forceinline=False)
-def _levels(graph: Graph, room: Room, begin: int, end: int) -> int:
+def _levels(graph: NetworkGraph, room: Room, begin: int, end: int) -> int:
     """Fills ``room.level`` with the most links from a first stage; returns the depth count."""
     level = room.level
     for row in range(begin, end):
@@ -116,7 +116,7 @@ def _levels(graph: Graph, room: Room, begin: int, end: int) -> int:
 
 
 @kernel(forceinline=False)
-def _show(graph: Graph, room: Room, begin: int, end: int, depth: int) -> None:
+def _show(graph: NetworkGraph, room: Room, begin: int, end: int, depth: int) -> None:
     """Marks the stages of a level and all their children."""
     marked = room.marked
     for row in range(begin, end):

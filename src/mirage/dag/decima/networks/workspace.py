@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.dag.decima.networks.graph import Graph, Room
 from mirage.dag.decima.networks.layers import Ints, Perceptrons, widest
+from mirage.dag.decima.networks.network_graph import NetworkGraph, Room
 from mirage.sim.kernel.compile import kernel
 
 _SEED, NUMBERS, LAYERS, MOST_JOBS, MOST_STAGES, MOST_LINKS, MOST_NUMBERS, FEATURES, WIDTH, WIDEST, ARGMAX = range(11)
@@ -94,7 +94,7 @@ def header_of(space: NDArray[np.float64]) -> Ints:
     return space[:_HEADER].view(np.int64)
 
 
-def arrays_of(space: NDArray[np.float64]) -> tuple[Perceptrons, Graph, Room]:
+def arrays_of(space: NDArray[np.float64]) -> tuple[Perceptrons, NetworkGraph, Room]:
     """The network, the graph and the room of a workspace."""
     header = space[:_HEADER].view(np.int64)
     jobs, stages, width = header[MOST_JOBS], header[MOST_STAGES], header[WIDTH]
@@ -104,7 +104,7 @@ def arrays_of(space: NDArray[np.float64]) -> tuple[Perceptrons, Graph, Room]:
         numbers=space[at[0] : at[1]].view(np.float32)[: header[NUMBERS]],
         layers=space[at[1] : at[2]].view(np.int64).reshape((layers, 3)),
     )
-    graph = Graph(
+    graph = NetworkGraph(
         size=space[at[2] : at[3]].view(np.int64),
         begin=space[at[3] : at[4]].view(np.int64),
         features=space[at[4] : at[5]].view(np.float32)[: stages * features].reshape((stages, features)),

@@ -10,10 +10,10 @@ import numpy as np
 from mirage.dag.decima.networks.graph_network import FEATURES, WIDTH
 from mirage.dag.decima.networks.layers import Perceptrons
 from mirage.dag.decima.networks.workspace import workspace
-from mirage.dag.decima.training.record import DECISIONS, Record, play
-from mirage.dag.simulator.engine import ENDED
-from mirage.dag.simulator.world import DagCluster, initial_state, make_world
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.decima.training.decision_record import DECISIONS, Record, play
+from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
+from mirage.dag.simulator.event_loop import ENDED
+from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
 from mirage.job_state import Floats, Ints
@@ -22,14 +22,14 @@ _GRID_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TrainingSetting:
     """Episodes of one kind.
 
     Attributes:
         executors: Their number.
         jobs: Their number, Poisson.
         gap_s: Mean time between arrivals.
-        kept_of_1000: Number of decisions to learn from, out of a thousand.
+        recorded_of_1000: Number of decisions to learn from, out of a thousand.
         horizon_s: Costs that come this much later count a third (e^-1).
         imitated: The scheduler that the network imitates first.
     """
@@ -37,7 +37,7 @@ class Setting:
     executors: int
     jobs: int
     gap_s: float
-    kept_of_1000: int
+    recorded_of_1000: int
     horizon_s: float
     imitated: str
 
@@ -49,13 +49,13 @@ def net_space(net: Perceptrons, *, argmax: bool = False) -> Floats:
 
 def play_episode(
     templates: Sequence[JobTemplate],
-    setting: Setting,
+    setting: TrainingSetting,
     sequence: int,
     decider: Callable[..., int],
     parameters: Floats,
     space: Floats,
     record: Record,
-    kept_of_1000: int,
+    recorded_of_1000: int,
 ) -> tuple[Ints, Ints]:
     """Runs one episode of an arrival sequence, and adds its decisions to the record.
 
@@ -68,7 +68,7 @@ def play_episode(
     arrivals = poisson_arrivals(setting.jobs, sequence, gap_s=setting.gap_s, templates=len(templates))
     world = make_world(templates, arrivals, DagCluster(setting.executors), sequence)
     state = initial_state(world)
-    answer = play(world, state, decider, parameters, space, record, kept_of_1000)
+    answer = play(world, state, decider, parameters, space, record, recorded_of_1000)
     if answer != ENDED:
         raise ContractBroken(f"an episode of the sequence {sequence} returned {answer}; a scheduler erred")
     return world.jobs.arrival_ms.copy(), state.jobs.end_ms.copy()
@@ -93,9 +93,9 @@ def advantages(ends_ms: Sequence[Ints], arrival_ms: Ints, times_ms: Sequence[Int
     for ends in ends_ms:
         jobs = there - np.searchsorted(np.sort(ends) / 1000, grid_s, side="right")
         cost, left = np.zeros(len(grid_s)), 0.0
-        keeps = np.exp(-_GRID_S / horizon_s)
+        discount = np.exp(-_GRID_S / horizon_s)
         for place in range(len(grid_s) - 1, -1, -1):
-            left = jobs[place] * _GRID_S + keeps * left
+            left = jobs[place] * _GRID_S + discount * left
             cost[place] = left
         costs.append(cost)
     mean = np.mean(costs, axis=0)

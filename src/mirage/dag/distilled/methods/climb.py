@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.dag.distilled.methods.cart import Cart
+from mirage.dag.distilled.methods.cart_levels import Cart
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import score_of
 from mirage.dag.distilled.tree_policy import parameters_of
-from mirage.distill.fit import counted
 from mirage.distill.ranking import Contests, ranked
 from mirage.distill.tree import Tree
+from mirage.distill.tree_fit import counted
 from mirage.job_state import Floats, Ints
 from mirage.sim.kernel.compile import kernel
 
@@ -49,23 +49,23 @@ def climbed(tree: Tree, contests: Contests, leaves: int, rng: np.random.Generato
         rng: Draws the changes.
         steps: Number of changes to try.
     """
-    told = contests.winners(contests.liking)
-    right = _right(parameters_of(tree), contests.rows, contests.first, told, contests.weight)
+    winners = contests.winners(contests.liking)
+    right = _right(parameters_of(tree), contests.rows, contests.first, winners, contests.weight)
     for _ in range(steps):
         other = changed(tree, contests.rows, leaves, rng, may_grow=True, may_rule=False)
-        found = _right(parameters_of(other), contests.rows, contests.first, told, contests.weight)
+        found = _right(parameters_of(other), contests.rows, contests.first, winners, contests.weight)
         if found > right or (found == right and len(other.leaves) < len(tree.leaves)):
             tree, right = other, found
     return counted(ranked(tree), contests.amounts())
 
 
 @kernel(forceinline=False)
-def _right(p: Floats, rows: Floats, first: Ints, told: Ints, weight: Floats) -> float:
+def _right(p: Floats, rows: Floats, first: Ints, winners: Ints, weight: Floats) -> float:
     """The weight of contests in which the winner scores highest, and first of equal scores."""
     total = 0.0
     for contest in range(len(first)):
         end = first[contest + 1] if contest + 1 < len(first) else len(rows)
-        winner, is_right = told[contest], True
+        winner, is_right = winners[contest], True
         most = score_of(p, rows[winner])
         for row in range(first[contest], end):
             found = score_of(p, rows[row])

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.distill.examples import Amounts
 from mirage.distill.ranking import Contests, ordered
 from mirage.distill.rounding import rounded_number
-from mirage.distill.tree import Feature, Leaf, Node, Split, Tree, merged
+from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature, merged
+from mirage.distill.tree_examples import Amounts
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
@@ -168,7 +168,7 @@ def _solved(
     return solver
 
 
-def thresholds(features: tuple[Feature, ...], rows: Floats, quantiles: int) -> list[tuple[int, float]]:
+def thresholds(features: tuple[TreeFeature, ...], rows: Floats, quantiles: int) -> list[tuple[int, float]]:
     """The allowed conditions: columns with thresholds, round ones where they split equally."""
     found: dict[bytes, tuple[int, float]] = {}
     for column, feature in enumerate(features):

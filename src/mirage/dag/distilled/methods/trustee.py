@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.dag.distilled.methods.cart import LEAST_SHARE, one_in
-from mirage.distill.examples import Flags
-from mirage.distill.fit import fitted
+from mirage.dag.distilled.methods.cart_levels import LEAST_SHARE, one_in
 from mirage.distill.pruning import FitSettings
 from mirage.distill.ranking import Contests, agreement, ordered
 from mirage.distill.tree import Leaf, Node, Split, Tree, merged
+from mirage.distill.tree_examples import Flags
+from mirage.distill.tree_fit import fitted
 from mirage.job_state import Floats, Ints
 
 JUDGED = 4
@@ -56,9 +56,9 @@ def trustee(contests: Contests, leaves: int, rng: np.random.Generator, settings:
         settings: The sizes of the loops.
     """
     judges = one_in(contests, JUDGED)
-    told, others = contests.part(~judges), contests.part(judges)
+    learnt, others = contests.part(~judges), contests.part(judges)
     found = [
-        ordered(top_branches(_most_faithful(told, others, leaves, rng, settings), told, leaves), told)
+        ordered(top_branches(_most_faithful(learnt, others, leaves, rng, settings), learnt, leaves), learnt)
         for _ in range(settings.repetitions)
     ]
     return found[int(np.argmax(mean_agreement(found, others)))]
@@ -84,24 +84,24 @@ def top_branches(tree: Tree, contests: Contests, leaves: int) -> Tree:
     order = np.argsort(-weight, kind="stable")
     best = replace(tree, root=Leaf(1.0))
     for k in range(1, count + 1):
-        kept = np.zeros(count, dtype=np.bool_)
-        kept[order[:k]] = True
-        pruned = replace(tree, root=_kept(tree.root, iter(range(count)), kept, weight, total)[0])
+        retained = np.zeros(count, dtype=np.bool_)
+        retained[order[:k]] = True
+        pruned = replace(tree, root=_reduced(tree.root, iter(range(count)), retained, weight, total)[0])
         if len(pruned.leaves) > leaves:
             break
         best = pruned
     return merged(best)
 
 
-def _kept(node: Node, numbers: Iterator[int], kept: Flags, weight: Floats, total: Floats) -> tuple[Node, Ints]:
+def _reduced(node: Node, numbers: Iterator[int], retained: Flags, weight: Floats, total: Floats) -> tuple[Node, Ints]:
     """A node reduced to the retained branches, and the numbers of its former leaves."""
     if isinstance(node, Leaf):
         number = np.array([next(numbers)], dtype=np.int64)
         return Leaf(_mean(number, weight, total)), number
-    below, under = _kept(node.below, numbers, kept, weight, total)
-    above, over = _kept(node.above, numbers, kept, weight, total)
+    below, under = _reduced(node.below, numbers, retained, weight, total)
+    above, over = _reduced(node.above, numbers, retained, weight, total)
     both = np.concatenate([under, over])
-    if not kept[both].any():
+    if not retained[both].any():
         return Leaf(_mean(both, weight, total)), both
     return Split(node.feature, node.threshold, below, above), both
 
@@ -112,21 +112,21 @@ def _mean(leaves: Ints, weight: Floats, total: Floats) -> float:
 
 
 def _most_faithful(
-    told: Contests, others: Contests, leaves: int, rng: np.random.Generator, settings: TrusteeSettings
+    learnt: Contests, others: Contests, leaves: int, rng: np.random.Generator, settings: TrusteeSettings
 ) -> Tree:
     """The inner loop: decisions that a tree gets wrong are added to the sample of the next."""
-    n = len(told.first)
+    n = len(learnt.first)
     chosen = np.zeros(n, dtype=np.bool_)
     chosen[rng.choice(n, size=max(2, round(settings.sample * n)), replace=False)] = True
     best: tuple[float, Tree] | None = None
     for _ in range(settings.turns):
-        tree = _grown(told.part(chosen), leaves * settings.grown, rng)
+        tree = _grown(learnt.part(chosen), leaves * settings.grown, rng)
         fidelity = agreement(tree, others)
         if best is None or fidelity > best[0]:
             best = fidelity, tree
-        looked_at = rng.choice(n, size=max(1, round(settings.sample * n)), replace=False)
-        wrong = told.winners(tree.values(told.rows)) != told.winners(told.liking)
-        chosen[looked_at[wrong[looked_at]]] = True
+        checked = rng.choice(n, size=max(1, round(settings.sample * n)), replace=False)
+        wrong = learnt.winners(tree.values(learnt.rows)) != learnt.winners(learnt.liking)
+        chosen[checked[wrong[checked]]] = True
     assert best is not None
     return best[1]
 

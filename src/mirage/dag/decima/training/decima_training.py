@@ -16,19 +16,19 @@ import torch
 
 from mirage.dag.decima.deciders import decide_own
 from mirage.dag.decima.networks.layers import Perceptrons
-from mirage.dag.decima.training.checkpoint import load_checkpoint, save_checkpoint
-from mirage.dag.decima.training.network import Batch, GraphNetwork, batches
-from mirage.dag.decima.training.record import DECISIONS, Record, clear, empty_record
-from mirage.dag.decima.training.rollouts import Setting, advantages, decided_at, net_space, play_episode
-from mirage.dag.schedulers.registry import make_scheduler, scheduler_spec
+from mirage.dag.decima.training.decision_record import DECISIONS, Record, clear, empty_record
+from mirage.dag.decima.training.rollouts import TrainingSetting, advantages, decided_at, net_space, play_episode
+from mirage.dag.decima.training.torch_network import DecisionBatch, GraphNetwork, batches
+from mirage.dag.decima.training.training_checkpoint import load_checkpoint, save_checkpoint
+from mirage.dag.schedulers.stage_schedulers import make_scheduler, scheduler_spec
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.job_state import Floats
 from mirage.source_digest import source_digest
 
 SETTINGS = (
-    Setting(50, 100, 25.0, 250, 300.0, "capped:0.25:1.5"),
-    Setting(10, 40, 25.0, 1000, 1500.0, "capped:0:2"),
+    TrainingSetting(50, 100, 25.0, 250, 300.0, "capped:0.25:1.5"),
+    TrainingSetting(10, 40, 25.0, 1000, 1500.0, "capped:0:2"),
 )
 """The training clusters: one with headroom, and one with far more work than it can do."""
 
@@ -44,7 +44,7 @@ _MOST_DECISIONS, _MOST_ROWS = 60_000, 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DecimaTrainingPlan:
     """The plan of a training.
 
     Attributes:
@@ -69,11 +69,11 @@ class Plan:
     learning_rate: float = 1e-3
     clip: float = 0.2
     entropy: float = 0.003
-    settings: tuple[Setting, ...] = SETTINGS
+    settings: tuple[TrainingSetting, ...] = SETTINGS
 
 
 @dataclass(slots=True)
-class Progress:
+class DecimaTrainingProgress:
     """The progress of a training, which a checkpoint stores with the tensors.
 
     Attributes:
@@ -91,13 +91,13 @@ class Progress:
 
 def train(
     templates: Sequence[JobTemplate],
-    plan: Plan,
+    plan: DecimaTrainingPlan,
     checkpoint: Path,
     *,
     budget_s: float,
     now: Callable[[], float] = time.monotonic,
-    say: Callable[[dict[str, float]], None] = lambda figures: None,
-) -> tuple[Perceptrons, Progress]:
+    report: Callable[[dict[str, float]], None] = lambda figures: None,
+) -> tuple[Perceptrons, DecimaTrainingProgress]:
     """Trains a network, or resumes from a checkpoint of the same plan.
 
     Args:
@@ -106,7 +106,7 @@ def train(
         checkpoint: Written after every step.
         budget_s: Stops after the step in which this is spent, including the time before a resumption.
         now: Clock, seconds.
-        say: Called with the figures of each step, and with the step after which a training resumes.
+        report: Called with the figures of each step, and with the step after which a training resumes.
 
     Raises:
         ConfigurationError: The checkpoint belongs to a training with another plan, other jobs or other code.
@@ -118,9 +118,9 @@ def train(
     optimizer = torch.optim.Adam(network.parameters(), plan.learning_rate)
     whole_plan = _whole_plan(templates, plan)
     held = load_checkpoint(checkpoint, network, optimizer, whole_plan)
-    progress = Progress(**held["progress"]) if held else Progress()
+    progress = DecimaTrainingProgress(**held["progress"]) if held else DecimaTrainingProgress()
     if held:
-        say({"goes_on_after_step": progress.step})
+        report({"goes_on_after_step": progress.step})
     record = empty_record(_MOST_DECISIONS, _MOST_ROWS)
     while progress.step < plan.imitations + plan.iterations and progress.spent_s < budget_s:
         begun = now()
@@ -136,7 +136,7 @@ def train(
         progress.spent_s += now() - begun
         progress.curve.append({"step": progress.step, "spent_s": round(progress.spent_s, 1), **figures})
         save_checkpoint(checkpoint, network, optimizer, {"plan": whole_plan, "progress": asdict(progress)})
-        say(progress.curve[-1])
+        report(progress.curve[-1])
     return network.layers(), progress
 
 
@@ -148,7 +148,7 @@ def sequence_of(seed: int, step: int, place: int) -> int:
     return FIRST_SEQUENCE + (seed ^ 1) * _SEQUENCES + 100 * step + place
 
 
-def _whole_plan(templates: Sequence[JobTemplate], plan: Plan) -> dict[str, Any]:
+def _whole_plan(templates: Sequence[JobTemplate], plan: DecimaTrainingPlan) -> dict[str, Any]:
     """All that determines the course of a training: the plan, the jobs, and the code."""
     imitated = {scheduler_spec(setting.imitated.partition(":")[0]).entry for setting in plan.settings}
     modules = sorted({__name__, *(entry.partition(":")[0] for entry in imitated)})
@@ -162,7 +162,7 @@ def _whole_plan(templates: Sequence[JobTemplate], plan: Plan) -> dict[str, Any]:
 
 def _imitate(
     templates: Sequence[JobTemplate],
-    plan: Plan,
+    plan: DecimaTrainingPlan,
     step: int,
     network: GraphNetwork,
     optimizer: torch.optim.Optimizer,
@@ -174,7 +174,7 @@ def _imitate(
     for place, setting in enumerate(plan.settings):
         imitated = make_scheduler(setting.imitated)
         sequence = sequence_of(plan.seed, step, place)
-        arguments = (imitated.decider, imitated.parameters, space, record, setting.kept_of_1000)
+        arguments = (imitated.decider, imitated.parameters, space, record, setting.recorded_of_1000)
         play_episode(templates, setting, sequence, *arguments)
     losses = []
     pieces = batches(record, 250)
@@ -188,7 +188,7 @@ def _imitate(
 
 def _improve(
     templates: Sequence[JobTemplate],
-    plan: Plan,
+    plan: DecimaTrainingPlan,
     step: int,
     network: GraphNetwork,
     optimizer: torch.optim.Optimizer,
@@ -213,7 +213,7 @@ def _improve(
 
 def _rollouts(
     templates: Sequence[JobTemplate],
-    setting: Setting,
+    setting: TrainingSetting,
     sequence: int,
     count: int,
     space: Floats,
@@ -226,7 +226,7 @@ def _rollouts(
         space[0] = random.integers(2**31)
         first = int(record.size[DECISIONS])
         arrival_ms, end_ms = play_episode(
-            templates, setting, sequence, decide_own, space, space, record, setting.kept_of_1000
+            templates, setting, sequence, decide_own, space, space, record, setting.recorded_of_1000
         )
         ends.append(end_ms)
         times.append(decided_at(record, first))
@@ -238,9 +238,9 @@ def _rollouts(
 def _ascend(
     network: GraphNetwork,
     optimizer: torch.optim.Optimizer,
-    pieces: Sequence[Batch],
+    pieces: Sequence[DecisionBatch],
     gain: torch.Tensor,
-    plan: Plan,
+    plan: DecimaTrainingPlan,
     rate: float,
     entropy_weight: float,
 ) -> dict[str, float]:

@@ -6,35 +6,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mirage.dag.resumption import Kept
+from mirage.dag.resumption import WorkJournal
 from mirage.distill.tree import Leaf, Node, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 
 
-class KeptTrees(dict[tuple[int, int], Tree]):
+class TreeJournal(dict[tuple[int, int], Tree]):
     """Trees by leaves and round; each is on disk as soon as it is set.
 
     Args:
-        kept: The journal; the trees in it are present from the start.
+        journal: The journal; the trees in it are present from the start.
         method: The method that fits them; those of other methods may be in the same file.
     """
 
-    def __init__(self, kept: Kept, method: str) -> None:
-        self._kept, self._name = kept, f"trees by {method}"
-        for name, told in kept.finished.get(self._name, {}).items():
+    def __init__(self, journal: WorkJournal, method: str) -> None:
+        self._journal, self._name = journal, f"trees by {method}"
+        for name, stored in journal.finished.get(self._name, {}).items():
             leaves, _, turn = name.partition("/")
-            super().__setitem__((int(leaves), int(turn)), _tree(told))
+            super().__setitem__((int(leaves), int(turn)), _tree(stored))
 
     def __setitem__(self, key: tuple[int, int], tree: Tree) -> None:
         super().__setitem__(key, tree)
-        told = {"text": text_of(tree), "shares": [leaf.share for leaf in tree.leaves]}
-        self._kept.keep(**{self._name: {**self._kept.finished.get(self._name, {}), f"{key[0]}/{key[1]}": told}})
+        stored = {"text": text_of(tree), "shares": [leaf.share for leaf in tree.leaves]}
+        self._journal.store(
+            **{self._name: {**self._journal.finished.get(self._name, {}), f"{key[0]}/{key[1]}": stored}}
+        )
 
 
-def _tree(told: dict[str, Any]) -> Tree:
-    tree = tree_of(told["text"])
-    return replace(tree, root=_with_shares(tree.root, iter(told["shares"])))
+def _tree(stored: dict[str, Any]) -> Tree:
+    tree = tree_of(stored["text"])
+    return replace(tree, root=_with_shares(tree.root, iter(stored["shares"])))
 
 
 def _with_shares(node: Node, shares: Iterator[float | None]) -> Node:

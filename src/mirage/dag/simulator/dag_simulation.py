@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.dag.simulator.arrays import Records, State, World
-from mirage.dag.simulator.decision import NOTHING, decision
-from mirage.dag.simulator.engine import ASKS, REFUSED, STANDS_STILL, apply, next_decision, run
-from mirage.dag.simulator.world import DagCluster, initial_state, make_world
-from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.simulator.dag_arrays import DagState, DagWorld, Records
+from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
+from mirage.dag.simulator.event_loop import NEEDS_DECISION, REFUSED, STALLED, apply, next_decision, run
+from mirage.dag.simulator.stage_decision import NOTHING, decision
+from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
 from mirage.job_state import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DagOutcome:
     """The outcome of an episode.
 
     Attributes:
@@ -52,16 +52,16 @@ class DagSimulation:
     def __init__(
         self,
         templates: Sequence[JobTemplate],
-        arrivals: Arrivals,
+        arrivals: DagArrivals,
         cluster: DagCluster,
         *,
         seed: int = 0,
         log: bool = False,
     ) -> None:
-        self.world: World = make_world(templates, arrivals, cluster, seed)
-        self.state: State = initial_state(self.world, log=log)
+        self.world: DagWorld = make_world(templates, arrivals, cluster, seed)
+        self.state: DagState = initial_state(self.world, log=log)
 
-    def run(self, decider: Callable[..., int], parameters: Floats, *, times: int = 1) -> Outcome:
+    def run(self, decider: Callable[..., int], parameters: Floats, *, times: int = 1) -> DagOutcome:
         """Runs the whole episode with a compiled scheduler.
 
         Args:
@@ -100,7 +100,7 @@ class DagSimulation:
         """RUN: every task that has been started, in that order; empty unless ``log`` is set."""
         return self.state.log[: self.state.clock[0].n_log]
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DagOutcome:
         """The outcome of the episode so far; jobs that have not ended count up to now."""
         clock, jobs = self.state.clock[0], self.state.jobs
         arrival_ms = self.world.jobs.arrival_ms
@@ -110,7 +110,7 @@ class DagSimulation:
         there_ms = max(1, makespan_ms * int(self.world.settings[0].executors))
         begun = self.state.heap.time_ms[: clock.n_heap]  # counted up to their end already
         busy_ms = int(clock.running_ms + clock.moving_ms) - int((begun - clock.now_ms).sum())
-        return Outcome(
+        return DagOutcome(
             jct_s=(end_ms - arrival_ms) / 1000,
             makespan_s=makespan_ms / 1000,
             moves=int(clock.moves),
@@ -126,12 +126,12 @@ class DagSimulation:
                 f"at {clock.now_ms / 1000} s the scheduler picked a stage that may not be picked, or no executor; "
                 "pick one for which may_pick and takes_more hold"
             )
-        if answer == STANDS_STILL:
+        if answer == STALLED:
             raise ContractBroken(
                 f"the scheduler left {len(self.world.jobs) - clock.finished} jobs without executors at "
                 f"{clock.now_ms / 1000} s, although no event is left; one must be picked"
             )
-        return answer == ASKS
+        return answer == NEEDS_DECISION
 
 
 def _peak(arrival_ms: Ints, end_ms: Ints) -> int:

@@ -21,7 +21,7 @@ MOST_JOBS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class DagArrivals:
     """Jobs in order of arrival.
 
     Attributes:
@@ -36,7 +36,9 @@ class Arrivals:
         return len(self.template)
 
 
-def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: int = QUERIES * len(SIZES)) -> Arrivals:
+def poisson_arrivals(
+    jobs: int, seed: int, *, gap_s: float = GAP_S, templates: int = QUERIES * len(SIZES)
+) -> DagArrivals:
     """Jobs drawn uniformly, the first at 0 and the others after exponential gaps.
 
     The draws are those of spark-sched-sim after ``reset(seed=seed)``, so that its episodes are reproduced where
@@ -56,7 +58,7 @@ def poisson_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S, templates: i
         template[job] = int(random.choice(templates // queries)) * queries + query
         arrival_ms[job] = int(now_ms)
         now_ms += random.exponential(gap_s * 1000)
-    return Arrivals(arrival_ms, template)
+    return DagArrivals(arrival_ms, template)
 
 
 def queries_of(templates: int) -> int:
@@ -64,7 +66,7 @@ def queries_of(templates: int) -> int:
     return templates if templates % QUERIES else QUERIES
 
 
-def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
+def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> DagArrivals:
     """The stream of Decima's simulator: one job at 0, then ``jobs - 1`` after random gaps.
 
     Gaps are exponential, in whole milliseconds. The draws are those of its generator: query and size of the first job,
@@ -80,14 +82,14 @@ def decima_arrivals(jobs: int, seed: int, *, gap_s: float = GAP_S) -> Arrivals:
         arrival_ms[job] = arrival_ms[job - 1] + int(random.exponential(gap_s * 1000))
         size, query = random.randint(len(SIZES)), random.randint(QUERIES)
         template[job] = size * QUERIES + query
-    return Arrivals(arrival_ms, template)
+    return DagArrivals(arrival_ms, template)
 
 
-def batch_arrivals(jobs: int, seed: int, *, templates: int = QUERIES * len(SIZES)) -> Arrivals:
+def batch_arrivals(jobs: int, seed: int, *, templates: int = QUERIES * len(SIZES)) -> DagArrivals:
     """Jobs drawn uniformly, all present at 0."""
     check_jobs(jobs)
     random = np.random.Generator(np.random.PCG64(seed))
-    return Arrivals(np.zeros(jobs, np.int64), random.integers(templates, size=jobs))
+    return DagArrivals(np.zeros(jobs, np.int64), random.integers(templates, size=jobs))
 
 
 def check_jobs(jobs: int) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mirage.dag.distilled.methods.cart import Cart
+from mirage.dag.distilled.methods.cart_levels import Cart
 from mirage.dag.distilled.methods.climb import Climb
 from mirage.dag.distilled.methods.optimal import Unproven, optimal, solver_module
 from mirage.dag.distilled.methods.trustee import trustee
@@ -73,7 +73,7 @@ def _prepared(learner: Learner, *, is_alike: bool) -> Learner:
     return learn
 
 
-class Timed:
+class TimedLearner:
     """A learner that measures its processor time.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirage.dag.simulator.arrays import NOBODY, State, World
+from mirage.dag.simulator.dag_arrays import NO_STAGE, DagState, DagWorld
 from mirage.sim.kernel.compile import kernel
 
 NOTHING = -1
@@ -31,14 +31,14 @@ def executors_of(decided: int) -> int:
 
 
 @kernel()
-def held(state: State, job: int) -> int:
+def held(state: DagState, job: int) -> int:
     """Executors that a job has, that move to it, and that are promised to it by others."""
     row = state.jobs[job]
     return int(row.local + row.moving + row.committed)
 
 
 @kernel()
-def under_limit(state: State, job: int, limit: int) -> int:
+def under_limit(state: DagState, job: int, limit: int) -> int:
     """Executors to add until a job reaches its limit; below 1 if it has reached it.
 
     The free executors of the source do not count as its job's own: they are being given away.
@@ -49,13 +49,13 @@ def under_limit(state: State, job: int, limit: int) -> int:
 
 
 @kernel()
-def takes_more(world: World, state: State, job: int) -> bool:
+def takes_more(world: DagWorld, state: DagState, job: int) -> bool:
     """Whether a job can get more executors: it does not have all, or it is the source."""
     return bool(job == state.clock[0].source_job or held(state, job) < world.settings[0].executors)
 
 
 @kernel()
-def may_pick(state: State, stage: int) -> bool:
+def may_pick(state: DagState, stage: int) -> bool:
     """Whether a stage of an active job may be picked.
 
     It wants executors, all its parents are saturated, and it is not picked in this round yet.
@@ -65,22 +65,22 @@ def may_pick(state: State, stage: int) -> bool:
 
 
 @kernel()
-def is_ready(state: State, stage: int) -> bool:
+def is_ready(state: DagState, stage: int) -> bool:
     """Whether all parents of a stage have finished, so that its tasks can start at once."""
     return bool(state.stages[stage].runs_after == 0)
 
 
 @kernel()
-def first_stage_to_pick(world: World, state: State, job: int) -> int:
+def first_stage_to_pick(world: DagWorld, state: DagState, job: int) -> int:
     """The first stage of a job that may be picked, ready ones first; -1 for none."""
     if state.jobs[job].open == 0:
-        return NOBODY
-    found = NOBODY
+        return NO_STAGE
+    found = NO_STAGE
     first = world.jobs[job].first_stage
     for stage in range(first, first + world.jobs[job].n_stages):
         if may_pick(state, stage):
             if is_ready(state, stage):
                 return int(stage)
-            if found == NOBODY:
+            if found == NO_STAGE:
                 found = stage
     return int(found)

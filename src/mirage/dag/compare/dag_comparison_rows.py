@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mirage.dag.compare.trial import Played
-from mirage.dag.schedulers.registry import Scheduler
-from mirage.dag.setting import Setting
+from mirage.dag.compare.dag_trial import DagTrialResult
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
+from mirage.dag.setting import EpisodeSetting
 from mirage.job_state import Floats
 
 RESAMPLES = 2000
@@ -112,7 +112,9 @@ class PairedDifference:
         return asdict(self)
 
 
-def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], decision_us: float) -> ComparisonRow:
+def row_of(
+    scheduler: StageScheduler, setting: EpisodeSetting, played: Sequence[DagTrialResult], decision_us: float
+) -> ComparisonRow:
     """The row of a scheduler in a setting, from its episodes."""
     jct_s = np.concatenate([each.jct_s for each in played])
     low_s, high_s = interval_of_mean(np.array([np.mean(each.jct_s) for each in played]))
@@ -137,7 +139,7 @@ def row_of(scheduler: Scheduler, setting: Setting, played: Sequence[Played], dec
 
 
 def paired_difference(
-    name: str, against: str, setting: Setting, one: Sequence[Played], other: Sequence[Played]
+    name: str, against: str, setting: EpisodeSetting, one: Sequence[DagTrialResult], other: Sequence[DagTrialResult]
 ) -> PairedDifference:
     """The differences between results of the same episodes, with their intervals."""
     jct_s, against_jct_s = (np.array([np.mean(each.jct_s) for each in part]) for part in (one, other))

@@ -18,7 +18,7 @@ JOBS, STAGES, LINKS = 0, 1, 2
 """Indices in ``Graph.size``."""
 
 
-class Graph(NamedTuple):
+class NetworkGraph(NamedTuple):
     """The input of a network at one moment.
 
     Attributes:
@@ -72,9 +72,9 @@ class Room(NamedTuple):
     number_score: Floats32
 
 
-def empty_graph(jobs: int, stages: int, links: int, features: int) -> Graph:
+def empty_graph(jobs: int, stages: int, links: int, features: int) -> NetworkGraph:
     """An empty graph with given capacities."""
-    return Graph(
+    return NetworkGraph(
         size=np.zeros(3, np.int64),
         begin=np.zeros(jobs + 1, np.int64),
         features=np.zeros((stages, features), np.float32),

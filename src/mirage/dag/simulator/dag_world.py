@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.dag.simulator.arrays import (
+from mirage.dag.simulator.dag_arrays import (
     CLOCK,
     COMMITMENT,
     DECIMA_2019,
@@ -15,18 +15,21 @@ from mirage.dag.simulator.arrays import (
     EXECUTOR,
     JOB,
     JOB_STATE,
-    NOBODY,
+    NIL,
+    NO_EXECUTOR,
+    NO_JOB,
+    NO_STAGE,
     RUN,
     SETTINGS,
     SPARK_SCHED_SIM,
     STAGE_STATE,
-    State,
-    World,
+    DagState,
+    DagWorld,
     records,
 )
-from mirage.dag.simulator.decision import MOST_EXECUTORS
 from mirage.dag.simulator.packing import pack_templates
-from mirage.dag.workload.arrivals import Arrivals
+from mirage.dag.simulator.stage_decision import MOST_EXECUTORS
+from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import LEVELS, JobTemplate
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import Floats, Ints
@@ -73,7 +76,7 @@ class DagCluster:
             raise UnknownName("environment", self.environment, ENVIRONMENTS)
 
 
-def make_world(templates: Sequence[JobTemplate], arrivals: Arrivals, cluster: DagCluster, seed: int) -> World:
+def make_world(templates: Sequence[JobTemplate], arrivals: DagArrivals, cluster: DagCluster, seed: int) -> DagWorld:
     """The fixed arrays of an episode.
 
     Args:
@@ -105,7 +108,7 @@ def make_world(templates: Sequence[JobTemplate], arrivals: Arrivals, cluster: Da
     stages.first_child += shift
     begin = np.repeat(jobs.first_stage, n_parents)
     levels, chance = _levels(cluster.executors)
-    return World(
+    return DagWorld(
         settings,
         jobs,
         stages,
@@ -119,7 +122,7 @@ def make_world(templates: Sequence[JobTemplate], arrivals: Arrivals, cluster: Da
     )
 
 
-def initial_state(world: World, *, log: bool = False) -> State:
+def initial_state(world: DagWorld, *, log: bool = False) -> DagState:
     """The state before the first arrival.
 
     Args:
@@ -128,7 +131,7 @@ def initial_state(world: World, *, log: bool = False) -> State:
     """
     executors, jobs, stages = int(world.settings[0].executors), len(world.jobs), len(world.stages)
     fixed = world.stages
-    state = State(
+    state = DagState(
         records(CLOCK, 1), records(JOB_STATE, jobs), records(STAGE_STATE, stages), records(EXECUTOR, executors),
         np.zeros(jobs, np.int64), records(COMMITMENT, 2 * executors + 2), records(EVENT, executors),
         records(RUN, int(fixed.tasks.sum()) if log else 0),
@@ -136,16 +139,16 @@ def initial_state(world: World, *, log: bool = False) -> State:
     clock = state.clock[0]
     clock.in_pool, clock.pool = executors, 0
     for name in ("source_job", "source_stage", "executor", "round_head", "round_tail"):
-        clock[name] = NOBODY
-    state.executors.job, state.executors.stage, state.executors.last_stage = NOBODY, NOBODY, NOBODY
-    state.executors.next = np.append(np.arange(1, executors), NOBODY)
-    state.commitments.next = np.append(np.arange(1, len(state.commitments)), NOBODY)
+        clock[name] = NIL
+    state.executors.job, state.executors.stage, state.executors.last_stage = NO_JOB, NO_STAGE, NO_STAGE
+    state.executors.next = np.append(np.arange(1, executors), NO_EXECUTOR)
+    state.commitments.next = np.append(np.arange(1, len(state.commitments)), NIL)
     state.stages.remaining = state.stages.demand = fixed.tasks
     state.stages.waits_for = state.stages.runs_after = fixed.n_parents
-    state.stages.picked_round = state.stages.commitment = NOBODY
+    state.stages.picked_round = state.stages.commitment = NIL
     state.stages.last_ms = fixed.rough_ms
     state.jobs.unfinished = state.jobs.unstarted = state.jobs.unsaturated = world.jobs.n_stages
-    state.jobs.pool = NOBODY
+    state.jobs.pool = NO_EXECUTOR
     if stages:
         state.jobs.open = np.add.reduceat((fixed.n_parents == 0).astype(np.int64), world.jobs.first_stage)
         state.jobs.usual_work_ms = np.add.reduceat(fixed.tasks * fixed.rough_ms, world.jobs.first_stage)

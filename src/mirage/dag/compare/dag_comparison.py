@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mirage.dag.compare.journal import Journal
-from mirage.dag.compare.row import ComparisonRow, PairedDifference, paired_difference, row_of
-from mirage.dag.compare.trial import Keys, Played, Scene, Trial, begin
-from mirage.dag.schedulers.registry import Scheduler
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.world import DagCluster
+from mirage.dag.compare.dag_comparison_rows import ComparisonRow, PairedDifference, paired_difference, row_of
+from mirage.dag.compare.dag_journal import DagJournal
+from mirage.dag.compare.dag_trial import DagTrial, DagTrialResult, Keys, Scene, begin
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
 from mirage.executors.executor import Executor
@@ -29,7 +29,7 @@ TIMING_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DagComparison:
     """Rows of all schedulers in all settings, and their differences from one of them.
 
     Attributes:
@@ -45,9 +45,9 @@ class Comparison:
 
 def compare(
     templates: Sequence[JobTemplate],
-    settings: Iterable[Setting],
+    settings: Iterable[EpisodeSetting],
     seeds: Sequence[int],
-    schedulers: Sequence[Scheduler],
+    schedulers: Sequence[StageScheduler],
     *,
     against: str | None = None,
     cluster: DagCluster | None = None,
@@ -55,7 +55,7 @@ def compare(
     progress: Callable[[int, int], None] = lambda done, of: None,
     executor: Executor | None = None,
     resume_folder: Path | None = None,
-) -> Comparison:
+) -> DagComparison:
     """Runs every scheduler on every seed in every setting.
 
     Args:
@@ -82,36 +82,36 @@ def compare(
     settings = tuple(settings)
     if len({setting.name for setting in settings}) < len(settings):
         raise ConfigurationError("a comparison needs settings of which none is named twice")
-    scene, journal = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster()), Journal(resume_folder)
+    scene, journal = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster()), DagJournal(resume_folder)
     keys = None if resume_folder is None else Keys(scene)
-    trials = [Trial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
+    trials = [DagTrial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
     played, reused = _played(scene, trials, journal, keys, executor or LocalProcesses(), progress)
     rows: list[ComparisonRow] = []
     differences: list[PairedDifference] = []
     for setting in settings:
         by_name = {}
         for k, scheduler in enumerate(schedulers):
-            by_name[scheduler.name] = [played[Trial(k, setting, seed)] for seed in seeds]
-            cost_us = _decision_us(scene, Trial(k, setting, seeds[0]), journal, keys, clock)
+            by_name[scheduler.name] = [played[DagTrial(k, setting, seed)] for seed in seeds]
+            cost_us = _decision_us(scene, DagTrial(k, setting, seeds[0]), journal, keys, clock)
             rows.append(row_of(scheduler, setting, by_name[scheduler.name], cost_us))
         differences += [
             paired_difference(name, against, setting, by_name[name], by_name[against])
             for name in names
             if name != against
         ]
-    return Comparison(tuple(rows), tuple(differences), reused)
+    return DagComparison(tuple(rows), tuple(differences), reused)
 
 
 def _played(
     scene: Scene,
-    trials: Sequence[Trial],
-    journal: Journal,
+    trials: Sequence[DagTrial],
+    journal: DagJournal,
     keys: Keys | None,
     executor: Executor,
     progress: Callable[[int, int], None],
-) -> tuple[dict[Trial, Played], int]:
+) -> tuple[dict[DagTrial, DagTrialResult], int]:
     """The results of all trials, and the number of those from the journal."""
-    played: dict[Trial, Played] = {}
+    played: dict[DagTrial, DagTrialResult] = {}
     for trial in trials if keys is not None else ():
         known = journal.played(keys.of(trial)) if keys is not None else None
         if known is not None:
@@ -126,7 +126,9 @@ def _played(
     return played, reused
 
 
-def _decision_us(scene: Scene, trial: Trial, journal: Journal, keys: Keys | None, clock: Callable[[], float]) -> float:
+def _decision_us(
+    scene: Scene, trial: DagTrial, journal: DagJournal, keys: Keys | None, clock: Callable[[], float]
+) -> float:
     """The cost of a decision, from an episode with each decision made once and many times."""
     known = None if keys is None else journal.decision_us(keys.of(trial))
     if known is not None:

@@ -12,14 +12,14 @@ from torch import nn
 
 from mirage.dag.decima.networks.graph_network import CAPS, JOB_FEATURES, SHAPES, WIDTH
 from mirage.dag.decima.networks.layers import Perceptrons, perceptrons
-from mirage.dag.decima.training.record import DECISIONS, EDGES, PLACES, ROWS, Record
+from mirage.dag.decima.training.decision_record import DECISIONS, EDGES, PLACES, ROWS, Record
 
 _COUNTS = (2, 2, 2, 2, 2, 3, 3)
 """Layers of each perceptron, in the order of ``SHAPES``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DecisionBatch:
     """Decisions as tensors; `Record` describes the fields."""
 
     features: torch.Tensor
@@ -35,7 +35,7 @@ class Batch:
     meant: torch.Tensor
 
     @classmethod
-    def of(cls, record: Record, first: int, last: int) -> Batch:
+    def of(cls, record: Record, first: int, last: int) -> DecisionBatch:
         """The decisions from ``first`` up to but without ``last``."""
         size = record.size
         jobs = slice(*np.searchsorted(record.decision_of_job[: size[PLACES]], [first, last]))
@@ -61,11 +61,11 @@ class Batch:
         )
 
 
-def batches(record: Record, size: int) -> list[Batch]:
+def batches(record: Record, size: int) -> list[DecisionBatch]:
     """Splits all decisions of a record into batches of about a size."""
     count = int(record.size[DECISIONS])
     edges = np.linspace(0, count, max(1, round(count / size)) + 1).astype(int)
-    return [Batch.of(record, int(a), int(b)) for a, b in pairwise(edges)]
+    return [DecisionBatch.of(record, int(a), int(b)) for a, b in pairwise(edges)]
 
 
 class GraphNetwork(nn.Module):
@@ -76,15 +76,15 @@ class GraphNetwork(nn.Module):
         shapes = iter(SHAPES)
         self.parts = nn.ModuleList(_part([next(shapes) for _ in range(count)], count == 2) for count in _COUNTS)
 
-    def forward(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, batch: DecisionBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """The log probability of each decision, and its entropy."""
-        prepare, say, hear, of_job, of_all, pick, cap = self.parts
+        prepare, message, aggregate, of_job, of_all, pick, cap = self.parts
         embedded = prepare(batch.features)
         for height in range(1, int(batch.height.max()) + 1 if len(batch.height) else 0):
             links = batch.height[batch.parent] == height
             rows, place = batch.parent[links].unique(return_inverse=True)
-            heard = torch.zeros(len(rows), WIDTH).index_add(0, place, say(embedded[batch.child[links]]))
-            embedded = embedded.index_add(0, rows, hear(heard))
+            received = torch.zeros(len(rows), WIDTH).index_add(0, place, message(embedded[batch.child[links]]))
+            embedded = embedded.index_add(0, rows, aggregate(received))
         decisions, jobs = len(batch.picked), len(batch.first_row)
         each = of_job(torch.cat([batch.features, embedded], 1))
         job = torch.zeros(jobs, WIDTH).index_add(0, batch.job_of_row, each)
@@ -102,9 +102,9 @@ class GraphNetwork(nn.Module):
         of_row = torch.zeros(len(batch.features)).index_copy(0, rows, logs)
         picked_job = batch.job_of_row[batch.picked]
         first = batch.first_row[picked_job]
-        told = torch.cat([batch.features[first, :JOB_FEATURES], job[picked_job], everything], 1)
+        job_input = torch.cat([batch.features[first, :JOB_FEATURES], job[picked_job], everything], 1)
         numbers = torch.stack([torch.from_numpy(CAPS).expand(decisions, -1), batch.added], 2)
-        caps = cap(torch.cat([told[:, None].expand(-1, len(CAPS), -1), numbers], 2))[:, :, 0].log_softmax(1)
+        caps = cap(torch.cat([job_input[:, None].expand(-1, len(CAPS), -1), numbers], 2))[:, :, 0].log_softmax(1)
         entropy = entropy - (caps.exp() * caps).sum(1)
         meant = caps.masked_fill(batch.meant == 0, -torch.inf).logsumexp(1)
         return of_row[batch.picked] + meant, entropy

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.dag.simulator.arrays import State, World
-from mirage.dag.simulator.decision import held, is_ready, may_pick, takes_more
-from mirage.distill.tree import Feature
+from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.stage_decision import held, is_ready, may_pick, takes_more
+from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
 from mirage.sim.kernel.compile import kernel
 
@@ -20,37 +20,37 @@ Row = NDArray[np.float64]
 
 FEATURES = (
     # the load
-    Feature("executors"),  # in the cluster
-    Feature("jobs"),  # in the system
-    Feature("crowding", Unit.SHARE),  # jobs per executor
-    Feature("backlog", Unit.DURATION),  # work of all jobs per executor
-    Feature("free", Unit.SHARE),  # executors that need a destination, of all
+    TreeFeature("executors"),  # in the cluster
+    TreeFeature("jobs"),  # in the system
+    TreeFeature("crowding", Unit.SHARE),  # jobs per executor
+    TreeFeature("backlog", Unit.DURATION),  # work of all jobs per executor
+    TreeFeature("free", Unit.SHARE),  # executors that need a destination, of all
     # the job
-    Feature("own", Unit.FLAG),  # the executors that need a destination are this job's
-    Feature("new", Unit.FLAG),  # no executor works for it, or is on its way
-    Feature("holds"),  # executors at the job, on their way and promised
-    Feature("work", Unit.DURATION),
-    Feature("work_times_least"),  # its work over the least of any job's
-    Feature("work_share", Unit.SHARE),  # its work over that of all jobs
-    Feature("drains_in", Unit.DURATION),  # its work over the executors that it holds
-    Feature("age", Unit.DURATION),  # since it arrived
-    Feature("job_path", Unit.DURATION),  # its longest path from here
-    Feature("tasks_left"),  # not started
-    Feature("stages_left"),  # not finished
-    Feature("choices"),  # its stages that may be picked
+    TreeFeature("own", Unit.FLAG),  # the executors that need a destination are this job's
+    TreeFeature("new", Unit.FLAG),  # no executor works for it, or is on its way
+    TreeFeature("holds"),  # executors at the job, on their way and promised
+    TreeFeature("work", Unit.DURATION),
+    TreeFeature("work_times_least"),  # its work over the least of any job's
+    TreeFeature("work_share", Unit.SHARE),  # its work over that of all jobs
+    TreeFeature("drains_in", Unit.DURATION),  # its work over the executors that it holds
+    TreeFeature("age", Unit.DURATION),  # since it arrived
+    TreeFeature("job_path", Unit.DURATION),  # its longest path from here
+    TreeFeature("tasks_left"),  # not started
+    TreeFeature("stages_left"),  # not finished
+    TreeFeature("choices"),  # its stages that may be picked
     # the stage
-    Feature("ready", Unit.FLAG),  # its tasks can start at once; else it waits for stages that still run
-    Feature("starts_in", Unit.DURATION),  # about when they can, if the stages that it waits for continue as now
-    Feature("tasks"),  # without a promised executor
-    Feature("task_time", Unit.DURATION),  # of the task started last
-    Feature("stage_work", Unit.DURATION),
-    Feature("stage_path", Unit.DURATION),  # the longest path from its start to the job's end
-    Feature("slack", Unit.DURATION),  # by which this path is shorter than the job's longest
-    Feature("work_below", Unit.DURATION),  # of the stage and all that come after it
-    Feature("here"),  # executors at the stage, on their way and promised
-    Feature("before"),  # stages of the job that may be picked and come first in its order
-    Feature("smaller"),  # stages of the job that may be picked and have less work
-    Feature("children"),  # stages that need its output
+    TreeFeature("ready", Unit.FLAG),  # its tasks can start at once; else it waits for stages that still run
+    TreeFeature("starts_in", Unit.DURATION),  # about when they can, if the stages that it waits for continue as now
+    TreeFeature("tasks"),  # without a promised executor
+    TreeFeature("task_time", Unit.DURATION),  # of the task started last
+    TreeFeature("stage_work", Unit.DURATION),
+    TreeFeature("stage_path", Unit.DURATION),  # the longest path from its start to the job's end
+    TreeFeature("slack", Unit.DURATION),  # by which this path is shorter than the job's longest
+    TreeFeature("work_below", Unit.DURATION),  # of the stage and all that come after it
+    TreeFeature("here"),  # executors at the stage, on their way and promised
+    TreeFeature("before"),  # stages of the job that may be picked and come first in its order
+    TreeFeature("smaller"),  # stages of the job that may be picked and have less work
+    TreeFeature("children"),  # stages that need its output
 )
 
 (
@@ -76,24 +76,24 @@ _LEAST_WORK_S = 0.001
 
 
 @kernel()
-def may_have(world: World, state: State, job: int) -> bool:
+def may_have(world: DagWorld, state: DagState, job: int) -> bool:
     """Whether a job may have candidates: it has open stages and can get executors."""
     return bool(state.jobs[job].open > 0 and takes_more(world, state, job))
 
 
 @kernel()
-def job_work_ms(state: State, job: int, usual: bool) -> int:
+def job_work_ms(state: DagState, job: int, usual: bool) -> int:
     """The work of a job's unstarted tasks, by their usual or their last durations."""
     return int(state.jobs[job].usual_work_ms if usual else state.jobs[job].remaining_work_ms)
 
 
 @kernel()
-def fill_load(world: World, state: State, usual: bool, asked: int, row: Row) -> None:
+def fill_load(world: DagWorld, state: DagState, usual: bool, tested: int, row: Row) -> None:
     """Fills the columns of the load, and puts into those of work what jobs are compared with."""
     clock = state.clock[0]
     executors = world.settings[0].executors
     total_ms, least_ms = 0, -1
-    if asked & COMPARED:
+    if tested & COMPARED:
         for place in range(clock.n_active):
             work_ms = job_work_ms(state, state.active[place], usual)
             total_ms += work_ms
@@ -110,13 +110,13 @@ def fill_load(world: World, state: State, usual: bool, asked: int, row: Row) -> 
 
 @kernel()
 def fill_job(
-    world: World, state: State, job: int, usual: bool, asked: int, total_s: float, least_s: float, row: Row
+    world: DagWorld, state: DagState, job: int, usual: bool, tested: int, total_s: float, least_s: float, row: Row
 ) -> None:
     """Fills the columns of a job.
 
     Args:
         usual: Whether work uses the usual durations.
-        asked: Bits of the columns that are tested.
+        tested: Bits of the columns that are tested.
         total_s: Work of all jobs.
         least_s: Work of the job that has least.
     """
@@ -132,7 +132,7 @@ def fill_job(
     row[DRAINS_IN] = work_s / max(holds, 1)
     row[AGE] = (clock.now_ms - world.jobs[job].arrival_ms) / 1000.0
     row[STAGES_LEFT] = now.unfinished
-    if asked & SCANNED == 0:
+    if tested & SCANNED == 0:
         return
     longest_ms, choices, tasks = 0, 0, 0
     first = world.jobs[job].first_stage
@@ -148,7 +148,7 @@ def fill_job(
 
 
 @kernel()
-def _starts_in_s(world: World, state: State, stage: int) -> float:
+def _starts_in_s(world: DagWorld, state: DagState, stage: int) -> float:
     """The estimated end of a stage's last parent, with tasks as long as the last one started."""
     fixed, longest = world.stages[stage], 0.0
     for place in range(fixed.first_parent, fixed.first_parent + fixed.n_parents):
@@ -161,17 +161,17 @@ def _starts_in_s(world: World, state: State, stage: int) -> float:
 
 
 @kernel()
-def fill_stage(world: World, state: State, stage: int, before: int, asked: int, row: Row) -> None:
+def fill_stage(world: DagWorld, state: DagState, stage: int, before: int, tested: int, row: Row) -> None:
     """Fills the columns of a stage; those of its job are filled already.
 
     Args:
-        asked: Bits of the columns that are tested.
+        tested: Bits of the columns that are tested.
         before: Candidates of the job that come first in its order.
     """
     now, fixed = state.stages[stage], world.stages[stage]
     work_ms = now.remaining * now.last_ms
     row[READY] = is_ready(state, stage)
-    if asked & 1 << STARTS_IN:
+    if tested & 1 << STARTS_IN:
         row[STARTS_IN] = 0.0 if row[READY] else _starts_in_s(world, state, stage)
     row[TASKS] = now.demand
     row[TASK_TIME] = now.last_ms / 1000.0
@@ -183,7 +183,7 @@ def fill_stage(world: World, state: State, stage: int, before: int, asked: int, 
     row[BEFORE] = before
     row[CHILDREN] = fixed.n_children
     row[SMALLER] = 0.0
-    if asked & 1 << SMALLER and row[CHOICES] > 1.0:
+    if tested & 1 << SMALLER and row[CHOICES] > 1.0:
         job = world.jobs[fixed.job]
         for other in range(job.first_stage, job.first_stage + job.n_stages):
             if may_pick(state, other) and state.stages[other].remaining * state.stages[other].last_ms < work_ms:
@@ -192,7 +192,7 @@ def fill_stage(world: World, state: State, stage: int, before: int, asked: int, 
 
 @kernel(forceinline=False)
 def candidate_rows(
-    world: World, state: State, rows: NDArray[np.float64], stages: NDArray[np.int64], usual: bool = False
+    world: DagWorld, state: DagState, rows: NDArray[np.float64], stages: NDArray[np.int64], usual: bool = False
 ) -> int:
     """Fills a row for each candidate; returns their number.
 

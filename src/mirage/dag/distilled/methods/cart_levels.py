@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.distill.examples import Flags
 from mirage.distill.pruning import FitSettings
 from mirage.distill.ranking import Contests, agreement, ranking_tree
 from mirage.distill.tree import Tree
+from mirage.distill.tree_examples import Flags
 from mirage.errors import ConfigurationError
 
 LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
@@ -29,7 +29,7 @@ CHOOSE_BY = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class PruningLevel:
     """A pruned tree.
 
     Attributes:
@@ -53,7 +53,7 @@ class Cart:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._learnt: Contests | None = None
-        self._levels: dict[int, Level] = {}
+        self._levels: dict[int, PruningLevel] = {}
 
     def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
         """The most faithful tree within a number of leaves, the smallest of equally faithful ones."""
@@ -62,7 +62,7 @@ class Cart:
             self._learnt, self._levels = contests, {}
         return max(self.levels(contests, leaves), key=lambda level: level.fidelity).tree
 
-    def levels(self, contests: Contests, leaves: int) -> Iterator[Level]:
+    def levels(self, contests: Contests, leaves: int) -> Iterator[PruningLevel]:
         """All levels up to a number of leaves, the smallest tree first."""
         judges = one_in(contests, CHOOSE_BY)
         others = contests.part(judges)
@@ -74,7 +74,7 @@ class Cart:
                     np.random.default_rng(self._seed),
                     FitSettings(max_leaves=most, folds=0, least_share=LEAST_SHARE),
                 )
-                self._levels[most] = Level(most, tree, agreement(tree, others))
+                self._levels[most] = PruningLevel(most, tree, agreement(tree, others))
             yield self._levels[most]
 
 

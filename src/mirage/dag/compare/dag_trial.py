@@ -10,10 +10,10 @@ from importlib.metadata import version
 
 import mirage
 from mirage.dag.compare.makespan_bound import makespan_bound_s
-from mirage.dag.schedulers.registry import Scheduler
-from mirage.dag.setting import Setting
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
+from mirage.dag.schedulers.stage_schedulers import StageScheduler
+from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError
@@ -31,10 +31,10 @@ class Scene:
     """
 
     templates: tuple[JobTemplate, ...]
-    schedulers: tuple[Scheduler, ...]
+    schedulers: tuple[StageScheduler, ...]
     cluster: DagCluster
 
-    def episode(self, setting: Setting, seed: int, *, log: bool = False) -> DagSimulation:
+    def episode(self, setting: EpisodeSetting, seed: int, *, log: bool = False) -> DagSimulation:
         """An episode that has not begun; with ``log`` it records every task that runs."""
         cluster = replace(self.cluster, executors=setting.executors)
         arrivals = setting.arrivals(seed, len(self.templates))
@@ -42,16 +42,16 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DagTrial:
     """A scheduler, by its number, in an episode."""
 
     scheduler: int
-    setting: Setting
+    setting: EpisodeSetting
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class DagTrialResult:
     """The result of a trial: ``Outcome`` of the simulation, and a lower bound of its makespan."""
 
     jct_s: tuple[float, ...]
@@ -63,17 +63,17 @@ class Played:
     peak_jobs: int
 
 
-def begin(scene: Scene) -> Callable[[Trial], tuple[Trial, Played]]:
+def begin(scene: Scene) -> Callable[[DagTrial], tuple[DagTrial, DagTrialResult]]:
     """Makes a function that runs one trial after another."""
 
     @lru_cache(maxsize=100_000)
-    def bound_s(setting: Setting, seed: int) -> float:
+    def bound_s(setting: EpisodeSetting, seed: int) -> float:
         return makespan_bound_s(scene.episode(setting, seed).world)
 
-    def one(trial: Trial) -> tuple[Trial, Played]:
+    def one(trial: DagTrial) -> tuple[DagTrial, DagTrialResult]:
         scheduler, simulation = scene.schedulers[trial.scheduler], scene.episode(trial.setting, trial.seed)
         outcome = simulation.run(scheduler.decider, scheduler.parameters_for(trial.seed))
-        return trial, Played(
+        return trial, DagTrialResult(
             jct_s=tuple(outcome.jct_s.tolist()),
             makespan_s=outcome.makespan_s,
             makespan_bound_s=bound_s(trial.setting, trial.seed),
@@ -98,14 +98,14 @@ class Keys:
         self._templates = templates_digest(scene.templates)
         self._schedulers = [_digest_of_scheduler(scheduler) for scheduler in scene.schedulers]
 
-    def of(self, trial: Trial) -> str:
+    def of(self, trial: DagTrial) -> str:
         """The key of a trial, also for the cost of its decisions."""
         cluster = replace(self._scene.cluster, executors=trial.setting.executors)
-        told = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:24]
+        inputs = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
+        return hashlib.sha256(repr(inputs).encode()).hexdigest()[:24]
 
 
-def _digest_of_scheduler(scheduler: Scheduler) -> str:
+def _digest_of_scheduler(scheduler: StageScheduler) -> str:
     """A digest of its code and parameters, including a network's weights or a tree's nodes."""
     try:
         code = source_digest([__name__, scheduler.entry.partition(":")[0]])
@@ -113,8 +113,8 @@ def _digest_of_scheduler(scheduler: Scheduler) -> str:
         raise ConfigurationError(
             f"results of {scheduler.name} cannot be stored: {error}; write its function into a file"
         ) from error
-    told = repr((mirage.__version__, _versions(), code, scheduler.entry, scheduler.seeded))
-    return hashlib.sha256(told.encode() + scheduler.parameters.tobytes()).hexdigest()
+    inputs = repr((mirage.__version__, _versions(), code, scheduler.entry, scheduler.seeded))
+    return hashlib.sha256(inputs.encode() + scheduler.parameters.tobytes()).hexdigest()
 
 
 @cache

@@ -1,7 +1,7 @@
 """Schedulers of stages by name, built-in or from entry points.
 
 The entry-point group is ``mirage.dag_schedulers``. A scheduler is written as its name and parameters: ``fair``,
-``capped:0.25:1.5``. An entry point names a ``SchedulerSpec``.
+``capped:0.25:1.5``. An entry point names a ``StageSchedulerSpec``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirage.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class StageScheduler:
     """A scheduler that can run.
 
     Attributes:
         name: As requested.
-        decider: The compiled decision function (``mirage.dag.simulator.arrays.DECIDER``).
+        decider: The compiled decision function (``mirage.dag.simulator.dag_arrays.DECIDER``).
         parameters: Its parameters, and memory for its values between decisions.
         seeded: Whether it decides at random; ``parameters[0]`` is then the seed.
         most_jobs: Number of jobs in the system that it considers, by arrival; None for all.
@@ -44,7 +44,7 @@ class Scheduler:
         """``module:attribute`` of the decision function."""
         return f"{self.decider.__module__}:{self.decider.__qualname__}"
 
-    def __reduce__(self) -> tuple[Callable[..., Scheduler], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., StageScheduler], tuple[Any, ...]]:
         """Pickles it by the name of its decision function: compiled code stays in its process.
 
         Raises:
@@ -66,8 +66,8 @@ class Scheduler:
         return parameters
 
 
-def _with_decider(entry: str, name: str, parameters: Floats, seeded: bool, most_jobs: int | None) -> Scheduler:
-    return Scheduler(name, _loaded(entry), parameters, seeded, most_jobs)
+def _with_decider(entry: str, name: str, parameters: Floats, seeded: bool, most_jobs: int | None) -> StageScheduler:
+    return StageScheduler(name, _loaded(entry), parameters, seeded, most_jobs)
 
 
 def _loaded(entry: str) -> Callable[..., Any]:
@@ -99,7 +99,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerSpec:
+class StageSchedulerSpec:
     """The declaration of a scheduler.
 
     Attributes:
@@ -125,63 +125,65 @@ class SchedulerSpec:
 TREE = "tree"
 """The scheduler that a file stands for; its first parameter is the path."""
 
-_HERE, _TEACHERS = "mirage.dag.schedulers", "mirage.dag.decima.teachers"
+_HERE, _TEACHERS = "mirage.dag.schedulers", "mirage.dag.decima.decima_schedulers"
 _A, _B = Parameter("a", 0.25, -4, 4), Parameter("b", 1.5, 0.01, 100)
 _SHARE = Parameter("share", 1, 0.01, 1)
-SCHEDULERS: dict[str, SchedulerSpec] = {
-    "fifo": SchedulerSpec(
+SCHEDULERS: dict[str, StageSchedulerSpec] = {
+    "fifo": StageSchedulerSpec(
         f"{_HERE}.fifo:fifo",
         "first come, first served; fifo:1 takes stages by number",
         (Parameter("by-number", 0, 0, 1, whole=True),),
     ),
-    "fair": SchedulerSpec(
+    "fair": StageSchedulerSpec(
         f"{_HERE}.fair:fair",
         "equal shares of the jobs that want executors; fair:1 of all jobs in the system",
         (Parameter("all", 0, 0, 1, whole=True),),
         work_conserving=False,
     ),
-    "weighted-fair": SchedulerSpec(
+    "weighted-fair": StageSchedulerSpec(
         f"{_HERE}.weighted_fair:weighted_fair",
         "shares by a power of total work; 1 is naive, the best one is tuned",
         (Parameter("exponent", 1, -4, 4),),
     ),
-    "sjf": SchedulerSpec(f"{_HERE}.sjf:sjf", "least remaining work first, up to a share of the executors", (_SHARE,)),
-    "sjf-critical-path": SchedulerSpec(
+    "sjf": StageSchedulerSpec(
+        f"{_HERE}.sjf:sjf", "least remaining work first, up to a share of the executors", (_SHARE,)
+    ),
+    "sjf-critical-path": StageSchedulerSpec(
         f"{_HERE}.sjf:sjf_critical_path", "sjf with stages by the longest path to the job's end", (_SHARE,)
     ),
-    "critical-path": SchedulerSpec(
+    "critical-path": StageSchedulerSpec(
         f"{_HERE}.critical_path:critical_path", "the stage with the longest path to its job's end first, of all jobs"
     ),
-    "critical-path-local": SchedulerSpec(
+    "critical-path-local": StageSchedulerSpec(
         f"{_HERE}.critical_path:critical_path_local",
         "critical-path, but executors stay at their job, and stages that cannot start are skipped while others can",
     ),
-    "equal-finish": SchedulerSpec(
+    "equal-finish": StageSchedulerSpec(
         f"{_HERE}.equal_finish:equal_finish",
         "shares with which all jobs would end together; equal-finish:1 serves those first that would end last",
         (Parameter("longest first", 0, 0, 1, whole=True),),
     ),
-    "capped": SchedulerSpec(
+    "capped": StageSchedulerSpec(
         f"{_HERE}.capped:capped", "least remaining work first, up to a cap by remaining work: P(a, b)", (_A, _B)
     ),
-    "capped-by-load": SchedulerSpec(
+    "capped-by-load": StageSchedulerSpec(
         f"{_HERE}.capped:capped_by_load",
         "P(a, b), and another P(a, b) above a number of jobs per executor",
         (_A, _B, Parameter("busy a", 0, -4, 4), Parameter("busy b", 3, 0.01, 100), Parameter("jobs", 0.3, 0, 1e6)),
     ),
-    "decima": SchedulerSpec(
+    "decima": StageSchedulerSpec(
         f"{_TEACHERS}:decima",
         "a deep network with the weights in a file: decima:FILE; draws its decisions",
         makes=True,
         work_conserving=False,
     ),
-    "decima-argmax": SchedulerSpec(
+    "decima-argmax": StageSchedulerSpec(
         f"{_TEACHERS}:decima_argmax",
         "decima with its most likely decision: decima-argmax:FILE",
         makes=True,
         work_conserving=False,
     ),
-    TREE: SchedulerSpec(
+    TREE: StageSchedulerSpec(
         "mirage.dag.distilled.tree_policy:make_tree",
         "a small tree that people read and edit; the path of a tree's file works too",
         makes=True,
@@ -194,8 +196,8 @@ _REGISTRY = Registry(
     "scheduler of stages",
     "mirage.dag_schedulers",
     SCHEDULERS,
-    lambda _, found: found if isinstance(found, SchedulerSpec) else None,
-    "a SchedulerSpec",
+    lambda _, found: found if isinstance(found, StageSchedulerSpec) else None,
+    "a StageSchedulerSpec",
 )
 
 
@@ -204,7 +206,7 @@ def known_schedulers() -> tuple[str, ...]:
     return _REGISTRY.names()
 
 
-def scheduler_spec(name: str) -> SchedulerSpec:
+def scheduler_spec(name: str) -> StageSchedulerSpec:
     """Finds a scheduler by its name without parameters.
 
     Raises:
@@ -214,7 +216,7 @@ def scheduler_spec(name: str) -> SchedulerSpec:
     return _REGISTRY.spec(name)
 
 
-def make_scheduler(text: str) -> Scheduler:
+def make_scheduler(text: str) -> StageScheduler:
     """Makes a scheduler from its name and parameters, as ``capped:0.25:1.5``.
 
     The path of a file is that of a tree.
@@ -234,10 +236,10 @@ def make_scheduler(text: str) -> Scheduler:
     spec = scheduler_spec(name)
     if spec.makes:
         made = spec.load()(text, given)
-        if not isinstance(made, Scheduler):
-            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, not a Scheduler")
+        if not isinstance(made, StageScheduler):
+            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, not a StageScheduler")
         return made
-    return Scheduler(text, spec.load(), _numbers(text, given, spec.parameters))
+    return StageScheduler(text, spec.load(), _numbers(text, given, spec.parameters))
 
 
 def _numbers(text: str, given: Sequence[str], parameters: Sequence[Parameter]) -> Floats:

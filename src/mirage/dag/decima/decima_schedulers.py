@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from mirage.dag.decima.model_file import read_network
+from mirage.dag.decima.network_file import read_network
 from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
 from mirage.dag.decima.networks.layers import Perceptrons
 from mirage.dag.decima.networks.workspace import Extent, workspace
 from mirage.dag.decima.published_weights import DECIMA_2019, SPARK_SCHED_SIM, read_published
-from mirage.dag.schedulers.registry import Scheduler, make_scheduler
+from mirage.dag.schedulers.stage_schedulers import StageScheduler, make_scheduler
 from mirage.errors import ConfigurationError, ModelFileError
 
 WEIGHTS_VARIABLE = "MIRAGE_DECIMA_WEIGHTS"
@@ -34,8 +34,8 @@ PUBLISHED_NAME = "spark_sched_sim_decima_weights.npz"
 """The file of weights that is expected next to a file of profiles."""
 
 
-def decima(text: str, given: Sequence[str]) -> Scheduler:
-    """The scheduler that draws its decisions, by ``mirage.dag.schedulers.registry``'s rules.
+def decima(text: str, given: Sequence[str]) -> StageScheduler:
+    """The scheduler that draws its decisions, in the form of ``stage_schedulers``.
 
     Raises:
         ConfigurationError: No file of weights is given.
@@ -44,7 +44,7 @@ def decima(text: str, given: Sequence[str]) -> Scheduler:
     return _scheduler(text, given, argmax=False)
 
 
-def decima_argmax(text: str, given: Sequence[str]) -> Scheduler:
+def decima_argmax(text: str, given: Sequence[str]) -> StageScheduler:
     """The scheduler that takes the likeliest decision; see `decima`."""
     return _scheduler(text, given, argmax=True)
 
@@ -62,7 +62,7 @@ def read_weights(path: str) -> tuple[str, Perceptrons]:
     return _read(str(file), file.stat().st_mtime_ns)
 
 
-def with_weights(text: str, weights: str | None, profiles: str | None) -> Scheduler:
+def with_weights(text: str, weights: str | None, profiles: str | None) -> StageScheduler:
     """Makes a scheduler; ``decima`` and ``decima-argmax`` may get their file separately.
 
     Args:
@@ -71,18 +71,18 @@ def with_weights(text: str, weights: str | None, profiles: str | None) -> Schedu
         profiles: A file of profiles, whose folder may contain the published weights.
 
     Raises:
-        ConfigurationError: See ``mirage.dag.schedulers.registry.make_scheduler``.
+        ConfigurationError: See ``mirage.dag.schedulers.stage_schedulers.make_scheduler``.
         ModelFileError: The file contains no weights.
     """
     if text not in ("decima", "decima-argmax"):
         return make_scheduler(text)
     if weights is None and WEIGHTS_VARIABLE not in os.environ and profiles is not None:
-        beside = Path(profiles).with_name(PUBLISHED_NAME)
-        weights = str(beside) if beside.is_file() else None
+        published = Path(profiles).with_name(PUBLISHED_NAME)
+        weights = str(published) if published.is_file() else None
     return make_scheduler(text) if weights is None else replace(make_scheduler(f"{text}:{weights}"), name=text)
 
 
-def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool) -> Scheduler:
+def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool) -> StageScheduler:
     """Makes a scheduler of a network."""
     from mirage.dag.decima import deciders  # imported here because it compiles
 
@@ -92,7 +92,7 @@ def scheduler_of(name: str, architecture: str, net: Perceptrons, *, argmax: bool
         OWN: (deciders.decide_own, graph_network),
     }[architecture]
     space = workspace(net, network.FEATURES, network.WIDTH, argmax=argmax)
-    return Scheduler(name, decider, space, seeded=not argmax, most_jobs=Extent().jobs)
+    return StageScheduler(name, decider, space, seeded=not argmax, most_jobs=Extent().jobs)
 
 
 @lru_cache(maxsize=8)
@@ -102,7 +102,7 @@ def _read(path: str, changed_ns: int) -> tuple[str, Perceptrons]:
     return OWN, read_network(path)
 
 
-def _scheduler(text: str, given: Sequence[str], *, argmax: bool) -> Scheduler:
+def _scheduler(text: str, given: Sequence[str], *, argmax: bool) -> StageScheduler:
     path = ":".join(given) or os.environ.get(WEIGHTS_VARIABLE, "")
     if not path:
         raise ConfigurationError(

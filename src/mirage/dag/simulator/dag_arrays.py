@@ -1,4 +1,4 @@
-"""Arrays of a simulation of stages: ``World`` (fixed) and ``State`` (changes).
+"""Arrays of a simulation of stages: ``DagWorld`` (fixed) and ``DagState`` (changes).
 
 Both are NamedTuples of numpy arrays.
 
@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 Records = Any
 """A numpy record array of one of the dtypes below."""
 
-NOBODY = -1
-"""No job, no stage, no executor."""
+NO_JOB = NO_STAGE = NO_EXECUTOR = -1
+"""No such entry."""
+
+NIL = -1
+"""The end of a list."""
 
 NEVER_MS = 2**62
 """A time that is never reached."""
@@ -78,15 +81,15 @@ CLOCK = _record(
         ("round_number", _I),  # of decisions: a stage is picked at most once in a round
         # the source: its executors need a destination
         ("free", _I),  # those without a destination; 0 outside a round
-        ("source_job", _I),  # NOBODY: the general pool, or a job that has ended
-        ("source_stage", _I),  # NOBODY: a pool; else the stage that has no task left to start
+        ("source_job", _I),  # NO_JOB: the general pool, or a job that has ended
+        ("source_stage", _I),  # NO_STAGE: a pool; else the stage that has no task left to start
         ("executor", _I),  # the one that has just finished, where the source is a stage
         ("pool", _I),  # first executor of the general pool
         ("in_pool", _I),
         ("free_entry", _I),  # first unused entry of State.commitments
         ("round_head", _I),  # first commitment of this round
         ("round_tail", _I),
-        ("asked_again", _I),  # counts requests while nothing moves; idle executors are offered again
+        ("offered_again", _I),  # counts requests while nothing moves; idle executors are offered again
         # measurements
         ("decisions", _I),
         ("moves", _I),
@@ -138,14 +141,14 @@ EXECUTOR = _record(
     [
         ("job", _I),  # its location
         ("stage", _I),  # the stage that it belongs to or moves to
-        ("last_stage", _I),  # of its last task; NOBODY: its next task is its first one
+        ("last_stage", _I),  # of its last task; NO_STAGE: its next task is its first one
         ("moving", _I),  # 1: on its way to the stage
         ("next", _I),  # in a pool
     ]
 )
 
 COMMITMENT = _record([("stage", _I), ("count", _I), ("next", _I)])
-"""A number of executors of a source that go to a stage; ``NOBODY``: they become idle."""
+"""A number of executors of a source that go to a stage; ``NO_STAGE``: they become idle."""
 
 EVENT = _record([("time_ms", _I), ("sequence", _I), ("executor", _I)])
 
@@ -153,7 +156,7 @@ RUN = _record([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), 
 """One task that ran; recorded while ``State.log`` has space."""
 
 
-class World(NamedTuple):
+class DagWorld(NamedTuple):
     """Arrays that are fixed during an episode."""
 
     settings: Records  # SETTINGS, one row
@@ -168,7 +171,7 @@ class World(NamedTuple):
     salts: NDArray[np.int64]  # (stages,): 32 random bits each, the seeds of the durations of its tasks
 
 
-class State(NamedTuple):
+class DagState(NamedTuple):
     """Arrays that change during an episode."""
 
     clock: Records  # CLOCK, one row
@@ -188,11 +191,11 @@ def records(dtype: np.dtype[Any], *shape: int) -> Records:
 
 def _example_types() -> tuple[Any, Any]:
     ints = np.zeros(1, np.int64)
-    world = World(
+    world = DagWorld(
         records(SETTINGS, 1), records(JOB, 1), records(STAGE, 1), ints, ints, records(WAVE, 1, 1, 1),
         np.zeros(1, np.int32), np.zeros((1, 2), np.int64), np.zeros(1), ints,
     )  # fmt: skip
-    state = State(
+    state = DagState(
         records(CLOCK, 1), records(JOB_STATE, 1), records(STAGE_STATE, 1), records(EXECUTOR, 1), ints,
         records(COMMITMENT, 1), records(EVENT, 1), records(RUN, 1),
     )  # fmt: skip
@@ -205,6 +208,6 @@ PARAMETERS_TYPE = types.Array(types.float64, 1, "C")
 """Parameters of a decision function, and memory for its values between decisions."""
 
 DECIDER = int64(WORLD_TYPE, STATE_TYPE, PARAMETERS_TYPE)
-"""A scheduler: called while ``clock.free > 0``, it returns a decision (``mirage.dag.simulator.decision``)."""
+"""A scheduler: called while ``clock.free > 0``, it returns a decision (``mirage.dag.simulator.stage_decision``)."""
 
 DECIDER_TYPE = types.FunctionType(DECIDER)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.distill.cart import LEAF, GrownTree, middle
-from mirage.distill.examples import Choices, Examples, Flags
 from mirage.distill.pruning import FitSettings, Size, pruned
 from mirage.distill.rounding import rounded_number
 from mirage.distill.tree import Leaf, Node, Split, Tree, merged
+from mirage.distill.tree_examples import Choices, Examples, Flags
+from mirage.distill.tree_growth import LEAF, GrownTree, middle
 from mirage.distill.units import Unit, simplest
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
@@ -80,11 +80,11 @@ def fitted(examples: Examples, held_out: Flags, rng: np.random.Generator, settin
         raise ConfigurationError(
             f"{int(held_out.sum())} of {len(examples.rows)} rows are held out; hold out some, and not all"
         )
-    told = examples.part(~held_out)
-    grown_tree, is_leaf, sizes = pruned(told, settings, rng)
-    root = _snapped(grown_tree, is_leaf, 0, told, np.arange(len(told.rows)), settings.may_move)
-    tree = counted(merged(Tree(told.features, told.answers, root)), told)
-    return Fit(tree, figures(tree, told), figures(tree, examples.part(held_out)), sizes)
+    learnt = examples.part(~held_out)
+    grown_tree, is_leaf, sizes = pruned(learnt, settings, rng)
+    root = _snapped(grown_tree, is_leaf, 0, learnt, np.arange(len(learnt.rows)), settings.may_move)
+    tree = counted(merged(Tree(learnt.features, learnt.answers, root)), learnt)
+    return Fit(tree, figures(tree, learnt), figures(tree, examples.part(held_out)), sizes)
 
 
 def groups_apart(group: Ints, share: float, rng: np.random.Generator) -> Flags:
@@ -169,7 +169,7 @@ def _check_alike(tree: Tree, examples: Examples) -> None:
 def _snapped(tree: GrownTree, is_leaf: Flags, node: int, examples: Examples, where: Ints, may_move: float) -> Node:
     """A node of the pruned tree, with round thresholds and answers refitted to its rows."""
     if is_leaf[node] or tree.feature[node] == LEAF:
-        return Leaf(_told_answer(tree, node, examples, where))
+        return Leaf(_leaf_answer(tree, node, examples, where))
     column = int(tree.feature[node])
     feature = examples.features[column]
     values = examples.rows[where, column]
@@ -209,10 +209,10 @@ def snapped_threshold(values: Floats, stake: Floats, wish: float, unit: Unit, ma
     return simplest(float(low), float(high), wish, unit)[0]
 
 
-def _told_answer(tree: GrownTree, node: int, examples: Examples, where: Ints) -> str | float:
+def _leaf_answer(tree: GrownTree, node: int, examples: Examples, where: Ints) -> str | float:
     """The best answer of the rows of a leaf; a number is rounded within its standard error."""
-    is_told = bool((examples.stake[where] > 0).any())
-    best = examples.best_answer(where) if is_told else float(tree.answer[node])
+    has_stake = bool((examples.stake[where] > 0).any())
+    best = examples.best_answer(where) if has_stake else float(tree.answer[node])
     if not isinstance(examples.answers, Unit):
         return examples.answers[int(best)]
     weight = examples.stake[where]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from mirage.dag.decima.networks.graph import Flags
 from mirage.dag.decima.networks.layers import Floats32
+from mirage.dag.decima.networks.network_graph import Flags
 from mirage.sim.kernel.compile import kernel
 
 HIGHEST = -1.0

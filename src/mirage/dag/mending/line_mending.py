@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.dag.compare.row import interval_of_mean
+from mirage.dag.compare.dag_comparison_rows import interval_of_mean
 from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes, Times
 from mirage.dag.mending.edits import Edit, one_line_edits
@@ -27,7 +27,7 @@ ROUNDS = ((8, 48), (3, 12))
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedTimes:
     """A time before and after an edit, on the same episodes.
 
     Attributes:
@@ -58,12 +58,12 @@ class Effect:
         makespan: From the first arrival to the last end.
     """
 
-    mean_jct: Paired
-    makespan: Paired
+    mean_jct: PairedTimes
+    makespan: PairedTimes
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class MendingResult:
     """The best edit and its effects.
 
     Attributes:
@@ -93,13 +93,13 @@ class Mended:
         return {name: None if effect is None else asdict(effect) for name, effect in both}
 
 
-def mended_of(told: dict[str, Any]) -> Mended:
+def mended_of(stored: dict[str, Any]) -> MendingResult:
     """The result from its JSON form."""
     chosen, reported = (
-        None if each is None else Effect(Paired(**each["mean_jct"]), Paired(**each["makespan"]))
-        for each in (told["chosen"], told["reported"])
+        None if each is None else Effect(PairedTimes(**each["mean_jct"]), PairedTimes(**each["makespan"]))
+        for each in (stored["chosen"], stored["reported"])
     )
-    return Mended(told["tried"], told["change"], chosen, reported)
+    return MendingResult(stored["tried"], stored["change"], chosen, reported)
 
 
 def mended(
@@ -107,7 +107,7 @@ def mended(
     choose_on: Episodes,
     report_on: Episodes,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> Mended:
+) -> MendingResult:
     """The best edit of one line of a tree.
 
     Args:
@@ -119,12 +119,12 @@ def mended(
     tree, edits = tree_of(text), one_line_edits(text)
     left = _promising(tree, edits, choose_on, progress)
     if not left:
-        return Mended(len(edits))
+        return MendingResult(len(edits))
     before = _times(tree, choose_on)
     effects = [(edit, effect_of(before, _times(edit.tree, choose_on))) for edit in left]
     best, chosen = min(effects, key=lambda pair: _upper_end_s(pair[1]))
     reported = effect_of(_times(tree, report_on), _times(best.tree, report_on))
-    return Mended(len(edits), best.change, chosen, reported)
+    return MendingResult(len(edits), best.change, chosen, reported)
 
 
 def _promising(
@@ -132,19 +132,19 @@ def _promising(
 ) -> list[Edit]:
     """The best edits after some rounds, without those of no effect and duplicates."""
     left, done = list(edits), 0
-    of = len(edits) + sum(min(keep, len(edits)) for _, keep in ROUNDS[:-1])
-    for one_in, keep in ROUNDS:
+    of = len(edits) + sum(min(remain, len(edits)) for _, remain in ROUNDS[:-1])
+    for one_in, remain in ROUNDS:
         part = slice(None, None, one_in)
-        seen = {_times(tree, episodes, part).mean_jct_s.tobytes()}
+        observed = {_times(tree, episodes, part).mean_jct_s.tobytes()}
         ranked: list[tuple[float, int]] = []
         for number, edit in enumerate(left):
             jct_s = _times(edit.tree, episodes, part).mean_jct_s
-            if jct_s.tobytes() not in seen:
-                seen.add(jct_s.tobytes())
+            if jct_s.tobytes() not in observed:
+                observed.add(jct_s.tobytes())
                 ranked.append((float(jct_s.mean()), number))
             done += 1
             progress(done, of)
-        left = [left[number] for _, number in sorted(ranked)[:keep]]
+        left = [left[number] for _, number in sorted(ranked)[:remain]]
     return left
 
 
@@ -153,11 +153,11 @@ def effect_of(before: Times, after: Times) -> Effect:
     return Effect(_paired(before.mean_jct_s, after.mean_jct_s), _paired(before.makespan_s, after.makespan_s))
 
 
-def _paired(before_s: Floats, after_s: Floats) -> Paired:
+def _paired(before_s: Floats, after_s: Floats) -> PairedTimes:
     differ_s = after_s - before_s
     low_s, high_s = interval_of_mean(differ_s)
     better = int(np.count_nonzero(differ_s < 0))
-    return Paired(
+    return PairedTimes(
         float(before_s.mean()), float(after_s.mean()), float(differ_s.mean()), low_s, high_s, better, len(differ_s)
     )
 

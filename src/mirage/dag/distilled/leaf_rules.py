@@ -28,5 +28,5 @@ def _leaves(node: Node, met: tuple[Condition, ...]) -> Iterator[tuple[Leaf, tupl
         opposite = [one.threshold for one in met if (one.feature, one.is_below) == (node.feature, not is_below)]
         if any((threshold <= other) if is_below else (threshold >= other) for other in opposite):
             continue
-        kept = tuple(one for one in met if (one.feature, one.is_below) != (node.feature, is_below))
-        yield from _leaves(side, (*kept, Condition(node.feature, threshold, is_below)))
+        remaining = tuple(one for one in met if (one.feature, one.is_below) != (node.feature, is_below))
+        yield from _leaves(side, (*remaining, Condition(node.feature, threshold, is_below)))

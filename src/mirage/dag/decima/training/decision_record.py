@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from mirage.dag.decima.deciders import job_of
 from mirage.dag.decima.networks import graph_network
-from mirage.dag.decima.networks.graph import JOBS, STAGES, Graph, Room
 from mirage.dag.decima.networks.layers import Floats32, Ints
+from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
 from mirage.dag.decima.networks.workspace import opened
 from mirage.dag.decima.own_features import observe_own
-from mirage.dag.simulator.arrays import DECIDER_TYPE, PARAMETERS_TYPE, STATE_TYPE, WORLD_TYPE, State, World
-from mirage.dag.simulator.decision import NOTHING, executors_of, held, stage_of
+from mirage.dag.simulator.dag_arrays import DECIDER_TYPE, PARAMETERS_TYPE, STATE_TYPE, WORLD_TYPE, DagState, DagWorld
 from mirage.dag.simulator.durations import mixed
-from mirage.dag.simulator.engine import ASKS, REFUSED, next_decision
+from mirage.dag.simulator.event_loop import NEEDS_DECISION, REFUSED, next_decision
 from mirage.dag.simulator.rounds import decide
+from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, stage_of
 from mirage.sim.kernel.compile import kernel
 
 DECISIONS, ROWS, PLACES, EDGES = range(4)
@@ -84,7 +84,7 @@ RECORD_TYPE = typeof(empty_record(1, 1))  # type: ignore[no-untyped-call]
 
 
 @kernel(forceinline=False)
-def _fits(record: Record, graph: Graph) -> bool:
+def _fits(record: Record, graph: NetworkGraph) -> bool:
     stages, links = graph.size[STAGES], graph.child_begin[graph.size[STAGES]]
     return bool(
         record.size[DECISIONS] < len(record.picked)
@@ -94,7 +94,7 @@ def _fits(record: Record, graph: Graph) -> bool:
 
 
 @kernel(forceinline=False)
-def _write_graph(record: Record, graph: Graph, room: Room) -> None:
+def _write_graph(record: Record, graph: NetworkGraph, room: Room) -> None:
     """Appends the graph of one moment."""
     decision, row0, job0, edge = record.size[0], record.size[1], record.size[2], record.size[3]
     graph_network.heights(graph, room.level)
@@ -116,7 +116,9 @@ def _write_graph(record: Record, graph: Graph, room: Room) -> None:
 
 
 @kernel(forceinline=False)
-def _write_decision(world: World, state: State, record: Record, graph: Graph, room: Room, decided: int) -> None:
+def _write_decision(
+    world: DagWorld, state: DagState, record: Record, graph: NetworkGraph, room: Room, decided: int
+) -> None:
     """Appends the decision for the last graph; a number between two caps counts as the nearer."""
     clock, executors = state.clock[0], world.settings[0].executors
     place = record.size[DECISIONS]
@@ -140,13 +142,13 @@ def _write_decision(world: World, state: State, record: Record, graph: Graph, ro
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, DECIDER_TYPE, PARAMETERS_TYPE, PARAMETERS_TYPE, RECORD_TYPE, int64))
 def play(
-    world: World,
-    state: State,
+    world: DagWorld,
+    state: DagState,
     decider: Any,
     parameters: NDArray[np.float64],
     space: NDArray[np.float64],
     record: Record,
-    kept_of_1000: int,
+    recorded_of_1000: int,
 ) -> int:
     """Runs an episode, and records a random part of its decisions while there is space.
 
@@ -157,17 +159,17 @@ def play(
         parameters: Its parameters.
         space: A workspace, whose graph is overwritten; it may be the parameters.
         record: The record to extend.
-        kept_of_1000: Number of decisions that are recorded, out of a thousand.
+        recorded_of_1000: Number of decisions that are recorded, out of a thousand.
 
     Returns:
-        The result of the loop, see ``mirage.dag.simulator.engine``.
+        The result of the loop, see ``mirage.dag.simulator.event_loop``.
     """
     _, graph, room = opened(space)
     answer = next_decision(world, state)
-    while answer == ASKS:
+    while answer == NEEDS_DECISION:
         decided = decider(world, state, parameters)
         drawn = mixed(int(world.salts[0]) ^ mixed(state.clock[0].decisions & _BITS)) % 1000
-        if decided != NOTHING and drawn < kept_of_1000:
+        if decided != NOTHING and drawn < recorded_of_1000:
             observe_own(world, state, graph, room.level)
             if _fits(record, graph):
                 _write_graph(record, graph, room)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mirage.dag.mending.mend import Mended, Paired
+from mirage.dag.mending.line_mending import MendingResult, PairedTimes
 from mirage.dag.workload.edge_cases import edge_case_of
 
 _HEAD = (
@@ -31,11 +31,11 @@ class Case:
 
     name: str
     setting: str
-    mended: Mended
+    mended: MendingResult
     diff: str
 
 
-def verdict(mended: Mended) -> str:
+def verdict(mended: MendingResult) -> str:
     """Whether an edit helps, in a sentence."""
     if mended.change is None or mended.reported is None:
         return "Nothing to mend: no edit changes anything in these episodes."
@@ -49,7 +49,7 @@ def verdict(mended: Mended) -> str:
     return "Nothing to mend: on other seeds the best edit is no better than chance."
 
 
-def difference_text(one: Paired) -> str:
+def difference_text(one: PairedTimes) -> str:
     """A difference with its interval, as ``-0.8 s [-1.2, -0.4]``."""
     if one.low_s is None or one.high_s is None:
         return f"{one.difference_s:+.2f} s"

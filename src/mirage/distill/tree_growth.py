@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.distill.examples import Examples, Flags
 from mirage.distill.tree import DEEPEST
+from mirage.distill.tree_examples import Examples, Flags
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
@@ -125,8 +125,8 @@ def _taken_over(fitted: Any, ranks: NDArray[np.float32], examples: Examples, cou
         if fitted.children_left[theirs] != fitted.children_right[theirs]:
             column = feature[node] = fitted.feature[theirs]
             is_below = ranks[where, column] <= fitted.threshold[theirs]
-            values, told = examples.rows[where, column], matters[where]
-            low[node], high[node] = values[is_below & told].max(), values[~is_below & told].min()
+            values, is_counted = examples.rows[where, column], matters[where]
+            low[node], high[node] = values[is_below & is_counted].max(), values[~is_below & is_counted].min()
             goes_below = values < middle(low[node], high[node])  # rows that do not matter may lie in the gap
             take(fitted.children_left[theirs], where[goes_below])
             above[node] = number

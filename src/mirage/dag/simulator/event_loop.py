@@ -9,36 +9,39 @@ from typing import Any
 
 from numba import int64
 
-from mirage.dag.simulator.arrays import (
+from mirage.dag.simulator.dag_arrays import (
     DECIDER_TYPE,
     NEVER_MS,
-    NOBODY,
+    NIL,
+    NO_EXECUTOR,
+    NO_JOB,
+    NO_STAGE,
     PARAMETERS_TYPE,
     SPARK_SCHED_SIM,
     STATE_TYPE,
     WORLD_TYPE,
-    State,
-    World,
+    DagState,
+    DagWorld,
 )
 from mirage.dag.simulator.dynamics import arrive, empty_pool, idle, start_task
 from mirage.dag.simulator.events import pop_event, soonest_ms
 from mirage.dag.simulator.rounds import begin_round, decide, end_round_without_choice, has_choice, leave_stage, release
 from mirage.sim.kernel.compile import kernel
 
-ENDED, ASKS, REFUSED, STANDS_STILL = range(4)
+ENDED, NEEDS_DECISION, REFUSED, STALLED = range(4)
 """Results of the loop: all jobs have ended; a decision is needed; a decision is invalid; none was made although nothing
 moves any more."""
 
 
 @kernel()
-def _let_time_pass(state: State, now_ms: int) -> None:
+def _let_time_pass(state: DagState, now_ms: int) -> None:
     clock = state.clock[0]
     clock.in_system_ms += clock.n_active * (now_ms - clock.now_ms)
     clock.now_ms = now_ms
 
 
 @kernel()
-def _job_arrives(state: State) -> None:
+def _job_arrives(state: DagState) -> None:
     clock = state.clock[0]
     job = clock.arrived
     clock.arrived += 1
@@ -46,11 +49,11 @@ def _job_arrives(state: State) -> None:
     state.active[clock.n_active] = job
     clock.n_active += 1
     if clock.in_pool > 0:
-        begin_round(state, NOBODY, NOBODY, NOBODY)
+        begin_round(state, NO_JOB, NO_STAGE, NO_EXECUTOR)
 
 
 @kernel()
-def _job_ends(world: World, state: State, job: int) -> None:
+def _job_ends(world: DagWorld, state: DagState, job: int) -> None:
     clock = state.clock[0]
     state.jobs[job].active = 0
     state.jobs[job].end_ms = clock.now_ms
@@ -65,7 +68,7 @@ def _job_ends(world: World, state: State, job: int) -> None:
 
 
 @kernel()
-def _stage_ends(world: World, state: State, stage: int) -> bool:
+def _stage_ends(world: DagWorld, state: DagState, stage: int) -> bool:
     """Updates the children of a finished stage; whether one of them can start now."""
     fixed = world.stages[stage]
     state.jobs[fixed.job].unfinished -= 1
@@ -79,10 +82,10 @@ def _stage_ends(world: World, state: State, stage: int) -> bool:
 
 
 @kernel()
-def _task_ends(world: World, state: State, executor: int) -> None:
+def _task_ends(world: DagWorld, state: DagState, executor: int) -> None:
     """Handles the first event, the end of an executor's task."""
-    who = state.executors[executor]
-    stage = who.stage
+    executor_row = state.executors[executor]
+    stage = executor_row.stage
     row = state.stages[stage]
     job = world.stages[stage].job
     row.running -= 1
@@ -96,22 +99,22 @@ def _task_ends(world: World, state: State, executor: int) -> None:
         frees = _stage_ends(world, state, stage)
         if state.jobs[job].unfinished == 0:
             _job_ends(world, state, job)
-    promised = row.commitment != NOBODY
+    promised = row.commitment != NIL
     if promised:
         release(world, state, executor)
     elif frees:
         leave_stage(state, executor)
         idle(world, state, executor, False)
     elif world.settings[0].environment == SPARK_SCHED_SIM:
-        who.last_stage = NOBODY
+        executor_row.last_stage = NO_STAGE
     if frees:
-        begin_round(state, job, NOBODY, NOBODY)
+        begin_round(state, job, NO_STAGE, NO_EXECUTOR)
     elif not promised:
         begin_round(state, job, stage, executor)
 
 
 @kernel()
-def _ask_about_latecomers(world: World, state: State) -> None:
+def _offer_latecomers(world: DagWorld, state: DagState) -> None:
     """Offers executors that have begun to wait since one of the source's stages became ready.
 
     No executor waited there at that time. The offer ends with the next round, and exists in the environment of
@@ -121,37 +124,37 @@ def _ask_about_latecomers(world: World, state: State) -> None:
     if world.settings[0].environment == SPARK_SCHED_SIM:
         clock.free = state.jobs[clock.source_job].in_pool
     else:
-        clock.source_job = NOBODY
+        clock.source_job = NO_JOB
 
 
 @kernel()
-def _wake(state: State) -> bool:
+def _wake(state: DagState) -> bool:
     """Offers idle executors again if nothing moves, those of jobs first; False at the end."""
     clock = state.clock[0]
-    if clock.asked_again > clock.n_active:
+    if clock.offered_again > clock.n_active:
         return False
-    if clock.asked_again < clock.n_active:
-        begin_round(state, state.active[clock.asked_again], NOBODY, NOBODY)
+    if clock.offered_again < clock.n_active:
+        begin_round(state, state.active[clock.offered_again], NO_STAGE, NO_EXECUTOR)
     else:
-        begin_round(state, NOBODY, NOBODY, NOBODY)
-    clock.asked_again += 1
+        begin_round(state, NO_JOB, NO_STAGE, NO_EXECUTOR)
+    clock.offered_again += 1
     return True
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE))
-def next_decision(world: World, state: State) -> int:
+def next_decision(world: DagWorld, state: DagState) -> int:
     """Runs until a decision is needed, all jobs have ended or nothing moves any more.
 
     Returns:
-        ``ASKS``, ``ENDED`` or ``STANDS_STILL``.
+        ``NEEDS_DECISION``, ``ENDED`` or ``STALLED``.
     """
     clock = state.clock[0]
     while True:
-        if clock.source_job != NOBODY and clock.free == 0:
-            _ask_about_latecomers(world, state)
+        if clock.source_job != NO_JOB and clock.free == 0:
+            _offer_latecomers(world, state)
         if clock.free > 0:
             if has_choice(world, state):
-                return ASKS
+                return NEEDS_DECISION
             end_round_without_choice(world, state)
         if clock.finished == len(world.jobs):
             return ENDED
@@ -162,7 +165,7 @@ def next_decision(world: World, state: State) -> int:
             _job_arrives(state)
         elif due_ms == NEVER_MS:
             if not _wake(state):
-                return STANDS_STILL
+                return STALLED
             continue
         else:
             _let_time_pass(state, due_ms)
@@ -171,11 +174,11 @@ def next_decision(world: World, state: State) -> int:
                 arrive(world, state, pop_event(state))
             else:
                 _task_ends(world, state, executor)
-        clock.asked_again = 0
+        clock.offered_again = 0
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, int64))
-def apply(world: World, state: State, decided: int) -> int:
+def apply(world: DagWorld, state: DagState, decided: int) -> int:
     """Applies a decision and runs until the next one is needed; ``REFUSED`` if invalid."""
     if not decide(world, state, decided):
         return REFUSED
@@ -183,7 +186,7 @@ def apply(world: World, state: State, decided: int) -> int:
 
 
 @kernel(int64(WORLD_TYPE, STATE_TYPE, DECIDER_TYPE, PARAMETERS_TYPE, int64))
-def run(world: World, state: State, decider: Any, parameters: Any, times: int) -> int:
+def run(world: DagWorld, state: DagState, decider: Any, parameters: Any, times: int) -> int:
     """Runs the whole episode with one scheduler.
 
     Args:
@@ -194,7 +197,7 @@ def run(world: World, state: State, decider: Any, parameters: Any, times: int) -
         times: Number of times that each decision is made, of which the last counts: more than once to time it.
     """
     answer = next_decision(world, state)
-    while answer == ASKS:
+    while answer == NEEDS_DECISION:
         for _ in range(times - 1):
             decider(world, state, parameters)
         if not decide(world, state, decider(world, state, parameters)):

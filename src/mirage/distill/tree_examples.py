@@ -20,7 +20,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.distill.tree import Feature
+from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import Floats, Ints
@@ -47,7 +47,7 @@ class Examples(Protocol):
     """Rows with the answers they should get."""
 
     @property
-    def features(self) -> tuple[Feature, ...]:
+    def features(self) -> tuple[TreeFeature, ...]:
         """The columns of the rows."""
 
     @property
@@ -97,7 +97,7 @@ class Choices:
         group: Shape (n,), for example the episode or the week that a row comes from.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[TreeFeature, ...]
     rows: Floats
     answers: tuple[str, ...]
     costs: Floats
@@ -114,7 +114,7 @@ class Choices:
     @classmethod
     def of_labels(
         cls,
-        features: tuple[Feature, ...],
+        features: tuple[TreeFeature, ...],
         rows: Floats,
         answers: tuple[str, ...],
         label: Sequence[str],
@@ -187,7 +187,7 @@ class Amounts:
         group: Shape (n,).
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[TreeFeature, ...]
     rows: Floats
     answers: Unit
     value: Floats
