@@ -10,12 +10,51 @@ from numpy.typing import NDArray
 
 from mirage.dag.decima.networks import decima_2019, spark_sched_sim
 from mirage.dag.decima.networks.layers import Floats32, Perceptrons, perceptrons, widest
-from mirage.dag.decima.networks.network_graph import NetworkGraph, empty_graph, empty_room
+from mirage.dag.decima.networks.network_graph import NetworkGraph, Room
 from mirage.dag.decima.networks.workspace import Extent, arrays_of, workspace
 from mirage.dag.decima.published_weights import SHAPES
 
 Matrix = NDArray[np.float64]
 Layers = list[tuple[Matrix, Matrix]]
+
+
+def empty_graph(jobs, stages, links, features):
+    """An empty graph with given capacities."""
+    return NetworkGraph(
+        size=np.zeros(3, np.int64),
+        begin=np.zeros(jobs + 1, np.int64),
+        features=np.zeros((stages, features), np.float32),
+        child_begin=np.zeros(stages + 1, np.int64),
+        child=np.zeros(links, np.int64),
+        unfinished=np.zeros(stages, np.bool_),
+        offered=np.zeros(stages, np.bool_),
+        stage=np.zeros(stages, np.int64),
+        job=np.zeros(jobs, np.int64),
+    )
+
+
+def empty_room(jobs, stages, numbers, width, widest):
+    """A room for graphs of at most the given numbers of jobs and stages.
+
+    Args:
+        jobs: Jobs.
+        stages: Stages.
+        numbers: The most executors.
+        width: Length of a stage's embedding.
+        widest: The widest layer of the network.
+    """
+    return Room(
+        initial=np.zeros((stages, width), np.float32),
+        embedding=np.zeros((stages, width), np.float32),
+        message=np.zeros((stages, width), np.float32),
+        job_summary=np.zeros((jobs, width), np.float32),
+        global_summary=np.zeros((1, width), np.float32),
+        hidden=np.zeros((2, widest), np.float32),
+        level=np.zeros(stages, np.int64),
+        marked=np.zeros((3, stages), np.bool_),
+        stage_score=np.zeros(stages, np.float32),
+        number_score=np.zeros(numbers + 1, np.float32),
+    )
 
 
 def random_layers(shapes: tuple[tuple[int, int], ...], random: np.random.Generator) -> tuple[Layers, Perceptrons]:

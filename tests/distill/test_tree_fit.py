@@ -9,7 +9,7 @@ import pytest
 from mirage.distill.pruning import FitSettings
 from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.tree_examples import Amounts, Choices
-from mirage.distill.tree_fit import counted, figures, fitted, groups_apart, snapped_threshold
+from mirage.distill.tree_fit import counted, figures, fitted, snapped_threshold
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.distill.units import Unit
@@ -40,6 +40,19 @@ else:
     else:
         submit
 """)
+
+
+def groups_apart(group, share, rng):
+    """Selects rows to hold out: all rows of about a share of the groups.
+
+    Raises:
+        ConfigurationError: That would be no group, or all groups.
+    """
+    names, number = np.unique(group, return_inverse=True)
+    count = round(share * len(names))
+    if not 0 < count < len(names):
+        raise ConfigurationError(f"a share of {share} of {len(names)} groups is {count}; hold out some, and not all")
+    return np.asarray(rng.permutation(len(names))[number] < count)
 
 
 def rows_of(n, rng):

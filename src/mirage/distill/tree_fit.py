@@ -67,8 +67,8 @@ def fitted(examples: Examples, held_out: Flags, rng: np.random.Generator, settin
 
     Args:
         examples: ``Choices`` or ``Amounts``.
-        held_out: Shape (n,), the rows that are only evaluated; ``groups_apart`` draws them, and rows in order of time
-            are better split at a moment.
+        held_out: Shape (n,), the rows that are only evaluated; rows in order of time are best
+            split at a moment, and rows of a group belong on one side.
         rng: Draws the folds.
         settings: How to fit.
 
@@ -85,19 +85,6 @@ def fitted(examples: Examples, held_out: Flags, rng: np.random.Generator, settin
     root = _snapped(grown_tree, is_leaf, 0, learnt, np.arange(len(learnt.rows)), settings.may_move)
     tree = counted(merged(Tree(learnt.features, learnt.answers, root)), learnt)
     return Fit(tree, figures(tree, learnt), figures(tree, examples.part(held_out)), sizes)
-
-
-def groups_apart(group: Ints, share: float, rng: np.random.Generator) -> Flags:
-    """Selects rows to hold out: all rows of about a share of the groups.
-
-    Raises:
-        ConfigurationError: That would be no group, or all groups.
-    """
-    names, number = np.unique(group, return_inverse=True)
-    count = round(share * len(names))
-    if not 0 < count < len(names):
-        raise ConfigurationError(f"a share of {share} of {len(names)} groups is {count}; hold out some, and not all")
-    return np.asarray(rng.permutation(len(names))[number] < count)
 
 
 def figures(tree: Tree, examples: Examples) -> Figures:
