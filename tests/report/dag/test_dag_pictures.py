@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from mirage.cli.commands.dag import dag
 from mirage.cli.commands.dag.distill import distill
-from mirage.dag.distilled.columns import FEATURES
+from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.dag.distilled.tree_policy import shipped_tree
-from mirage.dag.schedulers.registry import make_scheduler
-from mirage.dag.simulator.simulation import DagSimulation
-from mirage.dag.simulator.world import DagCluster
-from mirage.dag.workload.arrivals import poisson_arrivals
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
+from mirage.dag.simulator.dag_simulation import DagSimulation
+from mirage.dag.simulator.dag_world import DagCluster
+from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
@@ -61,7 +61,9 @@ def test_each_answer_is_after_its_question_in_a_row_of_its_own():
 
 def test_the_rule_is_described_where_it_limits_something():
     assert [(line.about, line.limits) for line in rule_words(ExecutorRule())] == [("executors", ("all that are free",))]
-    rule = ExecutorRule(Cap(keep=1.35), ((0.2, Cap(factor=2.0, even=True)), (0.6, Cap(factor=2.0, spare=False))))
+    rule = ExecutorRule(
+        Cap(source_share=1.35), ((0.2, Cap(factor=2.0, even=True)), (0.6, Cap(factor=2.0, spare=False)))
+    )
     assert [(line.about, line.limits) for line in rule_words(rule)] == [
         ("a job holds at most", ("no limit", "2 × an equal share", "2 × an equal share")),
         ("the job whose executors these are", ("135 % of its cap", "no limit", "no limit")),

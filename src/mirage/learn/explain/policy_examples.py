@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.distill.examples import Choices
+from mirage.distill.tree_examples import Choices
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.learn.explain.readable_columns import Column, columns_in, rows_of

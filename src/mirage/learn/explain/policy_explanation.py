@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.distill.fit import fitted
 from mirage.distill.pruning import FitSettings
 from mirage.distill.tree import Tree
+from mirage.distill.tree_fit import fitted
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
 from mirage.learn.dataset.read_data_set import known_by

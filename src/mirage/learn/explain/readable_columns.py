@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.distill.tree import Feature
+from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
@@ -36,7 +36,7 @@ class Column:
         meaning: In words.
     """
 
-    feature: Feature
+    feature: TreeFeature
     source: str
     formula: Formula
     meaning: str
@@ -64,7 +64,7 @@ def _spare(gap_h: Floats, remaining_s: Floats) -> Floats:
 
 
 def _column(name: str, unit: Unit, source: str, formula: Formula, meaning: str) -> Column:
-    return Column(Feature(name, unit), source, formula, meaning)
+    return Column(TreeFeature(name, unit), source, formula, meaning)
 
 
 _QUANTILES = (50, 80, 95)
@@ -103,7 +103,7 @@ def columns_in(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(column for column in COLUMNS.values() if not column.source or column.source in names)
 
 
-def columns_named(features: Sequence[Feature]) -> tuple[Column, ...]:
+def columns_named(features: Sequence[TreeFeature]) -> tuple[Column, ...]:
     """The columns of a tree's features.
 
     Raises:

@@ -101,7 +101,7 @@ def used_columns(tree: Tree) -> tuple[Column, ...]:
         ConfigurationError: It gives a feature in another unit.
     """
     known = columns_named(tree.features)
-    return tuple(column for column in known if column.feature.name in tree.asked)
+    return tuple(column for column in known if column.feature.name in tree.tested)
 
 
 def tree_from_file(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.dag.compare.comparison import Comparison
-from mirage.dag.compare.row import ComparisonRow
+from mirage.dag.compare.dag_comparison import DagComparison
+from mirage.dag.compare.dag_comparison_rows import ComparisonRow
 from mirage.report.axes import Axis, Frame, ticks
 from mirage.report.svg import WIDE, box, drawing, element, label, line, polygon, text_px
 
@@ -16,7 +16,7 @@ WORST = 3.0
 """Means above this multiple of the best are outside the frame and given only as a number."""
 
 
-def jct_chart(comparison: Comparison, note: str = "", width: float = WIDE) -> str:
+def jct_chart(comparison: DagComparison, note: str = "", width: float = WIDE) -> str:
     """Draws mean completion times of all schedulers in all settings, the shortest first.
 
     Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from mirage.dag.compare.comparison import Comparison
-from mirage.dag.compare.row import PairedDifference
+from mirage.dag.compare.dag_comparison import DagComparison
+from mirage.dag.compare.dag_comparison_rows import PairedDifference
 from mirage.report.terminal.console_table import print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: DagComparison) -> None:
     """Prints a table for each setting, and one of the differences in mean completion time."""
     console = Console()
     for setting in dict.fromkeys(row.setting for row in comparison.rows):
@@ -37,7 +37,7 @@ def print_comparison(comparison: Comparison) -> None:
         _print_differences(console, comparison, setting)
 
 
-def _print_differences(console: Console, comparison: Comparison, setting: str) -> None:
+def _print_differences(console: Console, comparison: DagComparison, setting: str) -> None:
     differences = [row for row in comparison.differences if row.setting == setting]
     if not differences:
         return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.dag.simulator.arrays import Records, World
+from mirage.dag.simulator.dag_arrays import DagWorld, Records
 from mirage.duration import MINUTE_S
 from mirage.job_state import Floats, Ints
 from mirage.report.axes import Axis, Frame, ticks
@@ -50,7 +50,7 @@ class EpisodeLog:
     done_s: Floats
 
     @classmethod
-    def of(cls, policy: str, world: World, runs: Records) -> EpisodeLog:
+    def of(cls, policy: str, world: DagWorld, runs: Records) -> EpisodeLog:
         """Builds the log of an episode from the tasks that ran."""
         job = world.stages.job[runs.stage]
         order = np.lexsort((runs.start_ms, runs.executor))

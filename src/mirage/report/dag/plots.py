@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mirage.atomic_file import write_output
-from mirage.dag.compare.comparison import Comparison
-from mirage.dag.compare.trial import Scene
-from mirage.dag.setting import Setting
+from mirage.dag.compare.dag_comparison import DagComparison
+from mirage.dag.compare.dag_trial import Scene
+from mirage.dag.setting import EpisodeSetting
 from mirage.errors import ConfigurationError
 from mirage.report.dag.comparison_chart import jct_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
@@ -32,9 +32,9 @@ def check_plots_folder(folder: Path) -> None:
 
 def write_plots(
     folder: Path,
-    comparison: Comparison,
+    comparison: DagComparison,
     scene: Scene,
-    settings: Sequence[Setting],
+    settings: Sequence[EpisodeSetting],
     seeds: Sequence[int],
     jobs: str,
 ) -> list[Path]:

@@ -70,7 +70,7 @@ def sheet_of(tree: Tree) -> TreeSheet:
     columns = zip_longest(*((one.about, *one.limits) for one in rule), fillvalue="")
     ends = tuple(accumulate(max(text_px(text) for text in column) + 24 for column in columns))
     top = NOTES_PX + NOTE_LINE_PX * len(notes)
-    features = tuple((name.replace("_", " "), FEATURE_WORDS[name]) for name in tree.asked)
+    features = tuple((name.replace("_", " "), FEATURE_WORDS[name]) for name in tree.tested)
     meanings_top = top + layout.height + 32
     rule_top = meanings_top + LINE_PX * len(features) + (18 if features else 0)
     return TreeSheet(
@@ -154,7 +154,10 @@ def _limits(cap: Cap) -> dict[str, str]:
     entries = {
         "a job holds at most": (cap.factor < NO_LIMIT.factor, _cap_words(cap)),
         "and of all executors": (cap.most < NO_LIMIT.most, written(cap.most, Unit.SHARE)),
-        "the job whose executors these are": (cap.keep != NO_LIMIT.keep, f"{written(cap.keep, Unit.SHARE)} of its cap"),
+        "the job whose executors these are": (
+            cap.source_share != NO_LIMIT.source_share,
+            f"{written(cap.source_share, Unit.SHARE)} of its cap",
+        ),
         "a job that has none": (cap.new != NO_LIMIT.new, f"{written(cap.new, Unit.SHARE)} of its cap"),
         "tasks for each executor": (
             cap.tasks_each != NO_LIMIT.tasks_each,
@@ -206,4 +209,4 @@ FEATURE_WORDS = {
     "smaller": "stages of the job that may be picked and have less work",
     "children": "stages that need the stage's output",
 }
-"""Indexed by the name of a feature; ``mirage.dag.distilled.columns`` computes them."""
+"""Indexed by the name of a feature; ``mirage.dag.distilled.candidate_columns`` computes them."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mirage.cli import main
-from mirage.dag.decima import teachers
-from mirage.dag.schedulers.registry import SCHEDULERS, make_scheduler
+from mirage.dag.decima import decima_schedulers
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 
 SMALL = ("--setting", "5/4", "--seeds", "300-301")
 
@@ -100,7 +100,7 @@ def test_a_batch_is_there_at_the_beginning_and_results_are_kept(capsys, tmp_path
 
 
 def test_jobs_that_a_scheduler_did_not_see_are_told(capsys, monkeypatch):
-    monkeypatch.setattr(teachers, "make_scheduler", lambda text: replace(make_scheduler(text), most_jobs=3))
+    monkeypatch.setattr(decima_schedulers, "make_scheduler", lambda text: replace(make_scheduler(text), most_jobs=3))
     assert main(["dag", "compare", *SMALL, "--policies", "fair", "--batch", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["rows"][0]["unseen_jobs"] == 1

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from mirage import source_digest
 from mirage.cli.commands.dag.distill import distill, tree_file
-from mirage.dag.decima.teachers import PUBLISHED_NAME
+from mirage.dag.decima.decima_schedulers import PUBLISHED_NAME
 from mirage.dag.distilled import small_changes, tuning
-from mirage.dag.distilled.methods import registry
+from mirage.dag.distilled.methods import tree_methods
 from mirage.dag.distilled.methods.optimal import OptimalSettings
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.workload.tpch import QUERIES, SIZES
@@ -206,12 +206,14 @@ def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypa
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
     command = ("fit", "--teacher", "sjf", *SHORT, "--leaves", "3,6", "--rounds", "1", "--json", "-o")
     told = json.loads(said(*command, whole))
-    fit = registry.Timed.__call__
+    fit = tree_methods.TimedLearner.__call__
     with monkeypatch.context() as patch:
-        patch.setattr(registry.Timed, "__call__", stops_after(fit, 3))
+        patch.setattr(tree_methods.TimedLearner, "__call__", stops_after(fit, 3))
         assert f"{out}.checkpoint; the same command resumes" in interrupted(*command, out)
     assert not Path(out).exists()
-    monkeypatch.setattr(registry.Timed, "__call__", stops_after(fit, 1))  # one is left, and no other is fitted again
+    monkeypatch.setattr(
+        tree_methods.TimedLearner, "__call__", stops_after(fit, 1)
+    )  # one is left, and no other is fitted again
     again = json.loads(said(*command, out))
     assert [row.pop("fit_s") is None for row in again["students"]] == [True, True]
     assert all(row.pop("fit_s") > 0 for row in told["students"])
@@ -237,7 +239,7 @@ def test_a_tree_says_whether_it_is_proven_to_be_optimal(tmp_path, monkeypatch):
     command = ("fit", "--teacher", "sjf", "--method", "optimal", "--rounds", "0", "--setting", "10/5", "--seeds", "1-2")
     told = json.loads(said(*command, "--leaves", "2", "-o", out, "--json"))
     assert [row["proven"] for row in told["students"]] == [True]
-    monkeypatch.setattr(registry, "optimal", partial(registry.optimal, settings=OptimalSettings(limit_s=0.2)))
+    monkeypatch.setattr(tree_methods, "optimal", partial(tree_methods.optimal, settings=OptimalSettings(limit_s=0.2)))
     told = CliRunner().invoke(distill, [*command, "--leaves", "2,32", "-o", out], catch_exceptions=False)
     first, last = [line for line in told.stdout.splitlines() if line.startswith("optimal, ")]
     assert ", depth 1, fitted in " in first

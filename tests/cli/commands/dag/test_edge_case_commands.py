@@ -11,7 +11,7 @@ from mirage.cli.commands.dag.compare import compare
 from mirage.cli.commands.dag.distill import distill
 from mirage.cli.commands.dag.distill.options import EpisodeOptions
 from mirage.dag.distilled.tree_policy import shipped_path
-from mirage.dag.mending import mend
+from mirage.dag.mending import line_mending
 from mirage.dag.workload.edge_cases import EDGE_CASES
 from mirage.distill.editing import difference, edited
 from mirage.errors import ConfigurationError, UnknownName
@@ -133,7 +133,7 @@ def test_a_mended_tree_is_told_written_and_shown(mine, tmp_path):
 def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     words = ("mend", mine, "--case", "gap-15,gap-45", *SHORT, "--page", str(page))
-    find, done = mend.mended, []
+    find, done = line_mending.mended, []
 
     def stops(*arguments):
         if done:
@@ -142,12 +142,12 @@ def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monk
         return done[0]
 
     with monkeypatch.context() as patch:
-        patch.setattr(mend, "mended", stops)
+        patch.setattr(line_mending, "mended", stops)
         assert "the same command resumes" in CliRunner().invoke(distill, words).stderr
     assert not page.exists()
     with pytest.raises(ConfigurationError, match="seeds was '1-6' and is '1-3'"):
         said(*words, "--seeds", "1-3")
-    monkeypatch.setattr(mend, "mended", lambda *arguments: done[0])
+    monkeypatch.setattr(line_mending, "mended", lambda *arguments: done[0])
     told = said(*words)
     assert told.count(done[0].change) >= 2
     assert page.read_text().count("## gap-") == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
-from mirage.dag.schedulers.registry import make_scheduler
+from mirage.dag.schedulers.stage_schedulers import make_scheduler
 
 pytest.importorskip("torch", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("safetensors", reason="pip install mirage-hpc[predict]")

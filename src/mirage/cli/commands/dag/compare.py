@@ -16,7 +16,7 @@ from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 
 if TYPE_CHECKING:
-    from mirage.dag.compare.comparison import Comparison
+    from mirage.dag.compare.dag_comparison import DagComparison
 
 _POLICIES = (
     "fifo  fair                        rules; fifo:1 takes stages by number, fair:1 counts all jobs",
@@ -30,7 +30,7 @@ _POLICIES = (
     "decima:FILE  decima-argmax:FILE   one of 'mirage train decima', or published weights (npz)",
     "decima  decima-argmax             with the weights of --weights",
 )
-"""The built-in policies; ``mirage.dag.schedulers.registry`` has their parameters."""
+"""The built-in policies; ``mirage.dag.schedulers.stage_schedulers`` has their parameters."""
 
 
 @click.command(
@@ -135,11 +135,11 @@ def compare(
     packages can be compared, too.
     """
     _refuse_contradictions(weights, policies, batch=batch, gap_s=gap_s)
-    from mirage.dag.compare.comparison import compare as compare_schedulers
-    from mirage.dag.compare.trial import Scene
-    from mirage.dag.decima.teachers import with_weights
+    from mirage.dag.compare.dag_comparison import compare as compare_schedulers
+    from mirage.dag.compare.dag_trial import Scene
+    from mirage.dag.decima.decima_schedulers import with_weights
     from mirage.dag.setting import seeds_of
-    from mirage.dag.simulator.world import DagCluster
+    from mirage.dag.simulator.dag_world import DagCluster
     from mirage.dag.workload.edge_cases import edge_case_of
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
@@ -186,7 +186,7 @@ def compare(
     print_comparison(comparison)
 
 
-def _report(comparison: Comparison, played: Chosen, facts: dict[str, Any]) -> dict[str, Any]:
+def _report(comparison: DagComparison, played: Chosen, facts: dict[str, Any]) -> dict[str, Any]:
     """Returns the comparison and its options as JSON."""
     return {
         "rows": [row.to_json() for row in comparison.rows],

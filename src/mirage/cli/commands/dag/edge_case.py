@@ -11,7 +11,7 @@ import click
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
-    from mirage.dag.setting import Setting
+    from mirage.dag.setting import EpisodeSetting
     from mirage.dag.workload.edge_cases import Mix
 
 case_option = click.option(
@@ -40,7 +40,7 @@ class Chosen:
     noise: float
     mix: Mix
 
-    def of(self, text: str, *, batch: bool = False) -> Setting:
+    def of(self, text: str, *, batch: bool = False) -> EpisodeSetting:
         """Returns the setting that one of ``settings`` names."""
         from mirage.dag.setting import setting_of
 
@@ -73,8 +73,8 @@ def chosen(
         ConfigurationError: A setting is named twice.
         UsageError: An option and the case define the same thing.
     """
-    from mirage.dag.simulator.world import DagCluster
-    from mirage.dag.workload.arrivals import GAP_S
+    from mirage.dag.simulator.dag_world import DagCluster
+    from mirage.dag.workload.dag_arrivals import GAP_S
     from mirage.dag.workload.edge_cases import EdgeCase, edge_case_of
 
     if settings and (twice := [text for text, times in Counter(settings).items() if times > 1]):

@@ -86,14 +86,14 @@ def decima(
     from mirage.learn.required_packages import check_packages
 
     check_packages("mirage train decima", ["torch"])
-    from mirage.dag.decima.model_file import write_network
-    from mirage.dag.decima.training.train import Plan, train
+    from mirage.dag.decima.network_file import write_network
+    from mirage.dag.decima.training.decima_training import DecimaTrainingPlan, train
     from mirage.dag.workload.digest import templates_digest
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
 
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))
-    plan = Plan(seed=seed, imitations=imitations, iterations=iterations)
+    plan = DecimaTrainingPlan(seed=seed, imitations=imitations, iterations=iterations)
     checkpoint_file = Path(checkpoint or f"{out}.checkpoint")
     check_output(checkpoint_file)
     with resumable(checkpoint_file):
@@ -102,7 +102,7 @@ def decima(
             plan,
             checkpoint_file,
             budget_s=60 * minutes,
-            say=lambda figures: click.echo(json.dumps(figures), err=True),
+            report=lambda figures: click.echo(json.dumps(figures), err=True),
         )
         figures = _judged(templates, net, judged)
     learnt = {"steps": progress.step, "seed": seed, "profiles": templates_digest(templates)}
@@ -122,10 +122,10 @@ def _judged(templates: Sequence[JobTemplate], net: Perceptrons, episodes: int) -
     """Returns mean completion times on held-out episodes of each kind; empty without episodes."""
     import numpy as np
 
-    from mirage.dag.decima.teachers import OWN, scheduler_of
-    from mirage.dag.simulator.simulation import DagSimulation
-    from mirage.dag.simulator.world import DagCluster
-    from mirage.dag.workload.arrivals import poisson_arrivals
+    from mirage.dag.decima.decima_schedulers import OWN, scheduler_of
+    from mirage.dag.simulator.dag_simulation import DagSimulation
+    from mirage.dag.simulator.dag_world import DagCluster
+    from mirage.dag.workload.dag_arrivals import poisson_arrivals
 
     figures: dict[str, float] = {}
     if episodes == 0:

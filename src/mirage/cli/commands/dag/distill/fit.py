@@ -21,9 +21,9 @@ from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.dag.distilled.executor_rule import ExecutorRule
-    from mirage.dag.distilled.methods.registry import Timed
+    from mirage.dag.distilled.methods.tree_methods import TimedLearner
     from mirage.dag.distilled.student import Student
-    from mirage.dag.schedulers.registry import Scheduler
+    from mirage.dag.schedulers.stage_schedulers import StageScheduler
     from mirage.distill.tree import Node, Tree
 
 
@@ -104,13 +104,13 @@ def fit(
     """
     import numpy as np
 
-    from mirage.dag.decima.teachers import with_weights
+    from mirage.dag.decima.decima_schedulers import with_weights
     from mirage.dag.distilled.executor_rule import ExecutorRule, rule_of
-    from mirage.dag.distilled.methods.kept_trees import KeptTrees
-    from mirage.dag.distilled.methods.registry import OPTIMAL
+    from mirage.dag.distilled.methods.tree_journal import TreeJournal
+    from mirage.dag.distilled.methods.tree_methods import OPTIMAL
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
-    from mirage.dag.resumption import Kept
+    from mirage.dag.resumption import WorkJournal
     from mirage.distill.tree_text import text_of
     from mirage.report.charts.picture_file import picture_kind
 
@@ -123,12 +123,12 @@ def fit(
     learners = _learners(methods, weight, seed, unproven)
     scheduler = with_weights(teacher, None, played.profiles)
     executor_rule = ExecutorRule() if rule is None else rule_of(dict(read(rule)[1].settings))
-    journal = Kept(checkpoint_of(out), _plan(scheduler, played, executor_rule, weight, seed))
+    journal = WorkJournal(checkpoint_of(out), _plan(scheduler, played, executor_rule, weight, seed))
     settings = played.episodes()
     rows: list[dict[str, Any]] = []
     with resumable(journal.path):
         for name, learner in learners.items():
-            trees = KeptTrees(journal, name)
+            trees = TreeJournal(journal, name)
             taken_over = {most for most, _ in trees}
             if trees:
                 _note(name, f"resumes after {len(trees)} trees")
@@ -138,11 +138,11 @@ def fit(
                 np.random.default_rng(seed),
                 leaves=sizes,
                 rounds=rounds,
-                keep=chosen_tree,
+                select_by=chosen_tree,
                 rule=executor_rule,
                 fitted=trees,
                 learn=learner,
-                tell=partial(_note, name),
+                report=partial(_note, name),
             )
             for most, one in zip(sizes, found, strict=True):
                 is_new = most not in taken_over
@@ -153,16 +153,18 @@ def fit(
     _report(rows, teacher, out, plot, as_json=as_json)
 
 
-def _learners(methods: tuple[str, ...], weight: str, seed: int, unproven: list[tuple[int, Node]]) -> dict[str, Timed]:
+def _learners(
+    methods: tuple[str, ...], weight: str, seed: int, unproven: list[tuple[int, Node]]
+) -> dict[str, TimedLearner]:
     """Returns the learners by method; trees not proven optimal are listed and reported."""
     from mirage.dag.distilled.methods.optimal import DEFAULTS
-    from mirage.dag.distilled.methods.registry import OPTIMAL, Timed, learner_of
+    from mirage.dag.distilled.methods.tree_methods import OPTIMAL, TimedLearner, learner_of
 
     def stopped(most: int, tree: Tree) -> None:
         unproven.append((most, tree.root))
         _note(OPTIMAL, f"not proven to be optimal: the solver stopped after {DEFAULTS.limit_s:g} s of processor time")
 
-    return {name: Timed(learner_of(name, weight, seed, stopped)) for name in methods}
+    return {name: TimedLearner(learner_of(name, weight, seed, stopped)) for name in methods}
 
 
 def _row(
@@ -216,12 +218,14 @@ def _leaves(word: str) -> int:
 _CODE = (
     "mirage.dag.distilled.student",
     "mirage.dag.distilled.teachers",
-    "mirage.dag.distilled.methods.registry",
-    "mirage.dag.distilled.methods.kept_trees",
+    "mirage.dag.distilled.methods.tree_methods",
+    "mirage.dag.distilled.methods.tree_journal",
 )
 
 
-def _plan(teacher: Scheduler, played: EpisodeOptions, rule: ExecutorRule, weight: str, seed: int) -> dict[str, object]:
+def _plan(
+    teacher: StageScheduler, played: EpisodeOptions, rule: ExecutorRule, weight: str, seed: int
+) -> dict[str, object]:
     """Returns all that determines the fitted trees, except methods, sizes and rounds."""
     from mirage.source_digest import source_digest
 

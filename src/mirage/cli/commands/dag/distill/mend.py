@@ -22,8 +22,8 @@ from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from mirage.dag.mending.mend import Mended
-    from mirage.dag.mending.page import Case
+    from mirage.dag.mending.line_mending import MendingResult
+    from mirage.dag.mending.mending_page import Case
 
 ALL = "all"
 
@@ -79,7 +79,7 @@ def mend(
     and is reported in any case. With --page, a killed or interrupted command resumes after the last case when it is
     repeated.
     """
-    from mirage.dag.resumption import Kept
+    from mirage.dag.resumption import WorkJournal
     from mirage.dag.setting import seeds_of
 
     options = _MendOptions(tree_file, cases, profiles, setting, seeds, report_seeds)
@@ -95,12 +95,12 @@ def mend(
         check_output(page_file)
     if out is not None:
         _make_folder(out)
-    journal = Kept(None if page_file is None else checkpoint_of(page_file), _plan(text, options, played[0]))
+    journal = WorkJournal(None if page_file is None else checkpoint_of(page_file), _plan(text, options, played[0]))
     found: list[Case] = []
     with resumable(journal.path):
         for name, one in zip(names, played, strict=True):
             if name not in journal.finished:
-                journal.keep(**{name: _mended(text, one, report_seeds).to_json()})
+                journal.store(**{name: _mended(text, one, report_seeds).to_json()})
             case, after = _case(text, options, one, journal.finished[name])
             found.append(case)
             if out is not None and case.mended.helps:
@@ -150,9 +150,9 @@ def _make_folder(out: str) -> None:
         raise ConfigurationError(f"cannot write into {out}: {error.strerror}; name another folder") from error
 
 
-def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
+def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> MendingResult:
     """Returns the best edit for one case."""
-    from mirage.dag.mending.mend import mended
+    from mirage.dag.mending.line_mending import mended
     from mirage.report.terminal.evaluation_text import progress_bar
 
     choose_on, report_on = (replace(played, seeds=seeds).episodes()[0] for seeds in (played.seeds, report_seeds))
@@ -162,8 +162,8 @@ def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> Mended:
 
 def _case(text: str, options: _MendOptions, played: EpisodeOptions, record: dict[str, Any]) -> tuple[Case, str]:
     """Returns a case with its edit, and the text of the edited tree."""
-    from mirage.dag.mending.mend import mended_of
-    from mirage.dag.mending.page import Case
+    from mirage.dag.mending.line_mending import mended_of
+    from mirage.dag.mending.mending_page import Case
     from mirage.distill.editing import difference, edited
 
     best, name = mended_of(record), str(played.case)
@@ -171,7 +171,7 @@ def _case(text: str, options: _MendOptions, played: EpisodeOptions, record: dict
     return Case(name, played.settings[0], best, difference(text, after, options.tree_file)), after
 
 
-_CODE = ("mirage.dag.mending.mend", "mirage.dag.workload.edge_cases", "mirage.dag.setting")
+_CODE = ("mirage.dag.mending.line_mending", "mirage.dag.workload.edge_cases", "mirage.dag.setting")
 
 
 def _plan(text: str, options: _MendOptions, played: EpisodeOptions) -> dict[str, object]:
@@ -191,7 +191,7 @@ def _plan(text: str, options: _MendOptions, played: EpisodeOptions) -> dict[str,
 
 def _print(case: Case) -> None:
     """Prints one case on the terminal."""
-    from mirage.dag.mending.page import difference_text, verdict
+    from mirage.dag.mending.mending_page import difference_text, verdict
     from mirage.dag.workload.edge_cases import edge_case_of
 
     about = edge_case_of(case.name).about
@@ -209,7 +209,7 @@ def _print(case: Case) -> None:
 
 def _page(options: _MendOptions, found: list[Case], page_file: str) -> str:
     """Returns the page, with the command that wrote it; its files are named without folders."""
-    from mirage.dag.mending.page import page
+    from mirage.dag.mending.mending_page import page
 
     tree = [] if options.tree_file == SHIPPED else [options.tree_file]
     words = ["mirage", "distill", "mend", *tree, "--case", ",".join(options.cases)]

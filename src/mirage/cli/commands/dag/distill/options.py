@@ -59,7 +59,7 @@ class EpisodeOptions:
         """Returns the episodes of each setting."""
         from mirage.dag.distilled.tuning import Episodes
         from mirage.dag.setting import seeds_of
-        from mirage.dag.simulator.world import DagCluster
+        from mirage.dag.simulator.dag_world import DagCluster
 
         chosen, templates, seeds = self.chosen, self.templates(), seeds_of(self.seeds)
         cluster = DagCluster(moving_s=chosen.moving_s, noise=chosen.noise)

@@ -44,7 +44,7 @@ def read(tree_file: str) -> tuple[str, Tree]:
 
 def policy_of(tree_file: str) -> str:
     """Returns a tree as a policy name, even if a scheduler has the name of its file."""
-    from mirage.dag.schedulers.registry import known_schedulers
+    from mirage.dag.schedulers.stage_schedulers import known_schedulers
 
     name = tree_file.partition(":")[0]
     return f"{SHIPPED}:{tree_file}" if name != SHIPPED and name in known_schedulers() else tree_file
@@ -52,7 +52,7 @@ def policy_of(tree_file: str) -> str:
 
 def _no_file(name: str) -> str:
     """Returns the message for an absent tree file."""
-    from mirage.dag.schedulers.registry import known_schedulers
+    from mirage.dag.schedulers.stage_schedulers import known_schedulers
 
     if name.partition(":")[0] in known_schedulers():
         return (
@@ -75,7 +75,7 @@ def show(tree_file: str, rules: bool) -> None:
     Of all candidate stages, the one with the highest score gets executors; ties go to the job with less work. A stage
     with a score below 0 gets none.
     """
-    from mirage.dag.distilled.rules import rules_of
+    from mirage.dag.distilled.leaf_rules import rules_of
 
     text, tree = read(tree_file)
     click.echo("\n".join(rules_of(tree)) if rules else text, nl=rules)
@@ -137,7 +137,7 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
 @json_output
 def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: bool) -> None:
     """Check that a tree can run: print its leaves, depth, features and executor rule."""
-    from mirage.dag.decima.teachers import with_weights
+    from mirage.dag.decima.decima_schedulers import with_weights
     from mirage.dag.distilled.executor_rule import rule_of
     from mirage.dag.distilled.student import judged
     from mirage.dag.distilled.teachers import teacher_of
@@ -148,7 +148,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         "tree": tree_file,
         "leaves": len(tree.leaves),
         "depth": tree.depth,
-        "asks": list(tree.asked),
+        "asks": list(tree.tested),
         "settings": dict(tree.settings),
         "executor_rule": rule,
     }
@@ -166,7 +166,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         click.echo(json.dumps(report, indent=2))
         return
     click.echo(
-        f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, tests {', '.join(tree.asked) or 'nothing'}"
+        f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, tests {', '.join(tree.tested) or 'nothing'}"
     )
     click.echo(f"  executor rule: {', '.join(f'{key} {value}' for key, value in rule.items())}")
     if teacher is None and played.case is None:

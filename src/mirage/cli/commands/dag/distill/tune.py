@@ -20,7 +20,7 @@ from mirage.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirage.dag.distilled.tuning import Episodes, Tuned
+    from mirage.dag.distilled.tuning import Episodes, TuningResult
     from mirage.distill.tree import Tree
     from mirage.job_state import Floats
 
@@ -74,7 +74,7 @@ def tune(
     import numpy as np
 
     from mirage.dag.distilled.tuning import shortened, tuned
-    from mirage.dag.resumption import Kept
+    from mirage.dag.resumption import WorkJournal
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
     from mirage.report.terminal.evaluation_text import progress_bar
@@ -87,7 +87,7 @@ def tune(
             f"{len(given.leaves)} or more, or fit a smaller tree: mirage distill fit --leaves"
         )
     decides = {**played.plan(), "leaves": leaves, "prune": prune, "numbers": numbers, "seed": seed}
-    journal = Kept(checkpoint_of(out), _plan(text, decides))
+    journal = WorkJournal(checkpoint_of(out), _plan(text, decides))
     rng, settings = np.random.default_rng(seed), played.episodes()
     tree = shortened(given, settings, _shorter) if prune else given
     values = _candidates(tree, settings)
@@ -97,13 +97,13 @@ def tune(
         rng.bit_generator.state = journal.finished["drawn"]
         click.echo(f"mirage: resumes after {begun.tried} changes, at {begun.cost - 1:+.2%}", err=True)
 
-    def better(one: Tuned) -> None:
+    def better(one: TuningResult) -> None:
         write_output(out, text_of(one.tree))
         click.echo(f"mirage: {one.cost - 1:+.2%} after {one.tried} changes", err=True)
 
-    def store(one: Tuned) -> None:
-        record = {"cost": one.cost, "tried": one.tried, "kept": one.kept}
-        journal.keep(best=text_of(one.tree), drawn=rng.bit_generator.state, **record)
+    def store(one: TuningResult) -> None:
+        record = {"cost": one.cost, "tried": one.tried, "kept": one.accepted}
+        journal.store(best=text_of(one.tree), drawn=rng.bit_generator.state, **record)
         progress(one.tried, changes)
 
     with progress_bar("changes") as progress, resumable(journal.path):
@@ -112,25 +112,25 @@ def tune(
             settings,
             values,
             rng,
-            goes_on=lambda tried: tried < changes,
+            may_continue=lambda tried: tried < changes,
             most_leaves=leaves,
             may_grow=not numbers,
             begun=begun,
-            tell=better,
-            keep=store,
+            report=better,
+            store=store,
         )
-    is_as_given = tree == given and found.kept == 0
+    is_as_given = tree == given and found.accepted == 0
     write_output(out, text if is_as_given else text_of(found.tree))
     journal.remove()
     before_it, after_it = (times_under(one, played, settings) for one in (given, found.tree))
     if as_json:
-        record = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.kept, "case": played.case}
+        record = {"tree": out, "cost": found.cost, "tried": found.tried, "kept": found.accepted, "case": played.case}
         click.echo(json.dumps({**record, "before": before_it, **after_it}, indent=2))
         return
     click.echo(difference(text_of(given), text_of(found.tree), tree_file), nl=False)
     click.echo(f"before: {times_line(before_it)}\nafter: {times_line(after_it)}")
     after_pruning = " after pruning" if prune else ""
-    click.echo(f"{found.cost - 1:+.2%} on these seeds{after_pruning}; {found.kept} of {found.tried} changes kept")
+    click.echo(f"{found.cost - 1:+.2%} on these seeds{after_pruning}; {found.accepted} of {found.tried} changes kept")
 
 
 def _check_out(tree_file: str, out: str) -> None:
@@ -170,9 +170,9 @@ def _candidates(tree: Tree, settings: Sequence[Episodes]) -> Floats:
     return np.concatenate([one.contests.rows for one in record])
 
 
-def _begun(finished: dict[str, Any]) -> Tuned:
+def _begun(finished: dict[str, Any]) -> TuningResult:
     """Returns the progress of an interrupted command."""
-    from mirage.dag.distilled.tuning import Tuned
+    from mirage.dag.distilled.tuning import TuningResult
     from mirage.distill.tree_reading import tree_of
 
-    return Tuned(tree_of(finished["best"]), finished["cost"], finished["tried"], finished["kept"])
+    return TuningResult(tree_of(finished["best"]), finished["cost"], finished["tried"], finished["kept"])
