@@ -1,4 +1,4 @@
-"""Sphinx configuration; `scripts/docs` builds the pages, and those in `reference/` from the code."""
+"""Sphinx configuration; `scripts/docs` builds the pages, `reference/` from the code."""
 
 import os
 import sys

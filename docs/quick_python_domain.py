@@ -1,4 +1,4 @@
-"""Sphinx's Python domain, which compares a name with all others only where one of them may be it."""
+"""Sphinx's Python domain, without comparisons of a name with all others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from sphinx.environment import BuildEnvironment
 
 
 class QuickPythonDomain(PythonDomain):
-    """Knows the last parts of all names: most names in signatures, ``int`` or ``Path``, are none of them."""
+    """Holds the last parts of all names.
+
+    Most names in signatures, such as ``int`` or ``Path``, are none of them.
+    """
 
     def __init__(self, env: BuildEnvironment) -> None:
         super().__init__(env)
@@ -17,7 +20,7 @@ class QuickPythonDomain(PythonDomain):
     def find_obj(
         self, env: BuildEnvironment, modname: str, classname: str, name: str, type: str | None, searchmode: int = 0
     ) -> list[tuple[str, ObjectEntry]]:
-        """Find what the Python domain finds: objects whose full names end with this one."""
+        """Finds the objects with full names that end with this one."""
         if len(self.objects) != self._count:  # pages were read since
             self._last_parts = {known.rpartition(".")[2] for known in self.objects}
             self._count = len(self.objects)

@@ -1,4 +1,4 @@
-"""The pages of the reference: one for the commands, and one for each room of the package, with all its modules."""
+"""The pages of the reference: one for the commands, and one for each room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = """Commands
 
 
 def write_pages(package: Path, folder: Path) -> None:
-    """Write ``commands.rst``, a page for each room, and ``ground.rst`` for the modules below all rooms."""
+    """Write ``commands.rst``, a page for each room, and ``ground.rst`` for the root modules."""
     folder.mkdir(exist_ok=True)
     rooms = sorted(path for path in package.iterdir() if (path / "__init__.py").exists() and path.name != "cli")
     pages = {"commands": COMMANDS, "ground": _page("Ground floor", _modules(package, package.glob("*.py")))}
@@ -34,7 +34,7 @@ def write_pages(package: Path, folder: Path) -> None:
 
 
 def _modules(package: Path, files: Iterable[Path]) -> list[tuple[str, bool]]:
-    """The dotted names of modules, and whether each is a package, without those that hold nothing to call."""
+    """Dotted names of modules with anything to document, and whether each is a package."""
     found = []
     for path in sorted(files):
         if path.name == "__main__.py" or "migrations" in path.parts or path.relative_to(package).parts[:2] in INTERNAL:

@@ -1,4 +1,4 @@
-"""Mutation run: how many small changes to the code do the tests of a scope catch?
+"""Mutation run: the number of small changes to the code that the tests of a scope catch.
 
 The mutants are made and run by mutmut: one process imports everything and runs the tests once, to learn
 which tests enter which function; each mutant is then a fork of it that runs those tests only. It works on a
@@ -69,7 +69,7 @@ SCOPES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the mutants of a scope: how many there are, and the verdict on each that was tried."""
+    """The number of mutants of a scope, and the verdict on each one that was run."""
 
     made: int
     verdicts: dict[str, str]
@@ -81,7 +81,7 @@ class Outcome:
 
 
 def main() -> None:
-    """Run the scopes that were asked for; the table goes to stdout, what happens meanwhile to stderr."""
+    """Run the selected scopes; the table goes to stdout, progress to stderr."""
     options = _arguments()
     os.environ.setdefault("MIRAGE_DATA", str(ROOT.parent / "shared" / "data"))
     outcomes = {}

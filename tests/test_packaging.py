@@ -57,7 +57,7 @@ def test_the_source_distribution_holds_what_is_needed_and_no_workplace(tmp_path)
         "pyproject.toml", "scripts", "src", "tests",
     }  # fmt: skip
     assert {"src/mirage/py.typed", "src/mirage/trace/workload/models/lonestar6-like.json", "scripts/test"} <= names
-    assert not [name for name in names if "_build" in name or "__pycache__" in name]
+    assert not [name for name in names if "/_build/" in name or "__pycache__" in name]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -183,7 +183,7 @@ def test_what_if_decides_on_the_same_views(make) -> None:
     assert any(decision.submits for decision in decisions)
     reported = [decision for decision in decisions if decision.estimate.get("wait_p50_s") is not None]
     assert reported
-    assert all(decision.saw["nodes"] == NODES for decision in reported)
+    assert all(decision.observed["nodes"] == NODES for decision in reported)
     assert not [d for d in decisions if "failed" in d.reason]
 
 

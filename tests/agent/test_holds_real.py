@@ -115,7 +115,7 @@ class Side:
     def revisions(self) -> list[str]:
         """What the policy itself made of queued links, in order."""
         output = json.loads(self.shell.mirage("chain", "explain", self.name, "-n", "99", "--json"))
-        return [one["thought"] for one in output if one["policy"] == "holds" and one["thought"]]
+        return [one["revision"] for one in output if one["policy"] == "holds" and one["revision"]]
 
     def continues(self) -> None:
         """Every link has one job and has run once, and there is a next one."""

@@ -122,7 +122,7 @@ class World:
 
     @property
     def revisions(self) -> list[str]:
-        return [one.thought for one in self.store.decisions(self.chain.id) if one.thought]
+        return [one.revision for one in self.store.decisions(self.chain.id) if one.revision]
 
 
 @pytest.fixture

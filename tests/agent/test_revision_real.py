@@ -91,7 +91,7 @@ def test_a_link_retains_its_age_through_every_revision(cluster: Any, tmp_path: P
     anew = thinking.revises("withdraw", lambda job: job.id > first.id)
     chain.wait_for(thinking.competes, 30, "another competes")
     assert (anew.limit_s, newest(chain).accrues_s > first.accrues_s) == (300, True)
-    revisions = {one.thought for one in chain.store.decisions(chain.id)}
+    revisions = {one.revision for one in chain.store.decisions(chain.id)}
     assert {"hold", "release", "postpone", "shorten", "withdraw"} <= revisions
     assert [job.state for job in chain.jobs()[1]] == [JobState.RUNNING]
     assert [job.state for job in chain.jobs()[2]] == [JobState.CANCELLED]
@@ -142,7 +142,7 @@ def test_random_kills_of_an_agent_that_never_makes_up_its_mind(cluster: Any, tmp
     output = [line.split()[:2] for line in (tmp_path / "service.log").read_text().splitlines()]
     up = {link for link, what in output if what == "up"}
     over = {link for link, what in output if what != "up"}
-    revisions = [one.thought for one in chain.store.decisions(chain.id) if one.thought]
+    revisions = [one.revision for one in chain.store.decisions(chain.id) if one.revision]
     print(f"soak: {KILLS} kills, {started} links started, {len(chain.jobs())} jobs, {len(revisions)} second thoughts")
     assert up == over
     assert started >= max(KILLS // 20, 1)

@@ -235,9 +235,9 @@ class DecisionRecord:
         link: Number of the running link.
         reason: Reasons of the plan's actions.
         estimate: The policy's estimates, units in the names.
-        saw: Summary of the view: pending and running jobs, requested and free nodes.
-        thought: The change of a queued link: ``hold``, ``release``, ``postpone``, ``shorten``, ``withdraw``, or several
-            of them, separated by commas; empty for none.
+        observed: Summary of the view: pending and running jobs, requested and free nodes.
+        revision: The change of a queued link: ``hold``, ``release``, ``postpone``, ``shorten``, ``withdraw``, or
+            several of them, separated by commas; empty for none.
     """
 
     chain: int
@@ -247,8 +247,8 @@ class DecisionRecord:
     submits: bool
     reason: str
     estimate: dict[str, float] = field(default_factory=dict)
-    saw: dict[str, float] = field(default_factory=dict)
-    thought: str = ""
+    observed: dict[str, float] = field(default_factory=dict)
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,9 @@ def test_a_store_without_revisions_gets_room_for_them(url: str, opened) -> None:
     assert store.decisions(1) == [DecisionRecord(1, 1, 150, "lead:1", True, "r")]
     store.change_link(1, 2, begins_s=5, withdrawn_s=6)
     store.add_link(Link(1, 3, given_up=1))
-    store.add_decisions([DecisionRecord(1, 1, 151, "lead:1", False, "r", thought="hold")])
+    store.add_decisions([DecisionRecord(1, 1, 151, "lead:1", False, "r", revision="hold")])
     assert [(one.begins_s, one.withdrawn_s, one.given_up) for one in store.links(1)] == [(5, 6, 0), (-1, -1, 1)]
-    assert store.decisions(1)[1].thought == "hold"
+    assert store.decisions(1)[1].revision == "hold"
 
 
 def _insert(connection: sa.Connection, table: str, row: dict[str, object]) -> None:

@@ -175,7 +175,7 @@ decisions = st.builds(
     submits=st.booleans(),
     reason=texts,
     estimate=anything,
-    saw=anything,
+    observed=anything,
 )
 often = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

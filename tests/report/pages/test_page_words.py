@@ -23,7 +23,7 @@ from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page,
 def as_record(found: Decision) -> dict[str, Any]:
     return {
         "time_s": found.now_s, "link": found.link + 1, "submits": found.submits, "reason": found.reason,
-        "estimate": found.estimate, "saw": {"pending_nodes": 5.0},
+        "estimate": found.estimate, "observed": {"pending_nodes": 5.0},
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ LONG = "/a/folder/with/a/long/name/" * 6
 
 def pages() -> dict[str, str]:
     """One page of each kind, by name."""
-    decisions = [asdict(d) | {"time_s": d.now_s, "saw": {"pending_nodes": 5.0}} for d in DECISIONS]
+    decisions = [asdict(d) | {"time_s": d.now_s, "observed": {"pending_nodes": 5.0}} for d in DECISIONS]
     events = [(DAY0, 1, "submitted", f"job 40 {LONG}"), (DAY0 + 60, 0, "paused", "it rains")]
     few = evaluation([Cost(3, 1)], windows=8)
     svg = evaluation_svg(evaluation(), PROVENANCE)

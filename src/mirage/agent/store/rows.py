@@ -13,7 +13,7 @@ from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, Lin
 from mirage.job_state import JobState
 from mirage.slurm.records import Submission
 
-COLUMNS = {"next_decision_s": "next_look_s"}
+COLUMNS = {"next_decision_s": "next_look_s", "observed": "saw", "revision": "thought"}
 """Columns that have another name than their field, by field."""
 
 _FIELDS = {column: field for field, column in COLUMNS.items()}
@@ -36,8 +36,9 @@ def storable(value: Any) -> Any:
 
 def decision_of(row: dict[str, Any]) -> DecisionRecord:
     """A decision; infinities are stored as words."""
-    numbers = {name: {key: float(v) for key, v in row[name].items()} for name in ("estimate", "saw")}
-    return DecisionRecord(**{**row, **numbers})
+    fields = {_FIELDS.get(column, column): value for column, value in row.items()}
+    numbers = {name: {key: float(v) for key, v in fields[name].items()} for name in ("estimate", "observed")}
+    return DecisionRecord(**{**fields, **numbers})
 
 
 def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:

@@ -111,7 +111,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
     acting = [d for d in decisions if _choice(d) != WAIT]
     shown = sorted([*acting, *[d for d in decisions if _choice(d) == WAIT][-30:]], key=lambda d: d["time_s"])
     names = sorted({name for d in shown for name in d["estimate"]})
-    observed = sorted({name for d in shown for name in d["saw"]})
+    observed = sorted({name for d in shown for name in d["observed"]})
     rows = [
         [
             _when(d["time_s"]),
@@ -119,7 +119,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
             _choice(d),
             d["reason"],
             *(_number(name, d["estimate"].get(name)) for name in names),
-            *(_number(name, d["saw"].get(name)) for name in observed),
+            *(_number(name, d["observed"].get(name)) for name in observed),
         ]
         for d in shown
     ]
@@ -129,7 +129,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
 
 def _choice(decision: Mapping[str, Any]) -> str:
     """Returns the decision as a word; a revision has its own."""
-    return decision.get("thought") or ("compete" if decision["submits"] else WAIT)
+    return decision.get("revision") or ("compete" if decision["submits"] else WAIT)
 
 
 def _heading(name: str) -> str:

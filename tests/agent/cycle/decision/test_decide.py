@@ -96,7 +96,7 @@ def test_an_answer_releases_the_held_link() -> None:
     assert (world.links[1].state, world.links[1].released_s) == (LinkState.QUEUED, NOW_S + 15)
     (record,) = world.store.decided
     assert (record.policy, record.submits, record.reason, record.time_s) == ("lead:1", True, "now", NOW_S + 15)
-    assert record.saw["running_jobs"] == 1
+    assert record.observed["running_jobs"] == 1
     assert deciding.runner.rests == 1
 
 

@@ -65,7 +65,7 @@ def done(deciding: Deciding) -> tuple[list[dict[str, str]], str]:
     assert calls == deciding.world.slurm.calls
     (record,) = deciding.world.store.decided
     assert not record.submits
-    return [call[2] for call in calls], record.thought  # type: ignore[misc]
+    return [call[2] for call in calls], record.revision  # type: ignore[misc]
 
 
 def clock(time_s: int) -> str:

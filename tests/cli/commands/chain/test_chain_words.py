@@ -169,7 +169,7 @@ def test_explain_as_json_is_json_even_where_a_number_is_infinite(type_: Type) ->
     assert decision == {
         "chain": 1, "link": 1, "time_s": NOW_S - 15_000, "policy": "lead:2", "submits": True,
         "reason": "lead-reached:lead_s=7200", "estimate": {"wait_s": 5_400.4, "chance": 0.123456, "forever_s": None},
-        "saw": {"pending": 12.0, "free_nodes": 2.5}, "thought": "",
+        "observed": {"pending": 12.0, "free_nodes": 2.5}, "revision": "",
     }  # fmt: skip
 
 
@@ -211,8 +211,8 @@ def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
     known = ("lead:2", False)
     store.add_decisions(
         [
-            DecisionRecord(1, 2, NOW_S - 90, *known, "quiet", thought="hold"),
-            DecisionRecord(1, 2, NOW_S - 60, *known, "crowded:wait_s=900", thought="shorten,release"),
+            DecisionRecord(1, 2, NOW_S - 90, *known, "quiet", revision="hold"),
+            DecisionRecord(1, 2, NOW_S - 60, *known, "crowded:wait_s=900", revision="shorten,release"),
             DecisionRecord(1, 2, NOW_S - 30, *known, "as-it-is"),
         ]
     )
@@ -222,7 +222,7 @@ def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
     assert explained[2].endswith("lead:2 waited (as-it-is)")
     shown = type_("chain", "show", "serve")[0].splitlines()
     assert shown[-1] == "next job shortened, released again 2026-09-21T14:12:20: crowded:wait_s=900"
-    assert json.loads(type_("chain", "show", "serve", "--json")[0])["second_thought"]["thought"] == "shorten,release"
+    assert json.loads(type_("chain", "show", "serve", "--json")[0])["second_thought"]["revision"] == "shorten,release"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
 def _release_of(decisions: Sequence[DecisionRecord], link: Link) -> DecisionRecord | None:
     """The decision that released a link; None where Slurm did, or where it was revised since."""
     for decision in reversed(decisions):
-        if any(kind in decision.thought for kind in _MOVED):
+        if any(kind in decision.revision for kind in _MOVED):
             return None
         if decision.submits and decision.time_s == link.released_s:
             return decision

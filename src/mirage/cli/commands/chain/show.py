@@ -35,7 +35,7 @@ def show(name: str, as_json: bool) -> None:
         links, decisions = store.links(chain.id), store.decisions(chain.id)
         observed = agent_facts(store, now_s)
     facts = row(chain, links, now_s) | observed
-    revisions = [one for one in decisions if one.thought and one.link == facts["link"]]
+    revisions = [one for one in decisions if one.revision and one.link == facts["link"]]
     if as_json:
         facts["links"] = [{**asdict(link), "outcome": link.outcome.name} for link in links]
         facts["decisions"] = len(decisions)
@@ -48,7 +48,7 @@ def show(name: str, as_json: bool) -> None:
     print_chain(chain_run(chain, links, decisions, now_s), facts, decisions[-1] if decisions else None)
     if revisions:
         last = revisions[-1]
-        click.echo(f"next job {revision_in_words(last.thought)} {_instant(last.time_s)}: {last.reason}")
+        click.echo(f"next job {revision_in_words(last.revision)} {_instant(last.time_s)}: {last.reason}")
     if chain.state.value != "done":
         click.echo(agent_in_words(observed), err=True)
 
@@ -132,10 +132,10 @@ def revision_in_words(revision: str) -> str:
 def explained(decision: DecisionRecord) -> list[str]:
     """Returns the lines that explain a decision."""
     chose = "let the next job compete" if decision.submits else "waited"
-    if revision := revision_in_words(decision.thought):
+    if revision := revision_in_words(decision.revision):
         chose = f"revised the next job: {revision}"
     lines = [f"{_instant(decision.time_s)}  link {decision.link}: {decision.policy} {chose} ({decision.reason})"]
-    lines += [f"    observed  {name:<18} {value:g}" for name, value in decision.saw.items()]
+    lines += [f"    observed  {name:<18} {value:g}" for name, value in decision.observed.items()]
     lines += [f"    expected  {name:<18} {_estimate(name, value)}" for name, value in decision.estimate.items()]
     return lines
 
@@ -143,7 +143,7 @@ def explained(decision: DecisionRecord) -> list[str]:
 def _as_json(decision: DecisionRecord) -> dict[str, Any]:
     """Returns a decision as JSON values: null for an infinite number or NaN."""
     record = asdict(decision)
-    for name in ("estimate", "saw"):
+    for name in ("estimate", "observed"):
         record[name] = {key: value if isfinite(value) else None for key, value in record[name].items()}
     return record
 
