@@ -52,6 +52,15 @@ def test_the_layout_keeps_its_rules() -> None:
     assert list(ROOMS["broken_rules"](ROOMS["edges_of"]())) == []
 
 
+def test_a_public_class_name_has_one_meaning() -> None:
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
 @pytest.mark.parametrize(
     ("edges", "said"),
     [
@@ -75,7 +84,9 @@ def test_the_layout_in_the_docs_is_the_layout_of_the_code() -> None:
 
 
 def test_the_package_itself_imports_nothing() -> None:
-    assert {name for _, name in imports(ROOT / "__init__.py")} <= {"__future__.annotations"}
+    public = {f"{module}.{name}" for name, module in mirage._HOMES.items()}
+    rest = {name for _, name in imports(ROOT / "__init__.py")} - public
+    assert rest == {"__future__.annotations", "typing.TYPE_CHECKING", "importlib.import_module"}
 
 
 HEAVY = ("numpy", "numba", "torch", "matplotlib", "sklearn", "xgboost", "gymnasium", "pyarrow", "fastapi")

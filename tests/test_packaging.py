@@ -54,7 +54,7 @@ def test_the_source_distribution_holds_what_is_needed_and_no_workplace(tmp_path)
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert tops == {
         ".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "benchmarks", "constraints.txt", "docs",
-        "pyproject.toml", "scripts", "src", "tests",
+        "examples", "pyproject.toml", "scripts", "src", "tests",
     }  # fmt: skip
     assert {"src/mirage/py.typed", "src/mirage/trace/workload/models/lonestar6-like.json", "scripts/test"} <= names
     assert not [name for name in names if "/_build/" in name or "__pycache__" in name]

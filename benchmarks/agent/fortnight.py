@@ -46,7 +46,7 @@ from mirage.sim.workload import workload
 from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 NODES = 24
 WARM_UP_DAYS, MARGIN_DAYS = 4, 3
@@ -66,8 +66,10 @@ MOST_LINKS = 3
 MEMORY = Path("/dev/shm")
 """The store lies in memory: a fortnight is tens of thousands of transactions."""
 
-SETTINGS = AgentSettings(lease_s=DAY_S, calibrate_every_s=0)
-"""Those of every agent, but for a lease that outlives the jumps of the virtual clock, and no calibrations beside."""
+SETTINGS = AgentSettings(
+    poll_s=30 * MINUTE_S, decide_s=30 * MINUTE_S, longest_sleep_s=DAY_S, lease_s=DAY_S, calibrate_every_s=0
+)
+"""The defaults, but for fewer polls while nothing is under way: a fortnight is to pass in two minutes."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def _prepared(run: Run) -> tuple[Simulation, int]:
     kind = KINDS[run.kind]
     share = LOADS[run.load][0]
     days = WARM_UP_DAYS + run.days + MARGIN_DAYS
-    table = generate_workload(load_builtin("lonestar6-like"), days=days, seed=run.seed, load=share, nodes=NODES)
+    table = generate_workload(builtin_model("lonestar6-like"), days=days, seed=run.seed, load=share, nodes=NODES)
     n = len(table)
     begin_s = int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
     table = JobTable.build(

@@ -41,7 +41,7 @@ from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.pool_workload import pool_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 from plain_easy import plain_easy
 
 HERE = Path(__file__).resolve().parent
@@ -176,7 +176,7 @@ def measure_forks(case: Case | None, repetitions: int) -> dict[str, Any]:
     """Fork and go back, in the middle of a replay under ``slurm``."""
     settings = SlurmSettings.lonestar6()
     if case is None:
-        table = generate_workload(load_builtin("lonestar6-like"), days=150, seed=1)
+        table = generate_workload(builtin_model("lonestar6-like"), days=150, seed=1)
         jobs, name = workload(table, Cluster.pool(LS6_NODES), refuse=False), "lonestar6-like, 150 days"
     else:
         jobs, name = case.jobs, case.name

@@ -26,7 +26,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import Submission
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 NODES = 76
 
@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, folder: Path, store: SqlStore, program: Program, load: float) -> None:
         cluster = Cluster.pool(NODES)
-        table = generate_workload(load_builtin("lonestar6-like"), days=12, seed=4, load=load)
+        table = generate_workload(builtin_model("lonestar6-like"), days=12, seed=4, load=load)
         sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline="easy")
         sim.advance(int(table.submit_s[0]) + 2 * DAY_S)
         self.store, self.slurm = store, FaultySlurm(sim, lambda _: program)

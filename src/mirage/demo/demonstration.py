@@ -28,7 +28,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
@@ -105,7 +105,7 @@ def demonstrate(seed: int, cost: Cost, workers: int, progress: StageReport) -> D
 @cache
 def _setting(seed: int) -> tuple[Scenario, int]:
     """The cluster with its workload, and the second at which the time shown begins."""
-    model = load_builtin(MODEL)
+    model = builtin_model(MODEL)
     table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
     cluster = Cluster.pool(model.nodes)
     scenario = Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())

@@ -51,7 +51,8 @@ from mirage.sim.kernel.job_lifecycle import admit, has_slot
 from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.schedule import Schedule
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
-from mirage.sim.workload import Workload, default_memory, link_record, misfits, to_minutes
+from mirage.sim.workload import Workload, default_memory, link_record, misfits, to_minutes, workload
+from mirage.trace.table import JobTable
 
 _FAULTS = {
     actions.NO_SUCH_JOB: "no job {id} is known",
@@ -82,11 +83,13 @@ class Simulation:
     def __init__(
         self,
         cluster: Cluster,
-        jobs: Workload,
+        jobs: Workload | JobTable,
         discipline: str | DisciplineSpec | Policy = "slurm",
         settings: SlurmSettings | None = None,
         begin_s: int | None = None,
     ) -> None:
+        if isinstance(jobs, JobTable):
+            jobs = workload(jobs, cluster)
         self.spec, self.policy = _chosen(discipline)
         if self.spec.one_pool and (cluster.shared_nodes or len(cluster.groups) > 1):
             raise ConfigurationError(f"{self.spec.entry} supports one pool of whole nodes only; use Cluster.pool(n)")
@@ -370,7 +373,7 @@ def _dense(codes: Any) -> Any:
 
 def simulate(
     cluster: Cluster,
-    jobs: Workload,
+    jobs: Workload | JobTable,
     discipline: str | DisciplineSpec | Policy = "slurm",
     settings: SlurmSettings | None = None,
 ) -> Schedule:

@@ -18,7 +18,7 @@ from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 from mirage.trace.workload.workload_model import DEFAULT_START_S
 
 DECEMBER_S = 1_669_852_800
@@ -64,7 +64,7 @@ def test_a_cluster_repeats_itself_alike_in_all_months_and_one_made_after_it_less
         others = Ranges.of(np.concatenate([*months[:k], *months[k + 1 :]]), REPEATS, REPEATS_BEYOND)
         assert all(others.outside(row) is None for row in month)
     trained = Ranges.of(np.concatenate(months[:2]), REPEATS, REPEATS_BEYOND)
-    made = generate_workload(load_builtin("lonestar6-like"), days=60, nodes=76, load=0.8, seed=7)
+    made = generate_workload(builtin_model("lonestar6-like"), days=60, nodes=76, load=0.8, seed=7)
     for row in daily_repeats(made, DEFAULT_START_S + 30 * DAY_S, 30):
         outside = trained.outside(row)
         assert outside is not None

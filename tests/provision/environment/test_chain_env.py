@@ -18,12 +18,12 @@ from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 
 @pytest.fixture(scope="module")
 def trial() -> tuple[Scenario, EvaluationProtocol]:
-    table = generate_workload(load_builtin("lonestar6-like"), days=16, seed=3)
+    table = generate_workload(builtin_model("lonestar6-like"), days=16, seed=3)
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "easy")
     return scenario, EvaluationProtocol.warm(int(table.submit_s.min()) + 5 * DAY_S, windows=4, every_s=12 * HOUR_S)

@@ -15,11 +15,11 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 
 def scenario(discipline: str, nodes: int = 76) -> tuple[Scenario, int]:
-    table = generate_workload(load_builtin("lonestar6-like"), days=14, seed=5)
+    table = generate_workload(builtin_model("lonestar6-like"), days=14, seed=5)
     cluster = Cluster.pool(nodes)
     jobs = workload(table, cluster, refuse=False)
     return Scenario(cluster, jobs, discipline, SlurmSettings.lonestar6()), int(table.submit_s.min()) + 5 * DAY_S

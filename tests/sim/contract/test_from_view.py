@@ -16,14 +16,14 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 SETTINGS = SlurmSettings.lonestar6()
 
 
 def busy(discipline: str, settings: SlurmSettings = SETTINGS) -> Simulation:
     """A cluster with a queue."""
-    table = generate_workload(load_builtin("lonestar6-like"), days=14, seed=5, load=1.1)
+    table = generate_workload(builtin_model("lonestar6-like"), days=14, seed=5, load=1.1)
     cluster = Cluster.pool(76)
     sim = Simulation(cluster, workload(table, cluster, refuse=False), discipline, settings)
     sim.advance(int(table.submit_s.min()) + 9 * DAY_S)

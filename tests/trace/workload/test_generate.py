@@ -18,10 +18,10 @@ from mirage.trace.statistics.marginals import Marginals, compare, hour_of_week
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import builtin_models, load_builtin, model_from_json, model_to_json
+from mirage.trace.workload.workload_json import builtin_model, builtin_models, model_from_json, model_to_json
 from mirage.trace.workload.workload_model import DEFAULT_START_S
 
-MODEL = load_builtin("lonestar6-like")
+MODEL = builtin_model("lonestar6-like")
 
 
 def assert_equal(a: JobTable, b: JobTable) -> None:
@@ -249,11 +249,11 @@ class TestJson:
 
     def test_an_unknown_model(self):
         with pytest.raises(UnknownName, match="lonestar6-like"):
-            load_builtin("lonestar6")
+            builtin_model("lonestar6")
 
     @pytest.mark.parametrize("name", builtin_models())
     def test_shipped_models_are_small_and_name_no_user(self, name):
-        text = model_to_json(load_builtin(name))
+        text = model_to_json(builtin_model(name))
         assert len(text) < 60_000
         assert "user" not in text.replace('"users"', "").replace('"top_user_share"', "")
 

@@ -35,7 +35,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin
+from mirage.trace.workload.workload_json import builtin_model
 
 WAIT, SUBMIT = 0, 1
 Observations = NDArray[np.float32]
@@ -48,7 +48,7 @@ def builtin_episode_table(link_nodes: int = 1, windows: int = 42, history: int =
     There is one episode every four hours, after two weeks of warm-up.
     """
     warm_up_days = 14
-    model = load_builtin("lonestar6-like")
+    model = builtin_model("lonestar6-like")
     table = generate_workload(model, days=warm_up_days + windows / 6 + 10, seed=seed)
     cluster = Cluster.pool(76)
     scenario = Scenario(cluster, workload(table, cluster, refuse=False), "slurm", SlurmSettings.lonestar6())

@@ -95,7 +95,7 @@ def builtin_models() -> tuple[str, ...]:
     return tuple(sorted(n.removesuffix(".json") for n in names if n.endswith(".json")))
 
 
-def load_builtin(name: str) -> WorkloadModel:
+def builtin_model(name: str) -> WorkloadModel:
     """Returns a model that ships with the package, such as ``lonestar6-like``.
 
     Raises:

@@ -5,7 +5,7 @@ import pytest
 from mirage.cli import main
 from mirage.trace.read_trace import read_trace
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import load_builtin, read_model
+from mirage.trace.workload.workload_json import builtin_model, read_model
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_what_is_written_is_what_the_library_draws(tmp_path, capsys):
     path = tmp_path / "month.csv"
     assert main(["trace", "generate", "--days", "30", "--seed", "4", "-o", str(path)]) == 0
     table = read_trace(path).table
-    expected = generate_workload(load_builtin("lonestar6-like"), days=30, seed=4)
+    expected = generate_workload(builtin_model("lonestar6-like"), days=30, seed=4)
     assert table.elapsed_s.tolist() == expected.elapsed_s.tolist()
     assert table.user.values() == expected.user.values()
     out, err = capsys.readouterr()

@@ -16,7 +16,7 @@ from mirage.errors import UnknownName
 from mirage.trace.statistics.marginals import MarginalComparison, compare
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.generate_workload import generate_workload
-from mirage.trace.workload.workload_json import builtin_models, is_model_file, load_builtin, read_model
+from mirage.trace.workload.workload_json import builtin_model, builtin_models, is_model_file, read_model
 from mirage.trace.workload.workload_model import DEFAULT_START_S, WorkloadModel
 from mirage.trace.write_trace import format_to_write, write_trace
 
@@ -101,7 +101,7 @@ def generate(
 def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel:
     """Returns the model that ``--like`` names."""
     if like in builtin_models():
-        return load_builtin(like)
+        return builtin_model(like)
     if like != "-" and not Path(like).exists():
         raise UnknownName("trace file or workload model", like, builtin_models())
     if is_model_file(like):
