@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.chain import create
 from mirage.agent.chain.create import name_for, with_scripts
 from mirage.agent.chain.request import Caller, Request, read_request
 from mirage.agent.chain.submission import link_submission
@@ -157,3 +158,9 @@ def test_names_of_requests_repeat_and_others_do_not() -> None:
     assert name_for("a b.sh", "one") == name_for("a b.sh", "one") != name_for("a b.sh", "two")
     assert name_for("a b.sh") != name_for("a b.sh")
     assert name_for("a b.sh", "one").startswith("a-b-")
+
+
+def test_a_name_that_a_chain_has_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["k3f9", "k3f9", "q4pq"])
+    monkeypatch.setattr(create, "random_letters", lambda count: next(drawn))
+    assert name_for("train.sh", taken={"train-k3f9"}) == "train-q4pq"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,17 +77,20 @@ def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str) -> Ch
     return replace(spec, submission=submission, later_script=str(later), folder=str(home.folder))
 
 
-def name_for(job_name: str, request_id: str = "") -> str:
+def name_for(job_name: str, request_id: str = "", taken: Container[str] = ()) -> str:
     """A name for a chain: the job's, made safe, with letters that make it unique.
 
     Args:
+        taken: Names that chains have already; four letters repeat among some hundreds of names.
         request_id: Key of a request that may be repeated: the letters follow from it, so that two processes with the
             same request at once make one chain.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job_name).stem).strip("-._") or "chain"
     if request_id:
         return chain_name(f"{safe[:50]}-{hashlib.sha256(request_id.encode()).hexdigest()[:10]}")
-    return chain_name(f"{safe[:50]}-{random_letters(4)}")
+    while (name := chain_name(f"{safe[:50]}-{random_letters(4)}")) in taken:
+        pass
+    return name
 
 
 def chain_of_request(store: Store, request_id: str) -> tuple[str, int] | None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,10 +234,10 @@ def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
     )
 
 
-def _new_name(words: Mapping[str, Any], request: Request) -> str:
+def _new_name(words: Mapping[str, Any], request: Request, taken: Container[str] = ()) -> str:
     from mirage.agent.chain.create import name_for
 
-    return name_for(request.job_name, words["request_id"])
+    return name_for(request.job_name, words["request_id"], taken)
 
 
 def _submitted(
@@ -256,7 +256,8 @@ def _submitted(
     key = words["request_id"]
     if key and (known := chain_of_request(store, key)) is not None:
         return _known(words, *known)
-    name, slurm = words["name"] or _new_name(words, request), cluster.client()
+    taken = {chain.name for chain in store.chains()}
+    name, slurm = words["name"] or _new_name(words, request, taken), cluster.client()
     try:
         job = create_chain(store, slurm, cluster.home(), request, spec, name, now_s)
     except ConfigurationError:
