@@ -108,7 +108,7 @@ def test_accounts_of_weeks_are_gathered_fitted_and_judged(
     assert judged["fitted"]["jobs"] + judged["judged"]["jobs"] > 400
     assert stored.calibration["partitions"] == ["main"]
     assert stored.settings.bf_interval_s == 1, "as the controller says"
-    assert stored.output["qos"] == "sacctmgr show qos"
+    assert stored.sources["qos"] == "sacctmgr show qos"
     capsys.readouterr()
     main(["doctor"])
     (line,) = (line for line in capsys.readouterr().out.splitlines() if " calibration " in line)

@@ -56,7 +56,7 @@ def lines_of(text: str, source: str) -> Iterator[Line]:
         yield line
 
 
-class LineReader:
+class TreeLineReader:
     """The lines of a text, read one after the other."""
 
     def __init__(self, text: str, source: str) -> None:

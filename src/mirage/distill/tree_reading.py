@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mirage.distill.tree import DEEPEST, Leaf, Node, Split, Tree, TreeFeature
-from mirage.distill.tree_lines import Line, LineReader
+from mirage.distill.tree_lines import Line, TreeLineReader
 from mirage.distill.tree_text import VERSION
 from mirage.distill.units import FLAG_THRESHOLD, Unit, number_of
 from mirage.errors import MirageError, UnknownName, shown
@@ -32,7 +32,7 @@ def tree_of(text: str, source: str = "tree") -> Tree:
     Raises:
         ConfigurationError: The text is not a tree; the message starts with ``source:line:column:``.
     """
-    lines = LineReader(text, source)
+    lines = TreeLineReader(text, source)
     tree = _header(lines)
     root = _node(lines, tree, lines.take("the first condition or an answer"), 0)
     if (line := lines.next) is not None:
@@ -40,7 +40,7 @@ def tree_of(text: str, source: str = "tree") -> Tree:
     return Tree(tree.features, tree.answers, root, tree.settings)
 
 
-def _header(lines: LineReader) -> Tree:
+def _header(lines: TreeLineReader) -> Tree:
     """All before the first condition, as a tree with a placeholder answer."""
     first, version, at = _entry(lines.take("'tree: 1'"), "tree")
     if version != str(VERSION):
@@ -110,7 +110,7 @@ def _check_once(named: list[tuple[str, Line]], kind: str) -> None:
         first[name] = line
 
 
-def _node(lines: LineReader, tree: Tree, line: Line, depth: int) -> Node:
+def _node(lines: TreeLineReader, tree: Tree, line: Line, depth: int) -> Node:
     """The answer in a line, or the condition with all that belongs to it."""
     if depth > DEEPEST:
         line.fail(f"the tree is deeper than {DEEPEST} conditions; make it smaller")

@@ -70,9 +70,9 @@ def replace(file: Path, old: str, new: str) -> None:
 def test_only_code_that_plays_a_part_changes_the_key(package: Path) -> None:
     before = key(package)
     assert len(before) == 16
-    rules = package / "provision" / "policies" / "rules.py"
+    rules = package / "provision" / "policies" / "lead_rules.py"
     replace(rules, '"""Submits when the present link has ended', '"""Asks when the present link has ended')
-    engine = package / "sim" / "kernel" / "engine.py"
+    engine = package / "sim" / "kernel" / "event_loop.py"
     engine.write_text("# a comment\n" + engine.read_text(encoding="utf-8"), encoding="utf-8")
     replace(package / "sim" / "disciplines" / "conservative.py", "return 0", "return 1")
     replace(package / "provision" / "policies" / "what_if.py", "FUTURES = 64", "FUTURES = 32")

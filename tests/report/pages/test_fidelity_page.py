@@ -144,6 +144,11 @@ def test_a_picture_holds_every_chart_and_names_its_source() -> None:
     assert tops == [str(74 + k * (236 + 22)) for k in range(4)]
 
 
+def test_texts_are_anchored_as_svg_knows_it() -> None:
+    for text in (fidelity_svg(SHOWN, *NAMES), fidelity_page(SHOWN, *NAMES, "x")):
+        assert set(re.findall(r'text-anchor="([^"]*)"', text)) <= {"start", "middle", "end"}
+
+
 def test_the_name_of_a_file_decides_its_kind(tmp_path) -> None:
     draw_fidelity(SHOWN, str(tmp_path / "a.svg"), *NAMES, "x")
     draw_fidelity(SHOWN, str(tmp_path / "a.HTML"), *NAMES, "x")

@@ -174,7 +174,7 @@ def test_a_docstring_of_the_simulator_is_part_of_no_kernel(tmp_path: Path) -> No
     source = tmp_path / "source"
     shutil.copytree(Path(mirage.__file__).parent, source / "mirage", ignore=shutil.ignore_patterns("__pycache__"))
     before = _digests(source, tmp_path / "cache")
-    lifecycle = source / "mirage" / "sim" / "kernel" / "lifecycle.py"
+    lifecycle = source / "mirage" / "sim" / "kernel" / "job_lifecycle.py"
     original = lifecycle.read_text()
     lifecycle.write_text('"""New words.\n\nAnd more of them.\n"""\n' + original)
     assert _digests(source, tmp_path / "cache") == before
@@ -186,7 +186,7 @@ def test_a_docstring_of_the_simulator_is_part_of_no_kernel(tmp_path: Path) -> No
 def _digests(source: Path, cache: Path) -> dict[str, str]:
     modules = [
         f"mirage.{name}"
-        for name in ("sim.kernel.engine", "sim.disciplines.slurm", "sim.kernel.allocate",
+        for name in ("sim.kernel.event_loop", "sim.disciplines.slurm", "sim.kernel.allocate",
                      "sim.kernel.resources.holding", "forecast.rollout_kernel")
     ]  # fmt: skip
     script = (

@@ -95,7 +95,7 @@ def test_that_a_model_of_older_data_cannot_tell_another_cluster_is_said(made, tr
         parquet.write_table(rows.drop_columns(list(REPEATS)), path)
     arguments = ["--data", str(older), "--tune-until", "2023-05-01", "-o", str(tmp_path / "model")]
     assert main(["train", "correction", str(trace), *arguments]) == 0
-    assert "will not notice when it is on another cluster" in capsys.readouterr().err
+    assert "will not notice when it is used on another cluster" in capsys.readouterr().err
     assert read_trained(tmp_path / "model").parts[2].repeats is None
     assert read_trained(made).parts[2].repeats is not None
 

@@ -284,7 +284,7 @@ def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
         differs.append("settings")
     if differs:
         raise ConfigurationError(
-            f"{begun.folder} was made with another {' and '.join(differs)}; give the options that it was made with"
+            f"{begun.folder} was made with different {' and '.join(differs)}; give the options that it was made with"
         )
 
 

@@ -57,7 +57,7 @@ def _ruler(frame: Frame) -> list[str]:
         x, half = frame.x.place(_scaled(wait_s)), text_px(name) / 2
         parts.append(line(x, frame.top, x, frame.bottom, "grid" if wait_s else "axis"))
         if x - half >= free_px:
-            parts.append(label(name, x, frame.bottom + 18, text_anchor="median-tick"))
+            parts.append(label(name, x, frame.bottom + 18, text_anchor="middle"))
             free_px = x + half + 4
     return parts
 
