@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,10 +35,7 @@ def start_accounting(spec: LabSpec, processes: ClusterProcesses, run: Callable[.
 
 def _start_database(spec: LabSpec, processes: ClusterProcesses, until: Until) -> None:
     if not (spec.state / "mysql" / "mysql").is_dir():
-        processes.daemon(
-            "mariadb-install-db", "--no-defaults", f"--datadir={spec.state}/mysql", "--skip-test-db",
-            "--auth-root-authentication-method=normal", f"--user={getpass.getuser()}",
-        )  # fmt: skip
+        _create_database(spec, processes)
     processes.background(
         "mariadb", "mariadbd", "--no-defaults", f"--datadir={spec.state}/mysql",
         f"--socket={spec.run}/mysql.sock", f"--port={spec.port + DATABASE}", "--bind-address=127.0.0.1",
@@ -54,6 +52,23 @@ def _start_database(spec: LabSpec, processes: ClusterProcesses, until: Until) ->
     )
     words = ("mariadb", "--no-defaults", "-u", "root", "-S", f"{spec.run}/mysql.sock", "-e", orders)
     until(lambda: processes.quiet(words), 60, "MariaDB takes orders", log)
+
+
+def _create_database(spec: LabSpec, processes: ClusterProcesses, attempts: int = 2) -> None:
+    """Create the database's own tables; a second time from nothing where the first failed."""
+    for attempt in range(1, attempts + 1):
+        try:
+            processes.daemon(
+                "mariadb-install-db", "--no-defaults", f"--datadir={spec.state}/mysql", "--skip-test-db",
+                "--auth-root-authentication-method=normal", f"--user={getpass.getuser()}",
+            )  # fmt: skip
+            return
+        except SlurmUnreachable as error:
+            log = (spec.log / "mariadb-install-db.start").read_text(encoding="utf-8", errors="replace")
+            causes = [line for line in log.splitlines() if "ERROR" in line]
+            if attempt == attempts:
+                raise SlurmUnreachable(str(error), "\n".join(causes)) from error
+            shutil.rmtree(spec.state / "mysql", ignore_errors=True)
 
 
 def _make_accounts(spec: LabSpec, run: Callable[..., str]) -> None:
