@@ -57,7 +57,7 @@ SCOPES = {
         without=("reactive_chain", "leaves_nothing", "refusals", "forgotten", "fail_at_once"),
     ),
     "scoring": Scope(
-        code=tuple(f"provision/evaluation/{name}.py" for name in ("score", "bootstrap", "frontier")),
+        code=tuple(f"provision/evaluation/{name}.py" for name in ("policy_score", "interval", "frontier")),
         tests=("provision/evaluation",),
     ),
     "reports": Scope(
