@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +15,11 @@ from pathlib import Path
 import pytest
 from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.lab.real import slurm_packages
 from mirage.lab.real.cluster_processes import lives
-from mirage.lab.real.lab_spec import LabSpec, slurm_conf
+from mirage.lab.real.lab_spec import NODES, LabSpec, slurm_conf
 from mirage.lab.real.private_cluster import PrivateCluster
 from mirage.lab.sockets import LONGEST_BYTES
 from mirage.slurm.client import SlurmClient
@@ -155,6 +156,22 @@ def test_two_stand_side_by_side_and_leave_nothing(private_cluster) -> None:
     until(lambda: not any(map(lives, pids)), 5, "every daemon has ended")
     one.up()
     assert "idle" in one.run("sinfo")
+
+
+@pytest.mark.slow
+@pytest.mark.real_slurm
+def test_a_node_whose_port_is_taken_meanwhile_is_named_and_all_is_removed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("mirage.lab.real.private_cluster._NODE_S", 3.0)
+    cluster = PrivateCluster(LabSpec(directory=tmp_path / "lab", nodes=2))
+    cluster.write()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", cluster.spec.port + NODES + 2))
+        taken.listen()
+        with pytest.raises(SlurmUnreachable, match=r"^slurmd of node n2 ended after its start; n2\.log") as error:
+            cluster.up()
+    assert "Address already in use" in str(error.value)
+    cluster.purge()
+    assert not (tmp_path / "lab").exists()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import re
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -340,3 +341,16 @@ def test_ports_that_are_all_taken(monkeypatch: pytest.MonkeyPatch, taken: str) -
     monkeypatch.setattr(ports, taken, found[taken])
     with pytest.raises(ConfigurationError, match="found no 7 consecutive free ports; name the first with --port"):
         free_ports(7)
+
+
+def test_two_processes_never_choose_the_same_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports.secrets, "randbelow", lambda count: 640)
+    program = "from mirage.lab.real import ports\nports.secrets.randbelow = lambda count: 600\n" \
+              "print(ports.free_ports(110), flush=True); input()"  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as other:
+        assert other.stdout is not None
+        assert int(other.stdout.readline()) == 10_600
+        with pytest.raises(ConfigurationError, match="found no 7 consecutive free ports"):
+            free_ports(7)
+        other.communicate("\n")
+    assert free_ports(7) == 10_640, "the ports of a process that has ended are free again"

@@ -11,16 +11,28 @@ from mirage.lab.real.lab_spec import CONTROLLER, DATABASE, DATABASE_DAEMON
 
 LOWEST_PORT = 10_000
 
+_BLOCK = 64
+"""Ports that are reserved together."""
+
+_RESERVED: list[socket.socket] = []
+"""They reserve the ports that this process chose last."""
+
 
 def free_ports(count: int) -> int:
     """Returns the first of ``count`` consecutive ports that are free now.
 
+    No other process of this machine gets them until this one ends or chooses others: clusters that start at the same
+    time have different ports.
+
     Raises:
         ConfigurationError: No such ports were found.
     """
+    while _RESERVED:
+        _RESERVED.pop().close()
     for _ in range(200):
         first = LOWEST_PORT + secrets.randbelow(_first_ephemeral() - LOWEST_PORT - count)
-        if not any(answers(first + k) for k in (CONTROLLER, DATABASE_DAEMON, DATABASE)) and _bindable(first, count):
+        answered = any(answers(first + k) for k in (CONTROLLER, DATABASE_DAEMON, DATABASE))
+        if not answered and _bindable(first, count) and _reserve(first, count):
             return first
     raise ConfigurationError(f"found no {count} consecutive free ports; name the first with --port")
 
@@ -48,4 +60,22 @@ def _bindable(first: int, count: int) -> bool:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 return False
+    return True
+
+
+def _reserve(first: int, count: int) -> bool:
+    """Whether no other process has reserved the ports; they are reserved then.
+
+    An abstract socket belongs to the network namespace, as ports do, and ends with its process (unix(7)).
+    """
+    taken = []
+    for block in range(first // _BLOCK, (first + count - 1) // _BLOCK + 1):
+        taken.append(socket.socket(socket.AF_UNIX))
+        try:
+            taken[-1].bind(f"\0mirage-lab-ports-{block}")
+        except OSError:
+            for one in taken:
+                one.close()
+            return False
+    _RESERVED.extend(taken)
     return True

@@ -21,7 +21,10 @@ from mirage.lab.real.lab_spec import CONTROLLER, REST, LabSpec
 from mirage.lab.real.ports import answers
 from mirage.lab.real.slurm_packages import PATH, require
 from mirage.lab.sockets import require_short_path
-from mirage.real_time import on_this_clock_s, wait_until
+from mirage.real_time import on_this_clock_s, real_s, wait_until
+
+_NODE_S = 30.0
+"""Real seconds after which a slurmd that still has no process has ended."""
 
 _KILLED_LAST = ("slurmrestd", "slurmctld", "slurmdbd", "mariadb", "munged", clock.NAME)
 
@@ -154,7 +157,11 @@ class PrivateCluster:
                 self.processes.daemon("slurmd", "-N", name)
         if self.spec.rest and not self.processes.alive("slurmrestd"):
             self._start_rest()
-        self._until(self._all_idle, patience_s, "all nodes are idle", self.spec.log / "slurmctld.log")
+        end_s = real_s() + min(_NODE_S, patience_s)
+        self._until(
+            lambda: self._all_idle() or (real_s() > end_s and self._a_node_has_ended()), patience_s,
+            "all nodes are idle", self.spec.log / "slurmctld.log",
+        )  # fmt: skip
 
     def _start_clock(self) -> None:
         if self.spec.speed > 1 and not self.processes.alive(clock.NAME):
@@ -190,6 +197,19 @@ class PrivateCluster:
         except SlurmUnreachable:
             return False
         return len(set(shown.split())) >= self.spec.nodes
+
+    def _a_node_has_ended(self) -> bool:
+        """Return False, or raise if a slurmd has ended.
+
+        One that cannot bind its port ends after its start was reported as a success.
+        """
+        for name in self.spec.node_names:
+            if not self.processes.alive(name):
+                raise SlurmUnreachable(
+                    f"slurmd of node {name} ended after its start; {name}.log ends with",
+                    tail(self.spec.log / f"{name}.log"),
+                )
+        return False
 
     def _end_jobs(self) -> None:
         self.processes.end_jobs(self.running().values())
