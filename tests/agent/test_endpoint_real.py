@@ -51,6 +51,8 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
 server = Server(("127.0.0.1", 20000 + int(os.environ["SLURM_JOB_ID"]) % 20000), Answers)
+while os.environ["MIRAGE_LINK"] != "1" and not os.path.exists("loaded"):
+    time.sleep(0.1)
 subprocess.run([sys.executable, "-m", "mirage", "link", "ready"])
 server.serve_forever()
 """
@@ -184,7 +186,10 @@ class Load:
 
 
 def test_no_request_is_lost_through_hand_overs_where_services_serve_through_the_grace(shell: Shell) -> None:
-    """All links on one node: the port derived from the job's number lets both serve at once."""
+    """All links on one node: the port derived from the job's number lets both serve at once.
+
+    No link follows the first before it has answered a request.
+    """
     port, folder = free_port(), shell.folder
     (folder / "here").write_text("upstream train-k3f9 {\n    server 127.0.0.1:9 down;\n}\n")
     conf = NGINX.format(folder=folder, file=folder / "here", port=port).replace("daemon off; master_process off; ", "")
@@ -198,7 +203,7 @@ def test_no_request_is_lost_through_hand_overs_where_services_serve_through_the_
     nginx = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
     try:
         shell.submit(
-            "web", "-t", "2", "-w", "n2", "-o", "/dev/null", "--policy", "lead:0.028", "--ready-by-job", "--links", "3",
+            "web", "-t", "4", "-w", "n2", "-o", "/dev/null", "--policy", "lead:0.061", "--ready-by-job", "--links", "3",
             "--grace", "10s", "web.py",
         )  # fmt: skip
         words = ("--port", "20000+JOB%20000", "-o", "up", "--reload", f"{reload} && {' '.join(argv)} -s reload")
@@ -207,6 +212,8 @@ def test_no_request_is_lost_through_hand_overs_where_services_serve_through_the_
         shell.until(lambda: "endpoint" in shell.kinds("web"), 60, "the proxy points to the first link")
         time.sleep(2)
         load = Load(port, most=20_000)
+        shell.until(lambda: "link 1" in load.answers, 20, "the first link answers")
+        (folder / "loaded").touch()
         shell.until(lambda: shell.kinds("web").count("ended-by-us") == 2, 200, "two hand-overs")
         time.sleep(3)
         answers = load.end()

@@ -31,13 +31,16 @@ say() { echo "$MIRAGE_LINK $1 $(date +%s)" >> service.log; }
 trap 'say told; sleep 1; say down; exit 0' USR2
 say start
 sleep LOAD_S & wait $!
-MIRAGE link ready && say ready
+say ready; MIRAGE link ready
 while true; do sleep 0.2 & wait $!; done
 """
 
 
 def loads(load_s: int) -> str:
-    """The script of a service that loads, reports ready, and leaves at the signal."""
+    """The script of a service that loads, reports ready, and leaves at the signal.
+
+    It says so in its own log first: on a busy machine the agent reads the report before the reporting command ends.
+    """
     return LOADS.replace("LOAD_S", str(load_s)).replace("MIRAGE link", f"{MIRAGE} link")
 
 
