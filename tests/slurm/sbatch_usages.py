@@ -273,12 +273,12 @@ ENVIRONMENTS = [
     ),
     Usage(
         ("--export-file=vars",),
-        because="but nothing can be added to a file of variables: it is told no `MIRAGE_…`",
+        because="but nothing can be added to a file of variables: it gets no `MIRAGE_…`",
     ),
     Usage(
         shown="a script on standard input",
         name="",
-        because="it is told its name in `SLURM_JOB_NAME` too",
+        because="it gets its name in `SLURM_JOB_NAME` too",
         differences=frozenset({"env SLURM_JOB_NAME"}),
     ),
     Usage(

@@ -49,7 +49,7 @@ class Load:
 
     Attributes:
         busy: Nodes in use.
-        queued: Nodes asked for by pending jobs.
+        queued: Nodes requested by pending jobs.
         jobs: Jobs submitted in the time shown.
         wait_s: Their waits.
     """

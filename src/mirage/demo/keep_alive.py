@@ -37,10 +37,10 @@ def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s
     """The record of a chain that the agent manages from now until a time.
 
     Args:
-        sim: Used up.
-        link: Form of every link.
+        sim: The simulation; it is consumed.
+        link: Size of every link.
         policy: Name of the provisioner.
-        cost: What the policy is told.
+        cost: The cost that the policy minimises.
     """
     slurm = VirtualSlurm(sim)
     with ExitStack() as opened:
