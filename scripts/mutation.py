@@ -57,7 +57,7 @@ SCOPES = {
         without=("reactive_chain", "leaves_nothing", "refusals", "forgotten", "fail_at_once"),
     ),
     "scoring": Scope(
-        code=tuple(f"provision/evaluation/{name}.py" for name in ("policy_score", "interval", "frontier")),
+        code=tuple(f"provision/evaluation/{name}.py" for name in ("policy_score", "oracle", "interval", "frontier")),
         tests=("provision/evaluation",),
     ),
     "reports": Scope(

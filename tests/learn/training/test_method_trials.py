@@ -17,8 +17,8 @@ from mirage.learn.training.method_trials import RollingOriginPlan, submitted_row
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.train_policy import try_and_choose
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference
-from mirage.provision.evaluation.policy_score import REACTIVE
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 

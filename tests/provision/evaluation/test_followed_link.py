@@ -20,7 +20,8 @@ from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial
-from mirage.provision.evaluation.policy_score import oracle_holds, outcome
+from mirage.provision.evaluation.oracle import oracle_holds
+from mirage.provision.evaluation.policy_score import outcome
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings

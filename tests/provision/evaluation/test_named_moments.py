@@ -17,7 +17,7 @@ from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial
-from mirage.provision.evaluation.policy_score import oracle
+from mirage.provision.evaluation.oracle import oracle
 from mirage.provision.link_size import LinkSize
 
 LINK = LinkSize(2, 12 * HOUR_S)

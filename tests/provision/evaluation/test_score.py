@@ -12,17 +12,8 @@ from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.followed_link import Followed
 from mirage.provision.evaluation.interval import Stretches
-from mirage.provision.evaluation.policy_score import (
-    EvaluationRow,
-    PolicyOutcome,
-    constant_lead,
-    loads,
-    oracle,
-    outcome,
-    reactive,
-    score,
-    submissions_s,
-)
+from mirage.provision.evaluation.oracle import PolicyOutcome, constant_lead, oracle, reactive
+from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, score, submissions_s
 
 COST = Cost(3, 1)
 

@@ -36,7 +36,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation, assess
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.policy_score import REACTIVE
+from mirage.provision.evaluation.oracle import REACTIVE
 
 MOST_LEAVES = 32
 TREE = "its tree"

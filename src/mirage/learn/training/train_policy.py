@@ -29,7 +29,8 @@ from mirage.predict.model_file import TrainedOn
 from mirage.provision.evaluation.candidate import ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation, assess
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.policy_score import ALL, REACTIVE, score
+from mirage.provision.evaluation.oracle import REACTIVE
+from mirage.provision.evaluation.policy_score import ALL, score
 
 
 @dataclass(frozen=True, slots=True)

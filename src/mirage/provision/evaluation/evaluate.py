@@ -19,8 +19,9 @@ from mirage.provision.evaluation.evaluation_journal import EvaluationJournal
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, play_windows
 from mirage.provision.evaluation.interval import Stretches
+from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference, differences
-from mirage.provision.evaluation.policy_score import REACTIVE, EvaluationRow, score, score_by_month, submissions_s
+from mirage.provision.evaluation.policy_score import EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 

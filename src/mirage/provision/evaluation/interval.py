@@ -121,6 +121,16 @@ class Stretches:
         low, high = _ends(student_quantile(freedom), by_day if abs(by_day) > abs(skew) else skew)
         return float(ratio - high * error), float(ratio - low * error)
 
+    def gap_closed(self, closed: Floats, gap: Floats, members: Members) -> Interval | None:
+        """95 % interval of the gap closed, Σ closed / Σ gap.
+
+        It ends at 1, except where a policy that revises links closes more than the gap of a window.
+        """
+        found = self.ratio(closed, gap, members)
+        if found is None or (closed > gap + _NOTHING)[members].any():
+            return found
+        return found[0], min(found[1], 1.0)
+
 
 def _sums(values: Floats, group: Ints) -> Floats:
     return np.bincount(group, weights=values).astype(np.float64)

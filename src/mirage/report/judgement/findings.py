@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, LEAST_LESS, LEAST_WITHOUT, OPEN, Claim
 from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, kind_of
 from mirage.learn.training.comparison.method_comparison import MethodComparison
-from mirage.provision.evaluation.policy_score import ALL, REACTIVE
+from mirage.provision.evaluation.oracle import REACTIVE
+from mirage.provision.evaluation.policy_score import ALL
 from mirage.provision.link_size import LIGHT
 from mirage.report.figures import links_words
 from mirage.report.judgement.result_cells import at, both, difference, gap, markdown, percent, share

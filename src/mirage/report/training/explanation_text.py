@@ -14,7 +14,8 @@ from mirage.learn.explain.policy_explanation import TREE, Explanation
 from mirage.learn.explain.readable_columns import columns_named
 from mirage.learn.explain.tree_fidelity import HandOverFidelity, day
 from mirage.learn.training.trained_policy import WHAT_IF
-from mirage.provision.evaluation.policy_score import ALL, REACTIVE, EvaluationRow
+from mirage.provision.evaluation.oracle import REACTIVE
+from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.comparison_text import at_cost, print_differences, signed
 from mirage.report.terminal.console_table import print_table

@@ -11,7 +11,7 @@ from mirage.learn.training.methods import METHODS, method_named
 from mirage.policy.cost import Cost
 from mirage.policy.policy_registry import make_policy, policy_named_by, with_policy_named
 from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT, Candidate
-from mirage.provision.evaluation.policy_score import REACTIVE
+from mirage.provision.evaluation.oracle import REACTIVE
 
 PUBLISHED, OURS, BASELINE, BOUND = "published", "ours", "baseline", "bound"
 KINDS = (PUBLISHED, OURS, BASELINE, BOUND)

@@ -20,8 +20,9 @@ from mirage.learn.training.comparison.play_comparison import Trials
 from mirage.learn.training.comparison.under_load import UnderLoad, under_load
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
+from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference, differences
-from mirage.provision.evaluation.policy_score import ALL, REACTIVE, EvaluationRow, outcome, score
+from mirage.provision.evaluation.policy_score import ALL, EvaluationRow, outcome, score
 
 
 @dataclass(frozen=True, slots=True)

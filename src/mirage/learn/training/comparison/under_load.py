@@ -15,15 +15,8 @@ from mirage.job_state import Floats
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Interval, Members, Stretches
-from mirage.provision.evaluation.policy_score import (
-    EvaluationRow,
-    loads,
-    oracle,
-    outcome,
-    reactive,
-    row_of,
-    submissions_s,
-)
+from mirage.provision.evaluation.oracle import oracle, reactive
+from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, row_of, submissions_s
 from mirage.provision.link_size import LIGHT
 
 LOADED = "medium and heavy"
