@@ -9,7 +9,7 @@ import pytest
 
 PLAY = """
 from mirage.dag.compile_ahead import use
-from mirage.sim.kernel import cache
+from mirage.kernel import cache
 use()
 kernels, load = [], cache._KernelCache._load_overload
 def loads(self, signature, target):

@@ -15,7 +15,7 @@ from mirage.schedule import compile_ahead
 COMPARE = """
 import sys
 from mirage.schedule.compile_ahead import use
-from mirage.sim.kernel import cache
+from mirage.kernel import cache
 use()
 kernels, load = [], cache._KernelCache._load_overload
 def loads(self, signature, target):

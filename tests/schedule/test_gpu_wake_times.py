@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import ContractBroken
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER
@@ -15,7 +16,6 @@ from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView
 from mirage.schedule.workload.gpu_jobs import GpuJobs
-from mirage.sim.kernel.compile import kernel
 
 CLUSTER = GpuCluster((ServerGroup("a", "v100", 1, 1),))
 JOBS = GpuJobs.linear([40, 41], [1, 1], [9, 1])

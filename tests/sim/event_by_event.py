@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from mirage.kernel.compile import kernel
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.easy import easy
 from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import admit, finish, has_slot
 from mirage.sim.kernel.reference import reference
 from mirage.sim.simulation import Simulation

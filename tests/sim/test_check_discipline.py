@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError, ContractBroken, UnknownName
+from mirage.kernel.compile import kernel
 from mirage.policy.plan import Plan
 from mirage.sim.check_discipline import check_discipline
 from mirage.sim.cluster import Cluster
@@ -20,7 +21,6 @@ from mirage.sim.disciplines.discipline_registry import (
     known_disciplines,
 )
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import fits, pending, start
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.simulation import Simulation

@@ -19,7 +19,7 @@ from mirage.cli.first_compile import FirstCompilation
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
-from mirage.sim.compile_listener import compile_listener
+from mirage.kernel.compile_listener import compile_listener
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),

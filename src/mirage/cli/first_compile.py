@@ -16,7 +16,7 @@ class FirstCompilation:
     kernels: int = 0
 
     def __call__(self, kernel: str | None) -> None:
-        """Reports a kernel, or the end; implements ``mirage.sim.compile_listener.Listener``."""
+        """Reports a kernel, or the end; implements ``mirage.kernel.compile_listener.Listener``."""
         in_terminal = self.stream.isatty()
         if kernel is None:
             if in_terminal:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import float64, uint64, void
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 OWN, SHARED_BY_USER, FOLLOWS = 1, 2, 3
 """Streams: of the single job, of similar jobs of a user, and of the choice between the two."""

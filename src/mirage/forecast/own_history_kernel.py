@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import float64, int64, void
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 ALMOST_ALL = 0.999999
 """A job that has used more of its limit than this counts as one that has used exactly this."""

@@ -10,6 +10,7 @@ from numba import bool_, boolean, int64, typeof
 from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import ARRIVAL, ARRIVALS_TYPE
 from mirage.job_state import MISSING, Floats, Ints
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
     DISCIPLINE_TYPE,
@@ -28,7 +29,6 @@ from mirage.sim.kernel.arrays import (
     World,
     records,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.event_loop import advance, wake_now
 from mirage.sim.kernel.job_lifecycle import admit, has_slot, pending, push_end, unqueue
 

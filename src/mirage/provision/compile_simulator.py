@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
+from mirage.kernel.compile_listener import compile_listener
 from mirage.process import die_with
-from mirage.sim.compile_listener import compile_listener
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES, discipline_spec
 
 ENGINE, FORECASTS, CHANGES = "engine", "what-if", "job changes"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage.errors import PlanInfeasible
 from mirage.job_state import MISSING
+from mirage.kernel.compile import kernel
 from mirage.policy.plan import Action, Cancel, Hold, Plan, Postpone, Release, Shorten, Withdraw
 from mirage.policy.view import QueuedLink
 from mirage.sim.kernel.allocate import with_longer_log
@@ -26,7 +27,6 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.event_loop import wake_now
 from mirage.sim.kernel.job_lifecycle import (
     FREED,

@@ -9,7 +9,7 @@ from mirage.dag.simulator.dag_arrays import NEVER_MS, WORLD_TYPE, DagWorld
 from mirage.dag.simulator.durations import bits_of_task, drawn_ms
 from mirage.dag.workload.templates import FIRST, FRESH, REST
 from mirage.job_state import Ints
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 def makespan_bound_s(world: DagWorld) -> float:

@@ -15,7 +15,7 @@ from mirage.dag.decima.own_features import observe_own
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.durations import mixed
 from mirage.dag.simulator.stage_decision import NOTHING, decision, held, under_limit
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 _BITS = 2**32 - 1
 

@@ -6,7 +6,7 @@ from mirage.dag.decima.networks.layers import Ints
 from mirage.dag.decima.networks.network_graph import JOBS, LINKS, STAGES, NetworkGraph
 from mirage.dag.simulator.dag_arrays import DagState, DagWorld
 from mirage.dag.simulator.stage_decision import held, may_pick, takes_more
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 NO_ROW = -1
 """The row of a finished stage, which a graph does not contain."""

@@ -9,7 +9,7 @@ from mirage.dag.decima.networks.network_graph import NetworkGraph
 from mirage.dag.decima.observe import NO_ROW, close, enter_unfinished, has_room, number_unfinished
 from mirage.dag.simulator.dag_arrays import DagState, DagWorld
 from mirage.dag.simulator.stage_decision import first_stage_to_pick, held, is_ready, may_pick, takes_more
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 NAMES = (
     "log of the job's remaining work",

@@ -14,7 +14,7 @@ from mirage.dag.simulator.dag_arrays import DagState, DagWorld
 from mirage.dag.simulator.stage_decision import held, is_ready, may_pick, takes_more
 from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 Row = NDArray[np.float64]
 

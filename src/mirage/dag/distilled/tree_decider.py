@@ -35,7 +35,7 @@ from mirage.dag.simulator.stage_decision import (
     under_limit,
 )
 from mirage.job_state import Floats
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 _RANGES, _ROW_AT = range(2)
 HEADER = 2

@@ -10,7 +10,7 @@ from mirage.dag.schedulers.serving import critical_stage_to_pick
 from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, NO_STAGE, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, decision, is_ready, may_pick, takes_more
 from mirage.job_state import Floats
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel(DECIDER)

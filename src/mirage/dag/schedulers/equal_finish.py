@@ -14,7 +14,7 @@ from mirage.dag.schedulers.serving import offer
 from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, held, under_limit
 from mirage.job_state import Floats
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 _STEPS, _CLOSE = 24, 1e-3
 """Most bisection steps, and the relative precision of the time found."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirage.dag.schedulers.serving import serve_by_arrival
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.job_state import Floats
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel(DECIDER)

@@ -14,7 +14,7 @@ from mirage.dag.simulator.stage_decision import (
     takes_more,
     under_limit,
 )
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mirage.dag.simulator.dag_arrays import NO_STAGE, DagState, DagWorld
 from mirage.dag.workload.templates import FIRST, FRESH, REST
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 _BITS = 2**32 - 1
 

@@ -17,7 +17,7 @@ from mirage.dag.simulator.dag_arrays import (
 from mirage.dag.simulator.durations import duration_ms, wave_of
 from mirage.dag.simulator.events import push_event, replace_event
 from mirage.dag.simulator.stage_decision import held, is_ready, may_pick
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()

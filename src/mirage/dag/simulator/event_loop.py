@@ -26,7 +26,8 @@ from mirage.dag.simulator.dag_arrays import (
 from mirage.dag.simulator.dynamics import arrive, empty_pool, idle, start_task
 from mirage.dag.simulator.events import pop_event, soonest_ms
 from mirage.dag.simulator.rounds import begin_round, decide, end_round_without_choice, has_choice, leave_stage, release
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import remove_at
 
 ENDED, NEEDS_DECISION, REFUSED, STALLED = range(4)
 """Results of the loop: all jobs have ended; a decision is needed; a decision is invalid; none was made although nothing
@@ -61,9 +62,8 @@ def _job_ends(world: DagWorld, state: DagState, job: int) -> None:
     place = 0
     while state.active[place] != job:
         place += 1
+    remove_at(state.active, place, clock.n_active)
     clock.n_active -= 1
-    for k in range(place, clock.n_active):
-        state.active[k] = state.active[k + 1]
     empty_pool(world, state, job)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.dag.simulator.dag_arrays import NEVER_MS, DagState
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mirage.dag.simulator.dag_arrays import STATE_TYPE, WORLD_TYPE, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import held, is_ready, may_pick, takes_more, under_limit
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 FEATURES = (
     "source",  # 1 for stages of the job whose executors are given away, else 0

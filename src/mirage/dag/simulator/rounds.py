@@ -21,7 +21,7 @@ from mirage.dag.simulator.dag_arrays import (
 )
 from mirage.dag.simulator.dynamics import change_demand, empty_pool, go, idle, return_to_pool, take_pool
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, may_pick, stage_of, takes_more
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.dag.simulator.dag_arrays import NO_STAGE, DagState, DagWorld
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 NOTHING = -1
 """The decision to pick no stage: executors without a destination become idle."""

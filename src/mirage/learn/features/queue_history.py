@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from mirage.duration import MINUTE_S
 from mirage.job_state import Ints
+from mirage.kernel.compile import kernel
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32
 from mirage.policy.view import View
-from mirage.sim.kernel.compile import kernel
 
 SNAPSHOT_S = 10 * MINUTE_S
 """Time between two snapshots."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import Floats
+from mirage.kernel.compile import kernel
 from mirage.policy.view import ChainView, QueueJobs, View
-from mirage.sim.kernel.compile import kernel
 
 PRIOR_JOBS = 10.0
 """Weight of all users' ended jobs in a user's mean use of the limit, as a number of own jobs."""

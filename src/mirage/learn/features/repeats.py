@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mirage.kernel.compile import kernel
 from mirage.learn.hand_overs import Floats32
 from mirage.policy.view import View
-from mirage.sim.kernel.compile import kernel
 
 REPEATS = ("repeated_limit_share", "repeated_nodes_share")
 """Among ended jobs with an earlier ended job of their user: the shares with that one's limit, and with its nodes."""

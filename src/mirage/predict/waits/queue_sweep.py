@@ -8,7 +8,7 @@ import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Floats, Ints
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 SIZES = 24
 """Classes of nodes: 1, 2–3, 4–7, …"""

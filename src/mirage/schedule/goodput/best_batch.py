@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import ceil, exp, log
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.goodput.throughput_model import step_s
-from mirage.sim.kernel.compile import kernel
 
 CANDIDATES = 50
 ROUNDING = 1e-8

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import Floats, Ints
+from mirage.kernel.compile import kernel
 from mirage.schedule.goodput.best_batch import best_batch
 from mirage.schedule.goodput.configurations import Configurations
 from mirage.schedule.goodput.throughput_history import ThroughputHistory
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds
 from mirage.schedule.speeds.speed_law import max_local, table_row
-from mirage.sim.kernel.compile import kernel
 
 BLIND = -1.0
 """Value in a row of a job without measurements, for configurations in which it could run."""

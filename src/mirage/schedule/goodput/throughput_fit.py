@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.goodput.throughput_model import (
     BETWEEN_S,
     BETWEEN_S_PER_GPU,
@@ -28,7 +29,6 @@ from mirage.schedule.goodput.throughput_model import (
     network_s,
     pass_s,
 )
-from mirage.sim.kernel.compile import kernel
 
 MOST_OVERLAP = 10.0
 MOST_S = 1e6

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mirage.job_state import Floats, Ints
+from mirage.kernel.compile import kernel
 from mirage.schedule.goodput.throughput_fit import StepMeasurements, fit_into, fit_scratch
 from mirage.schedule.goodput.throughput_model import PARAMETERS
 from mirage.schedule.speeds.speed_arrays import Speeds
 from mirage.schedule.speeds.speed_law import local_batch, measure
-from mirage.sim.kernel.compile import kernel
 
 _ROWS, _POINTS = 64, 32
 

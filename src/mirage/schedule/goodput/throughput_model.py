@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import exp, log, log1p
 from typing import Any
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 PASS_S, PASS_S_PER_SAMPLE, BETWEEN_S, BETWEEN_S_PER_GPU, WITHIN_S, WITHIN_S_PER_GPU, OVERLAP = range(7)
 """Indices of the parameters: a, b, α and β between servers, α and β within one, γ."""

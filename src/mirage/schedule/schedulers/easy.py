@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import NO_TYPE, PENDING, SCHEDULER, START, GpuState, GpuWorld, PlanBuffer
 from mirage.schedule.engine.kernel.gpu_references import dereference
@@ -28,7 +29,6 @@ from mirage.schedule.schedulers.order.job_queue import (
     remove,
     take_out,
 )
-from mirage.sim.kernel.compile import kernel
 
 ENDS_BEFORE, OUTSIDE = 2, 3
 """Reasons by number; the number of heads is lower."""

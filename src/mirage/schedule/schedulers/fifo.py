@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, GpuState, GpuWorld, PlanBuffer
 from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.engine.kernel.plan_writers import copy_free, write_placed_start
 from mirage.schedule.schedulers.order.job_queue import WAITING, queue_by_submission
-from mirage.sim.kernel.compile import kernel
 
 HEAD = 1
 """Number of the reason for starts of heads of a queue."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
+from mirage.kernel.compile import kernel
 from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.rounds.job_columns import JobColumns, refuse_too_large
 from mirage.schedule.scheduler_contract import (
@@ -32,7 +33,6 @@ from mirage.schedule.scheduler_contract import (
 from mirage.schedule.schedulers.preemption import checked_way
 from mirage.schedule.solver.highs import minimise
 from mirage.schedule.speeds.speed_law import local_batch, measure
-from mirage.sim.kernel.compile import kernel
 
 Objective: TypeAlias = Literal["max-sum", "max-min"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from mirage.errors import UnknownName
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import BOUNDARY, KILL, SAVE
 from mirage.schedule.scheduler_contract import How
-from mirage.sim.kernel.compile import kernel
 
 CHEAPER = "cheaper"
 

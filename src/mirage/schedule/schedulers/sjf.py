@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER
 from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.fifo import start_heads
 from mirage.schedule.schedulers.order.head_reservation import estimate_ends
 from mirage.schedule.schedulers.order.job_queue import NEWCOMER, RETURNED, WAITING, enter
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel(SCHEDULER)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import progress_now
 from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer
@@ -21,7 +22,6 @@ from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.head_reservation import estimate_ends, start_cost_s, usual_speed
 from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
 from mirage.schedule.schedulers.preemption import way_number
-from mirage.sim.kernel.compile import kernel
 
 _REASONS = (
     "",

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import attained_now
 from mirage.schedule.engine.kernel.gpu_arrays import (
@@ -33,7 +34,6 @@ from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
 from mirage.schedule.schedulers.order.threshold_heap import expect, forget
 from mirage.schedule.schedulers.preemption import way_number
-from mirage.sim.kernel.compile import kernel
 
 _HEAP, _PLACES = RANKS, RANKS + 1
 _TIMES = 1

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 NONE = -1
 """No configuration."""

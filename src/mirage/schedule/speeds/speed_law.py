@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds
-from mirage.sim.kernel.compile import kernel
 
 SLACK = 1e-9
 """Progress this close to the end of an epoch, as a share of it, has reached it."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.job_state import MISSING
+from mirage.kernel.compile import kernel
 from mirage.policy.view import QueueJobs, View
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.discipline_registry import DisciplineSpec
@@ -28,7 +29,6 @@ from mirage.sim.kernel.arrays import (
     World,
     records,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import admit, insert_running, push_end
 from mirage.sim.kernel.resources.holding import take
 from mirage.sim.kernel.resources.job_limits import count_held

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import MISSING, Ints
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 from mirage.slurm_words.job_names import fold_name
 from mirage.trace.table import JobTable, Labels
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from mirage.job_state import MISSING
+from mirage.kernel.compile import kernel
 from mirage.policy.view import MOST_PENDING, ChainView, Ended, Nodes, QueueJobs, View
 from mirage.sim.contract.job_labels import JobLabels, label
 from mirage.sim.kernel.arrays import CLOCK, HELD, NEVER_S, NIL, RUNNING, SUSPENDING, WHOLE_NODE, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.job_limits import exceeded
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import UNRANKED, pending
 from mirage.sim.kernel.resources.job_limits import ACCRUING, holder, is_counted
 

@@ -11,6 +11,8 @@ now in addition to the jobs planned so far.
 
 from __future__ import annotations
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import remove_at
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
@@ -20,7 +22,6 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import REPLAN, pending, start_on_picked
 from mirage.sim.kernel.profile import (
     earliest,
@@ -35,7 +36,6 @@ from mirage.sim.kernel.profile import (
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.node_selection import choice_is_stable
-from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()

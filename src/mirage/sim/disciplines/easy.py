@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import remove_at
 from mirage.sim.disciplines.fcfs import start_heads
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
@@ -21,7 +23,6 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
@@ -29,7 +30,6 @@ from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.node_selection import choice_is_stable, most_nodes, pick, subtract_picked
-from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()

@@ -10,6 +10,8 @@ Times must be rounded to the minute grid first (``mirage.sim.workload.to_minutes
 
 from __future__ import annotations
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import unsigned
 from mirage.sim.kernel.arrays import (
     DISCIPLINE,
     NEVER_S,
@@ -20,12 +22,10 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import call_at, pending, start_on_picked, unqueue
 from mirage.sim.kernel.pool_profile import earliest_level_before, lasts_from_now, reserve_level
 from mirage.sim.kernel.profile import last_that_fits
 from mirage.sim.kernel.reference import dereference
-from mirage.sim.kernel.sorted_array import unsigned
 
 SLOT_S = 600
 PLAN_S = 288 * SLOT_S

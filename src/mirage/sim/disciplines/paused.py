@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel(DISCIPLINE)

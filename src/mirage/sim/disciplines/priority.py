@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.duration import HOUR_S
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import (
     WHOLE_NODE,
     Scratch,
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import UNRANKED, pending
 from mirage.sim.kernel.resources.job_limits import counted_gpus
 

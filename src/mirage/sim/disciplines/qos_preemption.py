@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import NIL, NO_JOB, RUNNING, Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import requeue_held
 from mirage.sim.kernel.resources.amounts import copy_amounts
 from mirage.sim.kernel.resources.holding import add_held, release_into

@@ -16,6 +16,8 @@ effect unless a job is planned beyond ``bf_window``).
 
 from __future__ import annotations
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import remove_at
 from mirage.sim.disciplines.accrual import give_age
 from mirage.sim.disciplines.priority import compute_priorities
 from mirage.sim.disciplines.qos_preemption import displace_for, may_displace
@@ -28,13 +30,11 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import call_at, fits, pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import permitted
 from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
-from mirage.sim.kernel.sorted_array import remove_at
 
 
 @kernel()

@@ -9,6 +9,7 @@ import numpy as np
 from numba import void
 from numpy.typing import NDArray
 
+from mirage.kernel.compile import kernel
 from mirage.sim.cluster import LIMITED_PER, Cluster, NodeGroup, Partition, Reservation
 from mirage.sim.kernel.arrays import (
     ACTION,
@@ -31,7 +32,6 @@ from mirage.sim.kernel.arrays import (
     empty_records,
     records,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import REPLAN
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, copy_amounts
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import int64
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     DISCIPLINE_TYPE,
@@ -28,7 +29,6 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.reference import reference

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from mirage.job_state import MISSING
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import insert_at, remove_at
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     AFTER_OK,
@@ -29,12 +31,10 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.holding import give, give_later, take
 from mirage.sim.kernel.resources.job_limits import count_held, permitted
 from mirage.sim.kernel.resources.node_selection import most_nodes, pick
 from mirage.sim.kernel.resources.reservations import least_free, reserved_within
-from mirage.sim.kernel.sorted_array import insert_at, remove_at
 
 FREED, REPLAN = 1, 2
 """Bits of ``clock.ended_since``: something became free; it did so earlier than any plan expected."""

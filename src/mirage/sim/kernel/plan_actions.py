@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import (
     BY_CANCEL,
     BY_RESIZE,
@@ -19,7 +20,6 @@ from mirage.sim.kernel.arrays import (
     State,
     World,
 )
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import (
     FREED,
     REPLAN,

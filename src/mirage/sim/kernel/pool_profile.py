@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import insert_at
 from mirage.sim.kernel.arrays import NEVER_S, NIL, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.reservations import felt_s, next_known
-from mirage.sim.kernel.sorted_array import insert_at
 
 
 @kernel()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import unsigned
 from mirage.sim.kernel.arrays import NEVER_S, NIL, Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.job_lifecycle import pending
 from mirage.sim.kernel.pool_profile import (
     earliest_level,
@@ -22,7 +23,6 @@ from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, set_least,
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.node_selection import memory_need, most_nodes, need, pick, room
 from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
-from mirage.sim.kernel.sorted_array import unsigned
 
 FIRST_WINDOW_S = 30
 """First window within which Slurm takes the ends of running jobs as one (select/cons_tres)."""

@@ -39,8 +39,8 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command, a part
     is compiled when it is first needed.
     """
+    from mirage.kernel.compile_listener import compile_listener
     from mirage.provision.compile_simulator import are_compiled, compile_ahead
-    from mirage.sim.compile_listener import compile_listener
 
     wanted = _wanted(parts)
     for room in ROOMS:
@@ -58,7 +58,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
             for part in compile_ahead(wanted, processes, use_part):
                 bar.update(1, part)
 
-    from mirage.sim.kernel.cache import kernel_folder
+    from mirage.kernel.cache import kernel_folder
 
     click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; cached in {kernel_folder()}")
 

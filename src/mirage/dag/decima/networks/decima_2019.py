@@ -10,7 +10,7 @@ import numpy as np
 
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, Floats32, Perceptrons, perceptron
 from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 5, 8, 3
 MOST_LEVELS = 8

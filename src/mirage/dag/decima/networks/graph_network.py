@@ -12,7 +12,7 @@ import numpy as np
 from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, Floats32, Ints, Perceptrons, perceptron
 from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 16, 8, 9
 CAPS = np.array([0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 0.8, 1.0], np.float32)

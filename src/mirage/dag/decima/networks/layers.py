@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 IDENTITY, LEAKY, TANH = 0, 1, 2
 """Activations; the leaky one has a slope of 0.2 below zero."""

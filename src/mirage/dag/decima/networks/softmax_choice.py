@@ -6,7 +6,7 @@ import math
 
 from mirage.dag.decima.networks.layers import Floats32
 from mirage.dag.decima.networks.network_graph import Flags
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 HIGHEST = -1.0
 """Instead of a random number: take the highest."""

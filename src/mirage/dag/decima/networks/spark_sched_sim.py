@@ -12,7 +12,7 @@ import numpy as np
 from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, TANH, Perceptrons, perceptron
 from mirage.dag.decima.networks.network_graph import JOBS, LINKS, STAGES, NetworkGraph, Room
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 5, 16, 3
 

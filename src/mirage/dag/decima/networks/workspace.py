@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mirage.dag.decima.networks.layers import Ints, Perceptrons, widest
 from mirage.dag.decima.networks.network_graph import NetworkGraph, Room
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 _SEED, NUMBERS, LAYERS, MOST_JOBS, MOST_STAGES, MOST_LINKS, MOST_NUMBERS, FEATURES, WIDTH, WIDEST, ARGMAX = range(11)
 """Indices in the header; the seed is the one float among integers, first as in all schedulers."""

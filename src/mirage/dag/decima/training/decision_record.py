@@ -19,7 +19,7 @@ from mirage.dag.simulator.durations import mixed
 from mirage.dag.simulator.event_loop import NEEDS_DECISION, REFUSED, next_decision
 from mirage.dag.simulator.rounds import decide
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, stage_of
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 DECISIONS, ROWS, PLACES, EDGES = range(4)
 """Indices in ``Record.size``: decisions, stages, jobs and links that are written."""

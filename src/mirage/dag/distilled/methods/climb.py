@@ -17,7 +17,7 @@ from mirage.distill.ranking import Contests, ranked
 from mirage.distill.tree import Tree
 from mirage.distill.tree_fit import counted
 from mirage.job_state import Floats, Ints
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 STEPS = 8_000
 """Number of changes to try; most trees do not improve after 6,000."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import (
     APPLIED,
     CANCEL,
@@ -50,7 +51,6 @@ from mirage.schedule.engine.kernel.gpu_packing import allowed, holds_exactly, pa
 from mirage.schedule.engine.kernel.random_costs import in_ticks
 from mirage.schedule.engine.kernel.server_loans import end_loan, lend, why_not_lend, why_not_return
 from mirage.schedule.speeds.speed_law import speed
-from mirage.sim.kernel.compile import kernel
 
 SAME_PLACES = 1
 """``how`` of a change of size that leaves the job on its GPUs: only its batch changes."""

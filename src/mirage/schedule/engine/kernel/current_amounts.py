@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import NIL, PENDING, GpuState
 from mirage.schedule.engine.kernel.gpu_lifecycle import last_boundary, makes_progress
-from mirage.sim.kernel.compile import kernel
 
 PROGRESS, SAFE, ATTAINED, DONE, COLUMNS = range(5)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import NO_SLOT, GpuState
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel()

@@ -11,6 +11,7 @@ from typing import Any
 
 from numba import float64, int64
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.apply_plan import apply_plan
 from mirage.schedule.engine.kernel.event_heap import is_current, pop_event, remove_outdated
 from mirage.schedule.engine.kernel.gpu_arrays import (
@@ -33,7 +34,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 from mirage.schedule.engine.kernel.gpu_lifecycle import admit, makes_progress, process_event
 from mirage.schedule.engine.kernel.gpu_references import by_reference, situation_of
 from mirage.schedule.engine.kernel.server_loans import change_demand, enforce_returns
-from mirage.sim.kernel.compile import kernel
 
 MOST_IDLE_CALLS = 10_000
 """Limit of successive calls in which a scheduler leaves jobs waiting while nothing runs and no event is due."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.event_heap import push_event
 from mirage.schedule.engine.kernel.gpu_arrays import (
     BOUNDARY,
@@ -39,7 +40,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 from mirage.schedule.engine.kernel.gpu_packing import release_gpus, take_places
 from mirage.schedule.engine.kernel.random_costs import drawn_s, in_ticks
 from mirage.schedule.speeds.speed_law import next_phase, speed
-from mirage.sim.kernel.compile import kernel
 
 _FUZZ = 1e-6
 """Share of a tick that rounding may have added."""

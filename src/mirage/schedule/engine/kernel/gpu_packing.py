@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import NIL, NO_SERVER, NO_TYPE, GpuState, GpuWorld
 from mirage.schedule.speeds.speed_law import speed
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel()

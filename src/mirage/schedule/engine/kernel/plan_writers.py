@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import (
     ALL_GPUS,
     NEVER_S,
@@ -16,7 +17,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     PlanBuffer,
 )
 from mirage.schedule.engine.kernel.gpu_packing import pack
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import TICK_S, GpuWorld
-from mirage.sim.kernel.compile import kernel
 
 _MASK = (1 << 32) - 1
 _TWO_PI = 2.0 * math.pi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import (
     APPLIED,
     BY_RECLAIM,
@@ -19,7 +20,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuWorld,
 )
 from mirage.schedule.engine.kernel.gpu_lifecycle import leave, notify, settle
-from mirage.sim.kernel.compile import kernel
 
 
 @kernel()

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import NO_JOB, GpuState, GpuWorld, PlanBuffer
 from mirage.schedule.engine.kernel.gpu_lifecycle import settle, stops_after_s
 from mirage.schedule.engine.kernel.gpu_packing import pack, shift
 from mirage.schedule.engine.kernel.plan_writers import write_placed_start, write_preempt
 from mirage.schedule.schedulers.order.job_queue import RUNS, WAITING, enter, precedes, remove, take_out
 from mirage.schedule.schedulers.preemption import way_for_job
-from mirage.sim.kernel.compile import kernel
 
 LEAVES, TAKEN = 4, 6
 """Columns of integers: the queue of leaving jobs; jobs selected for preemption."""

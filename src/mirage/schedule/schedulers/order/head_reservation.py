@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import (
     NEVER_S,
     NIL,
@@ -22,7 +23,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 from mirage.schedule.engine.kernel.gpu_packing import allowed
 from mirage.schedule.schedulers.order.job_queue import RUNS
 from mirage.schedule.speeds.speed_law import speed
-from mirage.sim.kernel.compile import kernel
 
 PLANNED = 4
 """Column of integers: the action of the present plan that starts a job, for jobs that hold no GPUs yet."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
+from mirage.kernel.sorted_array import insert_at, remove_at
 from mirage.schedule.engine.kernel.gpu_arrays import ON_ENDED, ON_LEFT, ON_SUBMITTED, GpuState, PlanBuffer
-from mirage.sim.kernel.compile import kernel
 
 WAITING, RUNS = 0, 2
 """First columns of the queue of waiting jobs, and of the queue of jobs that hold GPUs."""
@@ -46,11 +47,10 @@ def enter(ids: Any, ends: Any, keys: Any, job: int, key: float) -> None:
         at -= 1
         for k in range(ends[0], at):
             ids[k] = ids[k + 1]
+        ids[at] = job
     else:
-        for k in range(ends[1], at, -1):
-            ids[k] = ids[k - 1]
+        insert_at(ids, at, ends[1], job)
         ends[1] += 1
-    ids[at] = job
 
 
 @kernel(forceinline=False)
@@ -59,8 +59,7 @@ def take_out(ids: Any, ends: Any, at: int) -> None:
     if at == ends[0]:
         ends[0] += 1
     else:
-        for k in range(at, ends[1] - 1):
-            ids[k] = ids[k + 1]
+        remove_at(ids, at, ends[1])
         ends[1] -= 1
     if ends[0] == ends[1]:
         ends[0] = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()

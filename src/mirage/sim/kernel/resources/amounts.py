@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 MEMORY = 2
 """The column of memory."""

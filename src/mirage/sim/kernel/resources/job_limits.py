@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import NIL, PER_ACCOUNT, PER_USER, WHOLE_NODE, State, World
-from mirage.sim.kernel.compile import kernel
 
 JOBS, NODES, GPUS, ACCRUING = range(4)
 """What a limit counts, in the order of ``State.counted``: running jobs and what they hold, and waiting jobs that gain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import NIL, WHOLE_NODE, Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, with_memory
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import Scratch, State, World
-from mirage.sim.kernel.compile import kernel
 from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, with_memory
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.node_selection import room

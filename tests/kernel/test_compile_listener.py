@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.sim.compile_listener import compile_listener, compiled, compiling
+from mirage.kernel.compile_listener import compile_listener, compiled, compiling
 
 
 def test_kernels_are_named_before_they_are_compiled_and_the_end_is_reported_once() -> None:

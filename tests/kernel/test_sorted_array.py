@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.sim.kernel.sorted_array import insert_at, remove_at
+from mirage.kernel.sorted_array import insert_at, remove_at
 
 HELD = [3, 5, 8, 13]
 

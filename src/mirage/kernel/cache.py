@@ -26,7 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 
 from mirage.cache_folder import cache_folder
 from mirage.duration import DAY_S
-from mirage.sim.compile_listener import compiled, compiling
+from mirage.kernel.compile_listener import compiled, compiling
 from mirage.source_digest import source_digest
 
 UNUSED_S = 30 * DAY_S

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import mirage
-from mirage.sim.kernel.cache import UNUSED_S
+from mirage.kernel.cache import UNUSED_S
 
 SCALE = '"""How much."""\n\nFACTOR = 3\n'
 KERNELS = '''
 """Kernels."""
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 from tiny.scale import FACTOR
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_entry_costs_compiling_only(package: Package) -> None:
 
 @pytest.mark.slow
 def test_kernels_without_a_source_file_are_compiled_anew(package: Package) -> None:
-    source = "from mirage.sim.kernel.compile import kernel\n@kernel()\ndef twice(x): return 2 * x\nprint(twice(4))"
+    source = "from mirage.kernel.compile import kernel\n@kernel()\ndef twice(x): return 2 * x\nprint(twice(4))"
     environment = os.environ | {"XDG_CACHE_HOME": str(package.cache)}
     command = [sys.executable, "-W", "error", "-c", source]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

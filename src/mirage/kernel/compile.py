@@ -32,7 +32,7 @@ def kernel(*signature: Any, **options: Any) -> Callable[[Function], Function]:
     def compiled(function: Function) -> Function:
         dispatcher: Any = njit(**options)(function)
         if dispatcher is not function:  # it is the function itself where numba is disabled
-            from mirage.sim.kernel.cache import cache_on_disk  # here, as it does not affect what a kernel does
+            from mirage.kernel.cache import cache_on_disk  # here, as it does not affect what a kernel does
 
             cache_on_disk(dispatcher)
             for types in signature:

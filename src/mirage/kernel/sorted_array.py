@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.sim.kernel.compile import kernel
+from mirage.kernel.compile import kernel
 
 
 @kernel()
