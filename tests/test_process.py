@@ -9,7 +9,7 @@ import sys
 import time
 
 from mirage.lab.real.cluster_processes import lives
-from waiting import until
+from tests.support.waiting import until
 
 PARENT = """
 import subprocess, sys

@@ -1,10 +1,10 @@
 """Every network on a small queue with a known optimum, and the time of a decision.
 
-    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py             # a few minutes on one core
-    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --quick     # a smoke run
-    PYTHONPATH=tests/learn python benchmarks/learn/small_queue.py --settings test --bodies perceptron --seed 1
+    PYTHONPATH=. python benchmarks/learn/small_queue.py             # a few minutes on one core
+    PYTHONPATH=. python benchmarks/learn/small_queue.py --quick     # a smoke run
+    PYTHONPATH=. python benchmarks/learn/small_queue.py --settings test --bodies perceptron --seed 1
 
-The queue is that of the tests (tests/learn/small_environment.py): a Markov chain of backlogs, solved by dynamic
+The queue is that of the tests (tests/support/small_environment.py): a Markov chain of backlogs, solved by dynamic
 programming. Figures are the exact expected gain of a network's decisions over submitting at the end, as a share of the
 optimum's, at costs of 1:1, 3:1 and 9:1; next to them those of the pre-trained distribution and its rule alone.
 """
@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import small_environment
 
 from mirage.learn.networks.network_inputs import OF_THE_LINK, ScaledHandOvers
 from mirage.learn.networks.network_model import NetworkModel
@@ -27,6 +26,7 @@ from mirage.learn.reinforcement.dqn import DqnSettings
 from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
 from mirage.learn.reinforcement.network_validation import decisions
 from mirage.learn.reinforcement.ppo import PpoSettings
+from tests.support import small_environment
 
 SHARES = (0.5, 0.75, 0.9)
 DECISIONS = 200

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
@@ -27,15 +25,11 @@ from mirage.sim.workload import workload
 from mirage.slurm.records import Submission
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
+from tests.support.agent_store import without_waiting_for_the_disk
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.ready_shells import TrueShell
 
 NODES = 76
-
-
-class NoShell:
-    """A ready command that is never run: these chains have none, or report ready themselves."""
-
-    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        return command == "true"
 
 
 class World:
@@ -53,7 +47,7 @@ class World:
 
     def new_agent(self, holder: str = "me", **settings: int) -> Agent:
         return Agent(
-            self.store, self.slurm, NoShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
+            self.store, self.slurm, TrueShell(), clock=self.slurm.clock, monotonic=self.slurm.clock, holder=holder,
             settings=AgentSettings(**{"poll_s": 240, "busy_poll_s": 60, **settings}),
         )  # fmt: skip
 

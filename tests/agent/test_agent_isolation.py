@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.context import CycleContext
@@ -22,14 +19,12 @@ from mirage.job_state import MISSING
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
 from mirage.slurm.records import Queue, Submission
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.ready_shells import NoShell
+from tests.support.small_slurm import BEGIN_S, small_slurm
 
 UNANSWERED = SlurmUnreachable("sbatch had no answer from Slurm", "Socket timed out")
 REFUSED = SlurmRefused("sbatch failed with status 1", "sbatch: error: Unable to chdir: No such file or directory")
-
-
-class NoShell:
-    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        raise AssertionError("these chains have no ready commands")
 
 
 class Picky:

@@ -14,12 +14,12 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.agent.settings import AgentSettings
 from mirage.lab.real.ports import free_ports
-from waiting import terminate
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from killed_chain import SERVICE, Chain
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.model import ChainState
+from tests.support.killed_chain import SERVICE, Chain
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

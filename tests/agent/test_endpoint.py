@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import threading
 import time
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import free_port
 
 from mirage.agent.chain.tag import Tag
 from mirage.agent.endpoint import KINDS, Endpoint, Port, live_job, numbers_of, render, write_if_changed
@@ -24,42 +22,9 @@ from mirage.agent.model import Link, LinkState
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
-from waiting import terminate
-
-PATHS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
-
-NGINX = """\
-daemon off; master_process off; pid {folder}/pid; error_log stderr;
-events {{}}
-http {{
-    access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-    uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-    include {file};
-    server {{
-        listen 127.0.0.1:{port};
-        error_page 502 =503 @down;
-        location @down {{ return 503; }}
-        location / {{ proxy_pass http://train-k3f9; }}
-    }}
-}}
-"""
-HAPROXY = """\
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 5s
-    timeout server 5s
-frontend web
-    bind 127.0.0.1:{port}
-    default_backend train-k3f9
-"""
-
-
-def program(name: str) -> str:
-    found = shutil.which(name, path=PATHS)
-    if found is None:
-        pytest.skip(f"there is no {name}; apt-get install {'nginx-light' if name == 'nginx' else name}")
-    return found
+from tests.support.postgres import free_port
+from tests.support.reverse_proxies import HAPROXY, NGINX, program
+from tests.support.waiting import terminate
 
 
 class Replies(BaseHTTPRequestHandler):

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import free_port
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from test_endpoint import NGINX, program
-from user_shell import Shell
 
 from mirage.agent.endpoint import NOWHERE
-from waiting import terminate
+from tests.support.postgres import free_port
+from tests.support.reverse_proxies import NGINX, program
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.job_state import JobState
-from waiting import terminate
+from tests.support import dying_agent
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
@@ -205,7 +206,7 @@ def test_an_agent_on_a_second_host_takes_over_after_a_power_failure(shell: Shell
     url = f"sqlite:///{shell.environment['MIRAGE_HOME']}/store.db"
 
     def agent_on(host: str) -> subprocess.Popen[bytes]:
-        program = (sys.executable, str(Path(__file__).with_name("dying_agent.py")), url, "never", json.dumps(settings))
+        program = (sys.executable, dying_agent.__file__, url, "never", json.dumps(settings))
         renamed = ("unshare", "--uts", "sh", "-c", f'hostname {host}; exec "$@"', "sh", *program)
         with (shell.folder / "agent.log").open("ab") as log:
             AGENTS.append(subprocess.Popen(renamed, env=shell.environment, stdout=log, stderr=log))

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from second_user import OTHER, opened
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.job_state import MISSING, JobState
 from mirage.provision.compile_simulator import compile_ahead
 from mirage.slurm.records import QueuedJob
-from waiting import terminate
+from tests.support.second_user import OTHER, opened
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

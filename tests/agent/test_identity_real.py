@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from second_user import OTHER, as_other_user, opened
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import create_chain
@@ -24,7 +21,10 @@ from mirage.agent.store.sql_store import open_store
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
-from waiting import terminate
+from tests.support.second_user import OTHER, as_other_user, opened
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.agent.store.schema import chains
 from mirage.agent.store.sql_store import open_store
-from waiting import terminate
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

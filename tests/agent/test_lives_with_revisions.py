@@ -8,11 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import fickle
 import pytest
-from faulty_slurm import FaultySlurm
-from stored import without_waiting_for_the_disk
-from test_agent import NoShell
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
@@ -26,6 +22,10 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import QueuedJob, Submission
 from mirage.trace.table import JobTable
+from tests.support import fickle
+from tests.support.agent_store import without_waiting_for_the_disk
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.ready_shells import TrueShell
 
 SETTINGS = AgentSettings(poll_s=200, busy_poll_s=100)
 """Few looks: a life is to pass in less than a second."""
@@ -82,7 +82,7 @@ class World:
 
     def new_agent(self, point: str = "never:") -> Agent:
         return Agent(
-            Mortal(self.store, point), Mortal(self.slurm, point), NoShell(), clock=self.slurm.clock,  # type: ignore
+            Mortal(self.store, point), Mortal(self.slurm, point), TrueShell(), clock=self.slurm.clock,  # type: ignore
             monotonic=self.slurm.clock, holder="me", settings=SETTINGS,
         )  # fmt: skip
 

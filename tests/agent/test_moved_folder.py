@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import with_scripts
@@ -28,6 +27,7 @@ from mirage.errors import ScriptGone, StoreGone
 from mirage.job_state import MISSING
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
+from tests.support.small_slurm import BEGIN_S, small_slurm
 
 SCRIPT = b"#!/bin/sh\n#SBATCH --begin=now\nfirst\n"
 IDENTITY = StoreIdentity("safe", "lab@host:7000")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from second_user import OTHER, as_other_user, opened
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from user_shell import Shell
 
 from mirage.duration import MINUTE_S
 from mirage.job_state import MISSING
-from waiting import terminate, until
+from tests.support.second_user import OTHER, as_other_user, opened
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate, until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fickle
 import pytest
-from killed_chain import Chain
-from second_user import OTHER, as_other_user, opened
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.model import ChainState
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import QueuedJob
+from tests.support import fickle
+from tests.support.killed_chain import Chain
+from tests.support.second_user import OTHER, as_other_user, opened
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from site_slurm import site_slurm
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.calibration import fit_mechanisms
 from mirage.calibration.site.calibration_files import REFUSED, CalibrationAttempt, CalibrationFiles
@@ -26,7 +24,9 @@ from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import AccountedJob
 from mirage.slurm.runner import SystemRunner
-from waiting import terminate, until
+from tests.support.site_slurm import site_slurm
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.waiting import terminate, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 

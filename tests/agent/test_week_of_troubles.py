@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_slurm import FaultySlurm
-from stored import without_waiting_for_the_disk
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
@@ -26,6 +24,8 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
+from tests.support.agent_store import without_waiting_for_the_disk
+from tests.support.faulty_slurm import FaultySlurm
 
 pytestmark = pytest.mark.slow
 

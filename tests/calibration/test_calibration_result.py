@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from made_up_site import table
-
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.declared_settings import DeclaredSettings
 from mirage.calibration.fit_mechanisms import TraceSlice
@@ -15,6 +13,7 @@ from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import DAY_S
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file, write_cluster_file
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.made_up_site import table
 
 
 def test_a_fitted_think_time_is_in_the_file(tmp_path: Path) -> None:

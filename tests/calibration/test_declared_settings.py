@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up_site import Row, table
 
 from mirage.calibration.declared_settings import check_associations, check_qos, read_declared_settings
 from mirage.calibration.fit_mechanisms import TraceSlice, choices
@@ -17,6 +16,7 @@ from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
+from tests.support.made_up_site import Row, table
 
 CONF = (
     "ClusterName=c\nSchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1,bf_resolution=1,bf_window=1440,"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_site import table
 
 from mirage.calibration.fit_mechanisms import TraceSlice, choices, combinations, error, fit, judged
 from mirage.calibration.inferred.capacity import queued
@@ -21,6 +20,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.made_up_site import table
 
 SETTINGS = replace(SlurmSettings(), weight_age=1000.0)
 TRUE = replace(SETTINGS, weight_age=500.0, recorded_priority=300.0, turnover_s=60)

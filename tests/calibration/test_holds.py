@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_site import Row, table
 
 from mirage.calibration.holds import held_until
 from mirage.duration import DAY_S, HOUR_S
+from tests.support.made_up_site import Row, table
 
 WAITS: Row = ("ada", 0.0, 10.0, 1.0, 2)
 

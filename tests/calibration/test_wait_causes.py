@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_site import Row, table
 
 from mirage.calibration.inferred.capacity import Capacity, queued
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED, WaitCauses, wait_causes
 from mirage.duration import DAY_S
 from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable
+from tests.support.made_up_site import Row, table
 
 FOUR_NODES = Capacity(np.array([0]), np.array([4]))
 LATER: Row = ("zoe", 40.0, 40.0, 1.0, 1)

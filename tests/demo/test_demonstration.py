@@ -23,7 +23,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.table import JobTable
-from waiting import until
+from tests.support.waiting import until
 
 BEGIN_S = 2 * HOUR_S
 LINKS = (LinkSize(2, 6 * HOUR_S), LinkSize(1, 6 * HOUR_S))

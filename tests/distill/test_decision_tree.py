@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from small_trees import FEATURES, SMALL, trees_and_rows
 
 from mirage.distill.tree import DEEPEST, Condition, Leaf, Split, Tree, TreeFeature, merged
 from mirage.distill.tree_text import reason
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
+from tests.support.small_trees import FEATURES, SMALL, trees_and_rows
 
 ROWS = np.array([[21_599.0, 0.9, 1], [21_600, 0.79, 0], [21_600, 0.8, 0], [1e6, 1, 1]])
 

@@ -5,12 +5,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_trees import NUMBERS
 
 from mirage.distill.rounding import rounded
 from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.units import Unit, number_of, simplest, written
 from mirage.errors import ConfigurationError
+from tests.support.small_trees import NUMBERS
 
 UNITS = st.sampled_from(list(Unit))
 

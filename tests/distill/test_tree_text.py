@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_trees import NUMBERS, SMALL, trees_and_rows
 
 from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import per_cent, text_of
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
+from tests.support.small_trees import NUMBERS, SMALL, trees_and_rows
 
 TEXT = """\
 tree: 1

@@ -12,7 +12,7 @@ import pytest
 
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.slurm_packages import ADVICE, missing
-from waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pieces import PYTHONPATH, failing, waiting
 
-import hyperqueue_server
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.executors.hyperqueue import SERVER, HyperQueue
-from waiting import terminate, until
+from tests.support import hyperqueue_server
+from tests.support.executor_work import PYTHONPATH, failing, waiting
+from tests.support.waiting import terminate, until
 
 
 @pytest.fixture

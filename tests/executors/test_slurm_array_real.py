@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pieces import PYTHONPATH, failing, waiting
 
 from mirage.errors import SlurmError
 from mirage.executors.slurm_array import SlurmArray
-from waiting import until
+from tests.support.executor_work import PYTHONPATH, failing, waiting
+from tests.support.waiting import until
 
 pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
 pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]

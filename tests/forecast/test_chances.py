@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from views import jobs, view
 
 from mirage.forecast.run_times import SHARED, chances, uniform
+from tests.support.made_up_views import jobs, view
 
 PENDING = [{"id": 7, "user": 3, "limit_s": 3600}, {"id": 9, "user": 3, "limit_s": 3600}]
 RUNNING = [{"id": 2**40 + 5, "user": 70_000, "limit_s": 172_800}]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, PlanInfeasible
@@ -20,6 +19,7 @@ from mirage.sim.kernel.arrays import DISCIPLINE, Reference
 from mirage.sim.kernel.plan_actions import START
 from mirage.sim.kernel.reference import dereference
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 40 * DAY_S
 QUEUES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]

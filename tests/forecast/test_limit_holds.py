@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.limit_holds import foreseen, with_limited
 from mirage.sim.cluster import Limit
+from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 40 * DAY_S
 NOW_ONLY = np.zeros(1, dtype=np.int64)

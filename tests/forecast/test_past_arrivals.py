@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from views import ended, jobs, view
-
 from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import past_arrivals
 from mirage.sim.kernel.arrays import NO_JOB
+from tests.support.made_up_views import ended, jobs, view
 
 NOW = 40 * DAY_S
 

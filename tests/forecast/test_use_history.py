@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views import chain, ended, view
 
 from mirage.duration import DAY_S
 from mirage.forecast.own_history_kernel import add_up
 from mirage.forecast.use_history import LEVELS, MIDDLES, PRIOR_SAMPLES, UseHistory, evenly, latest_of, with_own_history
+from tests.support.made_up_views import chain, ended, view
 
 NOW = 40 * DAY_S
 

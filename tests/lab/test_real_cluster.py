@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
 from mirage.job_state import JobState
@@ -27,7 +26,8 @@ from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.slurm_view import Names, view_of
 from mirage.slurm_words.job_names import fold_name
-from waiting import until
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.waiting import until
 
 
 def test_a_configuration_names_every_node_and_its_gpus(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from two_worlds import CommandLines, NamedView, assert_worlds_equal
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
@@ -38,6 +37,7 @@ from mirage.slurm.records import Submission
 from mirage.slurm.runner import SystemRunner
 from mirage.slurm.slurm_view import Names
 from mirage.trace.table import JobTable
+from tests.support.two_worlds import CommandLines, NamedView, assert_worlds_equal
 
 BEGIN_S = 1_790_000_000
 SETTINGS = SlurmSettings(

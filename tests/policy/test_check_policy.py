@@ -17,7 +17,6 @@ from time import time as now
 
 import numpy as np
 import pytest
-from plain_srtf import Srtf
 
 from mirage.errors import ConfigurationError, ContractBroken
 from mirage.policy.check_policy import check_policy
@@ -30,6 +29,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.plain_srtf import Srtf
 
 PARAMETERS = {"lead": "4", "quantile": "0.9"}
 """What to try the policies with that do not go without a parameter."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from markup import classes, tables
-
 from mirage.report.charts import chain_chart, decision_chart, link_chart
 from mirage.report.charts.estimate_chart import estimate_key
 from mirage.report.html_page import chart, key, table
 from mirage.report.svg import MIDDLE, NARROW, WIDE
 from mirage.report.theme import CHART
+from tests.support.page_markup import classes, tables
 
 
 def test_a_chart_is_drawn_at_every_width_and_the_page_shows_one() -> None:

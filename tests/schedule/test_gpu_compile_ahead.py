@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from toy_profiles import write_profiles
 
 from mirage.schedule import compile_ahead
+from tests.support.toy_profiles import write_profiles
 
 COMPARE = """
 import sys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from audit import audit
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ClusterError, ConfigurationError, JobRefused
@@ -16,6 +15,7 @@ from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
 

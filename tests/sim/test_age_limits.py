@@ -23,7 +23,7 @@ from mirage.sim.workload import workload
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable
-from waiting import until
+from tests.support.waiting import until
 
 ENFORCED = SlurmSettings(weight_age=1000, calc_period_s=1, age_survives_hold=False)
 """Slurm keeps limits where accounting enforces them, and there a hold costs a job its age."""

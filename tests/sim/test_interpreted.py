@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clusters import random_case
 
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.clusters import random_case
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500)
 CLUSTERS = {
@@ -65,9 +65,9 @@ def schedules() -> dict[str, list[list[int]]]:
 
 @pytest.mark.slow
 def test_plain_python_gives_the_same_schedules() -> None:
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
-    script = "import json, test_interpreted; print(json.dumps(test_interpreted.schedules()))"
+    script = "import json; from tests.sim.test_interpreted import schedules; print(json.dumps(schedules()))"
     plain = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], env=environment, capture_output=True, text=True, check=False
     )

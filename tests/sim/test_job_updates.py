@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from audit import audit
-from clusters import Case, cases, grouped, pools, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +27,8 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit
+from tests.support.clusters import Case, cases, grouped, pools, shared
 
 
 def empty(cluster: Cluster, discipline: str = "slurm", **wanted: object) -> Simulation:

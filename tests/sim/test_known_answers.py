@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from event_by_event import replay_event_by_event
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations
@@ -20,6 +19,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload, workload
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
+from tests.support.event_by_event import replay_event_by_event
 
 PROCESSORS = 352
 ALL = SlurmSettings(max_job_test=10**9)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clusters import Case, cases, shared, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import JobTable
+from tests.support.clusters import Case, cases, shared, with_reservations
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
 EXACT = SlurmSettings(bf_resolution_s=1)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_srtf import Srtf
 
 from mirage.policy.contract import Policy
 from mirage.sim.check_schedule import check_schedule
@@ -16,6 +15,7 @@ from mirage.sim.kernel.arrays import BY_PREEMPTION
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.plain_srtf import Srtf
 
 
 def random_table(seed: int, jobs: int, nodes: int) -> JobTable:

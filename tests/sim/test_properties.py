@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from audit import audit, queue_of, running_of
-from clusters import Case, cases, grouped, pools, shared, with_changes, with_limits, with_memory, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +25,18 @@ from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit, queue_of, running_of
+from tests.support.clusters import (
+    Case,
+    cases,
+    grouped,
+    pools,
+    shared,
+    with_changes,
+    with_limits,
+    with_memory,
+    with_reservations,
+)
 
 SLURM = SlurmSettings(weight_age=1000, weight_size=100, weight_fairshare=500, weight_partition=50, calc_period_s=60)
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from audit import audit
 
 from mirage.policy.plan import Plan, Preempt, Resize, Start
 from mirage.policy.view import View
@@ -19,6 +18,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit
 
 ANYWHERE = ["fcfs", "easy", "conservative", "slurm"]
 TWO_POOLS = Cluster((NodeGroup("a", 1), NodeGroup("b", 1)))

@@ -19,7 +19,7 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient, client_from
 from mirage.slurm.rest import RestClient, RestViews
 from mirage.slurm.runner import SystemRunner
-from waiting import until
+from tests.support.waiting import until
 
 Answers = dict[str, tuple[int, str]]
 

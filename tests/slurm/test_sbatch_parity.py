@@ -19,14 +19,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sbatch_usages import BOTH_REFUSE, BUT, SAME, WE_REFUSE, Usage, script
 
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.chain.tag import parse_tag
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.slurm.client import SlurmClient
-from waiting import until
+from tests.support.sbatch_usages import BOTH_REFUSE, BUT, SAME, WE_REFUSE, Usage, script
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

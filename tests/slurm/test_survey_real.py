@@ -17,7 +17,7 @@ from mirage.errors import SlurmUnreachable
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
-from waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

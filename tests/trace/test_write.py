@@ -7,7 +7,6 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from job_tables import assert_same, job_tables, workloads
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownName
@@ -15,6 +14,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 from mirage.trace.write_trace import write_trace
+from tests.support.job_tables import assert_same, job_tables, workloads
 
 SMALL = JobTable.build(
     ["1", "2_3"],

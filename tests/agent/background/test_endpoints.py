@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from stored import SPEC
 
 from mirage.agent.background.endpoints import (
     InstalledEndpoints,
@@ -29,7 +28,8 @@ from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.slurm.records import Queue, QueuedJob
-from waiting import until
+from tests.support.agent_store import SPEC
+from tests.support.waiting import until
 
 
 class World:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.background.promised_starts import PromisedStarts
@@ -21,11 +19,8 @@ from mirage.predict.start.promise_file import Promises
 from mirage.sim.cluster import Cluster
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.records import Submission
-
-
-class NoShell:
-    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        raise AssertionError("these chains have no ready commands")
+from tests.support.ready_shells import NoShell
+from tests.support.small_slurm import BEGIN_S, small_slurm
 
 
 class World:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from small_slurm import BEGIN_S, small_slurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.background.calibration import COMMAND, ONE_THREAD, SiteCalibration
@@ -35,6 +34,8 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.records import Submission
+from tests.support.ready_shells import NoShell
+from tests.support.small_slurm import BEGIN_S, small_slurm
 
 OPTIONS = {
     "clustername": "polaris", "slurmctldhost[0]": "ctl1", "slurmctldport": "6817",
@@ -278,11 +279,6 @@ def test_a_fault_in_it_ends_no_cycle(
     monkeypatch.setattr(SiteCalibration, "due_s", fails)
     night.live(2 * HOUR_S)
     assert details(caplog, "trouble")[0] == "a fault of Mirage in the calibration: ZeroDivisionError: of ours"
-
-
-class NoShell:
-    def succeeds(self, command: str, environment: Mapping[str, str], directory: str, timeout_s: float) -> bool:
-        raise AssertionError("these chains have no ready commands")
 
 
 class Chains:

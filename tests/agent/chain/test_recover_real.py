@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.store.chain_file import read_chain_files
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
-from waiting import terminate, until
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.waiting import terminate, until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from one_chain import NOW_S, OneChain, ended, planned, running
 
 from mirage.agent.cycle.brakes import BROKEN, count_end, links_a_day, pause, pause_if_spent
 from mirage.agent.cycle.submit import clock_of
@@ -11,6 +10,7 @@ from mirage.agent.model import ChainState, Link
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
+from tests.support.one_chain import NOW_S, OneChain, ended, planned, running
 
 
 def counted(world: OneChain, link: Link) -> OneChain:

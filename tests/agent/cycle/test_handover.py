@@ -10,7 +10,6 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
-from one_chain import NOW_S, OneChain, Slurm, held, job, planned, queued, running, shown, tagged
 
 from mirage.agent.cycle.handover import (
     Progress,
@@ -28,6 +27,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob, Submission
+from tests.support.one_chain import NOW_S, OneChain, Slurm, held, job, planned, queued, running, shown, tagged
 
 CALL_S = 9_000 + 3_600 - 120
 """The latest moment of the signal to a link that runs as those of ``running`` do."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from one_chain import KEY, STORE, USER, job, tagged
 
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.cycle.own_jobs import is_of_link, own_jobs, tag_of
 from mirage.job_state import JobState
 from mirage.slurm.records import AccountedJob, QueuedJob
+from tests.support.one_chain import KEY, STORE, USER, job, tagged
 
 OURS = replace(job(101, link=2), user=USER)
 """Link 2 of the chain."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from one_chain import NOW_S, USER, OneChain, Slurm, ended, held, planned, queued, running, tagged
-from one_chain import job as job_of
 
 from mirage.agent.cycle.reconcile import Reconciler, cancel_doubles, candidates
 from mirage.agent.model import Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import JobState
 from mirage.slurm.records import AccountedJob, QueuedJob
+from tests.support.one_chain import NOW_S, USER, OneChain, Slurm, ended, held, planned, queued, running, tagged
+from tests.support.one_chain import job as job_of
 
 SETTINGS = AgentSettings(settle_s=90, vanish_s=120, failures=2)
 

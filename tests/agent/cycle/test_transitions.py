@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
 
 from mirage.agent.cycle.transitions import steer, withdraw
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING, JobState
+from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
 
 WAITING = [planned(2), planned(2, attempted_s=90), held(2), queued(2)]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from postgres import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 from mirage.agent.model import ChainSpec, ChainState, Cycle, DecisionRecord, EventRecord, Link, LinkState
@@ -16,6 +15,7 @@ from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
+from tests.support.postgres import free_port
 
 SPEC = ChainSpec(Submission("job.sh", {"nodes": "2"}))
 NOW_S = 10_000

@@ -23,7 +23,7 @@ from mirage.duration import HOUR_S
 from mirage.lab.real.cluster_processes import lives
 from mirage.policy.view import View
 from mirage.real_time import real_s
-from waiting import until
+from tests.support.waiting import until
 
 Requested, Answered = Callable[..., Question], Callable[..., Answer]
 

@@ -14,7 +14,7 @@ import pytest
 from mirage.agent.policy_runner import compilation
 from mirage.agent.policy_runner.compilation import Compilation
 from mirage.real_time import wait_until
-from waiting import until
+from tests.support.waiting import until
 
 Begun = Callable[..., Compilation]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import postgres
 import pytest
 import sqlalchemy as sa
 
 from mirage.agent.store.sql_store import SqlStore, open_store
+from tests.support import postgres
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sa
-from stored import SPEC, is_identity, killed
 
 from mirage.agent.model import Chain, ChainState, DecisionRecord, EventRecord, Link, LinkState, StoreIdentity
 from mirage.agent.store.database import NEWEST, upgrade
@@ -21,6 +20,7 @@ from mirage.agent.store.identity import OF_CHAIN, OF_STORE
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import StoreError
 from mirage.job_state import JobState
+from tests.support.agent_store import SPEC, is_identity, killed
 
 
 def test_a_store_of_the_future_is_refused(store: SqlStore, url: str, opened) -> None:

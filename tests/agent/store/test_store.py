@@ -15,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored import SPEC, killed
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.store.engine import journal_mode
@@ -23,6 +22,7 @@ from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
+from tests.support.agent_store import SPEC, killed
 
 
 def test_a_chain_begins_with_its_first_link_planned(store: SqlStore, url: str, opened) -> None:

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from read_only import as_other_user, full_disk, read_only
 
 from mirage.agent.model import ChainSpec, EventRecord
 from mirage.agent.store.backup import back_up
@@ -17,6 +16,7 @@ from mirage.agent.store.chain_file import StoredChain, read_chain_files, write_c
 from mirage.agent.store.sql_store import SqlStore, open_store, open_to_read
 from mirage.errors import StoreError, StoreGone
 from mirage.slurm.records import Submission
+from tests.support.read_only import as_other_user, full_disk, read_only
 
 SPEC = ChainSpec(
     Submission("/home/ada/job.sh", {"time": "2-0", "exclusive": None}, ("--big",), {"LEGACY": "a\udcff"}, "/home/ada")

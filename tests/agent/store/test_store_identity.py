@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stored import SPEC, is_identity
 
 from mirage.agent.model import StoreIdentity
 from mirage.agent.store.identity import OF_CHAIN, OF_STORE
 from mirage.agent.store.sql_store import SqlStore
 from mirage.errors import WrongCluster
 from mirage.job_state import MISSING
+from tests.support.agent_store import SPEC, is_identity
 
 
 def test_a_store_and_its_chains_are_distinguished_from_all_others(

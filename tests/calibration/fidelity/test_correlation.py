@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histories import MONDAY_S
 
 from mirage.calibration.fidelity.correlation import Blocks, correlation, pearson, ratio_of_means, spearman
 from mirage.duration import DAY_S, WEEK_S
+from tests.support.made_up_histories import MONDAY_S
 
 scipy_stats = pytest.importorskip("scipy.stats")
 

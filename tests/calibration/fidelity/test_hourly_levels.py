@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histories import MONDAY_S, history
 
 from mirage.calibration.fidelity.hourly_levels import busy_nodes, waiting_jobs
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
+from tests.support.made_up_histories import MONDAY_S, history
 
 
 def test_busy_nodes_hour_by_hour() -> None:

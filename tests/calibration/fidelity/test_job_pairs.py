@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from histories import MONDAY_S, history
 
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, JobState
+from tests.support.made_up_histories import MONDAY_S, history
 
 
 def test_jobs_meet_by_id_whatever_their_order() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from histories import MONDAY_S, history
 
 from mirage.calibration.fidelity.correlation import Estimate
 from mirage.calibration.fidelity.judge_fidelity import judge
@@ -16,6 +15,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
+from tests.support.made_up_histories import MONDAY_S, history
 
 SUBMITS = np.arange(0, 70 * 24, 5)
 WAITS = SUBMITS % 17 / 2.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histories import MONDAY_S, history
 
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.calibration.fidelity.moving_average import moving_average
 from mirage.duration import DAY_S, HOUR_S
+from tests.support.made_up_histories import MONDAY_S, history
 
 SUBMITS = np.arange(0, 16 * 24, 6)
 """Four jobs a day for sixteen days."""

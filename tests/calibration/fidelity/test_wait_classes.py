@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histories import history
 
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.calibration.fidelity.wait_classes import (
@@ -16,6 +15,7 @@ from mirage.calibration.fidelity.wait_classes import (
 )
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING
+from tests.support.made_up_histories import history
 
 NODES = [1, 2, 4, 5, 16, 17, 100]
 LIMITS_H = [1, 2, 3, 12, 13, 24, 25]

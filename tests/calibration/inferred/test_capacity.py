@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_site import Row, table
 
 from mirage.calibration.inferred.capacity import STEP_S, capacity_over_time, levels, outages, queued, ran
 from mirage.duration import HOUR_S
 from mirage.errors import TraceError
 from mirage.trace.table import JobTable
+from tests.support.made_up_site import Row, table
 
 
 def full_for(hours: int, from_h: float, nodes: int) -> list[Row]:

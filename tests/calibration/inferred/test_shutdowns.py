@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_site import Row, table
 
 from mirage.calibration.inferred.capacity import capacity_over_time, queued
 from mirage.calibration.inferred.shutdowns import Shutdown, bridged, out_of_use, shutdowns
@@ -12,6 +11,7 @@ from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import HOUR_S
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
+from tests.support.made_up_site import Row, table
 
 WAITS: Row = ("bob", 5.0, 20.5, 1.0, 8)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from made_up_site import Row, table
 
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.inferred.user_job_limit import user_job_limit
+from tests.support.made_up_site import Row, table
 
 
 def bursts(users: int, most: int, jobs: int, run_h: float = 1.0) -> list[Row]:

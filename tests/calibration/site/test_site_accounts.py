@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
 from mirage.calibration.declared_settings import DeclaredSettings
 from mirage.calibration.site.site_accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts, with_associations
@@ -20,6 +19,7 @@ from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
 from mirage.trace.table import JobTable, Labels
+from tests.support.site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
 pytestmark = pytest.mark.usefixtures("utc")
 

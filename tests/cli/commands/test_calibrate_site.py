@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_slurm import USER, site_slurm
 
 from mirage.calibration import fit_mechanisms
 from mirage.calibration.site.calibration_files import CalibrationFiles
@@ -22,6 +21,7 @@ from mirage.lab.commands.server import Served, served_slurm
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.slurm.backend import cluster_of
+from tests.support.site_slurm import USER, site_slurm
 
 HERE = "simulated@localhost:6817"
 

@@ -12,7 +12,7 @@ import pytest
 
 from mirage.cli import main
 from mirage.lab.real.cluster_processes import lives
-from waiting import until
+from tests.support.waiting import until
 
 POLICIES = "reactive,average,lead:4,oracle"
 

@@ -15,7 +15,7 @@ import pytest
 
 from mirage.cli import main
 from mirage.schedule.compare.gpu_journal import FILE
-from waiting import until
+from tests.support.waiting import until
 
 pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm, submit
 
 from mirage.lab.commands.invocation import CommandOutput
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm, submit
 
 SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, FOUR_JOBS, command, job_of, small_slurm, submit
 
 from mirage.job_state import JobState
 from mirage.lab.commands.invocation import CommandOutput, WantsScript
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.slurm.sbatch_options import LETTERS
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, command, job_of, small_slurm, submit
 
 SECONDS = {"SLURM_TIME_FORMAT": "%s"}
 FINE = CommandOutput()

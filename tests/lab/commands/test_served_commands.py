@@ -8,12 +8,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from small_slurm import BEGIN_S, small_slurm
 
 from mirage.errors import ConfigurationError
 from mirage.lab.commands import command_client
 from mirage.lab.commands.dispatch import COMMANDS
 from mirage.lab.commands.server import CommandExecutor, environment, place_commands, served_slurm
+from tests.support.small_slurm import BEGIN_S, small_slurm
 
 
 def request(site: CommandExecutor, name: str, *words: str, **more: object) -> dict[str, object]:

@@ -23,7 +23,7 @@ from mirage.lab.real.cluster_processes import lives
 from mirage.lab.real.lab_spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 from mirage.lab.real.ports import free_ports
 from mirage.lab.real.private_cluster import PrivateCluster
-from waiting import until
+from tests.support.waiting import until
 
 LAB = LabSpec(directory=Path("/lab"), nodes=2, gpus=4, cpus=8, memory_mib=1000, port=20_000)
 

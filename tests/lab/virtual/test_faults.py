@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit
 
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit
 
 COMMANDS: dict[str, Callable[[FaultySlurm, Path], object]] = {
     "observe": lambda slurm, folder: slurm.observe(),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_slurm import BEGIN_S, job_of, small_slurm, submit
 
 from mirage.lab.virtual.node_names import hostlist
 from mirage.sim.cluster import CapacityChange, Cluster, NodeGroup, Partition, Reservation
 from mirage.slurm_words.hostlist import expand_hosts
+from tests.support.small_slurm import BEGIN_S, job_of, small_slurm, submit
 
 
 @pytest.mark.parametrize(

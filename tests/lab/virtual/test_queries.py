@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit, trace
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
@@ -21,6 +19,8 @@ from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob
 from mirage.slurm.records import SlurmPartition as ShownPartition
 from mirage.slurm.slurm_view import is_blocked
 from mirage.slurm_words.reasons import in_words
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit, trace
 
 SHARED = Cluster(
     (NodeGroup("big", 2, 8, 64), NodeGroup("small", 1, 0, 16)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_slurm import BEGIN_S
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused
@@ -14,6 +13,7 @@ from mirage.lab.virtual.batch_request import BatchRequest, StartCondition, read_
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_OK, AFTER_START, WHOLE_NODE
 from mirage.slurm.records import Submission
+from tests.support.small_slurm import BEGIN_S
 
 SHARED = Cluster(
     (NodeGroup("big", 4, 8, 64), NodeGroup("small", 2, 0, 16)),

@@ -6,8 +6,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
-from small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused
@@ -17,6 +15,8 @@ from mirage.lab.virtual.program import DEADLY, Program
 from mirage.lab.virtual.virtual_job import VirtualJob
 from mirage.sim.cluster import Cluster
 from mirage.slurm.records import Submission
+from tests.support.faulty_slurm import FaultySlurm
+from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, job_of, small_slurm, submit
 
 
 def running(folder: Path, program: Program | None = None, **options: str | None) -> tuple[FaultySlurm, VirtualJob]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_hand_overs import BEGIN_S, made_up_hand_overs
 from rich.console import Console
 
 from mirage.distill.tree_reading import tree_of
@@ -29,6 +28,7 @@ from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
 from mirage.learn.training.trained_policy import LinkSizeModel
 from mirage.policy.cost import Cost
 from mirage.report.training.explanation_text import explanation_json, print_explanation, tree_file
+from tests.support.made_up_hand_overs import BEGIN_S, made_up_hand_overs
 
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
 

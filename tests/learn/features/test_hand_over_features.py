@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from two_worlds import slurm_view
-from views import chain, ended, jobs, view
 
 from mirage.lab.virtual.program import Program
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
@@ -21,6 +19,8 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.slurm_view import Names
 from mirage.trace.table import JobTable
+from tests.support.made_up_views import chain, ended, jobs, view
+from tests.support.two_worlds import slurm_view
 
 HOUR_S = 3600
 

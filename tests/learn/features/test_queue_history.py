@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from views import ended, jobs, view
 
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS
+from tests.support.made_up_views import ended, jobs, view
 
 NOW_S = 100_000
 MIN = 60

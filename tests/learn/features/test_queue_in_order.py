@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from views import chain, ended, jobs, view
 
 from mirage.learn.features.queue_in_order import expected_run_s, limit_run_s, wait_after_queue_s
+from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW_S = 10_000
 LINK = chain(NOW_S + 5000, nodes=2)

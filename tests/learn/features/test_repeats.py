@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from views import ended, view
 
 from mirage.duration import DAY_S
 from mirage.learn.features.repeats import LEAST_JOBS, REPEATS, repeats_of
@@ -20,6 +19,7 @@ from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
 from mirage.trace.workload.workload_model import DEFAULT_START_S
+from tests.support.made_up_views import ended, view
 
 DECEMBER_S = 1_669_852_800
 ALICE, BOB, UNKNOWN = 3, 0, -1

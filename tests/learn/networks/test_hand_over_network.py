@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import small_environment
 import torch
 
 from mirage.duration import HOUR_S
@@ -17,6 +16,7 @@ from mirage.learn.networks.network_inputs import InputScaling, ScaledHandOvers
 from mirage.learn.networks.network_model import BODIES, network_of
 from mirage.learn.networks.published_networks import weights_of
 from mirage.policy.cost import Cost
+from tests.support import small_environment
 
 
 @pytest.fixture(scope="module")

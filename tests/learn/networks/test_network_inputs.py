@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import small_environment
 
 from mirage.errors import ConfigurationError
 from mirage.learn.networks.network_inputs import OF_THE_LINK, InputScaling, ScaledHandOvers, logarithm
+from tests.support import small_environment
 
 
 @pytest.fixture(scope="module")

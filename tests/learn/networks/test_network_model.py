@@ -3,8 +3,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import small_environment
-from test_network_training import BRIEF
 
 from mirage.errors import ModelFileError, UnknownName
 from mirage.learn.networks.network_inputs import OF_THE_LINK
@@ -16,6 +14,8 @@ from mirage.learn.networks.network_model import (
 )
 from mirage.learn.networks.pretraining import PretrainSettings
 from mirage.learn.reinforcement.network_training import train_network
+from tests.support import small_environment
+from tests.support.small_trainings import BRIEF
 
 
 @pytest.fixture(scope="module")

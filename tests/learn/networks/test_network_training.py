@@ -3,34 +3,17 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import small_environment
 
 from mirage.errors import ConfigurationError
 from mirage.learn.networks.network_checkpoint import weights_of_module
-from mirage.learn.networks.pretraining import PretrainSettings
-from mirage.learn.reinforcement.dqn import DqnSettings
-from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
-from mirage.learn.reinforcement.ppo import PpoSettings
-
-BRIEF = NetworkSettings(
-    seed=3,
-    sizes={"width": 8},
-    pretrain=PretrainSettings(epochs=2, rows=256, tune_rows=64),
-    dqn=DqnSettings(epochs=3, steps=3, stretches=4),
-    ppo=PpoSettings(epochs=3, rounds=1, environments=8, horizon=8),
-)
+from tests.support.small_trainings import BRIEF, trained
 
 
 class Killed(Exception):
     """The training ends here."""
-
-
-def trained(settings: NetworkSettings, decides: str, body: str = "perceptron"):
-    return train_network(body, decides, small_environment.sampled(12, 1), small_environment.sampled(6, 2), settings)
 
 
 def same(a, b) -> bool:
@@ -62,18 +45,17 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-import test_network_training as training
+from tests.support.small_trainings import BRIEF, trained
 def progress(epoch):
     if (epoch.stage, epoch.number) == (sys.argv[2], 2):
         os.kill(os.getpid(), signal.SIGKILL)
-training.trained(replace(training.BRIEF, folder=Path(sys.argv[1]), progress=progress), "dqn", "transformer")
+trained(replace(BRIEF, folder=Path(sys.argv[1]), progress=progress), "dqn", "transformer")
 """
 
 
 @pytest.mark.slow
 def test_a_training_that_was_killed_ends_with_the_same_weights(tmp_path):
-    folders = [str(Path(__file__).parent), *sys.path]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for stage in ("pretrain", "dqn"):
         done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), stage], env=env, check=False)
         assert done.returncode == -signal.SIGKILL

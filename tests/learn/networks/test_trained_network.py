@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S
 from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
@@ -14,6 +13,7 @@ from mirage.policy.check_policy import check_policy
 from mirage.policy.cost import Cost
 from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
+from tests.support.made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 BRIEF = TrainingSettings(epochs=1)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
@@ -23,6 +22,7 @@ from mirage.policy.plan import Release, Submit, Wait
 from mirage.policy.policy_registry import FROM_FILE, make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import Ended, QueuedLink
+from tests.support.made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("safetensors", reason="pip install mirage-hpc[learn]")

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from made_up_hand_overs import before_and_after, made_up_hand_overs
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
@@ -19,6 +18,7 @@ from mirage.learn.training.method_trials import submitted_rows
 from mirage.learn.training.methods import METHODS, method_named
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.policy.cost import Cost
+from tests.support.made_up_hand_overs import before_and_after, made_up_hand_overs
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")

@@ -1,26 +1,11 @@
 import pytest
-import small_environment
 import torch
 
-from mirage.learn.networks.network_inputs import ScaledHandOvers
 from mirage.learn.networks.pretraining import PretrainSettings
 from mirage.learn.reinforcement.dqn import DqnSettings, n_step_values
 from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
-from mirage.learn.reinforcement.network_validation import decisions
-
-COSTS = (0.5, 0.75, 0.9)
-"""1:1, 3:1 and 9:1, as shares of an hour of interruption. The rule of the pre-trained distribution alone reaches 0.9 of
-the optimum's gain at the first, and 0.8 at the others."""
-
-
-def gains(model) -> list[float]:
-    """Share of the optimum's gain over submitting at the end, reached by a network, by cost."""
-    rows = ScaledHandOvers(small_environment.every_state(), model.scaling)
-    shape = small_environment.best_decisions(0.5).shape
-    return [
-        small_environment.gain(decisions(model.network, rows, share, model.decides).reshape(shape), share)
-        for share in COSTS
-    ]
+from tests.support import small_environment
+from tests.support.small_trainings import gains
 
 
 def test_waiting_is_worth_what_the_decisions_after_it_lead_to():

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import small_environment
 
 from mirage.duration import HOUR_S
 from mirage.learn.reinforcement.hand_over_environment import (
@@ -13,6 +12,7 @@ from mirage.learn.reinforcement.hand_over_environment import (
     some_windows,
 )
 from mirage.policy.cost import Cost
+from tests.support import small_environment
 
 ROWS = small_environment.STEPS + 1
 

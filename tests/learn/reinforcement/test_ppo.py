@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-import small_environment
-from test_dqn import gains
 
 from mirage.learn.networks.pretraining import PretrainSettings
 from mirage.learn.reinforcement.network_training import NetworkSettings, train_network
 from mirage.learn.reinforcement.ppo import PpoSettings, advantages
+from tests.support import small_environment
+from tests.support.small_trainings import gains
 
 
 def test_advantages_are_weighted_sums_of_surprises_up_to_the_end_of_a_window():

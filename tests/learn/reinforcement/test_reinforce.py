@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import small_environment
 import torch
 
 from mirage.duration import HOUR_S
@@ -12,6 +11,7 @@ from mirage.learn.reinforcement import network_trainers
 from mirage.learn.reinforcement.published_training import PublishedSettings, train_published
 from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
 from mirage.learn.training.stored_steps import StoredSteps
+from tests.support import small_environment
 
 
 def test_samples_lie_eight_hours_apart_and_end_with_the_link():

@@ -1,7 +1,6 @@
 """Models of a comparison: equal files from any executor, and none trained twice."""
 
 import pytest
-from made_up_hand_overs import made_up_hand_overs
 from safetensors.numpy import load
 
 from mirage.duration import DAY_S
@@ -10,6 +9,7 @@ from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.comparison.comparison_models import ModelRecipe, train_models
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
 from mirage.learn.training.train_policy import CardDetails
+from tests.support.made_up_hand_overs import made_up_hand_overs
 
 BEGIN_S = 1_675_209_600 - 60 * DAY_S
 PLAN = ComparisonPlan(methods=("correction", "forest"), policies=("what-if",), months=("2023-02",), seeds=(0, 1))

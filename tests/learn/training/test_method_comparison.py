@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compared import plan, seeds_of
-from hand_made import four_windows
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
@@ -24,6 +22,8 @@ from mirage.report.judgement.result_tables import ResultsView, main_cells
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.made_up_windows import four_windows
+from tests.support.method_comparison import plan, seeds_of
 
 
 def test_names_go_by_kind():

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_hand_overs import made_up_hand_overs
 
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
@@ -19,6 +18,7 @@ from mirage.learn.training.train_policy import try_and_choose
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference
+from tests.support.made_up_hand_overs import made_up_hand_overs
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 

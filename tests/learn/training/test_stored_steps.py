@@ -1,9 +1,9 @@
 """Stored steps of a training."""
 
 import numpy as np
-from made_up_hand_overs import made_up_hand_overs
 
 from mirage.learn.training.stored_steps import StoredSteps, training_key
+from tests.support.made_up_hand_overs import made_up_hand_overs
 
 
 def test_a_step_is_done_once(tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from views import ended, jobs, view
 
 from mirage.forecast.use_history import LEVELS
 from mirage.policy.view import Ended
 from mirage.predict.run_times.named_history import NamedHistory
+from tests.support.made_up_views import ended, jobs, view
 
 HOUR = 3600
 NOW = 100 * HOUR

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from views import jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
@@ -14,6 +13,7 @@ from mirage.predict.start.offers import compare, limits_to_try
 from mirage.predict.start.predictor import JobRequest, StartPredictor
 from mirage.predict.start.quantile_levels import LEVELS
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.made_up_views import jobs, view
 
 NOW = 40 * DAY_S
 RUNNING = {"nodes": 3, "limit_s": 4 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 3}

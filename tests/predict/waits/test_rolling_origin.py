@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_waits import DAY_S, made_up_sample
 
 from mirage.predict.conformal import CalibrationSettings
 from mirage.predict.waits.boosted_waits import BoostingSettings, fit_boosted_waits, thinned
 from mirage.predict.waits.rolling_forecast import LEVELS, RollingSettings, rolling_forecast
 from mirage.predict.waits.wait_score import interval_figures, point_figures
+from tests.support.made_up_waits import DAY_S, made_up_sample
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[predict]")
 

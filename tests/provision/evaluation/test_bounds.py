@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hand_made import four_windows, trial
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
@@ -13,6 +12,7 @@ from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.policy_score import outcome, score
 from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.what_if import WhatIf
+from tests.support.made_up_windows import four_windows, trial
 
 
 def test_an_exact_wait_submits_when_the_link_would_no_longer_come_early():

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hand_made import four_windows
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
@@ -27,6 +26,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.made_up_windows import four_windows
 
 LINK = LinkSize(1, 12 * HOUR_S)
 BEGIN_S = 10 * HOUR_S

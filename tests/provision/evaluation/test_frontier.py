@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hand_made import four_windows, trial
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.frontier import LEADS_H, Frontier, Point, PolicySeries, frontiers
 from mirage.provision.evaluation.policy_score import score
+from tests.support.made_up_windows import four_windows, trial
 
 COSTS = (Cost(1, 1), Cost(3, 1))
 

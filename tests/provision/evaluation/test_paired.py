@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hand_made import four_windows, trial
 
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
@@ -16,6 +15,7 @@ from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.policy_score import by_month, score, score_by_month, submissions_s
+from tests.support.made_up_windows import four_windows, trial
 
 COST = Cost(3, 1)
 POLICIES = ("reactive", "early", "told", "oracle")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hand_made import MONDAY_S, four_windows, trial
 
 from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
@@ -14,6 +13,7 @@ from mirage.provision.evaluation.followed_link import Followed
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import PolicyOutcome, constant_lead, oracle, reactive
 from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, score, submissions_s
+from tests.support.made_up_windows import MONDAY_S, four_windows, trial
 
 COST = Cost(3, 1)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from views import chain, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
@@ -15,6 +14,7 @@ from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import QueuedLink, View
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.made_up_views import chain, jobs, view
 
 NOW = 40 * DAY_S
 SETTINGS = PolicySettings(scheduler=SlurmSettings(weight_age=100_000.0))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views import chain, ended, jobs, view
 
 import mirage.provision  # noqa: F401  (registers them)
 from mirage.duration import HOUR_S
@@ -14,6 +13,7 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.policy.plan import Wait
 from mirage.policy.policy_registry import make_policy
 from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s
+from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 1_000_000
 

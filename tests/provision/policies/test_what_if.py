@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from views import chain, ended, jobs, view
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
@@ -25,6 +24,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 40 * DAY_S
 DISCIPLINES = ["fcfs", "easy", "conservative", "slurm", "mirage-2023"]

@@ -1,10 +1,10 @@
 """The page of results, from windows made by hand."""
 
 import pytest
-from compared import plan, seeds_of
 
 from mirage.learn.training.comparison.method_comparison import judged
 from mirage.report.judgement.results_page import results_page
+from tests.support.method_comparison import plan, seeds_of
 
 PROVENANCE = {
     "trace": "jobs.csv", "discipline": "easy", "nodes": 8, "settings": "slurm-default", "protocol": "warm",

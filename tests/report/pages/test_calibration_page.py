@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from markup import headings, paragraphs, tables, tiles
-from samples import DAY0, calibration
 
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.inferred.capacity import Capacity, NodeOutage
@@ -20,6 +18,8 @@ from mirage.report.charts.fidelity.slice_charts import nodes_chart, waits_chart
 from mirage.report.charts.fidelity.wait_causes_chart import wait_causes_chart
 from mirage.report.pages.calibration_page import calibration_page, write_calibration_page
 from mirage.report.svg import NARROW, WIDE
+from tests.support.page_markup import headings, paragraphs, tables, tiles
+from tests.support.report_samples import DAY0, calibration
 
 SVG = "{http://www.w3.org/2000/svg}"
 DAY = 86_400

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markup import classes, headings, paragraphs, tables, tiles
-from samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
 
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.provision.link_size import LinkSize
@@ -21,6 +19,8 @@ from mirage.report.charts.estimate_chart import estimate_chart
 from mirage.report.charts.link_chart import link_chart
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.theme import CHART, LIGHT
+from tests.support.page_markup import classes, headings, paragraphs, tables, tiles
+from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from markup import classes, headings, paragraphs, tables, tiles
-from samples import DAY0, HOUR, decision, demonstration, record
 
 from mirage.report.charts.chain_chart import chain_chart
 from mirage.report.charts.decision_chart import decision_chart, link_to_explain
 from mirage.report.pages.demo_page import demo_page
+from tests.support.page_markup import classes, headings, paragraphs, tables, tiles
+from tests.support.report_samples import DAY0, HOUR, decision, demonstration, record
 
 DEMO = demonstration()
 PAGE = demo_page(DEMO, "mirage demo --seed <7>", "0.1.0")

@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from markup import headings, paragraphs, tables
-from samples import PROVENANCE, evaluation
 
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
@@ -17,6 +15,8 @@ from mirage.provision.evaluation.frontier import Frontier, Point, PolicySeries, 
 from mirage.report.charts.frontier_chart import frontier_chart
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg
 from mirage.report.svg import NARROW, WIDE, text_px
+from tests.support.page_markup import headings, paragraphs, tables
+from tests.support.report_samples import PROVENANCE, evaluation
 
 SVG = "{http://www.w3.org/2000/svg}"
 FOUR = {**PROVENANCE, "windows": 4}

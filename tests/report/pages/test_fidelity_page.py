@@ -7,14 +7,14 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from markup import headings, paragraphs, tables, tiles
-from samples import DAY0, judged
 
 from mirage.errors import ConfigurationError
 from mirage.report.charts.fidelity.time_charts import levels_chart, moving_average_chart, span_s
 from mirage.report.charts.fidelity.wait_classes_chart import wait_classes_chart
 from mirage.report.pages.fidelity_page import check_kind, draw_fidelity, fidelity_page, fidelity_svg
 from mirage.report.svg import NARROW, WIDE
+from tests.support.page_markup import headings, paragraphs, tables, tiles
+from tests.support.report_samples import DAY0, judged
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOUR, DAY = 3600, 86_400

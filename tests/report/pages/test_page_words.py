@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from printed import page_words
-from samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
 
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
@@ -16,6 +14,8 @@ from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg, kind_of
+from tests.support.printed_text import page_words
+from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
 
 # -- a chain ------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from browser import THEMES, WIDTHS, measured
-from samples import DAY0, DECISIONS, FACTS, MANY, PROVENANCE, RUN, calibration, demonstration, evaluation, judged
 
 from mirage.policy.cost import Cost
 from mirage.report.pages.calibration_page import calibration_page
@@ -15,6 +13,19 @@ from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import evaluation_page, evaluation_svg
 from mirage.report.pages.fidelity_page import fidelity_page, fidelity_svg
+from tests.support.browser import THEMES, WIDTHS, measured
+from tests.support.report_samples import (
+    DAY0,
+    DECISIONS,
+    FACTS,
+    MANY,
+    PROVENANCE,
+    RUN,
+    calibration,
+    demonstration,
+    evaluation,
+    judged,
+)
 
 PICTURES = ("picture", "picture of fidelity")
 """An SVG is drawn at one width; it is read on a screen."""

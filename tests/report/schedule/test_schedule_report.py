@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import measured
 from rich.console import Console
 
 from mirage.errors import UnknownName
@@ -25,6 +24,7 @@ from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import GpuWorkload
+from tests.support.browser import measured
 
 CLUSTER = GpuCluster((ServerGroup("old", "t4", 1, 2), ServerGroup("new", "a100", 1, 4, "inference")))
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from printed import printed
-from samples import calibration
 
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.declared_settings import read_declared_settings
@@ -17,6 +15,8 @@ from mirage.duration import HOUR_S
 from mirage.report.terminal import calibration_facts
 from mirage.report.terminal.calibration_facts import Fact, fact_words, facts
 from mirage.report.terminal.calibration_text import print_calibration, share_words
+from tests.support.printed_text import printed
+from tests.support.report_samples import calibration
 
 SHOWN = calibration()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from samples import PROVENANCE, evaluation
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.report.terminal.evaluation_text import print_evaluation
+from tests.support.report_samples import PROVENANCE, evaluation
 
 MONTHS = evaluation([Cost(1, 1)])
 """Sixty windows a day apart: 28 in October, 30 in November, 2 in December."""

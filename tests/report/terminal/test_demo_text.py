@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
-from samples import demonstration
 
 from mirage.report.terminal.demo_text import print_demonstration, stages
+from tests.support.report_samples import demonstration
 
 
 def printed(width: int, **console: object) -> list[str]:

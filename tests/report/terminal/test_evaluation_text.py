@@ -7,11 +7,11 @@ import re
 
 import pytest
 from rich.console import Console
-from samples import PROVENANCE, evaluation
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
+from tests.support.report_samples import PROVENANCE, evaluation
 
 FEW = evaluation([Cost(1, 1), Cost(5, 1)], windows=8)
 """Waits of 1, 4, 16 and 22 h, twice each; an hour asked ahead saves an hour."""

@@ -6,10 +6,10 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
-from samples import DAY0, judged
 
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.report.terminal.fidelity_text import print_fidelity
+from tests.support.report_samples import DAY0, judged
 
 DAY = 86_400
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from printed import printed
-from samples import PROVENANCE, demonstration
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.terminal.demo_text import print_demonstration, stages
 from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
+from tests.support.printed_text import printed
+from tests.support.report_samples import PROVENANCE, demonstration
 
 # -- the demonstration --------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from printed import printed
 
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.job_state import JobState
@@ -16,6 +15,7 @@ from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.summary import describe
 from mirage.trace.statistics.utilization import Period
 from mirage.trace.table import JobTable
+from tests.support.printed_text import printed
 
 BEGIN_S = 1_704_067_200  # 2024-01-01T00:00:00Z
 REPORT = ReadReport("jobs.csv", "csv", "line", 2345, 1, 0, 0, 0, 1200, 6, {}, {}, {})

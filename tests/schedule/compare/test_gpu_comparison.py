@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
 from mirage.schedule.compare.gpu_comparison import compare
@@ -25,6 +24,7 @@ from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView, Surroundings
 from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, GpuSchedulerSpec
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 ONE_GPU = GpuSetting(GpuCluster((ServerGroup("only", "gpu", 1, 1),)))
 

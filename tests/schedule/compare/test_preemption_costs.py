@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.compare.gpu_comparison import compare
@@ -14,6 +13,7 @@ from mirage.schedule.compare.gpu_trial import GpuSetting
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 TWO_GPUS = GpuCluster((ServerGroup("only", "gpu", 1, 2),))
 

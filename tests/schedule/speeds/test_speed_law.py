@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_profiles import CLUSTER, write_profiles
 
 from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, Speeds, linear_speeds
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 SLOW, FAST, TOY = 0, 1, 0
 

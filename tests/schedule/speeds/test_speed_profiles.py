@@ -8,12 +8,12 @@ import math
 from pathlib import Path
 
 import pytest
-from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
 from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import Profiles, read_profiles
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 
 @pytest.mark.parametrize(

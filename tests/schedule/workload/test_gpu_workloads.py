@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_profiles import CLUSTER, write_profiles
 
 from mirage.errors import ConfigurationError, MirageError, TraceError, UnknownName
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
@@ -16,6 +15,7 @@ from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 SIA = "name,time,application,num_replicas,batch_size\nb,20.5,toy,4,40\na,10,toy,1,10\n"
 RIGID = "name,time,application,num_replicas,batch_size,category\na,1,toy,4,40,rigid\nb,2,toy,4,40,adaptive\n"

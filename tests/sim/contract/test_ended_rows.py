@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_a_label_given_in_a_branch_exists_only_there() -> None:
 
 def test_only_the_last_are_shown_and_displaced_jobs_are_no_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for few, so that every way of making room is gone."""
-    for module in (ended_rows, __import__(__name__)):
+    for module in (ended_rows, sys.modules[__name__]):
         monkeypatch.setattr(module, "MOST_ENDED", 7)
     monkeypatch.setattr(ended_rows, "LEAST_ROOM", 8)
     sim = simulation(160)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import textbook
 
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import JobState
@@ -12,6 +11,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import simulate
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support import textbook
 
 SLOT_S, SLOTS = 600, 288
 

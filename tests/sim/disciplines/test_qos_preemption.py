@@ -9,8 +9,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from audit import audit
-from clusters import Case, cases, grouped, pools, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +21,8 @@ from mirage.sim.slurm_conf.qos import with_qos
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit
+from tests.support.clusters import Case, cases, grouped, pools, shared
 
 QOS = {"low": 0.0, "normal": 100.0, "high": 1000.0}
 PREEMPTS = {"normal": ("low",), "high": ("low", "normal")}

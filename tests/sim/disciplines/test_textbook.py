@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-import textbook
-from clusters import Case, cases, pools, with_reservations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.sim.simulation import simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support import textbook
+from tests.support.clusters import Case, cases, pools, with_reservations
 
 
 def plainly(case: Case, pass_of: object) -> list[int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from audit import audit
-from clusters import random_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +26,8 @@ from mirage.sim.kernel.arrays import (
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
+from tests.support.audit import audit
+from tests.support.clusters import random_case
 
 
 class Script:

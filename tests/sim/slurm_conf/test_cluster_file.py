@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import grouped, pools, shared, with_changes, with_limits, with_memory, with_reservations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from mirage.errors import ConfigurationError
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, cluster_toml, read_cluster_file, write_cluster_file
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from tests.support.clusters import grouped, pools, shared, with_changes, with_limits, with_memory, with_reservations
 
 KINDS = pools() | grouped() | shared()
 CLUSTERS = KINDS | with_memory(shared()) | with_limits(KINDS) | with_changes(KINDS) | with_reservations(KINDS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from one_chain import OneChain, ended, held, running
-from scripted_policies import Deciding, deciding_chain
 
 from mirage.agent.cycle.decision.chain_view import chain_view, load_time_s, notice_s, summary
 from mirage.agent.settings import AgentSettings
 from mirage.policy.view import ChainView
+from tests.support.one_chain import OneChain, ended, held, running
+from tests.support.scripted_policies import Deciding, deciding_chain
 
 
 def observed(world: OneChain) -> ChainView:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from one_chain import NOW_S, held, planned, queued, running
-from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import UNLIMITED_S
 from mirage.policy.plan import Plan, Wait
+from tests.support.one_chain import NOW_S, held, planned, queued, running
+from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 RELEASED = ("update", 102, {"Dependency": ""})
 

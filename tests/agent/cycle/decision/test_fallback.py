@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from one_chain import NOW_S
-from scripted_policies import Deciding
 
 from mirage.agent.cycle.decision.chain_view import chain_view
 from mirage.agent.cycle.decision.fallback import decide_by_recent_waits
 from mirage.policy.plan import Plan
 from mirage.policy.view import View
 from mirage.provision.policies.lead_rules import QuantileWait
+from tests.support.one_chain import NOW_S
+from tests.support.scripted_policies import Deciding
 
 
 def decided(costs: tuple[float, float], left_s: int = 2_000) -> tuple[Plan, View]:

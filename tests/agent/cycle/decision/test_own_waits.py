@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from one_chain import OneChain, ended, held, running
-from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, least_life, own_waits_s
 from mirage.agent.model import DecisionRecord, Link
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit
+from tests.support.one_chain import OneChain, ended, held, running
+from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 LIMIT_S = 3_600
 

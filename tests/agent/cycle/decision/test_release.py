@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from one_chain import NOW_S, OneChain, Slurm, held, running
 
 from mirage.agent.cycle.decision.release import release
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused, SlurmUnreachable
+from tests.support.one_chain import NOW_S, OneChain, Slurm, held, running
 
 FREE = {"Dependency": ""}
 

@@ -8,10 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fickle
 import pytest
-from one_chain import NOW_S, OneChain, Slurm, queued, running
-from scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 from mirage.agent.cycle.decision.revision import release_early
 from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
@@ -22,6 +19,9 @@ from mirage.job_state import MISSING
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Withdraw
 from mirage.policy.view import QueuedLink
 from mirage.slurm.records import QueuedJob
+from tests.support import fickle
+from tests.support.one_chain import NOW_S, OneChain, Slurm, queued, running
+from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
 HELD, FREE = {"Dependency": "afterany:101"}, {"Dependency": ""}
 AT_ONCE = FREE | {"StartTime": "now"}

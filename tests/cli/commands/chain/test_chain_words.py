@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from read_only import read_only
 
 from mirage.agent.model import DecisionRecord
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
@@ -17,6 +16,7 @@ from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import context as cluster
 from mirage.errors import SlurmUnreachable
+from tests.support.read_only import read_only
 
 Type = Callable[..., tuple[str, str]]
 

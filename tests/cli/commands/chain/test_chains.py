@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from faulty_slurm import FaultySlurm
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
@@ -27,6 +26,7 @@ from mirage.sim.workload import workload
 from mirage.slurm.client import SlurmClient, user_of_process
 from mirage.slurm.runner import SystemRunner
 from mirage.trace.table import JobTable
+from tests.support.faulty_slurm import FaultySlurm
 
 BEGIN_S = 1_790_000_000
 NODES = 4

@@ -9,11 +9,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from test_chains_real import Shell
 
 from mirage.real_time import real_s
-from waiting import terminate
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

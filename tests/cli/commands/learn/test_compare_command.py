@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.cli import main
-from waiting import until
+from tests.support.waiting import until
 
 pytest.importorskip("pyarrow", reason="pip install mirage-hpc[learn]")
 pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")

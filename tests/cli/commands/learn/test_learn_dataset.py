@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import hyperqueue_server
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.learn.dataset.read_data_set import read_hand_overs
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import write_trace
-from waiting import until
+from tests.support import hyperqueue_server
+from tests.support.waiting import until
 
 COMPILES = "mirage: compiling, once (up to a minute; the result is cached) ...\n"
 

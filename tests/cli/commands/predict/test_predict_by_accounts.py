@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from site_slurm import site_slurm
 
 from mirage.cli import context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
 from mirage.lab.commands.server import Served, served_slurm
+from tests.support.site_slurm import site_slurm
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[predict]")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-from waiting import until
+from tests.support.waiting import until
 
-HERE = Path(__file__).parent
-PYTHONPATH = f"{HERE}{os.pathsep}{HERE.parent}"
+PYTHONPATH = str(Path(__file__).parents[2])
 """PYTHONPATH with which a job finds these."""
 
 

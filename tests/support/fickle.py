@@ -54,7 +54,9 @@ def revision(word: str, chain: ChainView, queued: QueuedLink, now_s: int) -> Act
     return plain[word](reason="whim") if word in plain else Wait(reason="as-it-is")
 
 
-SPEC = PolicySpec("fickle:Fickle", "Changes its mind as it is told.", "the file that tells", revises_queued_link=True)
+SPEC = PolicySpec(
+    "tests.support.fickle:Fickle", "Changes its mind as it is told.", "the file that tells", revises_queued_link=True
+)
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -62,8 +64,8 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     installed = folder / "site" / "fickle-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: fickle\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[mirage.policies]\nfickle = fickle:SPEC\n")
-    for place in (Path(__file__).parent, installed.parent):
+    (installed / "entry_points.txt").write_text("[mirage.policies]\nfickle = tests.support.fickle:SPEC\n")
+    for place in (Path(__file__).parents[2], installed.parent):
         monkeypatch.syspath_prepend(place)
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
     return folder / "word"

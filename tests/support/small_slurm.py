@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faulty_slurm import FaultySlurm
-
 from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import CommandOutput, Invocation
 from mirage.lab.virtual.program import Program
@@ -16,6 +14,7 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import QueuedJob, Submission
 from mirage.trace.table import JobTable
+from tests.support.faulty_slurm import FaultySlurm
 
 BEGIN_S = 1_795_255_200
 """2026-11-21 10:00:00 UTC."""

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from started_agents import AGENTS
-
 from mirage.agent.chain.tag import parse_tag
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.runner import SystemRunner
-from waiting import until
+from tests.support import dying_agent
+from tests.support.started_agents import AGENTS
+from tests.support.waiting import until
 
 SERVICE = """#!/bin/bash
 #SBATCH --nodes=1 --output=/dev/null
@@ -76,7 +76,7 @@ class Shell:
     def agent_with(self, **settings: Any) -> subprocess.Popen[bytes]:
         """An agent with settings that have no option."""
         url = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db"
-        program = (sys.executable, str(Path(__file__).with_name("dying_agent.py")), url, "never", json.dumps(settings))
+        program = (sys.executable, dying_agent.__file__, url, "never", json.dumps(settings))
         with (self.folder / "agent.log").open("ab") as log:
             AGENTS.append(subprocess.Popen(program, env=self.environment, cwd=self.folder, stdout=log, stderr=log))
         return AGENTS[-1]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hand_made import four_windows
-
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
 from mirage.provision.evaluation.evaluation_study import WindowTrial
+from tests.support.made_up_windows import four_windows
 
 POLICIES = ("oracle", "lead:4", "average", "reactive", "what-if", "exact-wait", "true-run-times")
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from two_worlds import CommandLines
 
 from mirage.duration import DAY_S
 from mirage.errors import RequestNotSent, SlurmUnreachable
@@ -17,6 +16,7 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.slurm.runner import Completed
 from mirage.trace.table import JobTable
+from tests.support.two_worlds import CommandLines
 
 BEGIN_S = 1_790_000_000
 POOL = Cluster((NodeGroup("a", 4),), (Partition("main"),))

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from started_agents import AGENTS
-
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import ChainSpec, ChainState, LinkState
 from mirage.agent.store.sql_store import SqlStore, open_store
@@ -20,7 +18,9 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.runner import SystemRunner
-from waiting import until
+from tests.support import dying_agent
+from tests.support.started_agents import AGENTS
+from tests.support.waiting import until
 
 QUICK = {
     "poll_s": 1,
@@ -69,10 +69,9 @@ class Chain:
         self.client = SlurmClient(SystemRunner(cluster.environment))
 
     def agent(self, point: str = "never", **settings: Any) -> subprocess.Popen[bytes]:
-        program = Path(__file__).with_name("dying_agent.py")
         with (self.folder / "agent.log").open("ab") as log:
             agent = subprocess.Popen(
-                [sys.executable, str(program), self.url, point, json.dumps({**QUICK, **settings})],
+                [sys.executable, dying_agent.__file__, self.url, point, json.dumps({**QUICK, **settings})],
                 env=self.environment, stdout=log, stderr=log,
             )  # fmt: skip
         AGENTS.append(agent)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from one_chain import KEY, NOW_S, OneChain, held, job, running, tagged
-
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.decision.decide import Decider
 from mirage.agent.model import Link
@@ -15,6 +13,7 @@ from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import View
 from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition
 from mirage.slurm.slurm_view import Names, view_of
+from tests.support.one_chain import KEY, NOW_S, OneChain, held, job, running, tagged
 
 SUBMIT, WAIT = Plan((Submit(reason="now"),)), Plan((Wait(reason="not-now"),))
 MACHINE = Machine(

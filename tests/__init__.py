@@ -1,0 +1,1 @@
+"""The tests: a package that mirrors the package under test."""
