@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from mirage.agent.agent import Agent
-from mirage.agent.chain.create import with_scripts
+from mirage.agent.chain.create import store_new_chain, with_scripts
 from mirage.agent.chain.request import Caller, read_request
-from mirage.agent.chain.stored_chain import store_new_chain
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import Chain, ChainSpec, LinkState, StoreIdentity

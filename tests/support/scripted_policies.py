@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.decision.decide import Decider
+from mirage.agent.decision.decide import Decider
 from mirage.agent.model import Link
 from mirage.agent.policy_runner.question import Answer, Question
 from mirage.job_state import JobState

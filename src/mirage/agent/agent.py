@@ -16,12 +16,7 @@ from random import Random
 from mirage.agent.background.calibration import SiteCalibration
 from mirage.agent.background.endpoints import InstalledEndpoints
 from mirage.agent.background.promised_starts import PromisedStarts
-from mirage.agent.cycle.brakes import pause_if_spent
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.decision.decide import Decider
-from mirage.agent.cycle.decision.own_waits import judge_forecast
-from mirage.agent.cycle.decision.revision import release_early
-from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
 from mirage.agent.cycle.handover import (
     Progress,
     ReadinessProbes,
@@ -34,9 +29,13 @@ from mirage.agent.cycle.handover import (
 )
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
+from mirage.agent.cycle.retries import pause_if_spent
 from mirage.agent.cycle.submit import Submissions
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.cycle.turns import Turns
+from mirage.agent.decision.decide import Decider
+from mirage.agent.decision.fallback import judge_forecast
+from mirage.agent.decision.revision import finish_withdrawal, release_early
 from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.policy_runner.in_process import InProcess

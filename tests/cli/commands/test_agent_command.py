@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirage.agent.agent import Agent
-from mirage.agent.chain.stored_chain import store_new_chain
+from mirage.agent.chain.create import store_new_chain
 from mirage.agent.model import ChainSpec
 from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.agent.chain.request import Request
-from mirage.agent.chain.stored_chain import check_folder, store_new_chain
-from mirage.agent.chain.submission import FIRST_LINK_ONLY
-from mirage.agent.chain.submit_link import submit_link
+from mirage.agent.chain.submission import FIRST_LINK_ONLY, submit_link
 from mirage.agent.chain.tag import chain_name
-from mirage.agent.model import Chain, ChainSpec, ChainState, Link
+from mirage.agent.model import Chain, ChainSpec, ChainState, Link, StoreIdentity
 from mirage.agent.paths import Home
+from mirage.agent.store.chain_file import StoredChain, read_chain_file, write_chain_file
+from mirage.agent.store.engine import place_of
 from mirage.agent.store.identity import random_letters
 from mirage.agent.store.protocol import Store
-from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable, StoreError
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, StoreError
 from mirage.job_state import MISSING
 from mirage.real_time import wait_until
 from mirage.slurm.backend import Backend, cluster_of
@@ -113,3 +113,29 @@ def _forget(store: Store, home: Home, chain: Chain) -> None:
 
 def _first_job(store: Store, chain: Chain) -> int:
     return next((link.job for link in store.links(chain.id) if link.number == 1), MISSING)
+
+
+def store_new_chain(home: Home, chain: Chain, store: StoreIdentity) -> None:
+    """Write ``chains/NAME/chain.json``, after the chain's row and before its first sbatch.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    stored = StoredChain(
+        chain.name, chain.key, chain.created_s, chain.spec, store.identity, place_of(home.store_url), store.cluster
+    )
+    write_chain_file(home.chain_folder(chain.name), stored)
+
+
+def check_folder(home: Home, name: str, store: StoreIdentity) -> None:
+    """Refuse a name with the folder of another store's chain, which would be overwritten.
+
+    Raises:
+        ConfigurationError: The folder belongs to another store.
+    """
+    stored = read_chain_file(home.chain_folder(name))
+    if stored is not None and stored.store != store.identity:
+        raise ConfigurationError(
+            f"{home.chain_folder(name)} belongs to a chain of another store, {stored.place}; choose another name, "
+            "or give this store a folder of its own with MIRAGE_HOME"
+        )

@@ -5,15 +5,49 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from mirage.agent.chain.exported_environment import EXCLUDED, exported_environment, is_excluded
 from mirage.agent.chain.submission import CHAIN, LINK, PREVIOUS_JOB, READY_AFTER, TAG
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
 from mirage.slurm.sbatch_options import VARIABLES, Chosen, from_environment
 from mirage.slurm.text.batch_script import directives, ignored
+
+EXCLUDED = "MIRAGE_KEEP_OUT"
+"""Patterns of names, separated by commas: ``*TOKEN*,AWS_*``. Such variables reach no link, and are not stored."""
+
+_ALL = ("", "all")
+_NEEDED_WORDS = """
+    PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR LD_LIBRARY_PATH LD_PRELOAD KRB5CCNAME XDG_RUNTIME_DIR
+"""
+_NEEDED = frozenset(_NEEDED_WORDS.split())
+_NEEDED_BEGIN = ("SLURM_", "SBATCH_", "SPANK_", "LC_", "FAKETIME")
+"""Variables that sbatch itself needs and passes on in any case, and those of a ready command."""
+
+
+def exported_environment(environment: Mapping[str, str], export: str | None) -> dict[str, str]:
+    """The variables for every link's sbatch.
+
+    Args:
+        export: The value of ``--export``, from any source.
+    """
+    words = {word.partition("=")[0] for word in (export or "").split(",")}
+    everything = any(word.lower() in _ALL for word in words)
+    return {
+        name: value
+        for name, value in environment.items()
+        if (everything or name in words or name in _NEEDED or name.startswith(_NEEDED_BEGIN))
+        and not is_excluded(name, environment)
+    }
+
+
+def is_excluded(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether the user excludes a variable from the jobs."""
+    patterns = environment.get(EXCLUDED, "").split(",")
+    return any(fnmatchcase(name, pattern.strip()) for pattern in patterns)
+
 
 NOT_FOR_CHAINS = {
     "array": "a chain is one job after another; submit one chain a task",

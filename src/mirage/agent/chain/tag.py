@@ -54,6 +54,11 @@ class Tag:
         return replace(self, ready_s=ready_s if ready_s != MISSING else self.ready_s, done=self.done or done)
 
 
+def written_before(comment: str | None, tag: Tag) -> str:
+    """The value of ``--comment``: the tag of a link, before the user's own comment."""
+    return str(replace(tag, rest=comment or ""))
+
+
 def parse_tag(comment: str) -> Tag | None:
     """The tag in a comment, or None where there is none."""
     if not comment.startswith(PREFIX):  # nearly every job of a large queue

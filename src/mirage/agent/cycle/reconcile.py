@@ -15,7 +15,7 @@ from mirage.agent.cycle.observations import (
     vanished,
 )
 from mirage.agent.cycle.own_jobs import is_of_link
-from mirage.agent.cycle.submit import settle
+from mirage.agent.cycle.retries import settle
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState

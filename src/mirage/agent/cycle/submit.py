@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Collection
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
-from mirage.agent.chain.submit_link import Attempt, attempt_accepted, attempt_refused, begin_attempt
+from mirage.agent.chain.submission import Attempt, attempt_accepted, attempt_refused, begin_attempt
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.model import Chain, ChainState, Link, LinkState
-from mirage.agent.settings import AgentSettings
+from mirage.agent.cycle.retries import clock_of, refused
+from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import RequestNotSent, ScriptGone, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
@@ -125,24 +124,6 @@ def previous_of(context: CycleContext, link: Link) -> Link | None:
     return followed[-1] if followed else None
 
 
-def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
-    """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
-    refusals = chain.refusals + 1
-    event = context.event(chain.id, link.number, "refused", str(error))
-    if refusals >= context.settings.refusals and chain.state is ChainState.ACTIVE:
-        why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
-        paused = context.event(chain.id, 0, "paused", why)
-        return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
-    retry_s = context.now_s + context.settings.retry_after_s(refusals)
-    context.trouble(chain, f"{error}; refused {refusals} times, tried again after {clock_of(retry_s)}")
-    return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
-
-
-def clock_of(time_s: int) -> str:
-    """A time in the local form of this machine."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time_s))
-
-
 def refresh(context: CycleContext, link: Link) -> None:
     """Read a link again after it was changed in the store."""
     row = context.links[link.chain]
@@ -150,21 +131,3 @@ def refresh(context: CycleContext, link: Link) -> None:
         for k, known in enumerate(row):
             if known.number == fresh.number:
                 row[k] = fresh
-
-
-def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
-    """Allow another submission of a link once it certainly has no job.
-
-    The first time at once, then later and later. The chain is not paused for it: Slurm has not refused anything.
-    """
-    waited_s = context.now_s - link.attempted_s
-    if waited_s < 0:  # the clock was set back: wait again
-        context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
-    elif waited_s >= settings.settle_s and context.snapshot.has_accounting:
-        event = context.event(
-            chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
-        )
-        context.change_link(link, event, attempted_s=MISSING)
-        unanswered = min(chain.refusals + 1, settings.refusals - 1)
-        retry_s = context.now_s + settings.retry_after_s(unanswered) if chain.refusals else 0
-        context.change_chain(chain, refusals=unanswered, next_try_s=retry_s)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirage.agent.cycle.brakes import count_end
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.retries import count_end
 from mirage.agent.model import Chain, ChainState, Link, LinkState, next_link
 from mirage.job_state import MISSING, JobState
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.atomic_file import write_atomically
-from mirage.errors import StoreError
+from mirage.errors import ScriptGone, StoreError
 
 NAME = "chain.json"
 
@@ -123,3 +124,28 @@ def _place(folder: Path, written: str, spec: ChainSpec) -> str:
 def _agent_folder(folder: Path) -> Path:
     """The agent's folder, from the folder of a chain in it."""
     return folder.absolute().parent.parent.resolve()
+
+
+def folder_of_scripts(chain: Chain, script: str, present: Path | None) -> Path:
+    """The agent's folder with the copy of a chain's script.
+
+    That is the present folder, else the one of the chain's submission. Two agents' folders may share a store on a
+    server, and two stores a folder: a folder counts only where no other chain of that name is in it.
+
+    Args:
+        script: Its path from the folder.
+        present: The agent's folder now; None for the folder of the submission.
+
+    Raises:
+        ScriptGone: It is in neither.
+    """
+    former = Path(chain.spec.folder)
+    folders = list(dict.fromkeys((present or former, former)))
+    for folder in folders:
+        stored = read_chain_file(folder / "chains" / chain.name)
+        if os.path.isfile(folder / script) and (stored is None or stored.key == chain.key):
+            return folder
+    raise ScriptGone(
+        f"the copy of its script, {script}, is not in {' or '.join(map(str, folders))}; where the agent's folder was "
+        "moved, name its new place with MIRAGE_HOME and start the agent again; where the copy was deleted, put it back"
+    )

@@ -129,3 +129,9 @@ def _file_system(path: Path, mounts: str) -> str:
         if path.is_relative_to(point) and len(point.parts) >= longest:
             found, longest = rest.split(" ")[0], len(point.parts)
     return found
+
+
+def place_of(url: str) -> str:
+    """The location of a store: the path of its file, or its URL without the password."""
+    path = path_of(make_url(url))
+    return str(path) if path is not None else without_password(url)

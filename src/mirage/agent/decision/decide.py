@@ -14,15 +14,21 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.decision.chain_view import chain_view, summary
-from mirage.agent.cycle.decision.fallback import NAME, decide_by_recent_waits
-from mirage.agent.cycle.decision.own_waits import DISTRUSTED, braked, by_own_waits, earliest_release_s, own_waits_s
-from mirage.agent.cycle.decision.own_waits import NAME as OWN_WAITS
-from mirage.agent.cycle.decision.release import release
-from mirage.agent.cycle.decision.revision import AWAY, WITHDRAW, revise_queued_link
-from mirage.agent.cycle.decision.undecided import RevisingPolicies, Undecided, undecided
-from mirage.agent.model import Chain, DecisionRecord
+from mirage.agent.decision.fallback import (
+    DISTRUSTED,
+    FALL_BACK,
+    OWN_WAITS,
+    braked,
+    by_own_waits,
+    decide_by_recent_waits,
+    earliest_release_s,
+    own_waits_s,
+)
+from mirage.agent.decision.open_decision import RevisingPolicies, Undecided, chain_view, summary, undecided
+from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, revise_queued_link
+from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
+from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.view import View
 
@@ -193,7 +199,7 @@ class Decider:
         form = chain_view(context, chain, case.present, case.waiting, view)
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         plan = self._braked(context, chain, case, plan, lambda: view)
-        decided_by, view_summary = f"{NAME} for {chain.spec.policy}", summary(view)
+        decided_by, view_summary = f"{FALL_BACK} for {chain.spec.policy}", summary(view)
         return ChainDecision(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, view_summary, context.now_s)
 
     def _note_failure(self, chain: Chain, why: str) -> None:
@@ -281,3 +287,48 @@ def _record(context: CycleContext, made: ChainDecision, revision: str) -> Decisi
 
 def _is_due(context: CycleContext, chain: Chain) -> bool:
     return not context.now_s < chain.next_decision_s <= context.now_s + context.settings.longest_sleep_s
+
+
+def release(
+    context: CycleContext, links: list[tuple[Chain, Link]], last_troubles: Mapping[int, str] | None = None
+) -> dict[int, str]:
+    """Release links, by one command unless Slurm refuses one; returns troubles by chain.
+
+    Args:
+        last_troubles: Troubles of the last attempt by chain; an unchanged one is not logged again.
+    """
+    if not links:
+        return {}
+    refused: dict[int, str] = {}
+    try:
+        context.backend.update([link.job for _, link in links], FREE)
+    except SlurmUnreachable as error:
+        refused = {link.job: str(error) for _, link in links}
+    except SlurmRefused as error:
+        refused = {links[0][1].job: str(error)} if len(links) == 1 else _release_each(context, links)
+    troubles = {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
+    for chain, link in links:
+        if chain.id in troubles:
+            again = troubles[chain.id] == (last_troubles or {}).get(chain.id)
+            if not again:
+                event = context.event(chain.id, link.number, "release-refused", refused[link.job])
+                context.change_link(link, event)
+            pause_s = context.settings.poll_s if again else context.settings.busy_poll_s
+            context.change_chain(chain, next_decision_s=context.now_s + pause_s)
+        else:
+            event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
+            context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
+    return troubles
+
+
+def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
+    """Refusals by job, after releasing each link alone; stops once Slurm does not answer."""
+    refused: dict[int, str] = {}
+    for k, (_, link) in enumerate(links):
+        try:
+            context.backend.update(link.job, FREE)
+        except SlurmRefused as error:
+            refused[link.job] = str(error)
+        except SlurmUnreachable as error:
+            return refused | {unanswered.job: str(error) for _, unanswered in links[k:]}
+    return refused

@@ -1,8 +1,12 @@
-"""Waits of a chain's own links: a check of its forecasts, and a rule where they fail.
+"""Decisions in place of a policy: of its failures, its wrong forecasts, and its haste.
 
-A wrong forecast can request link after link: each starts at once, and the next already seems late. Two brakes bound
-the cost. No link is released in the first part of the running one's life, unless recent links of the chain waited
-longer. And after two wrong forecasts in a row, the longest of the recent waits decides.
+Where a policy gives no answer, a lead by recent waits decides: a bound on a quantile of the waits of the jobs that
+started last, at the share at which an hour of interruption and an hour of overlap cost the same (the newsvendor's
+critical ratio). It needs no compilation and no other process.
+
+A wrong forecast can request link after link: each starts at once, and the next already seems late. Two brakes bound the
+cost. No link is released in the first part of the running one's life, unless recent links of the chain waited longer.
+And after two wrong forecasts in a row, the longest of the recent waits decides.
 """
 
 from __future__ import annotations
@@ -16,9 +20,14 @@ from mirage.agent.model import Chain, DecisionRecord, Link
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit, Wait
-from mirage.policy.view import ChainView
+from mirage.policy.view import ChainView, View
+from mirage.provision.policies.lead_rules import QuantileWait
 
-NAME = "own waits"
+FALL_BACK, OWN_WAITS = "fall-back", "own waits"
+"""What decided in place of a policy, in the record of a decision."""
+
+LEAST, MOST = 0.05, 0.95
+"""Bounds of the quantile of recent waits."""
 
 CONSTANT_LEADS = ("lead", "saia", "sml")
 """Policies that release by the user's own lead, not by the queue: their least life is 0 unless the user gives one."""
@@ -34,6 +43,18 @@ FAR_OFF_S, FAR_OFF_SHARE = 2 * HOUR_S, 0.25
 
 _MOVED = ("hold", "postpone", "shorten", "withdraw")
 """Revisions after which a link's start cannot be compared with the forecast of its release."""
+
+
+def decide_by_recent_waits(view: View, chain: ChainView, interruption_cost: float, overlap_cost: float) -> Plan:
+    """The plan of the fall-back for a chain.
+
+    Args:
+        view: Without a chain.
+    """
+    both = interruption_cost + overlap_cost
+    share = interruption_cost / both if both > 0 else 0.5
+    rule = QuantileWait(str(round(min(max(share, LEAST), MOST), 4)))
+    return rule.decide(replace(view, chain=chain))
 
 
 def own_waits_s(links: Sequence[Link]) -> list[int]:
@@ -102,7 +123,7 @@ def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
         f"{wrong} times in a row"
     )
     if wrong >= DISTRUSTED:
-        detail += f": {NAME} decide in place of {chain.spec.policy} until a forecast is right"
+        detail += f": {OWN_WAITS} decide in place of {chain.spec.policy} until a forecast is right"
     event = context.event(chain.id, link.number, "forecast-wrong", detail)
     return context.change_chain(chain, event, wrong_forecasts=wrong)
 

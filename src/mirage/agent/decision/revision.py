@@ -3,22 +3,26 @@
 The chain must continue even if the agent dies afterwards. So a link is held by a dependency on the running one, never
 by a bare hold, and never postponed beyond the running one's end. Slurm refuses every change of a link that has started,
 except of its limit; so a limit is changed only while a dependency holds the link.
+
+A withdrawal is stored first (``withdrawn_s``). Then the link gets a dependency on the running one, which Slurm refuses
+where the link has started, so that no running link is cancelled. Then it is cancelled, and the next one is planned and
+submitted as usual. An agent that dies in between resumes there.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.decision.refusals import comes_too_late, waits_no_more
-from mirage.agent.cycle.decision.undecided import Undecided
-from mirage.agent.cycle.submit import clock_of
-from mirage.agent.model import Chain, Link, LinkState
+from mirage.agent.cycle.retries import clock_of
+from mirage.agent.decision.open_decision import Undecided
+from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState
 from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
 from mirage.errors import SlurmRefused, SlurmUnreachable
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Withdraw
 
 FREE = {"Dependency": ""}
@@ -26,6 +30,9 @@ AT_ONCE = {"StartTime": "now"}
 
 WITHDRAW = "withdraw"
 """The recorded word for a withdrawal, which the next cycle executes."""
+
+_WAITS_NO_MORE = re.compile(r"no longer pending|already (completing|finished|running)", re.IGNORECASE)
+"""Messages of slurm_errno (21.08 to 25.11) for a job that has started or ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +227,48 @@ def _ends_s(link: Link) -> int:
 
 def _listed(done: list[str]) -> str:
     return ",".join(word for word in done if word)
+
+
+def waits_no_more(error: SlurmRefused) -> bool:
+    """Whether Slurm refused because the link has started, which is no error."""
+    return _WAITS_NO_MORE.search(str(error)) is not None
+
+
+def comes_too_late(context: CycleContext, link: Link, action: str, error: SlurmRefused) -> EventRecord:
+    """The event of a revision that Slurm has refused."""
+    kind = "thought-too-late" if waits_no_more(error) else "thought-refused"
+    return context.event(link.chain, link.number, kind, f"{action} job {link.job}: {error}")
+
+
+def finish_withdrawal(context: CycleContext, chain: Chain) -> None:
+    """Cancel the link with a stored withdrawal, unless the chain needs it now.
+
+    An old decision, as after a long outage, does not count.
+
+    Raises:
+        SlurmUnreachable: No answer; the next cycle tries again.
+    """
+    for link in context.of(chain, LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING):
+        if link.withdrawn_s == MISSING or link.cancelled_s != MISSING or chain.state is not ChainState.ACTIVE:
+            continue
+        running = context.of(chain, LinkState.RUNNING)
+        age_s = context.now_s - link.withdrawn_s
+        fresh = 0 <= age_s <= context.settings.fresh_s
+        if link.state is LinkState.RUNNING or len(running) != 1 or not fresh:
+            context.change_link(link, withdrawn_s=MISSING)
+        elif (job := context.job_of(chain, link)) is not None and job.state is JobState.PENDING:
+            _withdraw(context, chain, link, running[0])
+
+
+def _withdraw(context: CycleContext, chain: Chain, link: Link, present: Link) -> None:
+    try:
+        context.backend.update(link.job, {"Dependency": f"afterany:{present.job}"})
+    except SlurmRefused as error:
+        context.change_link(link, comes_too_late(context, link, "withdraw", error), withdrawn_s=MISSING)
+        return
+    if not context.cancel(chain, link.job, "another is submitted in its place"):
+        context.change_link(link, withdrawn_s=MISSING)
+        return
+    event = context.event(chain.id, link.number, "taken-back", f"job {link.job}: another is submitted in its place")
+    over = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
+    context.change_link(link, event, cancelled_s=context.now_s, **over)

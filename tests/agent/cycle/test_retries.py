@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.agent.cycle.brakes import BROKEN, count_end, links_a_day, pause, pause_if_spent
-from mirage.agent.cycle.submit import clock_of
+from mirage.agent.cycle.retries import BROKEN, clock_of, count_end, links_a_day, pause, pause_if_spent
 from mirage.agent.model import ChainState, Link
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mirage.agent.cycle.decision.release import release
+from mirage.agent.decision.decide import release
 from mirage.agent.model import Chain, Link, LinkState
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from tests.support.one_chain import NOW_S, OneChain, Slurm, held, running

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirage.agent.cycle.decision.own_waits import earliest_release_s, judge_forecast, least_life, own_waits_s
+from mirage.agent.decision.fallback import earliest_release_s, judge_forecast, least_life, own_waits_s
 from mirage.agent.model import DecisionRecord, Link
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit

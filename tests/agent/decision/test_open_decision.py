@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.agent.cycle.decision.chain_view import chain_view, load_time_s, notice_s, summary
+from mirage.agent.decision.open_decision import chain_view, load_time_s, notice_s, summary
 from mirage.agent.settings import AgentSettings
 from mirage.policy.view import ChainView
 from tests.support.one_chain import OneChain, ended, held, running

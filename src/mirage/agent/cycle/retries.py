@@ -1,25 +1,59 @@
-"""Brakes on a chain: links that end at once, and more links in a day than allowed.
+"""Retries: when a chain submits again after a refusal, a lost answer or a quick end.
 
-A job that cannot run, or has nothing to do, would be submitted every minute indefinitely: each submission waits longer,
-then the chain is paused. A chain that uses more links than its user allows is paused, too, for any reason.
+A job that sbatch refuses, that cannot run, or that has nothing to do would be submitted every minute indefinitely: each
+submission waits longer, then the chain is paused. A chain that uses more links in a day than its user allows is paused,
+too, for any reason.
 """
 
 from __future__ import annotations
 
+import time
+
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.submit import clock_of
 from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 
 BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
-
 
 LINKS_A_DAY, SPARE_LINKS = 3, 5
 """A chain may use three times the links that its limit needs in a day, plus five."""
 
 _NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
 """A link that follows one of these outcomes is a replacement, and does not count."""
+
+
+def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
+    """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
+    refusals = chain.refusals + 1
+    event = context.event(chain.id, link.number, "refused", str(error))
+    if refusals >= context.settings.refusals and chain.state is ChainState.ACTIVE:
+        why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
+        paused = context.event(chain.id, 0, "paused", why)
+        return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
+    retry_s = context.now_s + context.settings.retry_after_s(refusals)
+    context.trouble(chain, f"{error}; refused {refusals} times, tried again after {clock_of(retry_s)}")
+    return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
+
+
+def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
+    """Allow another submission of a link once it certainly has no job.
+
+    The first time at once, then later and later. The chain is not paused for it: Slurm has not refused anything.
+    """
+    waited_s = context.now_s - link.attempted_s
+    if waited_s < 0:  # the clock was set back: wait again
+        context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
+    elif waited_s >= settings.settle_s and context.snapshot.has_accounting:
+        event = context.event(
+            chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
+        )
+        context.change_link(link, event, attempted_s=MISSING)
+        unanswered = min(chain.refusals + 1, settings.refusals - 1)
+        retry_s = context.now_s + settings.retry_after_s(unanswered) if chain.refusals else 0
+        context.change_chain(chain, refusals=unanswered, next_try_s=retry_s)
 
 
 def links_a_day(chain: Chain, limit_s: int) -> int:
@@ -122,3 +156,8 @@ def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> 
 def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
     """The chain paused until its user resumes it."""
     return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)
+
+
+def clock_of(time_s: int) -> str:
+    """A time in the local form of this machine."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time_s))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mirage.agent.cycle.decision.chain_view import chain_view
-from mirage.agent.cycle.decision.fallback import decide_by_recent_waits
+from mirage.agent.decision.fallback import decide_by_recent_waits
+from mirage.agent.decision.open_decision import chain_view
 from mirage.policy.plan import Plan
 from mirage.policy.view import View
 from mirage.provision.policies.lead_rules import QuantileWait

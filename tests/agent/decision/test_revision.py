@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from mirage.agent.cycle.decision.revision import release_early
-from mirage.agent.cycle.decision.withdrawal import finish_withdrawal
 from mirage.agent.cycle.transitions import steer
+from mirage.agent.decision.revision import finish_withdrawal, release_early
 from mirage.agent.model import Link, LinkState
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
