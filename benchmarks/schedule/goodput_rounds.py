@@ -25,12 +25,12 @@ from scipy.sparse import csr_array, vstack
 from threadpoolctl import threadpool_limits
 
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
-from mirage.schedule.goodput.throughput_fit import StepMeasurements, fit, loss
-from mirage.schedule.goodput.throughput_model import pass_s, step_s
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.rounds.goodput import pass_s, step_s
+from mirage.schedule.rounds.highs import minimise
+from mirage.schedule.rounds.knapsack import choose
+from mirage.schedule.rounds.throughput_history import StepMeasurements, fit, loss
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
-from mirage.schedule.solver.highs import minimise
-from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import read_workload

@@ -16,8 +16,7 @@ import numpy as np
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.gpu_cluster import gpu_cluster
-from mirage.schedule.schedulers.sia import Sia
-from mirage.schedule.schedulers.sia_plus import SiaPlus
+from mirage.schedule.schedulers.sia import Sia, SiaPlus
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.workload.gpu_workload import read_workload
 
@@ -34,7 +33,7 @@ class FineSia(Sia):
 class PooledSia(SiaPlus):
     """FineSia with measurements shared by all jobs of a model; restarts cost as in Sia."""
 
-    restart_s = Sia.restart_s
+    knows_restart_s = False
 
 
 STEPS = {"sia": Sia, "all batches, no rounding": FineSia, "shared step times": PooledSia, "sia-plus": SiaPlus}

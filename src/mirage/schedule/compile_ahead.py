@@ -9,8 +9,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.rounds.knapsack import choose
 from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, make_scheduler
-from mirage.schedule.solver.knapsack import choose
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
 from mirage.schedule.speeds.speed_law import work

@@ -11,11 +11,10 @@ import pytest
 from mirage.errors import ConfigurationError
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.rounds.job_columns import JobColumns
+from mirage.schedule.rounds.configurations import JobColumns
 from mirage.schedule.scheduler_contract import GpuPlan, GpuPreempt, GpuResize, GpuStart, GpuView, JobStatus
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
-from mirage.schedule.schedulers.sia import Sia
-from mirage.schedule.schedulers.sia_plus import SiaPlus
+from mirage.schedule.schedulers.sia import Sia, SiaPlus
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds, linear_speeds
 from mirage.schedule.workload.gpu_jobs import GpuJobs
@@ -176,19 +175,25 @@ def test_values_by_hand() -> None:
     """Two GPUs of twice the goodput: 2^-0.5 rounds to 0.71; after a restart 50/110 remain."""
     sia = Sia()
     simulation = GpuSimulation(CLUSTER, _jobs([0.0]), sia, speeds=_speeds())
-    sia.relative_goodput = lambda jobs, rows, shapes: np.where(shapes.gpus <= 2, 1.0 * shapes.gpus, 1e-4)[None, :]  # type: ignore[method-assign]
-    sia.restart_s = lambda jobs: np.array([10.0])  # type: ignore[method-assign]
+    table = sia.goodput_table
+    table.relative_goodput = lambda *about: np.where(about[-1].gpus <= 2, 1.0 * about[-1].gpus, 1e-4)[None, :]  # type: ignore[method-assign]
     simulation.run(until_s=59.0)
     view = simulation.view()
     jobs, rows = JobColumns(view), np.zeros(1, np.int64)
-    shapes = sia._shapes_of(view, jobs)
-    value = sia.value(view, jobs, rows, np.array([-1]), shapes)[0]
-    assert value[:3].tolist() == pytest.approx([1.1 - 1.0, 1.1 - 0.71, 1.1 - 100.0])
-    jobs.submit_s, jobs.restarts = np.array([view.now_s - 100.0]), np.array([5])
-    value = sia.value(view, jobs, rows, np.array([1]), shapes)[0]  # it is on two GPUs of the first type
+    shapes = sia.offered.offer(jobs, view.servers)
+
+    def value(present: int, age_s: float) -> np.ndarray:
+        one = table.configuration_values(
+            jobs, rows, jobs.batch, shapes, np.array([present]), np.array([age_s]), np.array([10.0])
+        )
+        return one[0]
+
+    assert value(-1, view.now_s)[:3].tolist() == pytest.approx([1.1 - 1.0, 1.1 - 0.71, 1.1 - 100.0])
+    jobs.restarts = np.array([5])
+    after = value(1, 100.0)  # it is on two GPUs of the first type
     remaining_share = (100 - 5 * 10) / (100 + 10)
-    assert value[1] == pytest.approx(1.1 - 0.71)
-    assert value[0] == pytest.approx(1.1 - round(remaining_share**-0.5, 2))
+    assert after[1] == pytest.approx(1.1 - 0.71)
+    assert after[0] == pytest.approx(1.1 - round(remaining_share**-0.5, 2))
 
 
 def test_rigid_jobs_of_the_linear_law_get_the_size_they_request() -> None:

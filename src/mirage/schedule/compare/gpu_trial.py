@@ -21,8 +21,8 @@ from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import KnownRunTimes, most_gpus
 from mirage.schedule.engine.measures import measures
-from mirage.schedule.goodput.configurations import server_kinds
 from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.rounds.configurations import server_kinds
 from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuView, Surroundings
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, runs_on

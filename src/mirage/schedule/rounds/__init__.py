@@ -1,1 +1,1 @@
-"""Shared code of schedulers in rounds: sorted columns of the view, placement of workers."""
+"""Decisions in rounds, by Sia and Gavel: goodput, configurations, choice and placement."""

@@ -1,4 +1,6 @@
-"""Placement of workers: a job with the same shape stays, other jobs are packed around it.
+"""Placement of workers, and the actions that lead to it.
+
+A job with the same shape stays, other jobs are packed around it.
 
 Jobs are placed in order of decreasing size: whole servers first, then the fullest server with enough room. If the free
 GPUs are too scattered, jobs that block the placement move: as few as possible, the smallest first. If this does not
@@ -7,10 +9,77 @@ help either, the job is spread over the free GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mirage.job_state import Ints
+from mirage.schedule.rounds.configurations import Configurations, JobColumns
+from mirage.schedule.scheduler_contract import GpuAction, GpuPreempt, GpuResize, GpuStart, How
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The configurations that a round has chosen, one for each job at most.
+
+    Attributes:
+        jobs: All active jobs.
+        rows: Rows of the jobs in the throughput history.
+        shapes: The configurations.
+        kind: Present kind of servers of each job; −1 for none.
+        present: Present configuration of each job; −1 for none.
+        chosen: The chosen one; −1 for none.
+        paused: Jobs that start or stop; they do not change.
+    """
+
+    jobs: JobColumns
+    rows: Ints
+    shapes: Configurations
+    kind: Ints
+    present: Ints
+    chosen: Ints
+    paused: NDArray[np.bool_]
+
+    def actions(self, gpus_of: Ints, batch: Ints, gpu_types: Sequence[str], how: How) -> tuple[GpuAction, ...]:
+        """Place the jobs; returns the actions that implement the choice.
+
+        Args:
+            gpus_of: GPUs of each server.
+            batch: Total batch of each job from now on.
+            gpu_types: Names of the GPU types.
+            how: The way to preempt.
+        """
+        jobs, shapes = self.jobs, self.shapes
+        placement = Placement.of(gpus_of, shapes.kind_of, len(shapes.capacity))
+        wanted = []
+        for k in range(len(jobs.id)):
+            if self.paused[k] or (self.chosen[k] == self.present[k] >= 0):
+                placement.leave_in_place(k, jobs.places(k), int(self.kind[k]), movable=not self.paused[k])
+            elif self.chosen[k] >= 0:
+                wanted.append((k, int(shapes.kind[self.chosen[k]]), int(shapes.gpus[self.chosen[k]])))
+        placement.place(wanted)
+        found = [
+            self._action(k, placement, int(batch[k]), gpu_types, how) for k in np.flatnonzero(~self.paused).tolist()
+        ]
+        return tuple(action for action in found if action is not None)
+
+    def _action(self, k: int, placement: Placement, batch: int, gpu_types: Sequence[str], how: How) -> GpuAction | None:
+        """The action of the job at index k; None if nothing changes."""
+        jobs, shapes = self.jobs, self.shapes
+        job, places, unchanged = int(jobs.id[k]), placement.places.get(k), self.chosen[k] == self.present[k]
+        if places is None:
+            return GpuPreempt(job, how, reason="others-gain-more") if jobs.held[k] else None
+        if unchanged and k not in placement.moved:
+            return GpuResize(job, batch=batch, reason="batch") if batch != jobs.batch[k] else None
+        gpu_type = gpu_types[shapes.gpu_type[shapes.kind[self.chosen[k]]]]
+        if not jobs.held[k]:
+            return GpuStart(job, places, batch=batch, reason=f"goodput:gpu_type={gpu_type},gpus={sum(places.values())}")
+        if places == jobs.places(k):
+            return None
+        why = "moved" if unchanged else "goodput"
+        return GpuResize(job, places, batch=batch, reason=f"{why}:gpu_type={gpu_type},gpus={sum(places.values())}")
 
 
 @dataclass(slots=True)

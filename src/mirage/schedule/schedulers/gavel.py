@@ -18,8 +18,8 @@ import numpy as np
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
-from mirage.schedule.goodput.configurations import server_kinds
-from mirage.schedule.rounds.job_columns import JobColumns, refuse_too_large
+from mirage.schedule.rounds.configurations import JobColumns, refuse_too_large, server_kinds
+from mirage.schedule.rounds.highs import minimise
 from mirage.schedule.scheduler_contract import (
     GpuAction,
     GpuPlan,
@@ -31,7 +31,6 @@ from mirage.schedule.scheduler_contract import (
     Surroundings,
 )
 from mirage.schedule.schedulers.preemption import checked_way
-from mirage.schedule.solver.highs import minimise
 from mirage.schedule.speeds.speed_law import local_batch, measure
 
 Objective: TypeAlias = Literal["max-sum", "max-min"]

@@ -131,7 +131,7 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
         one_kind=True,
     ),
     "sia-plus": GpuSchedulerSpec(
-        f"{_HERE}.sia_plus:SiaPlus",
+        f"{_HERE}.sia:SiaPlus",
         "sia with measurements shared by all jobs of a model, and true restart costs",
         _SIA,
         needs=_SOLVER,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.schedule.goodput.configurations import Configurations, configurations
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
+from mirage.schedule.rounds.configurations import Configurations, configurations
 
 
 def _of(cluster: GpuCluster, most_gpus: int = 64, sizes: tuple[int, ...] = ()) -> Configurations:

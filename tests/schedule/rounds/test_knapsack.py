@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from mirage.schedule.solver.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Solution, minimise
-from mirage.schedule.solver.knapsack import ROUNDED, choose
-from mirage.schedule.solver.knapsack_kernels import NONE
+from mirage.schedule.rounds.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Solution, minimise
+from mirage.schedule.rounds.knapsack import NONE, ROUNDED, choose
 
 GPUS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 1, 2, 4, 8, 16, 1, 2, 4, 8, 16, 24])
 KIND = np.repeat([0, 1, 2], [8, 5, 6])

@@ -7,8 +7,7 @@ from math import ceil
 import numpy as np
 import pytest
 
-from mirage.schedule.goodput.best_batch import accumulation_of, best_batch, efficiency, gain
-from mirage.schedule.goodput.throughput_model import step_s
+from mirage.schedule.rounds.goodput import accumulation_of, best_batch, efficiency, gain, step_s
 
 PARAMETERS = np.array([0.02, 0.0007, 0.08, 0.008, 0.03, 0.004, 1.4])
 

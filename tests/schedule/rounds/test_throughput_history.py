@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, approx_fprime, minimize
 from threadpoolctl import threadpool_limits
 
-from mirage.schedule.goodput import throughput_fit as fitting
-from mirage.schedule.goodput.throughput_fit import StepMeasurements, fit, loss
-from mirage.schedule.goodput.throughput_model import network_s, pass_s, step_s
+from mirage.schedule.rounds import throughput_history as fitting
+from mirage.schedule.rounds.goodput import network_s, pass_s, step_s
+from mirage.schedule.rounds.throughput_history import StepMeasurements, fit, loss
 
 TRUE = np.array([0.05, 0.002, 0.3, 0.02, 0.08, 0.01, 1.7])
 

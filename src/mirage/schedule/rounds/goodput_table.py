@@ -1,9 +1,12 @@
-"""Goodput table: the goodput of each job in each configuration, from its measurements.
+"""Goodput table: goodput and value of each configuration for each job.
 
 A type on which a job has not run is estimated from one on which it has: throughput(N, A) = throughput(1, A) /
 throughput(1, B) · throughput(N, B), the first two from profiles of one GPU (Sia, SOSP'23, section 3.2). A job may at
 most double the largest number of GPUs on which it has run. A job that has not run yet is offered its smallest number of
 GPUs of every type on which it can run, all with equal goodput.
+
+The value of a configuration is λ − G^p, where G is the job's goodput over its smallest possible goodput, less in
+configurations other than the present one: they cost a restart.
 """
 
 from __future__ import annotations
@@ -11,17 +14,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
-from mirage.schedule.goodput.best_batch import best_batch
-from mirage.schedule.goodput.configurations import Configurations
-from mirage.schedule.goodput.throughput_history import ThroughputHistory
+from mirage.schedule.rounds.configurations import Configurations, JobColumns
+from mirage.schedule.rounds.goodput import best_batch
+from mirage.schedule.rounds.throughput_history import ThroughputHistory
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds
 from mirage.schedule.speeds.speed_law import max_local, table_row
 
 BLIND = -1.0
 """Value in a row of a job without measurements, for configurations in which it could run."""
+
+NOTHING = 1e-4
+"""Goodput that represents none."""
+
+_LARGEST_COST = 3000.0
+_LEAST_AGE_S = 1e-6
 
 
 class GoodputTable:
@@ -29,24 +39,97 @@ class GoodputTable:
 
     Args:
         history: Throughput history of the jobs.
-        shapes: The configurations.
         most_gpus: No job gets more GPUs, unless its minimum is larger.
         bounded_by_user: Whether batches above the one that the user requested count as impossible, as in the published
             scheduler; the running job always chooses among all batches that its model allows.
+        fairness: The power p of goodputs.
+        waiting: λ, the cost of a job without GPUs.
+        decimals: Digits to which powers of goodput are rounded; None for all.
     """
 
     def __init__(
-        self, history: ThroughputHistory, shapes: Configurations, most_gpus: int, bounded_by_user: bool
+        self,
+        history: ThroughputHistory,
+        most_gpus: int,
+        bounded_by_user: bool,
+        fairness: float,
+        waiting: float,
+        decimals: int | None,
     ) -> None:
-        self._history, self._shapes = history, shapes
-        self._most_gpus, self._bounded_by_user = most_gpus, bounded_by_user
-        self._forget(0)
-        per_server = np.ones(history.types, np.int64)
-        np.maximum.at(per_server, shapes.gpu_type, shapes.gpus_per_server)
-        self._per_server = per_server
+        self._history, self._most_gpus, self._bounded_by_user = history, most_gpus, bounded_by_user
+        self._fairness, self._waiting, self._decimals = fairness, waiting, decimals
+        self._shapes: Configurations | None = None
+        self._table: Floats = np.zeros((0, 0))
+
+    def configuration_values(
+        self,
+        jobs: JobColumns,
+        rows: Ints,
+        user_batch: Ints,
+        shapes: Configurations,
+        present: Ints,
+        age_s: Floats,
+        restart_s: Floats,
+    ) -> Floats:
+        """Value of each configuration for each job, relative to none; (jobs, configurations).
+
+        Args:
+            jobs: All active jobs.
+            rows: Rows of the jobs in the throughput history.
+            user_batch: Total batch that the user requested.
+            shapes: The configurations.
+            present: Present configuration of each job; −1 for none.
+            age_s: Time since the submission of each job.
+            restart_s: Assumed cost of a restart of each job.
+        """
+        relative = self.relative_goodput(jobs, rows, user_batch, shapes)
+        # the assumed share of goodput that remains to a job if it restarts now
+        share = np.maximum(age_s - jobs.restarts * restart_s, 0.0) / np.maximum(age_s + restart_s, _LEAST_AGE_S)
+        share = np.where(age_s < restart_s, 1.0, share)
+        held = np.flatnonzero(present >= 0)
+        stays = relative[held, present[held]].copy()
+        relative[held] *= share[held, None]
+        relative[held, present[held]] = stays
+        np.maximum(relative, 1e-12, out=relative)
+        cost = relative**self._fairness
+        if self._decimals is not None:
+            cost = np.round(cost, self._decimals)
+        value: Floats = self._waiting - np.minimum(cost, _LARGEST_COST)
+        return value
+
+    def relative_goodput(self, jobs: JobColumns, rows: Ints, user_batch: Ints, shapes: Configurations) -> Floats:
+        """Goodput of each job over its smallest possible goodput.
+
+        If nothing is known, it is 1 per GPU on the smallest number of GPUs.
+        """
+        measured = jobs.model >= 0
+        goodput = np.zeros((len(jobs.id), len(shapes)))
+        goodput[measured] = self.goodput(
+            rows[measured],
+            jobs.model[measured],
+            user_batch[measured],
+            jobs.min_gpus[measured],
+            jobs.max_gpus[measured],
+            shapes,
+        )
+        linear = np.flatnonzero(~measured)
+        if len(linear):
+            fits = (shapes.gpus >= jobs.min_gpus[linear, None]) & (shapes.gpus <= jobs.max_gpus[linear, None])
+            rate = shapes.gpus * self._history.speeds.type_speed[shapes.gpu_type[shapes.kind]]
+            goodput[linear] = np.where(fits, rate, 0.0)
+        elsewhere = (jobs.pool[:, None] >= 0) & (shapes.pool[shapes.kind] != jobs.pool[:, None])
+        goodput[elsewhere] = 0.0
+        blind: NDArray[np.bool_] = np.any(goodput < 0, axis=1)
+        least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1, initial=np.inf)
+        least = np.where(np.isinf(least), 1.0, least)
+        # the smallest goodput of a job that needs n GPUs counts as n
+        least /= jobs.min_gpus
+        unmeasured = np.where(goodput < 0, jobs.min_gpus[:, None], NOTHING)
+        relative: Floats = np.where(blind[:, None], unmeasured, goodput / least[:, None])
+        return np.maximum(relative, NOTHING)
 
     def goodput(
-        self, rows: Ints, model: Ints, user_batch: Ints, learnt: Ints, min_gpus: Ints, max_gpus: Ints
+        self, rows: Ints, model: Ints, user_batch: Ints, min_gpus: Ints, max_gpus: Ints, shapes: Configurations
     ) -> Floats:
         """Goodput of each job in each configuration, shape (jobs, configurations).
 
@@ -56,19 +139,24 @@ class GoodputTable:
             rows: Rows of the jobs in the throughput history.
             model: Model of each job.
             user_batch: Total batch that the user requested.
-            learnt: Rows with the throughput models that apply to the jobs.
             min_gpus: Smallest number of GPUs of each job.
             max_gpus: Largest number of GPUs of each job.
+            shapes: The configurations.
         """
-        known, shapes = self._history.known, self._shapes
-        if len(self._table) < len(known.square):
-            self._forget(len(known.square))
+        known = self._history.known
+        if shapes is not self._shapes:
+            self._per_server = np.ones(self._history.types, np.int64)
+            np.maximum.at(self._per_server, shapes.gpu_type, shapes.gpus_per_server)
+        if shapes is not self._shapes or len(self._table) < len(known.square):
+            self._shapes = shapes
+            self._table = np.zeros((len(known.square), len(shapes)))
+            self._versions = np.zeros((len(known.square), 3), np.int64)
         most_batch = user_batch if self._bounded_by_user else self._history.speeds.max_batch[model]
         _goodput(
             known,
             self._history.speeds,
             rows,
-            learnt,
+            self._history.learnt(rows, model),
             model,
             most_batch,
             min_gpus,
@@ -83,17 +171,14 @@ class GoodputTable:
         )
         return self._table[rows]
 
-    def _forget(self, rows: int) -> None:
-        self._table = np.zeros((rows, len(self._shapes)))
-        self._versions = np.zeros((rows, 3), np.int64)
-
-    def batches(self, rows: Ints, learnt: Ints, model: Ints, gpu_type: Ints, servers: Ints, gpus: Ints) -> Ints:
+    def batches(self, rows: Ints, model: Ints, gpu_type: Ints, servers: Ints, gpus: Ints) -> Ints:
         """The total batch with the best goodput of each job on its placement.
 
         It is the smallest usual one if nothing is known.
         """
         batch = np.zeros(len(rows), np.int64)
         history = self._history
+        learnt = history.learnt(rows, model)
         _batches(history.known, history.speeds, rows, learnt, model, gpu_type, servers, gpus, batch)
         return batch
 

@@ -1,1 +1,0 @@
-"""Solvers for rounds: mixed-integer programs by HiGHS, and one configuration per job."""
