@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirage.dag.compare.dag_trial import DagTrial, Keys, Scene
+from mirage.dag.compare.dag_trial import DagTrial, Scene, trial_keys
 from mirage.dag.distilled.tuning import Episodes
 from mirage.dag.environment import DagEnv
 from mirage.dag.schedulers.stage_schedulers import make_scheduler
@@ -73,8 +73,8 @@ def test_each_case_states_its_point_and_nothing_else():
 
 def test_results_of_a_mix_are_not_taken_for_those_of_another():
     scene = Scene(generated_templates(), (make_scheduler("fair"),), DagCluster())
-    keys = Keys(scene)
-    assert len({keys.of(DagTrial(0, replace(USUAL, mix=mix), 1)) for mix in Mix}) == len(Mix)
+    key_of = trial_keys(scene)
+    assert len({key_of(DagTrial(0, replace(USUAL, mix=mix), 1)) for mix in Mix}) == len(Mix)
 
 
 def test_a_comparison_a_tuning_and_the_environment_meet_the_same_jobs():

@@ -1,7 +1,9 @@
-"""Work of jobs and tasks in tests: pieces that fail, and pieces that wait for a file."""
+"""Work of jobs and tasks in tests: pieces that fail, that kill their process, and pieces that wait for a file."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,17 @@ def failing(at: int) -> Callable[[int], int]:
     def work(piece: int) -> int:
         if piece == at:
             raise ValueError(f"{piece} cannot be halved")
+        return piece
+
+    return work
+
+
+def killed(at: int) -> Callable[[int], int]:
+    """Gives pieces back, except one, which kills its process."""
+
+    def work(piece: int) -> int:
+        if piece == at:
+            os.kill(os.getpid(), signal.SIGKILL)
         return piece
 
     return work

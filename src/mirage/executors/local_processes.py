@@ -7,9 +7,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
+from mirage.errors import MirageError
 from mirage.executors.executor import Piece, Result, Setup
 
 _work: Callable[[Any], Any] | None = None
@@ -29,7 +31,11 @@ class LocalProcesses:
     def __call__(
         self, begin: Callable[[Setup], Callable[[Piece], Result]], setup: Setup, pieces: Sequence[Piece]
     ) -> Iterator[Result]:
-        """Does pieces in processes; see ``Executor``."""
+        """Does pieces in processes; see ``Executor``.
+
+        Raises:
+            MirageError: A process ended unexpectedly.
+        """
         workers = min(self.workers, len(pieces))
         if workers <= 1:
             if pieces:
@@ -40,6 +46,10 @@ class LocalProcesses:
         try:
             for done in as_completed([pool.submit(_do, piece) for piece in pieces]):
                 yield done.result()
+        except BrokenProcessPool as error:
+            raise MirageError(
+                f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mirage.cli import main
-from mirage.schedule.compare.gpu_journal import FILE
+from mirage.schedule.compare.gpu_comparison import FILE
 from tests.support.waiting import until
 
 pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")

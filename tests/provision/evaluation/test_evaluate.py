@@ -162,7 +162,7 @@ def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_pa
     first = evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
     (journal,) = tmp_path.iterdir()
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert [line.pop("submitted_s") for line in lines] == [protocol().submits_s(0), protocol().submits_s(1)]
+    assert [line.pop("key") for line in lines] == [str(protocol().submits_s(0)), str(protocol().submits_s(1))]
     journal.write_text("".join(json.dumps({"window": k, **line}) + "\n" for k, line in enumerate(lines)))
     again = evaluate(busy_setting, protocol(2), LINKS, ["reactive"], resume_dir=tmp_path)
     assert again.reused == 0
@@ -171,11 +171,11 @@ def test_a_journal_that_numbers_its_windows_is_played_again(busy_setting, tmp_pa
 
 
 def test_windows_come_out_alike_whatever_process_played_the_one_before(busy_setting):
-    from mirage.provision.evaluation.evaluation_study import Study, play_windows
+    from mirage.provision.evaluation.evaluation_study import Study, begin
 
     study = Study(busy_setting, protocol(), tuple(LINKS), tuple(candidates(["test-gambler"], [Cost()])), 3)
-    all_of_them = dict(play_windows(study, [0, 1, 2, 3], LocalProcesses()))
-    (alone,) = dict(play_windows(study, [3], LocalProcesses())).values()
+    all_of_them = dict(LocalProcesses()(begin, study, [0, 1, 2, 3]))
+    (alone,) = dict(LocalProcesses()(begin, study, [3])).values()
     assert [trial.to_json() for trial in alone] == [trial.to_json() for trial in all_of_them[3]]
 
 

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mirage.dag.compare.dag_comparison_rows import ComparisonRow, PairedDifference, paired_difference, row_of
-from mirage.dag.compare.dag_journal import DagJournal
-from mirage.dag.compare.dag_trial import DagTrial, DagTrialResult, Keys, Scene, begin
+from mirage.dag.compare.dag_trial import DagTrial, DagTrialResult, Scene, begin, trial_keys
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
 from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
+from mirage.study.journal import TrialJournal
+from mirage.study.play_trials import Progress, play_trials
+
+FILE = "dag-trials.jsonl"
+"""Results of trials, and costs of decisions."""
 
 TIMING_S = 0.3
 """Approximate duration of the timing of decisions."""
@@ -52,7 +55,7 @@ def compare(
     against: str | None = None,
     cluster: DagCluster | None = None,
     clock: Callable[[], float] = time.process_time,
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress | None = None,
     executor: Executor | None = None,
     resume_folder: Path | None = None,
 ) -> DagComparison:
@@ -82,55 +85,38 @@ def compare(
     settings = tuple(settings)
     if len({setting.name for setting in settings}) < len(settings):
         raise ConfigurationError("a comparison needs settings of which none is named twice")
-    scene, journal = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster()), DagJournal(resume_folder)
-    keys = None if resume_folder is None else Keys(scene)
+    scene = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster())
+    journal, costs = (None, None) if resume_folder is None else _journals(resume_folder / FILE, scene)
     trials = [DagTrial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
-    played, reused = _played(scene, trials, journal, keys, executor or LocalProcesses(), progress)
+    played = play_trials(begin, scene, trials, journal=journal, executor=executor, progress=progress)
     rows: list[ComparisonRow] = []
     differences: list[PairedDifference] = []
     for setting in settings:
         by_name = {}
         for k, scheduler in enumerate(schedulers):
-            by_name[scheduler.name] = [played[DagTrial(k, setting, seed)] for seed in seeds]
-            cost_us = _decision_us(scene, DagTrial(k, setting, seeds[0]), journal, keys, clock)
+            by_name[scheduler.name] = [played.found[DagTrial(k, setting, seed)] for seed in seeds]
+            cost_us = _decision_us(scene, DagTrial(k, setting, seeds[0]), costs, clock)
             rows.append(row_of(scheduler, setting, by_name[scheduler.name], cost_us))
         differences += [
             paired_difference(name, against, setting, by_name[name], by_name[against])
             for name in names
             if name != against
         ]
-    return DagComparison(tuple(rows), tuple(differences), reused)
+    return DagComparison(tuple(rows), tuple(differences), played.reused)
 
 
-def _played(
-    scene: Scene,
-    trials: Sequence[DagTrial],
-    journal: DagJournal,
-    keys: Keys | None,
-    executor: Executor,
-    progress: Callable[[int, int], None],
-) -> tuple[dict[DagTrial, DagTrialResult], int]:
-    """The results of all trials, and the number of those from the journal."""
-    played: dict[DagTrial, DagTrialResult] = {}
-    for trial in trials if keys is not None else ():
-        known = journal.played(keys.of(trial)) if keys is not None else None
-        if known is not None:
-            played[trial] = known
-    reused = len(played)
-    progress(reused, len(trials))
-    for trial, found in executor(begin, scene, [trial for trial in trials if trial not in played]):
-        if keys is not None:
-            journal.add_played(keys.of(trial), found)
-        played[trial] = found
-        progress(len(played), len(trials))
-    return played, reused
+def _journals(path: Path, scene: Scene) -> tuple[TrialJournal[DagTrial, DagTrialResult], TrialJournal[DagTrial, float]]:
+    """The journals of results and of the costs of decisions, in one file."""
+    keys = trial_keys(scene)
+    results = TrialJournal(path, keys, DagTrialResult.from_json, asdict)
+    return results, TrialJournal(path, keys, lambda plain: float(plain["decision_us"]), lambda us: {"decision_us": us})
 
 
 def _decision_us(
-    scene: Scene, trial: DagTrial, journal: DagJournal, keys: Keys | None, clock: Callable[[], float]
+    scene: Scene, trial: DagTrial, costs: TrialJournal[DagTrial, float] | None, clock: Callable[[], float]
 ) -> float:
     """The cost of a decision, from an episode with each decision made once and many times."""
-    known = None if keys is None else journal.decision_us(keys.of(trial))
+    known = None if costs is None else costs.get(trial)
     if known is not None:
         return known
     scheduler = scene.schedulers[trial.scheduler]
@@ -145,6 +131,6 @@ def _decision_us(
     times = 1 + int(np.clip(TIMING_S / max(once_s, 1e-6), 1, 50))
     often_s, decisions_often = timed(times)
     cost_us = max(0.0, 1e6 * (often_s / decisions_often - once_s / decisions) / (times - 1))
-    if keys is not None:
-        journal.add_decision_us(keys.of(trial), cost_us)
+    if costs is not None:
+        costs.add(trial, cost_us)
     return cost_us

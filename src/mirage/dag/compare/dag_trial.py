@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib.metadata import version
+from typing import Any, Self
 
-import mirage
 from mirage.dag.compare.makespan_bound import makespan_bound_s
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.dag.setting import EpisodeSetting
@@ -17,7 +15,7 @@ from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError
-from mirage.source_digest import source_digest
+from mirage.study.trial import code_key, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,16 @@ class DagTrialResult:
     decisions: int
     peak_jobs: int
 
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Reads back what ``asdict`` returned.
+
+        Raises:
+            KeyError: These are not the values of a result.
+            TypeError: A value is missing, or of another type.
+        """
+        return cls(**{**plain, "jct_s": tuple(map(float, plain["jct_s"]))})
+
 
 def begin(scene: Scene) -> Callable[[DagTrial], tuple[DagTrial, DagTrialResult]]:
     """Makes a function that runs one trial after another."""
@@ -86,37 +94,29 @@ def begin(scene: Scene) -> Callable[[DagTrial], tuple[DagTrial, DagTrialResult]]
     return one
 
 
-class Keys:
-    """Digests of all inputs of a trial: jobs, settings, the scheduler, and the code that runs.
+def trial_keys(scene: Scene) -> Callable[[DagTrial], str]:
+    """Returns the function from a trial to its key: jobs, setting, scheduler and code.
 
-    Args:
-        scene: The shared inputs of the trials.
+    Raises:
+        ConfigurationError: A scheduler has no source file.
     """
+    templates = templates_digest(scene.templates)
+    schedulers = [_scheduler_key(scheduler) for scheduler in scene.schedulers]
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._templates = templates_digest(scene.templates)
-        self._schedulers = [_digest_of_scheduler(scheduler) for scheduler in scene.schedulers]
+    @cache
+    def key(trial: DagTrial) -> str:
+        cluster = replace(scene.cluster, executors=trial.setting.executors)
+        return key_of(templates, schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
 
-    def of(self, trial: DagTrial) -> str:
-        """The key of a trial, also for the cost of its decisions."""
-        cluster = replace(self._scene.cluster, executors=trial.setting.executors)
-        inputs = (self._templates, self._schedulers[trial.scheduler], cluster, trial.setting, trial.seed)
-        return hashlib.sha256(repr(inputs).encode()).hexdigest()[:24]
+    return key
 
 
-def _digest_of_scheduler(scheduler: StageScheduler) -> str:
-    """A digest of its code and parameters, including a network's weights or a tree's nodes."""
+def _scheduler_key(scheduler: StageScheduler) -> str:
+    """The key of its code and parameters, including a network's weights or a tree's nodes."""
     try:
-        code = source_digest([__name__, scheduler.entry.partition(":")[0]])
+        code = code_key([__name__, scheduler.entry.partition(":")[0]], "numpy", "numba")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"results of {scheduler.name} cannot be stored: {error}; write its function into a file"
         ) from error
-    inputs = repr((mirage.__version__, _versions(), code, scheduler.entry, scheduler.seeded))
-    return hashlib.sha256(inputs.encode() + scheduler.parameters.tobytes()).hexdigest()
-
-
-@cache
-def _versions() -> tuple[str, ...]:
-    return tuple(version(package) for package in ("numpy", "numba"))
+    return key_of(code, scheduler.entry, scheduler.seeded, scheduler.parameters.tobytes())

@@ -19,9 +19,7 @@ from mirage.learn.dataset.window import WindowMaker
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.required_packages import check_packages
 from mirage.provision.compile_simulator import FORECASTS, use
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished windows and their total number."""
+from mirage.study.play_trials import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from mirage.policy.cost import Cost
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import NEVER, WindowRun, candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.evaluate import Progress, check_windows, evaluate
+from mirage.provision.evaluation.evaluate import check_windows, evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial, window_run
 from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
+from mirage.study.play_trials import Progress
 
 SubmitsByTime = dict[int, bool]
 """Time of a decision → whether the policy submits."""

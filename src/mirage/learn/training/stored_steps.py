@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage import __version__
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import Arrays
 from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
-from mirage.source_digest import source_digest
+from mirage.study.trial import code_key, key_of
 
 CURVE = "curve/"
 """Prefix of a step's arrays that are learning curves."""
@@ -77,12 +75,10 @@ class StoredSteps:
 
 def training_key(data: HandOvers, *settings: object) -> str:
     """Digest of everything that determines a training: data, settings, and training code."""
-    digest = hashlib.sha256(repr((__version__, versions(METHODS), settings)).encode())
-    for values in (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots):
-        digest.update(np.ascontiguousarray(values).tobytes())
+    columns = (data.window_s, data.link_nodes, data.time_s, data.outcome_s, data.features, data.snapshots)
     trainers = {method.trainer.partition(":")[0] for method in METHODS.values()}
-    digest.update(source_digest([*SPLIT_BY, *sorted(trainers)]).encode())
-    return digest.hexdigest()[:16]
+    code = code_key([*SPLIT_BY, *trainers])
+    return key_of(code, versions(METHODS), settings, *(values.tobytes() for values in columns))
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]] | None:

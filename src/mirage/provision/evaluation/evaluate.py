@@ -5,28 +5,24 @@ evaluation = evaluate(scenario, EvaluationProtocol.warm(begin_s), [LinkSize(1)],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.evaluation_journal import EvaluationJournal
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
-from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, play_windows
+from mirage.provision.evaluation.evaluation_study import Study
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference, differences
+from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.evaluation.policy_score import EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
-from mirage.sim.disciplines.discipline_registry import discipline_spec
-
-Progress = Callable[[int, int], None]
-"""Called with the number of windows that are done, and of all windows."""
+from mirage.study.play_trials import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ class Evaluation:
         differences: Every policy against one of them; empty if there is no such policy.
     """
 
-    trials: dict[int, tuple[WindowTrial, ...]]
+    trials: Trials
     rows: tuple[EvaluationRow, ...]
     policies: tuple[str, ...]
     costs: tuple[Cost, ...]
@@ -95,27 +91,12 @@ def evaluate(
     compared_with(policies, against)
     tried = tuple(candidates(list(policies), list(costs)))
     study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
-    discipline_spec(scenario.discipline).load()
-    for candidate in study.candidates:  # reject a wrong name before hours of work; kernels are compiled once
-        candidate.make(scenario, seed)
-    journal = EvaluationJournal(resume_dir, study)
-    windows = [window for window in range(protocol.windows) if window not in journal]
-    reused = protocol.windows - len(windows)
-    if progress:
-        progress(reused, protocol.windows)
-    for done, (window, trials) in enumerate(play_windows(study, windows, executor or LocalProcesses()), reused + 1):
-        journal.add(window, trials)
-        if progress:
-            progress(done, protocol.windows)
-    by_link = {
-        link.nodes: tuple(journal.trials(window)[k] for window in range(protocol.windows))
-        for k, link in enumerate(links)
-    }
-    return assess(by_link, policies, costs, reused, against)
+    trials, reused = play_study(study, resume_dir, executor, progress)
+    return assess(trials, policies, costs, reused, against)
 
 
 def assess(
-    trials: dict[int, tuple[WindowTrial, ...]],
+    trials: Trials,
     policies: Sequence[str],
     costs: Sequence[Cost],
     reused: int = 0,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-import mirage
-from mirage.executors.executor import Executor
 from mirage.policy.contract import Policy
 from mirage.policy.policy_registry import policy_named_by, policy_spec
 from mirage.policy.view import ChainView, View
-from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
@@ -24,7 +20,7 @@ from mirage.provision.link_size import LinkSize
 from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
-from mirage.source_digest import source_digest
+from mirage.study.trial import code_key, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +49,27 @@ class Study:
         distance and their number. It includes the code that plays them, without its docstrings and comments: this
         module, the discipline, the policies, and what they import.
         """
-        digest = hashlib.sha256()
         scenario = self.scenario
-        for part in (
-            mirage.__version__,
-            np.__version__,
+        modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
+        files: list[bytes] = []
+        for candidate in self.candidates:
+            files.append(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
+            files.append(_content(policy_named_by(candidate.policy) or ""))
+            modules += codes_of(candidate)
+        return key_of(
+            code_key(modules, "numpy", "numba"),
             scenario.cluster,
             scenario.discipline,
             scenario.settings,
+            scenario.jobs.jobs.tobytes(),
+            LabelBook(scenario.jobs.table).codes.tobytes(),
             replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
             self.candidates,
             self.seed,
             self.holds,
-        ):
-            digest.update(repr(part).encode())
-        digest.update(scenario.jobs.jobs.tobytes())
-        digest.update(LabelBook(scenario.jobs.table).codes.tobytes())
-        modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
-        for candidate in self.candidates:
-            digest.update(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
-            digest.update(_content(policy_named_by(candidate.policy) or ""))
-            modules += codes_of(candidate)
-        digest.update(source_digest(modules).encode())
-        return digest.hexdigest()[:16]
+            *files,
+        )
 
 
 def codes_of(candidate: Candidate) -> list[str]:
@@ -202,25 +195,11 @@ class Player:
         )
 
 
-def play_windows(
-    study: Study, windows: Sequence[int], executor: Executor
-) -> Iterator[tuple[int, tuple[WindowTrial, ...]]]:
-    """Play windows; yields each when it is done, in any order.
+def begin(study: Study) -> Callable[[int], tuple[int, tuple[WindowTrial, ...]]]:
+    """Returns the function that plays one window after another, in ascending order.
 
-    Windows are distributed in ascending order, so that each process replays the trace only once. The result of a window
-    does not depend on the process that plays it.
-
-    Args:
-        study: What to play.
-        windows: Ascending.
-        executor: Runs the windows.
+    One replay of the trace serves them all. The result of a window does not depend on the windows before it.
     """
-    if len(windows) > 1:
-        use(study.scenario.discipline)  # compiled once here, where it is reported, rather than by each worker
-    return executor(_player, study, windows)
-
-
-def _player(study: Study) -> Callable[[int], tuple[int, tuple[WindowTrial, ...]]]:
     player = Player(study)
     return lambda window: (window, player.play(window))
 

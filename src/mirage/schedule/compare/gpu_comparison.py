@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, MirageError
+from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow, mean_rows
-from mirage.schedule.compare.gpu_journal import GpuJournal, keys_of
-from mirage.schedule.compare.gpu_trial import (
-    GpuOutcome,
-    GpuSetting,
-    GpuTrial,
-    TrialFailure,
-    begin,
-    errors_in_one_line,
-    read,
-)
+from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin, errors_in_one_line, read
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.workload.gpu_workload import read_any_profiles
 from mirage.schedule.workload.workload_names import workload_names
+from mirage.study.journal import TrialJournal
+from mirage.study.play_trials import Progress, play_trials
+from mirage.study.trial import code_key, key_of
 
-TrialProgress = Callable[[int, int], object]
-"""Called with the number of completed trials and the total."""
+FILE = "schedule-trials.jsonl"
+"""Journal of the outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ def compare(
     setting: GpuSetting,
     *,
     executor: Executor | None = None,
-    progress: TrialProgress = lambda done, total: None,
+    progress: Progress | None = None,
     resume_folder: Path | None = None,
 ) -> GpuComparison:
     """Play every workload under every scheduler; a failed trial does not affect the others.
@@ -95,40 +89,59 @@ def compare(
     setting = setting.under(named)
     names = dict(zip(workloads, workload_names(workloads), strict=True))
     trials = [GpuTrial(workload, scheduler) for workload in workloads for scheduler in named]
-    journal = GpuJournal(resume_folder)
-    keys = {} if resume_folder is None else keys_of(trials, setting)
-    stored = {trial: journal.outcome(key, names[trial.workload]) for trial, key in keys.items()}
-    outcomes = {trial: outcome for trial, outcome in stored.items() if outcome is not None}
-    reused = len(outcomes)
-    progress(reused, len(trials))
-    left = [trial for trial in trials if trial not in outcomes]
-    _check(left, setting)
-    failures: dict[GpuTrial, str] = {}
-    try:
-        for trial, outcome in (executor or LocalProcesses())(begin, setting, left):
-            if isinstance(outcome, TrialFailure):
-                failures[trial] = outcome.error
-            else:
-                if trial in keys:
-                    journal.add(keys[trial], outcome)
-                outcomes[trial] = replace(outcome, row=replace(outcome.row, workload=names[trial.workload]))
-            progress(len(outcomes) + len(failures), len(trials))
-    except (MirageError, BrokenProcessPool) as error:
-        if not outcomes and not failures:
-            raise _broken(error) from error
-        why = f"not played: {_broken(error)}"
-        failures |= {trial: why for trial in left if trial not in outcomes and trial not in failures}
+    journal = None
+    if resume_folder is not None:
+        journal = TrialJournal(resume_folder / FILE, trial_keys(setting), GpuOutcome.from_json, asdict)
+    played = play_trials(
+        begin,
+        setting,
+        trials,
+        journal=journal,
+        executor=executor,
+        progress=progress,
+        prepare=partial(_check, setting),
+        may_fail=True,
+    )
+    outcomes = {
+        trial: replace(outcome, row=replace(outcome.row, workload=names[trial.workload]))
+        for trial, outcome in played.found.items()
+    }
     in_order = tuple(outcomes[trial] for trial in trials if trial in outcomes)
     rows = [outcome.row for outcome in in_order]
+    failures = played.failures
     failed = [FailedTrial(names[t.workload], t.scheduler.text, failures[t]) for t in trials if t in failures]
-    return GpuComparison((*rows, *mean_rows(rows, len(names))), in_order, reused, tuple(failed))
+    return GpuComparison((*rows, *mean_rows(rows, len(names))), in_order, played.reused, tuple(failed))
 
 
-def _broken(error: MirageError | BrokenProcessPool) -> MirageError:
-    """The error to report for an executor that failed."""
-    if isinstance(error, MirageError):
-        return error
-    return MirageError(f"a worker process ended unexpectedly ({error}); if memory ran out, give fewer --workers")
+def trial_keys(setting: GpuSetting) -> Callable[[GpuTrial], str]:
+    """Returns the function from a trial to its key: files, settings, scheduler and code.
+
+    Raises:
+        ConfigurationError: A file cannot be read; the function raises it, too.
+    """
+    content_of = cache(_digest_of)
+    profiles = None if setting.profiles is None else content_of(setting.profiles)
+
+    @cache
+    def key(trial: GpuTrial) -> str:
+        modules = [GpuTrial.__module__, trial.scheduler.spec.entry.partition(":")[0]]
+        code = code_key(modules, "numpy", "numba", "scipy")  # kernels, and the solution of programs
+        return key_of(replace(setting, profiles=None), profiles, content_of(trial.workload), trial.scheduler, code)
+
+    return key
+
+
+def _digest_of(path: str) -> str:
+    """Digest of a file, or of all files below a folder with their relative names."""
+    digest, root = hashlib.sha256(), Path(path)
+    try:
+        files = sorted(file for file in root.rglob("*") if file.is_file()) if root.is_dir() else [root]
+        for file in files:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(root)} {len(content)}\n".encode() + content)
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename}: cannot be read: {error.strerror}; check the path") from error
+    return digest.hexdigest()
 
 
 def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
@@ -141,10 +154,8 @@ def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
     return named
 
 
-def _check(trials: Sequence[GpuTrial], setting: GpuSetting) -> None:
+def _check(setting: GpuSetting, trials: Sequence[GpuTrial]) -> None:
     """Raise for invalid profiles, workloads and schedulers before anything is played."""
-    if not trials:
-        return
     with errors_in_one_line():
         for scheduler in dict.fromkeys(trial.scheduler for trial in trials):
             scheduler.make()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, runs_on
 from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
+from mirage.study.trial import TrialFailure
 
 LATEST_S = 1e10
 """Seconds, about 300 years: doubles cannot resolve the engine's ticks at much later times."""
@@ -103,12 +105,17 @@ class GpuOutcome:
     jct_s: tuple[float, ...]
     left_out: tuple[tuple[str, int], ...] = ()
 
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Reads back what ``asdict`` returned.
 
-@dataclass(frozen=True, slots=True)
-class TrialFailure:
-    """The reason why a trial did not complete."""
-
-    error: str
+        Raises:
+            KeyError: A value is missing.
+            TypeError: These are not the values of an outcome.
+            ValueError: A count is none.
+        """
+        left_out = tuple((str(reason), int(count)) for reason, count in plain["left_out"])
+        return cls(GpuComparisonRow(**plain["row"]), tuple(plain["jct_s"]), left_out)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from mirage.dag.resumption import check_plan
 from mirage.errors import ModelFileError
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
+from mirage.study.work_journal import check_plan
 
 _KIND, _SCHEMA = "dag-training", 1
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mirage.dag.resumption import WorkJournal
 from mirage.distill.tree import Leaf, Node, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
+from mirage.study.work_journal import WorkJournal
 
 
 class TreeJournal(dict[tuple[int, int], Tree]):

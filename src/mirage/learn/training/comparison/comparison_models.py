@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from mirage import __version__
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.learn.hand_overs import HandOvers
@@ -19,10 +17,8 @@ from mirage.learn.training.folds import month_begin_s, tune_since_s
 from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
-from mirage.source_digest import source_digest
-
-Progress = Callable[[int, int], None]
-"""Called with the finished count and the total."""
+from mirage.study.play_trials import Progress
+from mirage.study.trial import code_key, key_of
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -79,20 +75,9 @@ class ModelRecipe:
     def key(self, month: str, seed: int, methods: tuple[str, ...]) -> str:
         """Digest of everything that determines models: data, settings, and methods' code."""
         entries = [entry for method in methods for entry in (METHODS[method].trainer, METHODS[method].model)]
-        code = source_digest({*SPLIT_BY, *(entry.partition(":")[0] for entry in entries)})
+        code = code_key({*SPLIT_BY, *(entry.partition(":")[0] for entry in entries)})
         settings = [self.settings_of(method, seed) for method in methods]
-        determinants = (
-            month,
-            methods,
-            self.data_key,
-            self.sizes,
-            self.card,
-            settings,
-            code,
-            __version__,
-            versions(methods),
-        )
-        return hashlib.sha256(repr(determinants).encode()).hexdigest()[:12]
+        return key_of(month, methods, self.data_key, self.sizes, self.card, settings, code, versions(methods))
 
 
 def train_models(

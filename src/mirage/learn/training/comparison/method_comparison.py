@@ -16,12 +16,12 @@ import numpy as np
 
 from mirage.learn.training.comparison.claims import Claim, claims
 from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, ComparisonPlan, kind_of
-from mirage.learn.training.comparison.play_comparison import Trials
 from mirage.learn.training.comparison.under_load import UnderLoad, under_load
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference, differences
+from mirage.provision.evaluation.play_study import Trials
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow, outcome, score
 
 

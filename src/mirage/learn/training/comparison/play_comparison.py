@@ -5,7 +5,7 @@ All seeds are pooled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,19 +13,17 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
-from mirage.learn.training.comparison.comparison_models import ModelKey, Progress
+from mirage.learn.training.comparison.comparison_models import ModelKey
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan, Group, method_within
 from mirage.learn.training.folds import iso, month_begin_s, shifted
 from mirage.policy.policy_registry import with_policy_named
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, Candidate, candidates
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.evaluation_journal import EvaluationJournal
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
-from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, play_windows
+from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
+from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.link_size import LinkSize
-
-Trials = dict[int, tuple[WindowTrial, ...]]
-"""Nodes of a link → its windows."""
+from mirage.study.play_trials import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +99,12 @@ def play(
         for group in groups:
             study, names = _study(setup, plan, group, month, protocol, models)
 
-            def report(of_group: int, before: int = done) -> None:
+            def report(of_group: int, _: int, before: int = done) -> None:
                 if progress is not None:
                     progress(before + of_group, total)
 
-            played = {
-                nodes: tuple(_plain(trial, names) for trial in trials)
-                for nodes, trials in _played(study, setup, report).items()
-            }
+            by_link, _ = play_study(study, setup.folder, setup.executor, report)
+            played = {nodes: tuple(_plain(trial, names) for trial in trials) for nodes, trials in by_link.items()}
             done += protocol.windows
             for seed in plan.seeds if group.every_seed else (group.seed,):
                 parts[seed].append(played)
@@ -171,19 +167,6 @@ def _study(
         for cost in plan.costs
     }
     return study, names
-
-
-def _played(study: Study, setup: ComparisonSetup, progress: Callable[[int], None]) -> Trials:
-    journal = EvaluationJournal(setup.folder, study)
-    windows = [window for window in range(study.protocol.windows) if window not in journal]
-    for candidate in study.candidates if windows else ():  # compiles once, and rejects wrong names before the work
-        candidate.make(study.scenario, study.seed)
-    progress(study.protocol.windows - len(windows))
-    for done, (window, trials) in enumerate(play_windows(study, windows, setup.executor), 1):
-        journal.add(window, trials)
-        progress(study.protocol.windows - len(windows) + done)
-    every = [journal.trials(window) for window in range(study.protocol.windows)]
-    return {link.nodes: tuple(trials[k] for trials in every) for k, link in enumerate(study.links)}
 
 
 def _plain(trial: WindowTrial, names: Mapping[str, str]) -> WindowTrial:

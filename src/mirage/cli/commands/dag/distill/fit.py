@@ -110,9 +110,9 @@ def fit(
     from mirage.dag.distilled.methods.tree_methods import OPTIMAL
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
-    from mirage.dag.resumption import WorkJournal
     from mirage.distill.tree_text import text_of
     from mirage.report.charts.picture_file import picture_kind
+    from mirage.study.work_journal import WorkJournal
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)

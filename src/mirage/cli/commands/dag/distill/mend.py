@@ -79,8 +79,8 @@ def mend(
     and is reported in any case. With --page, a killed or interrupted command resumes after the last case when it is
     repeated.
     """
-    from mirage.dag.resumption import WorkJournal
     from mirage.dag.setting import seeds_of
+    from mirage.study.work_journal import WorkJournal
 
     options = _MendOptions(tree_file, cases, profiles, setting, seeds, report_seeds)
     if both := set(seeds_of(seeds)) & set(seeds_of(report_seeds)):

@@ -74,10 +74,10 @@ def tune(
     import numpy as np
 
     from mirage.dag.distilled.tuning import shortened, tuned
-    from mirage.dag.resumption import WorkJournal
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
     from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.study.work_journal import WorkJournal
 
     text, given = read(tree_file)
     _check_out(tree_file, out)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mirage.dag.resumption import WorkJournal, check_plan
 from mirage.errors import ConfigurationError
+from mirage.study.work_journal import WorkJournal, check_plan
 
 
 def test_stored_work_is_read_again_until_it_is_removed(tmp_path):

@@ -1,0 +1,1 @@
+"""Studies: independent trials on an executor, journals to resume from, and intervals."""
