@@ -38,6 +38,12 @@ def test_jobs_that_others_do_not_pass_by(name: str, other: Row) -> None:
     assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[row] == jobs.submit_s[row], name
 
 
+@pytest.mark.parametrize(("limit_h", "held_s"), [(24, 3 * HOUR_S), (23, 0)])
+def test_a_shorter_job_fits_where_a_longer_one_does_not(limit_h: int, held_s: int) -> None:
+    jobs = table(WAITS, ("bob", 1.0, 3.0, 1.0, 2), limit_s=np.array([24, limit_h]) * HOUR_S)
+    assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[0] == held_s
+
+
 def test_one_of_higher_priority_goes_first_by_right() -> None:
     passer: Row = ("bob", 1.0, 3.0, 1.0, 2)
     assert held_h(passer, (100.0, 101.0)) == 0

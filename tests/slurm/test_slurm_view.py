@@ -292,6 +292,12 @@ def test_whole_nodes_are_pools_by_the_partitions_that_may_use_them() -> None:
     assert view.nodes.total == 4
 
 
+def test_completing_nodes_of_a_pool_are_in_use_without_a_job() -> None:
+    nodes = (node("a1", "gpu"), replace(node("a2", "gpu"), state="COMPLETING"), node("a3", "gpu"))
+    view = snapshot(running(1, "a3"), machine=replace(WHOLE, nodes=nodes))
+    assert (view.nodes.capacity.tolist(), view.nodes.free.tolist()) == ([[3, 0]], [[1, 0]])
+
+
 def test_a_pool_that_is_down_as_a_whole_stays_a_row() -> None:
     nodes = tuple(replace(one, usable=one.name == "b1") for one in SHARED.nodes)
     view = snapshot(machine=replace(WHOLE, nodes=nodes))

@@ -427,6 +427,8 @@ def test_commands_that_hang_beyond_their_time_stop_no_other_from_being_queried()
 
     try:
         assert [requested_by(chain) for chain in range(4)] == [1, 2, 2, 2]
+        now[0] = 1.5 * worlds[0].context.settings.ready_timeout_s
+        assert [requested_by(chain) for chain in (2, 3)] == [2, 2], "a command that is ended at its time is no hung one"
         now[0] = 2 * worlds[0].context.settings.ready_timeout_s + 1
         assert [requested_by(chain) for chain in (2, 3, 0)] == [3, 4, 4]
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import SlurmUnreachable
 from mirage.forecast.past_arrivals import PAST_DAYS
-from mirage.job_state import JobState
+from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import AccountedJob, Machine, Queue
 
 BEGIN_S = 100 * DAY_S
@@ -85,6 +86,13 @@ def test_no_further_than_policies_are_shown_jobs(monkeypatch: pytest.MonkeyPatch
     assert sorted(job.end_s for job in poller.ended.values()) == [
         BEGIN_S - hours * HOUR_S for hours in range(59, -1, -1)
     ], "the latest ones, in whatever order they were read"
+
+
+def test_jobs_that_never_started_are_no_jobs_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    ran = cluster.job(BEGIN_S)
+    monkeypatch.setattr(cluster, "accounting", lambda since_s: (ran, replace(ran, id=7, start_s=MISSING)))
+    assert polled(cluster, 3).ended == {ran.id: ran}
 
 
 @pytest.mark.parametrize("down", ["accounting", "machine"])

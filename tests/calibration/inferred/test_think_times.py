@@ -138,3 +138,9 @@ def test_chance_is_measured_a_week_apart() -> None:
     rare = month(dice.integers(2 * HOUR_S, DAY_S, 60))
     assert preceding_events(rare).share == 0
     assert share_by_chance(rare) < 0.1
+
+
+def test_chance_is_the_mean_of_a_week_earlier_and_a_week_later() -> None:
+    """The second job follows the first one's end a week later; nothing follows an event of a week ahead."""
+    jobs = recorded(("ada", 0, 0, HOUR_S), ("ada", 7 * DAY_S + HOUR_S + 60, 7 * DAY_S + HOUR_S + 60, 8 * DAY_S))
+    assert share_by_chance(jobs) == 0.25

@@ -9,6 +9,7 @@ import pytest
 
 from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation import policy_score
 from mirage.provision.evaluation.followed_link import Followed
 from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import PolicyOutcome, constant_lead, oracle, reactive
@@ -106,6 +107,16 @@ def test_every_column_of_a_row() -> None:
         cost_95=None,
         gap_closed_95=None,
     )
+
+
+def test_the_row_of_a_load_counts_its_windows_alone() -> None:
+    windows = four_windows()
+    result = constant_lead(windows, 4.0)
+    result = replace(result, lead_s=np.array([1.0, 2.0, 3.0, 10.0]) * HOUR_S)
+    members = np.array([True, False, True, False])
+    bounds = (reactive(windows), oracle(windows, COST))
+    row = policy_score.row_of(result, bounds, COST, 2, "light", members, Stretches.of(submissions_s(windows)))
+    assert (row.load, row.windows, row.lead_h) == ("light", 2, 2.0)
 
 
 def test_intervals_are_those_of_the_stretches() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from mirage.errors import UnknownName
 from mirage.report.schedule.gpu_charts import gantt_chart, kind_names
 from mirage.report.schedule.gpu_use import use_by_pool, use_by_type
 from mirage.report.schedule.job_story import job_number, story_of
+from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.schedule_page import comparison_page, run_page
 from mirage.report.schedule.schedule_text import print_rows, print_story
 from mirage.schedule.compare.gpu_comparison import compare
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, play
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.engine.gpu_log import GpuLog
+from mirage.schedule.engine.measures import measures
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
@@ -71,6 +74,18 @@ def test_the_terminal(played: tuple[GpuOutcome, GpuLog]) -> None:
     text = console.export_text()
     assert re.search(r"by/hand +fifo +1\.667 +2\.000 +0\.333 +2\.000 +12\.0 +0 +0 +0\.00 +- +-", text)
     assert re.search(r"^3,600 +done +new-1:4", text, re.M)
+
+
+def test_each_figure_stands_under_its_name(played: tuple[GpuOutcome, GpuLog]) -> None:
+    """Mean times of decisions and long ones, shares of GPUs held by the hour and by the count: easily exchanged."""
+    outcome, log = played
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_rows([replace(outcome.row, policy_ms=1.25, policy_p95_ms=8.5)], console)
+    names, values = (re.split(r" {2,}", line.strip()) for line in console.export_text().splitlines()[:2])
+    assert dict(zip(names, values)) | {"decision ms": "1.25", "p95 ms": "8.50"} == dict(zip(names, values))
+    page = measures_section(replace(measures(log), gar=0.125, sor=0.25, gfr=0.5))
+    for name, value in (("GAR", "12.5%"), ("SOR", "25.0%"), ("GFR", "50.0%")):
+        assert re.search(rf">{name}<.*?<td[^>]*>{value}<", page, re.S), name
 
 
 def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[GpuOutcome, GpuLog]) -> None:

@@ -99,3 +99,27 @@ def test_a_requeued_job_follows_those_submitted_before_its_requeue() -> None:
     requeue(sim, 0, begin_s=30)
     starts = [(int(s.start_s), int(s.id)) for s in sim.run().segments]
     assert starts == [(0, 0), (20, 1), (80, 2), (140, 0), (200, 3)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "run_s", "first"),
+    [(2, 1000, "bob"), (1, 90, "ada"), (2, 60, "bob")],
+    ids=["running, two nodes for one", "ended, 90 s for 100", "ended, two nodes 60 s for 100"],
+)
+def test_fair_share_counts_nodes_by_time_once(nodes: int, run_s: int, first: str) -> None:
+    """Priorities are computed at 100 s; then bob's job has used a node for 100 s, and ada's may have ended."""
+    table = JobTable.build(
+        range(5),
+        submit_s=[0, 0, 0, 1, 2],
+        elapsed_s=[run_s, 1000, 1000, 50, 50],
+        limit_s=[1000] * 5,
+        nodes=[nodes, 1, 1, 4, 4],
+        user=["ada", "bob", "eve", "ada", "bob"],
+    )
+    settings = SlurmSettings(weight_fairshare=1000.0, calc_period_s=100, half_life_s=1e9)
+    cluster = Cluster.pool(4)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
+    sim.advance(150)
+    pending = sim.view().pending
+    assert {3: "ada", 4: "bob"}[int(pending.id[pending.priority.argmax()])] == first
+    assert len(set(pending.priority.tolist())) == 2

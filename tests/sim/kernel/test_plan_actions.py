@@ -133,6 +133,18 @@ def test_a_resized_job_does_its_work_at_the_new_speed() -> None:
     assert audited_run(sim) == [(0, 0, 50, 2, BY_RESIZE), (0, 50, 50 + 3 + 25, 4, BY_ITSELF)]
 
 
+def test_a_resized_job_still_takes_the_rest_of_its_time_to_resume() -> None:
+    sim = script(
+        Cluster.pool(4),
+        [(0, 100, 500, 2)],
+        at_0=(Start(job=0),),
+        at_40=(Preempt(job=0, resume_s=20),),
+        at_50=(Resume(job=0),),
+        at_55=(Resize(job=0, nodes=4, pause_s=3),),  # fifteen of the twenty are left
+    )
+    assert audited_run(sim)[-1] == (0, 55, 55 + 15 + 3 + 30, 4, BY_ITSELF)
+
+
 def test_a_job_may_start_smaller_and_at_a_speed_of_its_own() -> None:
     sim = script(
         Cluster.pool(4),

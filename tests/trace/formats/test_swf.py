@@ -185,3 +185,9 @@ def test_a_bad_line_among_lines_of_eighteen_is_the_only_remark(read):
 
 def test_numbers_that_stand_twice_are_noted(read):
     assert read(GOOD, GOOD, GOOD).report.notes == {"row that repeats a job id (a further attempt of the same job)": 2}
+
+
+@pytest.mark.parametrize("requested", ["0", "-1"])
+def test_a_request_of_no_processors_is_unknown(read, requested):
+    assert GOOD.count(" 4 -1 -1 8 ") == 1
+    assert read(GOOD.replace(" 4 -1 -1 8 ", f" 4 -1 -1 {requested} ")).table.nodes.tolist() == [4]
