@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.agent.chain.submission import link_submission
-from mirage.agent.model import Chain, ChainSpec
+from mirage.agent.chain.submission import Attempt, attempt_accepted, link_submission
+from mirage.agent.model import Chain, ChainSpec, Link, LinkState
 from mirage.job_state import MISSING
 from mirage.slurm.records import Submission
+from tests.support.one_chain import OneChain
 
 
 def composed(number: int = 2, previous: int = 17, hold: bool = True, environment=None, **options) -> Submission:
@@ -76,3 +77,14 @@ def test_the_job_is_reported_whatever_the_user_exports(export: str, expected: st
     assert options["export"] == expected
     assert "get-user-env" not in options
     assert composed(environment={"SBATCH_EXPORT": export}).options.get("export", "ALL") == expected
+
+
+@pytest.mark.parametrize(
+    ("held", "state", "released_s"), [(True, LinkState.HELD, MISSING), (False, LinkState.QUEUED, 70)]
+)
+def test_a_held_link_waits_only_from_its_release(held: bool, state: LinkState, released_s: int) -> None:
+    world = OneChain(link := Link(1, 2, attempted_s=60))
+    attempt_accepted(world.store, Attempt(link, Submission("job.sh"), held), 42, 70)
+    stored = world.store.rows[1, 2]
+    assert (stored.job, stored.submitted_s, stored.state, stored.released_s) == (42, 70, state, released_s)
+    assert [event.detail for event in world.store.reported] == ["job 42, held" if held else "job 42"]
