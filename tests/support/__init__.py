@@ -1,1 +1,1 @@
-"""Helpers of several tests: worlds made by hand, fake components, real servers, references to compare with."""
+"""What several tests need: made-up traces, fake components, real servers, reference implementations."""

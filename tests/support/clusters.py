@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ def with_memory(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluste
     sizes = draw(st.lists(st.none() | st.integers(1, 50), min_size=len(cluster.groups), max_size=len(cluster.groups)))
     sizes[0] = sizes[0] or 20
     kinds = ("default_memory_mib", "default_memory_per_cpu_mib", "default_memory_per_gpu_mib")
-    defaults: list[dict[str, int]] = [
+    defaults: list[dict[str, Any]] = [
         {draw(st.sampled_from(kinds)): draw(st.integers(1, 10))} if draw(st.booleans()) else {}
         for _ in cluster.partitions
     ]
@@ -86,9 +87,9 @@ def with_limits(draw: st.DrawFn, clusters: st.SearchStrategy[Cluster]) -> Cluste
     limits = []
     for _ in range(draw(st.integers(1, 3))):
         kinds = draw(st.sets(st.sampled_from(sorted(most)), min_size=1))
-        among = {of: tuple(sorted(draw(st.sets(st.sampled_from(some))))) for of, some in names.items()}
+        among: dict[str, Any] = {of: tuple(sorted(draw(st.sets(st.sampled_from(some))))) for of, some in names.items()}
         per = draw(st.sampled_from(LIMITED_PER))
-        values = {kind: draw(st.integers(least.get(kind, 1), most[kind])) for kind in kinds}
+        values: dict[str, Any] = {kind: draw(st.integers(least.get(kind, 1), most[kind])) for kind in kinds}
         limits.append(Limit(per, **values, **among))
     return replace(cluster, limits=tuple(limits))
 

@@ -52,8 +52,8 @@ def main(url: str, point: str, settings: str) -> None:
     known = json.loads(settings)
     nap_s, standby = known.pop("nap_s", 0.2), known.pop("standby", False)
     agent = Agent(
-        Dying(open_store(url), point),  # type: ignore[arg-type]
-        Dying(SlurmClient(clock=time.time), point),  # type: ignore[arg-type]
+        Dying(open_store(url), point),
+        Dying(SlurmClient(clock=time.time), point),
         SystemShell(),
         clock=time.time,
         monotonic=time.monotonic,

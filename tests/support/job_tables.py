@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
-NAMES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=6)
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
 NUMBERS = st.integers(0, 10**9)
 OPTIONAL = st.one_of(st.just(MISSING), NUMBERS)
 
 
 @st.composite
-def job_tables(draw):
+def job_tables(draw: st.DrawFn) -> JobTable:
     """Any table with possible times; all its other numbers are wild."""
     n = draw(st.integers(0, 3))
 
-    def column(values):
+    def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=n, max_size=n))
 
     wild, instant = st.integers(-(10**12), 10**12), st.integers(MISSING, LATEST_S)
@@ -32,11 +36,11 @@ def job_tables(draw):
 
 
 @st.composite
-def workloads(draw):
+def workloads(draw: st.DrawFn) -> JobTable:
     """A table that the Standard Workload Format can hold."""
     n = draw(st.integers(0, 6))
 
-    def column(values):
+    def column(values: st.SearchStrategy[Any]) -> NDArray[np.int64]:
         return np.array(draw(st.lists(values, min_size=n, max_size=n)), dtype=np.int64)
 
     submit_s, wait_s, run_s, size = column(NUMBERS), column(OPTIONAL), column(OPTIONAL), column(OPTIONAL)
@@ -59,7 +63,7 @@ def workloads(draw):
     )
 
 
-def assert_same(left: JobTable, right: JobTable, columns=(*INT_COLUMNS, *LABEL_COLUMNS)):
+def assert_same(left: JobTable, right: JobTable, columns: Sequence[str] = (*INT_COLUMNS, *LABEL_COLUMNS)) -> None:
     """The same jobs, value by value."""
     assert left.job_id.tolist() == right.job_id.tolist()
     for name in columns:

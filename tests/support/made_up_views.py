@@ -17,7 +17,7 @@ def jobs(*rows: dict[str, Any]) -> QueueJobs:
         "nice": 0,
     }  # fmt: skip
     full = [{**defaults, "id": k, **row} for k, row in enumerate(rows)]
-    columns = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}
+    columns: dict[str, Any] = {name: np.array([row[name] for row in full]) for name in ("id", *defaults)}
     kinds = {name: np.float64 if name in ("done_s", "priority") else np.int64 for name in columns}
     return QueueJobs(**{name: column.astype(kinds[name]) for name, column in columns.items()})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mirage.agent.chain.tag import Tag
 from mirage.agent.cycle.context import CycleContext
@@ -12,8 +12,10 @@ from mirage.agent.cycle.own_jobs import own_jobs, tag_of
 from mirage.agent.cycle.poller import Snapshot
 from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, LinkState, StoreIdentity
 from mirage.agent.settings import AgentSettings
+from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
+from mirage.slurm.backend import Backend
 from mirage.slurm.records import AccountedJob, Queue, QueuedJob, Submission
 
 NOW_S = 10_000
@@ -65,7 +67,7 @@ class Slurm:
 
     def __init__(self, **refuses: str) -> None:
         self.calls: list[tuple[object, ...]] = []
-        self.refuses: dict[str | tuple[str, object], str] = {**refuses}
+        self.refuses: dict[str | tuple[str, object], str] = dict(refuses.items())
 
     def _reported(self, command: str, job: object, *more: object) -> None:
         if why := self.refuses.get(command) or self.refuses.get((command, job)):
@@ -98,8 +100,8 @@ class OneChain:
         started = Chain(1, "train", ChainSpec(**spec), 0, **{"key": KEY, **(chain or {})})
         self.store, self.slurm = Notebook(started, list(links)), Slurm()
         self.context = CycleContext(
-            self.store, self.slurm, settings or AgentSettings(), NOW_S, Snapshot(Queue(NOW_S, ())),
-            {1: started}, {1: list(links)} if links else {},
+            cast(Store, self.store), cast(Backend, self.slurm), settings or AgentSettings(), NOW_S,
+            Snapshot(Queue(NOW_S, ())), {1: started}, {1: list(links)} if links else {},
         )  # fmt: skip
 
     def shows(self, *jobs: QueuedJob, ended: tuple[AccountedJob, ...] = (), has_accounting: bool = False) -> OneChain:

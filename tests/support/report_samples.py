@@ -80,16 +80,14 @@ def demonstration() -> Demonstration:
 
     Reactive loses 3 × 12 h, what-if holds 2 × 3 h twice.
     """
-    late = (record(0, 0, 0, 48), record(1, 48, 60, 108), record(2, 108, 120, 168), record(3, 168, 180, 228))
-    late = (*late, record(4, 228, 228, 276), record(5, 276, 276, 324), record(6, 336, -1, -1))
-    early = (record(0, 0, 0, 48), record(1, 43, 45, 93), record(2, 84, 93, 141), record(3, 120, 138, 186))
+    late = (
+        record(0, 0, 0, 48), record(1, 48, 60, 108), record(2, 108, 120, 168), record(3, 168, 180, 228),
+        record(4, 228, 228, 276), record(5, 276, 276, 324), record(6, 336, -1, -1),
+    )  # fmt: skip
     early = (
-        *early,
-        record(4, 170, 186, 234),
-        record(5, 220, 234, 282),
-        record(6, 270, 282, 330),
-        record(7, 329, -1, -1),
-    )
+        record(0, 0, 0, 48), record(1, 43, 45, 93), record(2, 84, 93, 141), record(3, 120, 138, 186),
+        record(4, 170, 186, 234), record(5, 220, 234, 282), record(6, 270, 282, 330), record(7, 329, -1, -1),
+    )  # fmt: skip
     until_s = DAY0 + 336 * HOUR
     runs = {
         (8, "reactive"): ChainRun(LinkSize(8), DAY0, until_s, late, ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.decision.decide import Decider
@@ -43,8 +44,8 @@ class Scripted:
         """Add an answer, by default to the last question about a chain; text is a failure."""
         if number is None:
             number = next(question.number for question in reversed(self.requested) if question.chain == chain)
-        failed = isinstance(plan, str)
-        self._ready.append(Answer(chain, None if failed else plan, plan if failed else "", number))
+        whole, trouble = (None, plan) if isinstance(plan, str) else (plan, "")
+        self._ready.append(Answer(chain, whole, trouble, number))
 
     def prepare(self, policies: Sequence[str]) -> None: ...
 
@@ -82,7 +83,7 @@ class Deciding:
 
 def pair(first: int = 1, key: str = KEY, jobs_from: int = 100, limit_s: int = 3_600) -> list[QueuedJob]:
     """The jobs of a link that began at 9,000, and of the one held after it."""
-    known = {"partition": "main", "limit_s": limit_s}
+    known: dict[str, Any] = {"partition": "main", "limit_s": limit_s}
     tags = [tagged(number, key=key) for number in (first, first + 1)]
     return [
         job(jobs_from + first, JobState.RUNNING, comment=tags[0], start_s=9_000, nodelist="n0", **known),
@@ -90,7 +91,7 @@ def pair(first: int = 1, key: str = KEY, jobs_from: int = 100, limit_s: int = 3_
     ]
 
 
-def deciding_chain(*links: Link, first: int = 1, **spec: object) -> OneChain:
+def deciding_chain(*links: Link, first: int = 1, **spec: Any) -> OneChain:
     """A link of an hour that began at 9,000, and one held after it."""
     links = links or (running(first, ready_s=9_000), held(first + 1))
     return OneChain(*links, **{"policy": "lead:1", **spec}).shows(*pair(first))
@@ -98,5 +99,5 @@ def deciding_chain(*links: Link, first: int = 1, **spec: object) -> OneChain:
 
 def ended_after(wait_s: int, k: int) -> AccountedJob:
     """A job of another user with a given wait."""
-    known = {"user": "eve", "partition": "main", "limit_s": 600, "end_s": NOW_S - 10}
+    known: dict[str, Any] = {"user": "eve", "partition": "main", "limit_s": 600, "end_s": NOW_S - 10}
     return AccountedJob(900 + k, JobState.COMPLETED, submit_s=5_000, start_s=5_000 + wait_s, **known)

@@ -39,7 +39,8 @@ def expected_cost_h(share: float) -> np.ndarray:
     """Of submitting at each backlog and step, shape (backlogs, STEPS + 1)."""
     remaining_s = (STEPS - np.arange(STEPS + 1)) * STEP_S
     outcome_s = WAIT_S[:, None, None] * SPREAD - remaining_s[None, :, None]
-    return cost_h(outcome_s, share).mean(axis=2)
+    found: np.ndarray = cost_h(outcome_s, share).mean(axis=2)
+    return found
 
 
 def cost_of(submits: np.ndarray, share: float) -> float:

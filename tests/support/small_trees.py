@@ -1,11 +1,14 @@
 """A small known tree, and any tree with rows at and next to its thresholds."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
+from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature
 from mirage.distill.units import Unit
 
 FEATURES = (TreeFeature("remaining", Unit.DURATION), TreeFeature("load", Unit.SHARE), TreeFeature("weekend", Unit.FLAG))
@@ -35,14 +38,14 @@ ANY_FEATURES = st.lists(
 
 
 @st.composite
-def trees_and_rows(draw):
+def trees_and_rows(draw: st.DrawFn) -> tuple[Tree, NDArray[np.float64]]:
     """A tree of labels, and rows at its thresholds, one float off them, or anywhere."""
     features = tuple(draw(ANY_FEATURES))
     answers = ("wait", "if-not", "else-then")
     unit = {feature.name: feature.unit for feature in features}
     leaves = st.builds(Leaf, st.sampled_from(answers), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))
 
-    def split(children):
+    def split(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         name = st.sampled_from(sorted(unit))
         return name.flatmap(
             lambda chosen: st.builds(
@@ -58,7 +61,7 @@ def trees_and_rows(draw):
     return tree, np.array(draw(st.lists(row, min_size=1, max_size=12)), dtype=np.float64)
 
 
-def splits_of(node):
+def splits_of(node: Node) -> list[Split]:
     """All splits of a tree."""
     if isinstance(node, Leaf):
         return []
