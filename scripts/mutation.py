@@ -57,8 +57,11 @@ SCOPES = {
         without=("reactive_chain", "leaves_nothing", "refusals", "forgotten", "fail_at_once"),
     ),
     "scoring": Scope(
-        code=tuple(f"provision/evaluation/{name}.py" for name in ("policy_score", "oracle", "interval", "frontier")),
-        tests=("provision/evaluation",),
+        code=(
+            *(f"provision/evaluation/{name}.py" for name in ("policy_score", "oracle", "frontier")),
+            "study/intervals.py",
+        ),
+        tests=("provision/evaluation", "study"),
     ),
     "reports": Scope(
         code=("report/terminal/*.py", "report/pages/*.py"),

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.provision.evaluation.interval import Interval, Stretches
+from mirage.study.intervals import Interval, Stretches
 
 Floats = NDArray[np.float64]
 EVERY_S = 4 * HOUR_S

@@ -20,9 +20,9 @@ import numpy as np
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import PolicyOutcome
 from mirage.provision.evaluation.policy_score import outcome
+from mirage.study.intervals import Stretches
 
 
 def journal(path: Path) -> dict[tuple[int, int], WindowTrial]:

@@ -8,10 +8,10 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import BOUNDS, Candidate, candidates, run_times_s
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
-from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.policy_score import outcome, score
 from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.what_if import WhatIf
+from mirage.study.intervals import Stretches
 from tests.support.made_up_windows import four_windows, trial
 
 

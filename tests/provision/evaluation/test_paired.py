@@ -12,9 +12,9 @@ from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import assess, compared_with
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.policy_score import by_month, score, score_by_month, submissions_s
+from mirage.study.intervals import Stretches
 from tests.support.made_up_windows import four_windows, trial
 
 COST = Cost(3, 1)

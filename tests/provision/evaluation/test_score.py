@@ -11,9 +11,9 @@ from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation import policy_score
 from mirage.provision.evaluation.followed_link import Followed
-from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import PolicyOutcome, constant_lead, oracle, reactive
 from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, score, submissions_s
+from mirage.study.intervals import Stretches
 from tests.support.made_up_windows import MONDAY_S, four_windows, trial
 
 COST = Cost(3, 1)

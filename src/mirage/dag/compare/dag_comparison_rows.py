@@ -11,10 +11,7 @@ import numpy as np
 from mirage.dag.compare.dag_trial import DagTrialResult
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.dag.setting import EpisodeSetting
-from mirage.job_state import Floats
-
-RESAMPLES = 2000
-"""Bootstrap samples of an interval."""
+from mirage.study.intervals import interval_of_mean
 
 ONE_SEED = "one seed"
 """The reason for a missing interval."""
@@ -162,13 +159,3 @@ def paired_difference(
         makespan_percent=float(100 * ends_differ.mean() / against_ends_s.mean()),
         no_interval=ONE_SEED if len(differ) < 2 else None,
     )
-
-
-def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
-    """95 % interval of a mean over episodes, by bootstrap; none for a single episode."""
-    if len(values) < 2:
-        return None, None
-    random = np.random.Generator(np.random.PCG64(0))
-    drawn = values[random.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low_s, high_s = np.percentile(drawn, (2.5, 97.5))
-    return float(low_s), float(high_s)

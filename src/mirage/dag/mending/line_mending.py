@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from mirage.dag.compare.dag_comparison_rows import interval_of_mean
 from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes, Times
 from mirage.dag.mending.edits import Edit, one_line_edits
 from mirage.distill.tree import Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.job_state import Floats
+from mirage.study.intervals import interval_of_mean
 
 ROUNDS = ((8, 48), (3, 12))
 """One in this number of episodes is run with each remaining edit, and this number of edits remain."""

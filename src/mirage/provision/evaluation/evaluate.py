@@ -16,12 +16,12 @@ from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study
-from mirage.provision.evaluation.interval import Stretches
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.evaluation.policy_score import EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
+from mirage.study.intervals import Stretches
 from mirage.study.play_trials import Progress
 
 

@@ -13,9 +13,9 @@ from mirage.duration import HOUR_S
 from mirage.provision.evaluation.candidate import BOUNDS, ORACLE
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.oracle import REACTIVE, constant_lead
 from mirage.provision.evaluation.policy_score import EvaluationRow, loads, submissions_s
+from mirage.study.intervals import Interval
 
 LEADS_H = (0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 18.0, 24.0)
 

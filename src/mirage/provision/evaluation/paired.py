@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.oracle import PolicyOutcome
 from mirage.provision.evaluation.policy_score import ALL, by_month, classes, cost_ratio, outcome, submissions_s
+from mirage.study.intervals import Interval, Stretches
 
 
 @dataclass(frozen=True, slots=True)

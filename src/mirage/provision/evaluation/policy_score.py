@@ -15,7 +15,6 @@ from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import EXACT_WAIT, ORACLE, ORACLE_HOLDS, Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.oracle import (
     REACTIVE,
     PolicyOutcome,
@@ -26,6 +25,7 @@ from mirage.provision.evaluation.oracle import (
     reactive,
 )
 from mirage.provision.link_size import LOADS
+from mirage.study.intervals import Interval, Stretches
 
 ALL = "all"
 CLASSES = (ALL, *LOADS)

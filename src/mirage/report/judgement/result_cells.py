@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import EvaluationRow
+from mirage.study.intervals import Interval
 
 _TOO_WIDE = -20.0
 """A gap is inconclusive where its interval extends below this."""

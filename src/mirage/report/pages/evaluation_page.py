@@ -10,7 +10,6 @@ from typing import Any
 from mirage.atomic_file import write_output
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
-from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.charts.frontier_chart import frontier_chart, stacked
@@ -19,6 +18,7 @@ from mirage.report.figures import links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.terminal.comparison_text import at_cost, signed
 from mirage.report.theme import standalone
+from mirage.study.intervals import Interval
 
 _HEADING = "Interruption against overlap"
 KINDS = (".svg", ".html", *BY_MATPLOTLIB)

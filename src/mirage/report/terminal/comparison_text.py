@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.console_table import fits, print_table
+from mirage.study.intervals import Interval
 
 _STYLES = {"better": "green", "worse": "red", "": ""}
 

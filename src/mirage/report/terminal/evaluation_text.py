@@ -12,11 +12,11 @@ from rich.text import Text
 
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.interval import Interval
 from mirage.provision.evaluation.policy_score import CLASSES, EvaluationRow
 from mirage.report.figures import links_words
 from mirage.report.terminal.comparison_text import print_differences, print_months
 from mirage.report.terminal.console_table import fits, print_table
+from mirage.study.intervals import Interval
 from mirage.study.play_trials import Progress as ProgressCallback
 
 _PLAIN_WIDTH, _WIDE = 140, 120

@@ -13,9 +13,9 @@ from typing import Any
 from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Interval, Stretches
 from mirage.provision.evaluation.oracle import reactive
 from mirage.provision.evaluation.policy_score import classes, outcome, submissions_s
+from mirage.study.intervals import Interval, Stretches
 
 LEAST_LESS, LEAST_WITHOUT = 0.17, 0.23
 """The lower bounds of both claims: the cut of interruption, and the share of hand-overs without any."""

@@ -14,10 +14,10 @@ import numpy as np
 from mirage.job_state import Floats
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.interval import Interval, Members, Stretches
 from mirage.provision.evaluation.oracle import oracle, reactive
 from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, row_of, submissions_s
 from mirage.provision.link_size import LIGHT
+from mirage.study.intervals import Interval, Members, Stretches
 
 LOADED = "medium and heavy"
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.provision.evaluation.interval import Floats, Members, Stretches, student_quantile
+from mirage.study.intervals import Floats, Members, Stretches, interval_of_mean, student_quantile
 
 BEGIN_S = 19_000 * DAY_S + 5 * HOUR_S
 
@@ -136,7 +136,7 @@ def test_words_name_the_method_and_warn_where_a_stretch_is_short() -> None:
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
     """The benchmark that simulates hand-overs with a known true mean."""
-    path = Path(__file__).parents[3] / "benchmarks" / "evaluation" / "interval_coverage.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "evaluation" / "interval_coverage.py"
     spec = importlib.util.spec_from_file_location("interval_coverage", path)
     assert spec is not None
     assert spec.loader is not None
@@ -157,3 +157,11 @@ def test_intervals_hold_nearly_as_often_as_promised(weeks: float, benchmark: Mod
     assert np.mean(shares) >= 0.935
     assert min(shares) >= 0.895
     assert np.mean([row["bootstrap"] for row in found]) < 0.9
+
+
+def test_the_mean_of_episodes_lies_in_its_interval_which_more_episodes_narrow() -> None:
+    assert interval_of_mean(np.array([7.0])) == (None, None)
+    assert interval_of_mean(np.array([7.0, 7.0])) == (7.0, 7.0)
+    few, many = (interval_of_mean(np.tile([1.0, 2.0, 6.0], times)) for times in (1, 300))
+    assert few == pytest.approx((1.0, 6.0))  # all three drawn alike: 1 of 27 samples, more than 2.5 %
+    assert many == pytest.approx((3 - 1.96 * math.sqrt(14 / 3 / 900), 3 + 1.96 * math.sqrt(14 / 3 / 900)), abs=0.01)

@@ -1,4 +1,4 @@
-"""95 % intervals of means and ratios over correlated windows.
+"""95 % intervals: of means and ratios over correlated windows, of means over episodes.
 
 Windows that are hours apart meet nearly the same queue (lag-1 autocorrelation 0.8 on Lonestar6). They are therefore
 combined into a few long stretches of time, and the unit of repetition is the stretch, not the window:
@@ -10,6 +10,8 @@ combined into a few long stretches of time, and the unit of repetition is the st
   out by the cubic transformation of Hall (1992). The other end stays where Student has it.
 
 ``benchmarks/evaluation/interval_coverage.py`` measures the coverage of such intervals.
+
+Episodes with seeds of their own are independent, so a bootstrap over them is enough.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ Interval = tuple[float, float]
 LEVEL = 0.95
 FEWEST_STRETCHES = 4
 """Fewer give no interval: with three, Student's quantile is 4.3 and their skew cannot be estimated."""
+
+RESAMPLES = 2000
+"""Bootstrap samples of an interval."""
 
 _A_WEEK_OR_SO_S = 6 * DAY_S
 _NOTHING = 1e-9
@@ -160,3 +165,13 @@ def student_quantile(freedom: float) -> float:
     density = np.cos(angle) ** (freedom - 1)
     share = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL, share / share[-1], angle)))
+
+
+def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
+    """95 % interval of a mean over independent episodes, by bootstrap; none for one."""
+    if len(values) < 2:
+        return None, None
+    random = np.random.Generator(np.random.PCG64(0))
+    drawn = values[random.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return float(low), float(high)
