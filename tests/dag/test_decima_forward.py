@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mirage.dag.decima.network_file import PUBLISHED_SHAPES
 from mirage.dag.decima.networks import decima_2019, spark_sched_sim
 from mirage.dag.decima.networks.layers import Floats32, Perceptrons, perceptrons, widest
 from mirage.dag.decima.networks.network_graph import NetworkGraph, Room
 from mirage.dag.decima.networks.workspace import Extent, arrays_of, workspace
-from mirage.dag.decima.published_weights import SHAPES
 
 Matrix = NDArray[np.float64]
 Layers = list[tuple[Matrix, Matrix]]
@@ -197,7 +197,7 @@ def reference_spark(layers: Layers, graph: NetworkGraph, jobs: list[Matrix]) -> 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_network_of_2019_scores_as_plain_numpy(seed: int) -> None:
     random = np.random.default_rng(seed)
-    layers, net = random_layers(SHAPES["decima-2019"], random)
+    layers, net = random_layers(PUBLISHED_SHAPES["decima-2019"], random)
     jobs = random_jobs(random)
     graph = as_graph(jobs, random)
     room = empty_room(len(jobs), len(graph.stage), 50, decima_2019.WIDTH, widest(net))
@@ -212,7 +212,7 @@ def test_the_network_of_2019_scores_as_plain_numpy(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_the_network_of_spark_sched_sim_scores_as_plain_numpy(seed: int) -> None:
     random = np.random.default_rng(seed)
-    layers, net = random_layers(SHAPES["spark-sched-sim"], random)
+    layers, net = random_layers(PUBLISHED_SHAPES["spark-sched-sim"], random)
     jobs = random_jobs(random, chained=seed > 2)
     graph = as_graph(jobs, random)
     room = empty_room(len(jobs), len(graph.stage), 50, spark_sched_sim.WIDTH, widest(net))
@@ -225,7 +225,7 @@ def test_the_network_of_spark_sched_sim_scores_as_plain_numpy(seed: int) -> None
 
 
 def test_the_arrays_of_a_workspace_hold_the_network_and_do_not_overlap() -> None:
-    net = random_layers(SHAPES["decima-2019"], np.random.default_rng(1))[1]
+    net = random_layers(PUBLISHED_SHAPES["decima-2019"], np.random.default_rng(1))[1]
     space = workspace(net, features=5, width=8, argmax=True, extent=Extent(3, 11, 7, 5))
     inside = arrays_of(space)
     np.testing.assert_array_equal(inside[0].numbers, net.numbers)

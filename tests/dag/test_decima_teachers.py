@@ -9,11 +9,11 @@ import pytest
 
 from mirage.dag.decima.deciders import decide_own
 from mirage.dag.decima.decima_schedulers import read_weights, with_weights
+from mirage.dag.decima.network_file import PUBLISHED_SHAPES, read_published
 from mirage.dag.decima.networks import graph_network
 from mirage.dag.decima.networks.graph_network import FEATURES, WIDTH
 from mirage.dag.decima.networks.layers import perceptrons
 from mirage.dag.decima.networks.workspace import Extent, workspace
-from mirage.dag.decima.published_weights import SHAPES, read_published
 from mirage.dag.schedulers.stage_schedulers import make_scheduler
 from mirage.dag.simulator.dag_simulation import DagOutcome, DagSimulation
 from mirage.dag.simulator.dag_world import DagCluster
@@ -27,7 +27,7 @@ from mirage.errors import ConfigurationError, ModelFileError
 def weights_of_2019(path: Path, *, without: str = "") -> None:
     """A file of the shape of a published one, with other numbers."""
     random, arrays = np.random.default_rng(4), {}
-    for place, (inputs, outputs) in enumerate(SHAPES["decima-2019"]):
+    for place, (inputs, outputs) in enumerate(PUBLISHED_SHAPES["decima-2019"]):
         if place < 15:
             names = [f"actor_agent_{n}__Variable" if n else "actor_agent__Variable" for n in (2 * place, 2 * place + 1)]
         else:

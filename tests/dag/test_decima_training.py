@@ -16,8 +16,13 @@ from mirage.dag.decima.networks import graph_network  # noqa: E402
 from mirage.dag.decima.networks.workspace import arrays_of  # noqa: E402
 from mirage.dag.decima.own_features import observe_own  # noqa: E402
 from mirage.dag.decima.training.decima_training import FIRST_SEQUENCE, DecimaTrainingPlan, sequence_of, train  # noqa: E402
-from mirage.dag.decima.training.decision_record import empty_record  # noqa: E402
-from mirage.dag.decima.training.rollouts import TrainingSetting, advantages, net_space, play_episode  # noqa: E402
+from mirage.dag.decima.training.rollouts import (  # noqa: E402
+    TrainingSetting,
+    advantages,
+    empty_record,
+    net_space,
+    play_episode,
+)
 from mirage.dag.decima.training.torch_network import DecisionBatch, GraphNetwork  # noqa: E402
 from mirage.dag.simulator.dag_simulation import DagSimulation  # noqa: E402
 from mirage.dag.simulator.dag_world import DagCluster  # noqa: E402

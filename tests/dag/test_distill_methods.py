@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.dag.distilled.candidate_columns import FEATURES as ALL_FEATURES
-from mirage.dag.distilled.methods.cart_levels import LEVELS, Cart, one_in
-from mirage.dag.distilled.methods.climb import climbed
+from mirage.dag.distilled.methods.cart import LEVELS, Cart, climbed, one_in
 from mirage.dag.distilled.methods.optimal import OptimalSettings, drawn, optimal, optimal_tree, thresholds
 from mirage.dag.distilled.methods.tree_methods import METHODS, TimedLearner, learner_of
 from mirage.dag.distilled.methods.trustee import TrusteeSettings, mean_agreement, top_branches, trustee

@@ -7,7 +7,6 @@ import pytest
 
 from mirage.dag.distilled.candidate_columns import FEATURES, READY, WORK, candidate_rows
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
-from mirage.dag.distilled.leaf_rules import rules_of
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of, read_tree, scheduler_of, shipped_tree
 from mirage.dag.schedulers.stage_schedulers import make_scheduler
@@ -18,7 +17,7 @@ from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.tree_reading import tree_of
-from mirage.distill.tree_text import text_of
+from mirage.distill.tree_text import rules_of, text_of
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName
 

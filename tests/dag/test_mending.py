@@ -7,8 +7,7 @@ import pytest
 
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.distilled.tuning import Episodes, Times
-from mirage.dag.mending.edits import one_line_edits
-from mirage.dag.mending.line_mending import MendingResult, effect_of, mended, mended_of
+from mirage.dag.mending.line_mending import MendingResult, effect_of, mended, mended_of, one_line_edits
 from mirage.dag.mending.mending_page import Case, page, verdict
 from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_world import DagCluster

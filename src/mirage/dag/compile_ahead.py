@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 
-TRAINING = "mirage.dag.decima.training.decision_record"
+TRAINING = "mirage.dag.decima.training.rollouts"
 
 
 def left_out() -> str:

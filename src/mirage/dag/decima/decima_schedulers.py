@@ -14,11 +14,10 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from mirage.dag.decima.network_file import read_network
+from mirage.dag.decima.network_file import DECIMA_2019, SPARK_SCHED_SIM, read_network, read_published
 from mirage.dag.decima.networks import decima_2019, graph_network, spark_sched_sim
 from mirage.dag.decima.networks.layers import Perceptrons
 from mirage.dag.decima.networks.workspace import Extent, workspace
-from mirage.dag.decima.published_weights import DECIMA_2019, SPARK_SCHED_SIM, read_published
 from mirage.dag.schedulers.stage_schedulers import StageScheduler, make_scheduler
 from mirage.errors import ConfigurationError, ModelFileError
 

@@ -16,7 +16,7 @@ import numpy as np
 from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.decisions import Decisions, StudentFidelity, Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import ExecutorRule
-from mirage.dag.distilled.methods.cart_levels import Cart
+from mirage.dag.distilled.methods.cart import Cart
 from mirage.dag.distilled.tree_policy import scheduler_of
 from mirage.dag.distilled.tuning import Episodes
 from mirage.distill.ranking import Contests, joined

@@ -1,7 +1,11 @@
-"""Readers of profiles: step times by placement and by size, gradient noise by epoch.
+"""Files of profiles: step times by placement and size, gradient noise, models' facts.
 
 The files are those of Pollux and Sia: ``placements-TYPE.csv`` (a placement ``24`` is two workers on one server and four
 on another), ``scalability-TYPE.csv`` and ``validation-BATCH.csv``, each of them plain or compressed by gzip.
+
+Facts that the tables do not contain are restart costs and slowdowns. The six models of Pollux and Sia have the
+published values: restart costs as in Sia (SOSP'23), slowdowns from the calibration of its simulator on real runs. A
+file ``models.toml`` in the folder of profiles gives them for other models.
 """
 
 from __future__ import annotations
@@ -9,10 +13,11 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +25,8 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
 
 Value = TypeVar("Value")
+
+FACTS_FILE = "models.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +147,67 @@ def _text(path: Path) -> str:
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}; check the file") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Facts about a model in addition to its tables.
+
+    Attributes:
+        restart_s: Seconds lost at a start, a restart or a resize.
+        slowdown: Real step time over measured step time.
+        epochs: Number of epochs that a job trains; None for all measured epochs.
+        max_local: Maximum local batch by GPU type, where it is smaller than the measured one.
+    """
+
+    restart_s: float = 30.0
+    slowdown: float = 1.0
+    epochs: int | None = None
+    max_local: Mapping[str, int] = field(default_factory=dict)
+
+
+PUBLISHED: Mapping[str, ModelFacts] = {
+    "bert": ModelFacts(120.0, 1.2, 2),
+    "cifar10": ModelFacts(50.0, 1.8, 100),
+    "deepspeech2": ModelFacts(25.0, 1.2, 80, {"rtx": 57}),
+    "imagenet": ModelFacts(250.0, 1.2, 90),
+    "ncf": ModelFacts(15.0, 1.5, 10),
+    "yolov3": ModelFacts(80.0, 1.2, 50),
+}
+
+
+def read_facts(folder: Path) -> dict[str, ModelFacts]:
+    """Facts by model: the published ones, replaced by those of the folder's own file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or has unknown keys or invalid values.
+    """
+    path = folder / FACTS_FILE
+    if not path.exists():
+        return dict(PUBLISHED)
+    try:
+        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}; write a table [MODEL] for every model") from error
+    return {**PUBLISHED, **{model: _read_model(path, model, keys) for model, keys in declared.items()}}
+
+
+def _read_model(path: Path, model: str, declared: Any) -> ModelFacts:
+    known = [f.name for f in fields(ModelFacts)]
+    if not isinstance(declared, dict) or set(declared) - set(known):
+        raise ConfigurationError(f"{path}: [{model}] is {declared!r}; its keys are {', '.join(known)}")
+    facts = ModelFacts(**declared)
+    fits = (
+        isinstance(facts.restart_s, int | float)
+        and isinstance(facts.slowdown, int | float)
+        and facts.restart_s >= 0
+        and facts.slowdown > 0
+        and (facts.epochs is None or (isinstance(facts.epochs, int) and facts.epochs >= 1))
+        and isinstance(facts.max_local, dict)
+    )
+    if not fits:
+        raise ConfigurationError(
+            f"{path}: [{model}] is {declared!r}; restart_s is 0 or more, slowdown above 0, epochs 1 or more, max_local "
+            "a table of GPU types"
+        )
+    return facts

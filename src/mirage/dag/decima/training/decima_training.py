@@ -16,10 +16,24 @@ import torch
 
 from mirage.dag.decima.deciders import decide_own
 from mirage.dag.decima.networks.layers import Perceptrons
-from mirage.dag.decima.training.decision_record import DECISIONS, Record, clear, empty_record
-from mirage.dag.decima.training.rollouts import TrainingSetting, advantages, decided_at, net_space, play_episode
-from mirage.dag.decima.training.torch_network import DecisionBatch, GraphNetwork, batches
-from mirage.dag.decima.training.training_checkpoint import load_checkpoint, save_checkpoint
+from mirage.dag.decima.training.rollouts import (
+    DECISIONS,
+    Record,
+    TrainingSetting,
+    advantages,
+    clear,
+    decided_at,
+    empty_record,
+    net_space,
+    play_episode,
+)
+from mirage.dag.decima.training.torch_network import (
+    DecisionBatch,
+    GraphNetwork,
+    batches,
+    load_checkpoint,
+    save_checkpoint,
+)
 from mirage.dag.schedulers.stage_schedulers import make_scheduler, scheduler_spec
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate

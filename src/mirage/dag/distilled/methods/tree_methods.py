@@ -9,8 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mirage.dag.distilled.methods.cart_levels import Cart
-from mirage.dag.distilled.methods.climb import Climb
+from mirage.dag.distilled.methods.cart import Cart, Climb
 from mirage.dag.distilled.methods.optimal import Unproven, optimal, solver_module
 from mirage.dag.distilled.methods.trustee import trustee
 from mirage.distill.ranking import Contests

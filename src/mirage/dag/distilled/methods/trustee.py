@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mirage.dag.distilled.methods.cart_levels import LEAST_SHARE, one_in
+from mirage.dag.distilled.methods.cart import LEAST_SHARE, one_in
 from mirage.distill.pruning import FitSettings
 from mirage.distill.ranking import Contests, agreement, ordered
 from mirage.distill.tree import Leaf, Node, Split, Tree, merged

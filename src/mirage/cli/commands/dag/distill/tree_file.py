@@ -75,7 +75,7 @@ def show(tree_file: str, rules: bool) -> None:
     Of all candidate stages, the one with the highest score gets executors; ties go to the job with less work. A stage
     with a score below 0 gets none.
     """
-    from mirage.dag.distilled.leaf_rules import rules_of
+    from mirage.distill.tree_text import rules_of
 
     text, tree = read(tree_file)
     click.echo("\n".join(rules_of(tree)) if rules else text, nl=rules)
