@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from mirage.report.charts import chain_chart, decision_chart, link_chart
-from mirage.report.charts.estimate_chart import estimate_key
+from mirage.report.charts import chain_chart, link_chart
+from mirage.report.charts.decision_charts import DECISION_KEY, estimate_key
 from mirage.report.html_page import chart, key, table
-from mirage.report.svg import MIDDLE, NARROW, WIDE
+from mirage.report.picture import MIDDLE, NARROW, WIDE, Picture
 from mirage.report.theme import CHART
 from tests.support.page_markup import classes, tables
 
@@ -15,13 +15,13 @@ from tests.support.page_markup import classes, tables
 def test_a_chart_is_drawn_at_every_width_and_the_page_shows_one() -> None:
     drawn: list[float] = []
 
-    def draw(width: float) -> str:
+    def draw(width: float) -> Picture:
         drawn.append(width)
-        return f"<svg>{width:g}</svg>"
+        return Picture(width, 1, [], "")
 
     markup = chart(draw)
     assert drawn == [NARROW, MIDDLE, WIDE] == [320, 640, 940]
-    assert re.findall(r'<div class="(\w+)"><svg>(\d+)</svg>', markup) == [
+    assert re.findall(r'<div class="(\w+)"><svg [^>]*viewBox="0 0 (\d+) 1"', markup) == [
         ("narrow", "320"), ("middle", "640"), ("wide", "940")
     ]  # fmt: skip
 
@@ -35,7 +35,7 @@ def test_a_key_draws_lines_as_lines_dots_as_dots_and_areas_as_areas() -> None:
 
 
 def test_every_mark_of_a_key_has_a_style() -> None:
-    for mark, _ in (*chain_chart.KEY, *decision_chart.KEY, *link_chart.KEY, *estimate_key(())):
+    for mark, _ in (*chain_chart.KEY, *DECISION_KEY, *link_chart.KEY, *estimate_key(())):
         assert all(f".{name} " in CHART for name in mark.split()), mark
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from mirage.report.html_page import page, table, tiles
 from mirage.report.pages.evaluation_page import draw_frontiers, kind_of
-from mirage.report.svg import box, drawing, element, label, number
-from mirage.report.theme import CHART, COLOURS, DARK, LIGHT, standalone
+from mirage.report.picture import Bar, Label, Picture
+from mirage.report.svg import element, mark_svg, number, svg_file
+from mirage.report.theme import CHART, COLOURS, DARK, LIGHT
 
 
 def test_what_is_written_is_escaped():
-    text = element("text", label("a < b & c", 1, 2), hint='"quoted" <x>', data_name=None)
+    text = element("text", mark_svg(Label("a < b & c", 1, 2)), hint='"quoted" <x>', data_name=None)
     root = ElementTree.fromstring(text)
     assert root.get("hint") == '"quoted" <x>'
     assert root[0].text == "a < b & c"
@@ -23,7 +24,7 @@ def test_numbers_are_short(value, text):
 
 
 def test_a_picture_has_a_description_and_can_stand_alone():
-    picture = standalone(drawing(10, 5, box(0, 0, -1, 2, "gap", "a hint"), describes="a < b"))
+    picture = svg_file(Picture(10, 5, [Bar(0, 0, -1, 2, "gap", "a hint")], "a < b"))
     root = ElementTree.fromstring(picture)
     assert root.find("{*}title").text == "a < b"
     assert "prefers-color-scheme" in root.find("{*}style").text

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.report.svg import label, line, polygon, text_px
+import numpy as np
+from numpy.typing import ArrayLike
 
-_DATE_PX, _CLOCK_PX = 50.0, 66.0
-"""Room for a date, and for a time of day, below an axis."""
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
+from mirage.job_state import Floats
+from mirage.report.picture import Drawn, Label, Shape, line, text_px
+
+_DATE_PX, _CLOCK_PX, _NUMBER_PX = 50.0, 66.0, 80.0
+"""Room for a date, for a time of day, and for a number, below an axis."""
 
 _OUTSIDE_PX = 8.0
-"""Distance by which a name may overhang a frame; every chart has at least this margin."""
+"""Distance by which a name may overhang a frame at the right; every chart has at least this margin."""
 
 _STEPS_S = (
     *(k * MINUTE_S for k in (1, 2, 5, 10, 15, 30)),
@@ -23,6 +27,11 @@ _STEPS_S = (
     *(k * DAY_S for k in (1, 2, 5, 10, 20, 30, 50, 100, 200, 500, 1000)),
 )
 """Distances between labelled instants that are round on a clock or a calendar."""
+
+_WAITS = (
+    (0, "0"), (MINUTE_S, "1 min"), (10 * MINUTE_S, "10 min"), (HOUR_S, "1 h"), (6 * HOUR_S, "6 h"), (DAY_S, "1 d"),
+    (3 * DAY_S, "3 d"), (10 * DAY_S, "10 d"), (30 * DAY_S, "30 d"), (100 * DAY_S, "100 d"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,11 @@ class Axis:
     def clip(self, value: float) -> float:
         """Returns the pixel of a value, limited to the axis."""
         return self.place(min(max(value, self.low), self.high))
+
+
+Tick = tuple[float, str]
+Ticks = Callable[[Axis], list[Tick]]
+"""Returns the labelled values of an axis with their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,42 +133,64 @@ def date_name(instant_s: float) -> str:
     return f"{date:%b} {date.day}"
 
 
-def rulers(frame: Frame, *, about: int = 5, unit: str = "") -> list[str]:
+def numbers(about: int = 0, unit: str = "") -> Ticks:
+    """Returns ticks at round numbers: about a count, or by default as many as have room."""
+
+    def of(axis: Axis) -> list[Tick]:
+        count = about or max(int(abs(axis.end_px - axis.begin_px) / _NUMBER_PX), 2)
+        return [(value, f"{value:g}{unit}") for value in ticks(axis.low, axis.high, count)]
+
+    return of
+
+
+def dates(axis: Axis) -> list[Tick]:
+    """Returns ticks at midnights."""
+    instants = midnights_s(axis.low, axis.high, max(int((axis.end_px - axis.begin_px) / _DATE_PX), 1))
+    return [(instant_s, date_name(instant_s)) for instant_s in instants]
+
+
+def clock(axis: Axis) -> list[Tick]:
+    """Returns ticks at round instants of any span."""
+    instants = instants_s(axis.low, axis.high, max(int((axis.end_px - axis.begin_px) / _CLOCK_PX), 1))
+    return list(zip(instants, instant_names(instants)))
+
+
+def scaled_waits(wait_s: ArrayLike) -> Floats:
+    """Scales waits for ``wait_ticks``: linear below a minute and logarithmic above."""
+    return np.log10(1 + np.asarray(wait_s, dtype=np.float64) / MINUTE_S)
+
+
+def wait_ticks(axis: Axis) -> list[Tick]:
+    """Returns ticks at round waits, on an axis of scaled waits."""
+    found = zip(scaled_waits([wait_s for wait_s, _ in _WAITS]).tolist(), (name for _, name in _WAITS))
+    return [(value, name) for value, name in found if value <= axis.high]
+
+
+def rulers(frame: Frame, found: Ticks) -> list[Drawn]:
     """Draws horizontal lines with their values at the left."""
-    parts = []
-    for value in ticks(frame.y.low, frame.y.high, about):
+    parts: list[Drawn] = []
+    for value, name in found(frame.y):
         y = frame.y.place(value)
         parts.append(line(frame.left, y, frame.right, y, "axis" if value == frame.y.low else "grid"))
-        parts.append(label(f"{value:g}{unit}", frame.left - 8, y + 4, text_anchor="end"))
+        parts.append(Label(name, frame.left - 8, y + 4, anchor="end"))
     return parts
 
 
-def days(frame: Frame, *, named: bool = True) -> list[str]:
-    """Draws vertical lines at midnights, with dates below."""
-    instants = midnights_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _DATE_PX), 1))
-    return _instants(frame, instants, [date_name(instant_s) for instant_s in instants], named=named)
-
-
-def clock(frame: Frame, *, named: bool = True) -> list[str]:
-    """Draws vertical lines at round instants of any span, with their names below."""
-    instants = instants_s(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / _CLOCK_PX), 1))
-    return _instants(frame, instants, instant_names(instants), named=named)
-
-
-def _instants(frame: Frame, instants: list[int], names: list[str], *, named: bool) -> list[str]:
-    """Draws lines with names; a name that would touch the previous one is left out."""
-    parts, free_px = [], -math.inf
-    for instant_s, name in zip(instants, names):
-        x, half = frame.x.place(instant_s), text_px(name) / 2
-        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
-        middle = min(max(x, frame.left - _OUTSIDE_PX + half), frame.right + _OUTSIDE_PX - half)
+def columns(frame: Frame, found: Ticks, *, named: bool = True) -> list[Drawn]:
+    """Draws vertical lines with names below, without those that would overlap others."""
+    parts: list[Drawn] = []
+    free_px = -math.inf
+    for value, name in found(frame.x):
+        x, half = frame.x.place(value), text_px(name) / 2
+        parts.append(line(x, frame.top, x, frame.bottom, "axis" if value == 0 else "grid"))
+        middle = min(max(x, half + 4), frame.right + _OUTSIDE_PX - half)
         if named and middle - half >= free_px:
-            parts.append(label(name, middle, frame.bottom + 18, text_anchor="middle"))
+            parts.append(Label(name, middle, frame.bottom + 18, anchor="middle"))
             free_px = middle + half + 4
     return parts
 
 
-def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) -> list[str]:
+def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) -> list[Drawn]:
     """Marks where a curve lies above the frame, each with the highest value there.
 
     Args:
@@ -163,13 +199,15 @@ def cut_marks(frame: Frame, points: Sequence[tuple[float, float]], unit: str) ->
     """
     stretches = [list(run) for above, run in groupby(points, key=lambda point: point[1] > frame.y.high) if above]
     tops = [(frame.x.clip(x), value) for x, value in (max(run, key=lambda point: point[1]) for run in stretches)]
-    parts = [polygon([(x - 5, frame.top + 7), (x + 5, frame.top + 7), (x, frame.top)], "cut") for x, _ in tops]
+    parts: list[Drawn] = [
+        Shape([(x - 5, frame.top + 7), (x + 5, frame.top + 7), (x, frame.top)], "cut") for x, _ in tops
+    ]
     free_px = frame.left
     for (x, value), (next_px, _) in zip(tops, [*tops[1:], (frame.right + 14, 0)]):
         name = f"up to {value:.0f} {unit}"
         wide = text_px(name)
         begin = next((left for left in (x + 9, x - 9 - wide) if free_px <= left and left + wide <= next_px - 9), None)
         if begin is not None:
-            parts.append(label(name, begin, frame.top + 9, class_="halo"))
+            parts.append(Label(name, begin, frame.top + 9, "halo"))
         free_px = max(x, begin or x) + 9 + (0 if begin is None or begin < x else wide)
     return parts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mirage.report.svg import MIDDLE, NARROW, WIDE, box, element, line, words
-from mirage.report.theme import CHART, COLOURS, DOTS, FONT, LINES
+from mirage.report.chart import sample
+from mirage.report.picture import MIDDLE, NARROW, WIDE, Picture
+from mirage.report.svg import element, mark_svg, svg_of, words
+from mirage.report.theme import CHART, COLOURS, FONT
 
 _STYLE = (
     f"body {{ margin: 0; background: var(--page); color: var(--ink); font: 16px/1.55 {FONT}; }}"
@@ -121,14 +123,16 @@ def tiles(entries: Sequence[tuple[str, str, str]]) -> str:
     return element("div", *cards, class_="tiles")
 
 
-def chart(draw: Callable[[float], str]) -> str:
+def chart(draw: Callable[[float], Picture]) -> str:
     """Draws a chart at three widths; the page shows the one that fits.
 
     Args:
-        draw: Returns the SVG for a width in pixels.
+        draw: Returns the picture for a width in pixels.
     """
     widths = {"narrow": NARROW, "middle": MIDDLE, "wide": WIDE}
-    return element("div", *[element("div", draw(px), class_=name) for name, px in widths.items()], class_="place")
+    return element(
+        "div", *[element("div", svg_of(draw(px)), class_=name) for name, px in widths.items()], class_="place"
+    )
 
 
 CARDS = 8
@@ -169,15 +173,9 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
     return element("div", *[element("span", _sample(mark), words(meaning)) for mark, meaning in entries], class_="key")
 
 
-def _sample(mark: str) -> str:
-    """Draws a sample of a mark, with the class that the chart uses."""
-    if mark in LINES:
-        drawn = line(0, 6, 24, 6, mark)
-    elif mark in DOTS:
-        drawn = element("circle", cx=12, cy=6, r=4.5, class_=mark)
-    else:
-        drawn = box(0, 0, 24, 12, mark, rx=3)
-    return element("svg", drawn, viewBox="0 0 24 12", class_="chart", aria_hidden="true")
+def _sample(style: str) -> str:
+    """Draws a sample of a mark, with the style that the chart uses."""
+    return element("svg", *map(mark_svg, sample(style)), viewBox="0 0 24 12", class_="chart", aria_hidden="true")
 
 
 def folded(summary: str, *body: str) -> str:

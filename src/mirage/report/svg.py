@@ -1,15 +1,12 @@
-"""SVG as text: elements, numbers and escaping."""
+"""SVG and markup as text: elements, numbers, escaping, and pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
-NARROW, MIDDLE, WIDE = 320.0, 640.0, 940.0
-"""Widths at which a chart is drawn: for a phone, a tablet, a screen. Text has the same size in all of them."""
-
-FONT_PX = 12.0
-_ADVANCE = 0.6
-"""Mean advance of a letter as a share of the font size, that of a broad sans-serif (DejaVu Sans)."""
+from mirage.report.picture import FONT_PX, Bar, Bars, Dot, Drawn, Label, Picture, Place, Shape, Stroke
+from mirage.report.theme import CHART, COLOURS
 
 Attribute = str | float | int | None
 
@@ -40,56 +37,58 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
 
 
-def label(text: object, x: float, y: float, **attributes: Attribute) -> str:
-    """Returns a line of text at a position."""
-    return element("text", words(text), x=x, y=y, **attributes)
-
-
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
-    """Returns a straight line."""
-    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
-
-
-def box(x: float, y: float, width: float, height: float, class_: str, hint: str = "", rx: float = 0) -> str:
-    """Returns a rectangle; ``hint`` shows when the pointer is over it."""
-    return element("rect", *title(hint), x=x, y=y, width=max(width, 0), height=max(height, 0), rx=rx, class_=class_)
-
-
-def polyline(points: list[tuple[float, float]], class_: str) -> str:
-    """Returns a line through points."""
-    return element("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), class_=class_)
-
-
-def polygon(points: list[tuple[float, float]], class_: str) -> str:
-    """Returns a filled shape."""
-    return element("polygon", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), class_=class_)
-
-
-def title(hint: str) -> tuple[str, ...]:
-    """Returns the child that makes a browser show a hint."""
-    return (element("title", words(hint)),) if hint else ()
-
-
-def text_px(text: str, size: float = FONT_PX) -> float:
-    """Estimates the width of a line of text."""
-    return _ADVANCE * size * len(text)
-
-
-def drawing(width: float, height: float, *children: str, describes: str) -> str:
-    """Returns a picture that scales with its container.
-
-    Args:
-        width: In its own coordinates.
-        height: In its own coordinates.
-        children: Markup.
-        describes: Description for screen readers.
-    """
+def svg_of(picture: Picture) -> str:
+    """Returns a picture that scales with its container; its colours are those of the page."""
     return element(
         "svg",
-        element("title", words(describes)),
-        *children,
+        element("title", words(picture.description)),
+        *map(mark_svg, picture.marks),
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {number(width)} {number(height)}",
+        viewBox=f"0 0 {number(picture.width)} {number(picture.height)}",
         role="img",
         class_="chart",
     )
+
+
+def svg_file(picture: Picture) -> str:
+    """Returns a picture with its own colours, as a separate file."""
+    style = f"<style>{COLOURS}{CHART}.chart {{ background: var(--card); }}</style>"
+    head, _, rest = svg_of(picture).partition(">")
+    return f"{head}>{style}{rest}\n"
+
+
+def mark_svg(mark: Drawn) -> str:
+    """Returns the markup of a mark; a browser shows its hint when the pointer is over it."""
+    match mark:
+        case Stroke(((x1, y1), (x2, y2)), style):
+            return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=style)
+        case Stroke(places, style):
+            return element("polyline", points=_points(places), class_=style)
+        case Shape(places, style, hint):
+            return element("polygon", *_title(hint), points=_points(places), class_=style)
+        case Bar(x, y, width, height, style, hint, rx):
+            wide, high = max(width, 0), max(height, 0)
+            return element("rect", *_title(hint), x=x, y=y, width=wide, height=high, rx=rx, class_=style)
+        case Bars(corners, height, style):
+            tall = number(height)
+            path = "".join(f"M{x:.1f} {y:.1f}h{width:.1f}v{tall}H{x:.1f}z" for x, y, width in corners)
+            return element("path", d=path, class_=style)
+        case Dot(x, y, radius, style, hint):
+            return element("circle", *_title(hint), cx=x, cy=y, r=radius, class_=style)
+        case Label(text, x, y, style, anchor, size, hint):
+            optional: dict[str, Attribute] = {
+                "text_anchor": anchor or None,
+                "class_": style or None,
+                "font_size": None if size == FONT_PX else size,
+                "aria_label": hint or None,
+            }
+            return element("text", words(text), x=x, y=y, **optional)
+    return element("g", *map(mark_svg, mark.marks), transform=f"translate({mark.x:g} {mark.y:g})")
+
+
+def _title(hint: str) -> tuple[str, ...]:
+    return (element("title", words(hint)),) if hint else ()
+
+
+def _points(places: Sequence[Place]) -> str:
+    return " ".join(f"{number(x)},{number(y)}" for x, y in places)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mirage.report.svg import FONT_PX
+from dataclasses import dataclass, fields, replace
+
+from mirage.report.picture import FONT_PX
 
 LIGHT = {
     "page": "#f7f7f4",
@@ -70,90 +72,136 @@ COLOURS = f"""
 """
 """The reader's own choice of theme, unless the page has one in ``data-theme``."""
 
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a mark is painted; colours are roles of a theme.
+
+    Attributes:
+        fill: Colour of an area or a text; ``none`` for a line, empty for the colour of its surroundings.
+        stroke: Colour of a line or an edge.
+        width: Width of the line, in pixels.
+        dash: Lengths of dashes and gaps, in pixels.
+        opacity: 1 is opaque.
+        bold: Whether text is bold.
+        is_halo: Whether the stroke is below the fill, to separate a text from what it crosses.
+    """
+
+    fill: str = ""
+    stroke: str = ""
+    width: float = 0.0
+    dash: tuple[float, ...] = ()
+    opacity: float | None = None
+    bold: bool = False
+    is_halo: bool = False
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is for lines."""
+        return bool(self.stroke) and self.fill in ("", "none") and not self.is_halo
+
+    @property
+    def is_dot(self) -> bool:
+        """Whether it is for hollow points."""
+        return bool(self.stroke) and self.fill == "card"
+
+    def css(self) -> str:
+        """Returns the declarations of the style."""
+        entries = {
+            "fill": _colour(self.fill),
+            "stroke": _colour(self.stroke),
+            "stroke-width": f"{self.width:g}px" if self.width else "",
+            "stroke-dasharray": " ".join(f"{length:g}" for length in self.dash),
+            "stroke-linejoin": "round" if self.is_line or self.is_halo else "",
+            "opacity": "" if self.opacity is None else f"{self.opacity:g}",
+            "font-weight": "600" if self.bold else "",
+            "paint-order": "stroke" if self.is_halo else "",
+        }
+        return " ".join(f"{name}: {value};" for name, value in entries.items() if value)
+
+
+def _colour(role: str) -> str:
+    return role if role in ("", "none") else f"var(--{role})"
+
+
+def _line(stroke: str, width: float, *dash: float, opacity: float | None = None) -> Style:
+    return Style("none", stroke, width, dash, opacity)
+
+
+STYLES = {
+    "strong": Style("ink", bold=True),
+    "ink": Style("ink"),
+    "halo": Style(stroke="card", width=4, is_halo=True),
+    "card": Style("card"),
+    "grid": _line("faint", 1),
+    "axis": _line("muted", 1),
+    "limit": _line("muted", 1, 4, 4),
+    "leader": _line("muted", 1, opacity=0.6),
+    "area": Style("fill"),
+    "edge": _line("series-1", 1.5),
+    "queue": _line("series-4", 1.5),
+    "queue-area": Style("series-4", opacity=0.16),
+    "lead": _line("muted", 2),
+    "lead-dot": Style("card", "muted", 2),
+    "lead-more": Style("muted"),
+    "oracle": Style("card", "ink", 2),
+    "link-a": Style("link"),
+    "link-b": Style("link-2"),
+    "link-name": Style("on-link", bold=True),
+    "waiting": _line("wait", 2, 2, 3),
+    "held": _line("wait", 2, opacity=0.45),
+    "ahead": Style(opacity=0.4),
+    "cut": Style("series-1"),
+    "now": _line("ink", 1.5),
+    "gap": Style("gap"),
+    "gap-band": Style("gap", opacity=0.16),
+    "gap-text": Style("gap", bold=True),
+    "overlap": Style("overlap"),
+    "overlap-band": Style("overlap", opacity=0.22),
+    "overlap-text": Style("overlap-ink", bold=True),
+    "cost-now": _line("series-3", 2),
+    "cost-later": _line("series-4", 2, 6, 4),
+    "band": Style("series-1", opacity=0.22),
+    "median": _line("series-1", 2),
+    "remaining": _line("ink", 1.5, 6, 4),
+    "recorded": _line("series-1", 2),
+    "simulated": _line("series-4", 2),
+    "capacity": _line("series-2", 2),
+    "fine": Style(width=1.4),
+    "judged-band": Style("muted", opacity=0.09),
+    "interval": _line("ink", 1.5),
+    "apart": Style("muted", opacity=0.16),
+    "median-tick": _line("card", 2.5),
+    "waited": Style("card", "good", 2.5),
+    "submit": _line("good", 2),
+    "submit-text": Style("good", bold=True),
+    **{f"s{k}": Style(f"series-{k}", f"series-{k}", 1) for k in range(1, SERIES + 1)},
+    **{f"w{k}": _line(f"series-{k}", 2, opacity=0.55) for k in range(1, SERIES + 1)},
+    **{f"t{k}": Style(f"series-{k}", bold=True) for k in range(1, SERIES + 1)},
+    "hollow": Style("card"),
+    "flat": Style(stroke="none"),
+}
+"""The styles of all charts; of several styles of one mark, a later one here overrides an earlier one."""
+
+
+def style_of(names: str) -> Style:
+    """Returns the style of a mark with some names of styles, separated by spaces."""
+    chosen = names.split()
+    found = Style()
+    for name, style in STYLES.items():
+        if name in chosen:
+            own = {
+                field.name: value for field in fields(style) if (value := getattr(style, field.name)) != field.default
+            }
+            found = replace(found, **own)
+    return found
+
+
 CHART = (
     f".chart {{ font-family: {FONT}; font-size: {FONT_PX:g}px; display: block; "
-    "width: 100%; max-width: 960px; height: auto; margin: 0 auto; }"
-    """
-.chart text { fill: var(--muted); }
-.chart .strong { fill: var(--ink); font-weight: 600; }
-.chart .ink { fill: var(--ink); }
-.chart .halo { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
-.chart .grid { stroke: var(--faint); stroke-width: 1; }
-.chart .axis { stroke: var(--muted); stroke-width: 1; }
-.chart .limit { stroke: var(--muted); stroke-width: 1; stroke-dasharray: 4 4; }
-.chart .area { fill: var(--fill); }
-.chart .edge { fill: none; stroke: var(--series-1); stroke-width: 1.5; stroke-linejoin: round; }
-.chart .queue { fill: none; stroke: var(--series-4); stroke-width: 1.5; stroke-linejoin: round; }
-.chart .queue-area { fill: var(--series-4); opacity: 0.16; }
-.chart .lead { fill: none; stroke: var(--muted); stroke-width: 2; stroke-linejoin: round; }
-.chart .lead-dot { fill: var(--card); stroke: var(--muted); stroke-width: 2; }
-.chart .lead-more { fill: var(--muted); }
-.chart .leader { stroke: var(--muted); stroke-width: 1; opacity: 0.6; }
-.chart .card { fill: var(--card); }
-.chart .oracle { fill: var(--card); stroke: var(--ink); stroke-width: 2; }
-.chart .link-a { fill: var(--link); } .chart .link-b { fill: var(--link-2); }
-.chart .link-name { fill: var(--on-link); font-weight: 600; pointer-events: none; }
-.chart .waiting { stroke: var(--wait); stroke-width: 2; stroke-dasharray: 2 3; }
-.chart .held { stroke: var(--wait); stroke-width: 2; opacity: 0.45; }
-.chart .ahead { opacity: 0.4; }
-.chart .cut { fill: var(--series-1); }
-.chart .now { stroke: var(--ink); stroke-width: 1.5; }
-.chart .gap-band { fill: var(--gap); opacity: 0.16; } .chart .overlap-band { fill: var(--overlap); opacity: 0.22; }
-.chart .cost-now { fill: none; stroke: var(--series-3); stroke-width: 2; }
-.chart .cost-later { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-dasharray: 6 4; }
-.chart .gap { fill: var(--gap); } .chart .overlap { fill: var(--overlap); }
-.chart .gap-text { fill: var(--gap); font-weight: 600; }
-.chart .overlap-text { fill: var(--overlap-ink); font-weight: 600; }
-.chart .band { fill: var(--series-1); opacity: 0.22; }
-.chart .median { fill: none; stroke: var(--series-1); stroke-width: 2; }
-.chart .remaining { fill: none; stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 6 4; }
-.chart .recorded { fill: none; stroke: var(--series-1); stroke-width: 2; stroke-linejoin: round; }
-.chart .simulated { fill: none; stroke: var(--series-4); stroke-width: 2; stroke-linejoin: round; }
-.chart .capacity { fill: none; stroke: var(--series-2); stroke-width: 2; stroke-linejoin: round; }
-.chart .fine polyline { stroke-width: 1.4; }
-.chart .judged-band { fill: var(--muted); opacity: 0.09; }
-.chart .interval { stroke: var(--ink); stroke-width: 1.5; }
-.chart .apart { fill: var(--muted); opacity: 0.16; }
-.chart .median-tick { stroke: var(--card); stroke-width: 2.5; }
-.chart .waited { fill: var(--card); stroke: var(--good); stroke-width: 2.5; }
-.chart .submit { stroke: var(--good); stroke-width: 2; } .chart .submit-text { fill: var(--good); font-weight: 600; }
-"""
-    + "".join(
-        f".chart .s{k} {{ fill: var(--series-{k}); stroke: var(--series-{k}); }}\n"
-        f".chart .w{k} {{ fill: none; stroke: var(--series-{k}); stroke-width: 2; opacity: 0.55; }}\n"
-        f".chart .t{k} {{ fill: var(--series-{k}); font-weight: 600; }}\n"
-        for k in range(1, SERIES + 1)
-    )
+    "width: 100%; max-width: 960px; height: auto; margin: 0 auto; }\n"
+    ".chart text { fill: var(--muted); }\n"
+    + "".join(f".chart .{name} {{ {style.css()} }}\n" for name, style in STYLES.items())
+    + ".chart .link-name { pointer-events: none; }\n"
 )
 """Styles of the classes of every chart; a chart contains no colours of its own."""
-
-
-LINES = {
-    "waiting",
-    "held",
-    "now",
-    "limit",
-    "edge",
-    "queue",
-    "lead",
-    "median",
-    "remaining",
-    "submit",
-    "cost-now",
-    "cost-later",
-    "recorded",
-    "simulated",
-    "capacity",
-    "interval",
-} | {f"w{k}" for k in range(1, SERIES + 1)}
-"""Classes of marks that are strokes."""
-
-DOTS = {"waited"}
-"""Classes of marks that are small circles."""
-
-
-def standalone(svg: str) -> str:
-    """Returns a chart with its own style, as a separate file."""
-    style = f"<style>{COLOURS}{CHART}.chart {{ background: var(--card); }}</style>"
-    head, _, rest = svg.partition(">")
-    return f"{head}>{style}{rest}\n"

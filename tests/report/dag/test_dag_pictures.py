@@ -20,11 +20,12 @@ from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
-from mirage.report.dag.distillation_chart import frontier_chart
+from mirage.report.dag.distillation_chart import students_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
 from mirage.report.dag.tree_layout import laid_out
-from mirage.report.dag.tree_picture import tree_svg
+from mirage.report.dag.tree_picture import tree_picture
 from mirage.report.dag.tree_sheet import FEATURE_WORDS, head_words, rule_words
+from mirage.report.svg import svg_of
 
 
 def words_of(svg: str) -> list[str]:
@@ -32,7 +33,7 @@ def words_of(svg: str) -> list[str]:
 
 
 def test_a_drawn_tree_has_the_questions_and_answers_of_its_text():
-    words = words_of(tree_svg(shipped_tree(), "ours"))
+    words = words_of(svg_of(tree_picture(shipped_tree(), "ours")))
     for question in ("own?", "holds &lt; 1?", "crowding &lt; 20 %?", "drains in &lt; 25s?", "drains in &lt; 2min?"):
         assert question in words
     assert (words.count("yes"), words.count("no")) == (7, 7)
@@ -77,7 +78,7 @@ def test_the_rule_is_described_where_it_limits_something():
         ("work counts", ("by usual durations, not by the last task's",)),
     ]
     assert head_words(rule).limits == ("below 20 % jobs per executor", "from 20 % on", "from 60 % on")
-    drawn = words_of(tree_svg(Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings()), "three loads"))
+    drawn = words_of(svg_of(tree_picture(Tree(FEATURES, Unit.NUMBER, Leaf(0.0), rule.settings()), "three loads")))
     assert drawn.count("2 × an equal share") == 2
 
 
@@ -107,7 +108,7 @@ def test_a_stretch_is_what_an_executor_does_for_one_job_without_a_break():
     for executor in range(5):
         mine = log.executor == executor
         assert (log.begin_s[mine][1:] >= log.end_s[mine][:-1]).all()
-    drawn = executors_chart([log], "a small one")
+    drawn = svg_of(executors_chart([log], "a small one"))
     wide = [float(width) for width in re.findall(r"h([\d.]+)v8", drawn)]
     share = np.sum(wide) / (5 * (940 - 84 - 24))
     assert share == pytest.approx(work_s / 5 / log.end_s.max(), abs=0.01)
@@ -129,6 +130,6 @@ def test_a_frontier_names_the_file_of_a_teacher_without_its_folder():
     shares = {"stage": 0.5, "job": 0.6}
     student = {"method": "cart", "leaves": 8, "states_of_teacher": shares, "own_states": shares}
     rows = [{**student, "mean_jct_s": {"10/5": 40.0}}, {**student, "leaves": 16, "mean_jct_s": {"10/5": 50.0}}]
-    picture = frontier_chart(rows, "decima-argmax:/home/someone/weights.npz")
+    picture = svg_of(students_chart(rows, "decima-argmax:/home/someone/weights.npz"))
     assert "teacher decima-argmax:weights.npz;" in picture
     assert "someone" not in picture

@@ -13,11 +13,10 @@ import pytest
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.inferred.capacity import Capacity, NodeOutage
 from mirage.errors import ConfigurationError
-from mirage.report.charts.fidelity.shares_chart import shares_chart
-from mirage.report.charts.fidelity.slice_charts import nodes_chart, waits_chart
-from mirage.report.charts.fidelity.wait_causes_chart import wait_causes_chart
+from mirage.report.charts.calibration_charts import nodes_chart, shares_chart, wait_causes_chart, waits_chart
 from mirage.report.pages.calibration_page import calibration_page, write_calibration_page
-from mirage.report.svg import NARROW, WIDE
+from mirage.report.picture import NARROW, WIDE
+from mirage.report.svg import svg_of
 from tests.support.page_markup import headings, paragraphs, tables, tiles
 from tests.support.report_samples import DAY0, calibration
 
@@ -123,7 +122,7 @@ def test_a_trace_without_nodes_is_reported() -> None:
 
 
 def test_waits_of_both_slices_stand_on_one_axis_and_the_judged_one_is_marked() -> None:
-    svg = waits_chart(SHOWN.whole).svg()
+    svg = svg_of(waits_chart(SHOWN.whole))
     fitted, judged = (points(one) for one in marks(svg, "polyline", "recorded"))
     assert (len(fitted), len(judged)) == (15, 29), "windows of two weeks in four weeks and in six"
     assert fitted[0][0] == pytest.approx(place(DAY0 + 7 * DAY), abs=0.01)
@@ -148,10 +147,10 @@ def test_slices_without_a_window_are_reported() -> None:
     bare = replace(
         row, fitted=replace(row.fitted, moving_average=none), judged=replace(row.judged, moving_average=none)
     )
-    svg = waits_chart(bare, NARROW).svg()
+    svg = svg_of(waits_chart(bare, NARROW))
     assert "nothing to draw: no window has enough jobs" in svg
     assert "no window on the slice that it was judged by" in svg
-    half = waits_chart(replace(row, judged=bare.judged)).svg()
+    half = svg_of(waits_chart(replace(row, judged=bare.judged)))
     assert len(marks(half, "polyline", "recorded")) == 1
 
 
@@ -159,24 +158,25 @@ def test_the_capacity_is_a_line_of_steps_over_the_nodes_in_use() -> None:
     times_s = DAY0 + np.array([-1, 7, 35, 90]) * DAY
     capacity = Capacity(times_s, np.array([20, 10, 40, 99]))
     gone = [NodeOutage(DAY0 + 7 * DAY, DAY0 + 9 * DAY, 3, 1), NodeOutage(DAY0 - 9 * DAY, DAY0 - 8 * DAY, 3, 1)]
-    panel = nodes_chart(SHOWN.whole, capacity, gone)
-    (steps,) = marks(panel.svg(), "polyline", "capacity")
+    drawn = nodes_chart(SHOWN.whole, capacity, gone)
+    panel = svg_of(drawn)
+    (steps,) = marks(panel, "polyline", "capacity")
     found = points(steps)
     instants = (DAY0, DAY0 + 7 * DAY, DAY0 + 7 * DAY, DAY0 + 35 * DAY, DAY0 + 35 * DAY, DAY0 + 70 * DAY)
     assert [x for x, _ in found] == pytest.approx([place(one) for one in instants], abs=0.01)
     heights = [254 - 30 - y for _, y in found]
     assert [one / heights[0] for one in heights] == pytest.approx([1, 1, 0.5, 0.5, 2, 2], abs=0.01)
-    (band,) = marks(panel.svg(), "rect", "gap-band")
+    (band,) = marks(panel, "rect", "gap-band")
     assert float(band.get("x", 0)) == pytest.approx(place(DAY0 + 7 * DAY), abs=0.01)
     assert float(band.get("width", 0)) == pytest.approx(place(DAY0 + 2 * DAY) - 44, abs=0.02)
-    assert panel.description.endswith("the capacity is 10 to 40 nodes, with 1 outages.")
-    assert len(marks(panel.svg(), "polyline", "simulated")) == 2
+    assert drawn.description.endswith("the capacity is 10 to 40 nodes, with 1 outages.")
+    assert len(marks(panel, "polyline", "simulated fine")) == 2
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_bars_are_as_long_as_their_figures(width: float) -> None:
     rows = SHOWN.rows
-    svg = shares_chart(rows, [one.name for one in rows], width).svg()
+    svg = svg_of(shares_chart(rows, [one.name for one in rows], width))
     bars = [float(one.get("width", 0)) for one in marks(svg, "rect", "s3")]
     assert len(bars) == 2 * len(rows)
     errors, orders = bars[: len(rows)], bars[len(rows) :]
@@ -195,19 +195,21 @@ def test_a_figure_that_is_not_known_has_no_bar() -> None:
     row = SHOWN.whole
     average, rank = row.judged.moving_average, row.judged.rank_correlation
     none = replace(row.judged, moving_average=replace(average, mape=None), rank_correlation=replace(rank, value=-0.5))
-    panel = shares_chart([replace(row, judged=none)], ["all"])
-    assert [float(one.get("width", 0)) for one in marks(panel.svg(), "rect", "s3")] == [1.5], "below 0: a mark"
-    assert panel.description == "Fidelity on the judged slice. all: rank correlation of single jobs -0.50."
+    drawn = shares_chart([replace(row, judged=none)], ["all"])
+    panel = svg_of(drawn)
+    assert [float(one.get("width", 0)) for one in marks(panel, "rect", "s3")] == [1.5], "below 0: a mark"
+    assert drawn.description == "Fidelity on the judged slice. all: rank correlation of single jobs -0.50."
 
 
 def test_causes_share_a_bar() -> None:
-    panel = wait_causes_chart(SHOWN.waited, ("a", "b"))
-    bars = [float(one.get("width", 0)) for one in marks(panel.svg(), "rect", "gap")]
+    drawn = wait_causes_chart(SHOWN.waited, ("a", "b"))
+    panel = svg_of(drawn)
+    bars = [float(one.get("width", 0)) for one in marks(panel, "rect", "gap")]
     assert [one / bars[0] for one in bars] == pytest.approx([1, 0.25, 2, 0.3], abs=0.01)
-    first = [marks(panel.svg(), "rect", colour)[0] for colour in ("s6", "s3", "s2", "gap")]
+    first = [marks(panel, "rect", colour)[0] for colour in ("s6", "s3", "s2", "gap")]
     ends = [float(one.get("x", 0)) + float(one.get("width", 0)) for one in first]
     assert ends[:-1] == pytest.approx([float(one.get("x", 0)) for one in first[1:]], abs=0.02)
-    assert "b, recorded: 40% nodes, 0% limit, 20% order, 40% unexplained" in panel.description
+    assert "b, recorded: 40% nodes, 0% limit, 20% order, 40% unexplained" in drawn.description
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.provision.link_size import LinkSize
 from mirage.report.axes import instant_names, instants_s
 from mirage.report.charts.chain_chart import chain_chart
-from mirage.report.charts.estimate_chart import estimate_chart
+from mirage.report.charts.decision_charts import estimate_chart
 from mirage.report.charts.link_chart import link_chart
 from mirage.report.pages.chain_page import chain_page
+from mirage.report.svg import svg_of
 from mirage.report.theme import CHART, LIGHT
 from tests.support.page_markup import classes, headings, paragraphs, tables, tiles
 from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, LINKS, MANY, RUN, decision, record
@@ -37,7 +38,7 @@ def boxes(svg: str, class_: str) -> list[ElementTree.Element]:
 
 
 def test_links_gaps_and_overlaps_are_drawn_to_scale() -> None:
-    svg = link_chart(RUN)
+    svg = svg_of(link_chart(RUN))
     (gap,), (overlap,) = boxes(svg, "gap-band"), boxes(svg, "overlap-band")
     bars = boxes(svg, "link-b")
     assert len(bars) == 3
@@ -53,17 +54,17 @@ def test_links_gaps_and_overlaps_are_drawn_to_scale() -> None:
 
 
 def test_estimates_are_drawn_and_what_is_not_finite_is_left_out() -> None:
-    svg = estimate_chart(DECISIONS)
+    svg = svg_of(estimate_chart(DECISIONS))
     root = ElementTree.fromstring(svg)
     assert "nan" not in svg
     assert "inf" not in svg
-    classes = [one.get("class") for one in root.iter(f"{SVG}polyline")]
+    classes = [one.get("class") for tag in ("polyline", "line") for one in root.iter(f"{SVG}{tag}")]
     assert {name: classes.count(name) for name in ("remaining", "median", "cost-now", "cost-later")} == {
         "remaining": 2, "median": 2, "cost-now": 2, "cost-later": 1,
     }  # fmt: skip
     assert len([one for one in root.iter(f"{SVG}line") if one.get("class") == "submit"]) == 2 * 2
     assert "submits link 2" in svg
-    assert "expected cost" not in estimate_chart([decision(4, 0, 8, False)])
+    assert "expected cost" not in svg_of(estimate_chart([decision(4, 0, 8, False)]))
 
 
 def test_the_page_contains_everything() -> None:
@@ -141,12 +142,12 @@ def test_a_hand_over_that_overlaps_and_interrupts_is_both() -> None:
     page = chain_page(run, FACTS, [], [], "0.1.0")
     assert tiles(page)[1:3] == [("interrupted", "60 min", "longest 60 min"), ("held twice", "2.0 h", "4.0 node-hours")]
     assert tables(page)[0][1:] == [["1 → 2", "2024-10-04 12:00", "01:00:00", "02:00:00", "4.00", ""]]
-    for svg in (link_chart(run), chain_chart({"one": run})):
+    for svg in (svg_of(link_chart(run)), svg_of(chain_chart({"one": run}))):
         bands = {kind: boxes(svg, f"{kind}-band") or boxes(svg, kind) for kind in ("gap", "overlap")}
         (gap,), (overlap,) = bands.values()
         assert float(overlap.get("width")) == pytest.approx(2 * float(gap.get("width")), rel=0.02)
         assert float(overlap.get("x")) + float(overlap.get("width")) == pytest.approx(float(gap.get("x")), abs=0.02)
-    assert link_chart(run).count("+01:00:00") == link_chart(run).count("−02:00:00") == 2
+    assert svg_of(link_chart(run)).count("+01:00:00") == svg_of(link_chart(run)).count("−02:00:00") == 2
 
 
 def test_a_hand_over_without_loss_is_neither() -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from mirage.report.charts.chain_chart import chain_chart
-from mirage.report.charts.decision_chart import decision_chart, link_to_explain
+from mirage.report.charts.decision_charts import decision_chart, link_to_explain
 from mirage.report.pages.demo_page import demo_page
+from mirage.report.svg import svg_of
 from tests.support.page_markup import classes, headings, paragraphs, tables, tiles
 from tests.support.report_samples import DAY0, HOUR, decision, demonstration, record
 
@@ -47,7 +48,7 @@ def test_the_table_compares_the_policies() -> None:
 
 def test_the_table_counts_the_links_that_the_chart_draws() -> None:
     for (_, policy), run in DEMO.runs.items():
-        drawn = len(re.findall(r'<rect[^>]*class="link-[ab]"', chain_chart({policy: run})))
+        drawn = len(re.findall(r'<rect[^>]*class="link-[ab]"', svg_of(chain_chart({policy: run}))))
         (row,) = [row for row in tables(PAGE)[0] if row[0] == policy]
         assert row[1] == str(drawn) == str(len(run.links) - 1), "the last link waits, and is neither drawn nor counted"
 
@@ -58,7 +59,7 @@ def test_a_link_that_starts_at_the_horizon_is_drawn_and_counted() -> None:
     after = replace(run, links=(*run.links[:-1], record(6, 330, 337, 385)))
     for one, count in ((late, 7), (after, 6)):
         assert len(one.started) == count
-        assert len(re.findall(r'<rect[^>]*class="link-[ab]"', chain_chart({"reactive": one}))) == count
+        assert len(re.findall(r'<rect[^>]*class="link-[ab]"', svg_of(chain_chart({"reactive": one})))) == count
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_a_tail_that_is_cut_off_is_marked_with_its_height() -> None:
     run = DEMO.runs[8, "what-if"]
     link = link_to_explain(run)
     assert link == 2
-    svg = decision_chart(run, link)
+    svg = svg_of(decision_chart(run, link))
     assert svg.count('class="cut"') == 1
     assert ">up to 68 h<" in svg
     assert "It waited 18.0 h." in svg

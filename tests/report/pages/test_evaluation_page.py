@@ -13,8 +13,9 @@ from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.frontier import Frontier, Point, PolicySeries, frontiers
 from mirage.report.charts.frontier_chart import frontier_chart
-from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg
-from mirage.report.svg import NARROW, WIDE, text_px
+from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture
+from mirage.report.picture import NARROW, WIDE, text_px
+from mirage.report.svg import svg_file, svg_of
 from tests.support.page_markup import headings, paragraphs, tables
 from tests.support.report_samples import PROVENANCE, evaluation
 
@@ -101,7 +102,8 @@ def test_a_page_names_its_source() -> None:
 
 
 def test_a_picture_names_its_source_too() -> None:
-    texts = [one.text for one in ElementTree.fromstring(evaluation_svg(evaluation(), PROVENANCE)).iter(f"{SVG}text")]
+    svg = svg_of(evaluation_picture(evaluation(), PROVENANCE))
+    texts = [one.text for one in ElementTree.fromstring(svg).iter(f"{SVG}text")]
     assert texts[:4] == [
         "Interruption against overlap",
         "jobs.csv under slurm on 76 nodes, 60 windows, 2024-10-04 to 2024-12-02",
@@ -114,7 +116,7 @@ def test_the_name_of_a_file_decides_its_kind(tmp_path) -> None:
     shown = evaluation(windows=4)
     draw_frontiers(shown, str(tmp_path / "a.svg"), PROVENANCE)
     draw_frontiers(shown, str(tmp_path / "a.HTML"), PROVENANCE)
-    assert (tmp_path / "a.svg").read_text() == evaluation_svg(shown, PROVENANCE)
+    assert (tmp_path / "a.svg").read_text() == svg_file(evaluation_picture(shown, PROVENANCE))
     assert (tmp_path / "a.HTML").read_text() == evaluation_page(shown, PROVENANCE)
     with pytest.raises(ConfigurationError, match=r"cannot write /no/such/folder/a\.svg: No such file"):
         draw_frontiers(shown, "/no/such/folder/a.svg", PROVENANCE)
@@ -134,7 +136,7 @@ def texts(svg: str) -> dict[str, tuple[float, float, float, float]]:
 @pytest.mark.parametrize("load", ["all", "light", "medium", "heavy"])
 def test_no_label_lies_on_another_or_leaves_the_picture(width: float, load: str) -> None:
     (frontier,) = frontiers(evaluation(), load)
-    boxes = texts(frontier_chart(frontier, width))
+    boxes = texts(svg_of(frontier_chart(frontier, width)))
     assert all(left >= 0 and right <= width + 1 for left, _, right, _ in boxes.values())
     for (a, one), (b, other) in combinations(boxes.items(), 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -152,7 +154,7 @@ FRONTIER = Frontier(2, "all", 12, LEADS, (POINTS,), PolicySeries("oracle", (Poin
 
 
 def test_points_lie_where_their_hours_are() -> None:
-    svg = frontier_chart(FRONTIER)
+    svg = svg_of(frontier_chart(FRONTIER))
     assert "means of 12 hand-overs; lower left is best" in svg
     _, *policy = numbers(svg, "s1")  # the first is the legend's
     _, *leads = numbers(svg, "lead-dot")
@@ -166,30 +168,30 @@ def test_points_lie_where_their_hours_are() -> None:
 
 
 def test_the_line_of_leads_ends_at_the_frame_with_an_arrow() -> None:
-    svg = frontier_chart(FRONTIER)
+    svg = svg_of(frontier_chart(FRONTIER))
     (line,) = re.findall(r'<polyline points="([^"]*)" class="lead"', svg)
     points = [tuple(map(float, point.split(","))) for point in line.split()]
     (arrow,) = re.findall(r'<polygon points="([^"]*)" class="lead-more"', svg)
-    assert points[-1][0] == pytest.approx(WIDE - 14)
-    assert arrow.split()[0] == f"{points[-1][0]:g},{points[-1][1] - 5:.2f}".rstrip("0").rstrip(".")
-    whole = frontier_chart(replace(FRONTIER, leads=LEADS[:3]))
+    assert points[-1][0] == pytest.approx(WIDE - 10)
+    assert arrow.split()[1] == f"{points[-1][0]:g},{points[-1][1]:.2f}".rstrip("0").rstrip("."), "its tip"
+    whole = svg_of(frontier_chart(replace(FRONTIER, leads=LEADS[:3])))
     assert "lead-more" not in whole
 
 
 def test_ratios_stand_at_their_points_and_those_that_lie_together_share_a_label() -> None:
-    found = set(re.findall(r">([^<>]*)</text>", frontier_chart(FRONTIER)))
+    found = set(re.findall(r">([^<>]*)</text>", svg_of(frontier_chart(FRONTIER))))
     assert {"1:1", "2:1 to 10:1", "reactive", "4 h", "8 h", "what-if", "constant lead", "oracle"} <= found
     assert not {"2:1, 5:1", "10:1", "24 h"} & found
     single = replace(FRONTIER, series=(PolicySeries("average", POINTS.points[:1]),), oracle=None)
-    assert "1:1" not in set(re.findall(r">([^<>]*)</text>", frontier_chart(single)))
+    assert "1:1" not in set(re.findall(r">([^<>]*)</text>", svg_of(frontier_chart(single))))
 
 
 def test_an_interval_that_is_cut_off_is_marked() -> None:
     wide = Point("1:1", 1.0, 4.0, (0.5, 99.0), (1.0, 50.0))
-    svg = frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (wide,)),)))
+    svg = svg_of(frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (wide,)),))))
     assert len(re.findall(r'<polygon points="[^"]*" class="s1"', svg)) == 2
     narrow = Point("1:1", 1.0, 4.0, (0.5, 1.5), (3.0, 5.0))
-    svg = frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (narrow,)),)))
+    svg = svg_of(frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (narrow,)),))))
     assert re.findall(r'<polygon points="[^"]*" class="s1"', svg) == []
     assert len(re.findall(r'<line[^>]* class="w1"', svg)) == 2
 

@@ -13,7 +13,8 @@ from mirage.provision.chain_record import Decision
 from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
-from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_svg, kind_of
+from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture, kind_of
+from mirage.report.svg import svg_file
 from tests.support.printed_text import page_words
 from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
 
@@ -288,7 +289,7 @@ def test_links_of_several_nodes_on_a_single_day() -> None:
 
 
 def test_a_picture_names_its_source() -> None:
-    svg = evaluation_svg(judged(Cost(5, 1)), PROVENANCE)
+    svg = svg_file(evaluation_picture(judged(Cost(5, 1)), PROVENANCE))
     for words in (
         "Interruption against overlap", "jobs.csv under slurm on 76 nodes, 60 windows, 2024-10-04 to 2024-10-07",
         "Cost in hours of overlap: 5 for an hour of interruption, 1 for one of overlap.",
@@ -306,7 +307,7 @@ def test_kinds_of_files(tmp_path: Any) -> None:
         draw_frontiers(found, str(tmp_path / name), PROVENANCE)
         assert (tmp_path / name).read_bytes().startswith(begin)
     assert (tmp_path / "a.html").read_text(encoding="utf-8") == evaluation_page(found, PROVENANCE)
-    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == evaluation_svg(found, PROVENANCE)
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == svg_file(evaluation_picture(found, PROVENANCE))
 
 
 def test_a_bitmap_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

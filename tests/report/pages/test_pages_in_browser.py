@@ -11,8 +11,9 @@ from mirage.policy.cost import Cost
 from mirage.report.pages.calibration_page import calibration_page
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
-from mirage.report.pages.evaluation_page import evaluation_page, evaluation_svg
+from mirage.report.pages.evaluation_page import evaluation_page, evaluation_picture
 from mirage.report.pages.fidelity_page import fidelity_page, fidelity_svg
+from mirage.report.svg import svg_file
 from tests.support.browser import THEMES, WIDTHS, measured
 from tests.support.report_samples import (
     DAY0,
@@ -38,7 +39,7 @@ def pages() -> dict[str, str]:
     decisions = [asdict(d) | {"time_s": d.now_s, "observed": {"pending_nodes": 5.0}} for d in DECISIONS]
     events = [(DAY0, 1, "submitted", f"job 40 {LONG}"), (DAY0 + 60, 0, "paused", "it rains")]
     few = evaluation([Cost(3, 1)], windows=8)
-    svg = evaluation_svg(evaluation(), PROVENANCE)
+    svg = svg_file(evaluation_picture(evaluation(), PROVENANCE))
     return {
         "chain": chain_page(RUN, {**FACTS, "why": "it rains"}, decisions, events, "0.1.0"),
         "long chain": chain_page(MANY, FACTS, [], events, "0.1.0"),

@@ -18,6 +18,7 @@ from mirage.report.schedule.job_story import job_number, story_of
 from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.schedule_page import comparison_page, run_page
 from mirage.report.schedule.schedule_text import print_rows, print_story
+from mirage.report.svg import svg_of
 from mirage.schedule.compare.gpu_comparison import compare
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, play
 from mirage.schedule.compare.scheduler_text import SchedulerText
@@ -89,7 +90,7 @@ def test_each_figure_stands_under_its_name(played: tuple[GpuOutcome, GpuLog]) ->
 
 
 def test_a_gantt_chart_draws_neighbours_as_one_bar(played: tuple[GpuOutcome, GpuLog]) -> None:
-    drawn = gantt_chart(played[1])
+    drawn = svg_of(gantt_chart(played[1]))
     assert drawn.count("<rect") == 3
     assert "wide: 4 GPUs, 0.00 to 1.00 h" in drawn
     tall = [float(value) for value in re.findall(r'<rect[^>]*height="([\d.]+)"', drawn)]

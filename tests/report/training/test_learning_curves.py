@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mirage.report.training.learning_curves_png import draw_learning_curves, panels_of
+from mirage.report.picture_file import write_picture
+from mirage.report.training.learning_curves import learning_curves, panels_of
 
 CURVES = {
     "8/transformer/pretrain/tune": np.array([0.4, 0.3]),
@@ -33,5 +34,5 @@ def test_each_kind_of_figure_has_a_panel_of_its_own() -> None:
 
 def test_a_picture_is_drawn(tmp_path) -> None:
     pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")
-    draw_learning_curves(CURVES, str(tmp_path / "curves.png"))
+    write_picture(learning_curves(CURVES), tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

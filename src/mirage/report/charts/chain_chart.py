@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
-from mirage.report.axes import Axis, Frame, date_name, days
-from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
+from mirage.report.axes import Axis, Frame, columns, date_name, dates
+from mirage.report.picture import MIDDLE, WIDE, Bar, Drawn, Label, Picture, line, text_px
 
 KEY = (
     ("link-b", "a link runs"),
@@ -24,14 +24,14 @@ _LEAST_PX = 1.5
 _LEAST_DRAWN_S, _LEAST_NAMED_H = 10 * MINUTE_S, 0.5
 
 
-def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
+def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> Picture:
     """Draws the same chain under several policies, one below the other."""
     first = next(iter(runs.values()))
     head = _HEAD if width >= MIDDLE else _HEAD + _SECOND_LINE
     each = head + 2 * _LANE + _SPACE + _FOOT
     height = _TOP + each * len(runs) + _BOTTOM
     time = Axis(first.begin_s, first.until_s, _LEFT, width - _RIGHT)
-    parts = days(Frame(time, Axis(0, 1, height - _BOTTOM, _TOP)))
+    parts = columns(Frame(time, Axis(0, 1, height - _BOTTOM, _TOP)), dates)
     for k, (policy, run) in enumerate(runs.items()):
         top = _TOP + k * each
         parts += [*_heading(run, policy, top, width), *_band(run, time, top + head)]
@@ -39,18 +39,18 @@ def chain_chart(runs: Mapping[str, ChainRun], width: float = WIDE) -> str:
         f"{policy}: {run.interruption_s / HOUR_S:.1f} h interrupted, {run.overlap_s / HOUR_S:.1f} h overlapping"
         for policy, run in runs.items()
     )
-    return drawing(width, height, *parts, describes=f"Links of a chain over time. {described}")
+    return Picture(width, height, parts, f"Links of a chain over time. {described}")
 
 
-def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[str]:
+def _heading(run: ChainRun, policy: str, top: float, width: float) -> list[Drawn]:
     """Draws the name of the policy and the figures of the chain, on one line or on two."""
     lost = f"{run.interruption_s / HOUR_S:.1f} h interrupted"
     twice = f"{run.overlap_s / HOUR_S:.1f} h held twice"
     summary = f"{lost} · {twice} · alive {run.availability:.1%}"
-    name = label(policy, _LEFT, top + 18, class_="strong halo", font_size=14)
+    name = Label(policy, _LEFT, top + 18, style="strong halo", size=14)
     if width >= MIDDLE:
-        return [name, label(summary, width - _RIGHT, top + 18, text_anchor="end", class_="halo")]
-    return [name, label(summary, _LEFT, top + 18 + _SECOND_LINE, class_="halo")]
+        return [name, Label(summary, width - _RIGHT, top + 18, anchor="end", style="halo")]
+    return [name, Label(summary, _LEFT, top + 18 + _SECOND_LINE, style="halo")]
 
 
 def losses(over: HandOver) -> Iterator[tuple[str, int, int]]:
@@ -64,9 +64,9 @@ def losses(over: HandOver) -> Iterator[tuple[str, int, int]]:
         yield "gap", over.ended_s, over.interruption_s
 
 
-def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
+def _band(run: ChainRun, time: Axis, top: float) -> list[Drawn]:
     lanes = (top, top + _LANE + _SPACE)
-    parts = []
+    parts: list[Drawn] = []
     for k, (before, record) in enumerate(zip((None, *run.links), run.links)):
         clear_s = MISSING if before is None else before.ends_s
         parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
@@ -77,7 +77,7 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
             what = "interruption" if kind == "gap" else kind
             if lasts_s >= _LEAST_DRAWN_S:
                 hint = f"{what} of {hours:.1f} h after link {over.link + 1}{', still open' if over.open else ''}"
-                parts.append(box(x, lanes[0], max(width, _LEAST_PX), 2 * _LANE + _SPACE, kind, hint))
+                parts.append(Bar(x, lanes[0], max(width, _LEAST_PX), 2 * _LANE + _SPACE, kind, hint))
             if hours >= _LEAST_NAMED_H:
                 text = f"{hours:.1f} h"
                 half = text_px(text) / 2
@@ -85,27 +85,29 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[str]:
                 if middle - half >= free_px[kind]:
                     free_px[kind] = middle + half + 4
                     y = lanes[0] - 6 if kind == "gap" else lanes[1] + _LANE + 16
-                    parts.append(label(text, middle, y, text_anchor="middle", class_=f"{kind}-text halo"))
+                    parts.append(Label(text, middle, y, anchor="middle", style=f"{kind}-text halo"))
     return parts
 
 
-def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[str]:
+def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[Drawn]:
     """Draws the bar of a link; its name begins after ``clear_s``, the previous link's end."""
     begin = time.clip(record.submitted_s)
     start = time.clip(until_s if record.started_s == MISSING else record.started_s)
-    waiting = line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting") if start - begin > 1 else ""
+    waiting: list[Drawn] = (
+        [line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting")] if start - begin > 1 else []
+    )
     if record.started_s == MISSING or record.started_s > until_s:
-        return [waiting]
+        return waiting
     end = max(time.clip(record.ends_s), start + _LEAST_PX)
     waited_h = (record.started_s - record.submitted_s) / HOUR_S
     hint = f"link {record.number + 1}: submitted {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
     hint += f"ran {_when(record.started_s)} to {_when(record.ends_s)}"
-    parts = [waiting, box(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
+    parts = [*waiting, Bar(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
     named = max(start, time.clip(clear_s)) if clear_s != MISSING else start
     number = str(record.number + 1)
     name = next((n for n in (f"link {number}", number) if text_px(n) + 10 <= end - named), None)
     if name is not None:
-        parts.append(label(name, (named + end) / 2, top + _LANE / 2 + 4, text_anchor="middle", class_="link-name"))
+        parts.append(Label(name, (named + end) / 2, top + _LANE / 2 + 4, anchor="middle", style="link-name"))
     return parts
 
 

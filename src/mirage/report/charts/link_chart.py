@@ -9,9 +9,9 @@ from typing import Self
 from mirage.duration import format_duration
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
-from mirage.report.axes import Axis, Frame, clock, instant_names
+from mirage.report.axes import Axis, Frame, clock, columns, instant_names
 from mirage.report.charts.chain_chart import losses
-from mirage.report.svg import MIDDLE, WIDE, box, drawing, label, line, text_px
+from mirage.report.picture import MIDDLE, WIDE, Bar, Drawn, Label, Picture, line, text_px
 
 SHOWN = 14
 """Number of links drawn, the last ones; ``chain_chart`` draws all links."""
@@ -62,7 +62,7 @@ class _Layout:
 _BAR = 16.0
 
 
-def link_chart(run: ChainRun, width: float = WIDE) -> str:
+def link_chart(run: ChainRun, width: float = WIDE) -> Picture:
     """Draws the last links; the remaining time of a running link is pale."""
     shown = run.links[-SHOWN:]
     row_of = {record.number: k for k, record in enumerate(shown)}
@@ -74,31 +74,31 @@ def link_chart(run: ChainRun, width: float = WIDE) -> str:
     time = Axis(begin_s, max(end_s, begin_s + 60), layout.left, layout.right)
     frame = Frame(time, Axis(0, 1, height - _BOTTOM, _TOP))
     overs = [over for over in run.hand_overs if over.link in row_of]
-    parts = clock(frame)
+    parts = columns(frame, clock)
     parts += [part for over in overs for part in _band(over, row_of, time, layout)]
     if run.until_s < end_s:
         x = time.place(run.until_s)
         middle = min(max(x, text_px("now")), width - text_px("now"))
-        parts += [line(x, _TOP - 4, x, frame.bottom, "now"), label("now", middle, _TOP - 9, text_anchor="middle")]
+        parts += [line(x, _TOP - 4, x, frame.bottom, "now"), Label("now", middle, _TOP - 9, anchor="middle")]
     parts += [part for record in shown for part in _row(record, run.until_s, row_of[record.number], time, layout)]
     parts += [part for over in overs for part in _lost(over, row_of.get(over.following, row_of[over.link]), layout)]
     description = ", ".join(f"link {b.number + 1} after link {a.number + 1}" for a, b in pairwise(shown))
-    return drawing(width, height, *parts, describes=f"The last {len(shown)} links over time. {description}")
+    return Picture(width, height, parts, f"The last {len(shown)} links over time. {description}")
 
 
 def _first_s(record: LinkRecord) -> int:
     return record.submitted_s if record.held_s == MISSING else min(record.held_s, record.submitted_s)
 
 
-def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) -> list[str]:
+def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) -> list[Drawn]:
     """Draws a row: name, held, waiting, running."""
     top, text = layout.top(row) + layout.bar, layout.top(row) + layout.text
     middle, name = top + _BAR / 2, f"link {record.number + 1}"
-    parts = [label(name, 0, text, class_="strong halo")]
+    parts: list[Drawn] = [Label(name, 0, text, style="strong halo")]
     if record.job != MISSING:
         is_wide = layout.width >= MIDDLE
         x, anchor = (layout.left - 12, "end") if is_wide else (text_px(name) + 10, "start")
-        parts.append(label(record.job, x, text, text_anchor=anchor, class_="halo"))
+        parts.append(Label(record.job, x, text, anchor=anchor, style="halo"))
     started = record.started_s != MISSING
     submitted, start = time.clip(record.submitted_s), time.clip(record.started_s if started else now_s)
     if record.held_s != MISSING:
@@ -110,31 +110,32 @@ def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) 
     hint = f"link {record.number + 1}, job {record.job}: waited {_span(record.started_s - record.submitted_s)}, ran "
     hint += f"{_when(record.started_s)} to {_when(record.ends_s)}"
     now, end = time.clip(min(record.ends_s, now_s)), time.clip(record.ends_s)
-    parts.append(box(start, top, max(now - start, _LEAST_PX), _BAR, "link-b", hint, rx=3))
+    parts.append(Bar(start, top, max(now - start, _LEAST_PX), _BAR, "link-b", hint, rx=3))
     if end - now > 1:
-        parts.append(box(now, top, end - now, _BAR, "link-b ahead", f"its limit is at {_when(record.ends_s)}", rx=3))
+        parts.append(Bar(now, top, end - now, _BAR, "link-b ahead", f"its limit is at {_when(record.ends_s)}", rx=3))
     return parts
 
 
-def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -> list[str]:
+def _band(over: HandOver, row_of: dict[int, int], time: Axis, layout: _Layout) -> list[Drawn]:
     """Draws bands of an interruption and an overlap across the rows of both links."""
     first, last = sorted((row_of[over.link], row_of.get(over.following, row_of[over.link])))
-    bands = []
+    bands: list[Drawn] = []
     for kind, begin_s, lasts_s in losses(over):
         begin = time.clip(begin_s)
         width = max(time.clip(begin_s + lasts_s) - begin, _LEAST_PX)
-        bands.append(box(begin, layout.top(first), width, layout.top(last + 1) - layout.top(first), f"{kind}-band"))
+        bands.append(Bar(begin, layout.top(first), width, layout.top(last + 1) - layout.top(first), f"{kind}-band"))
     return bands
 
 
-def _lost(over: HandOver, row: int, layout: _Layout) -> list[str]:
+def _lost(over: HandOver, row: int, layout: _Layout) -> list[Drawn]:
     """Writes the durations of interruption and overlap, at the right of the next link's row."""
-    parts, end = [], layout.width
+    parts: list[Drawn] = []
+    end = layout.width
     for kind, _, lasts_s in losses(over):
         sign, what = ("+", "no link ran") if kind == "gap" else ("−", "two links ran")
         text = f"{sign}{_span(lasts_s)}{' …' if over.open else ''}"
         hint, class_ = f"{what}: {text}", f"{kind}-text halo"
-        parts.append(label(text, end, layout.top(row) + layout.text, text_anchor="end", class_=class_, aria_label=hint))
+        parts.append(Label(text, end, layout.top(row) + layout.text, anchor="end", style=class_, hint=hint))
         end -= text_px(text) + 8
     return parts
 

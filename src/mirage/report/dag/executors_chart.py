@@ -11,12 +11,13 @@ import numpy as np
 from mirage.dag.simulator.dag_arrays import DagWorld, Records
 from mirage.duration import MINUTE_S
 from mirage.job_state import Floats, Ints
-from mirage.report.axes import Axis, Frame, ticks
-from mirage.report.svg import WIDE, box, drawing, element, label, line, number, polyline
+from mirage.report.axes import Axis, Frame, Tick, columns, ticks
+from mirage.report.chart import steps
+from mirage.report.picture import MARGIN_PX, WIDE, Bars, Drawn, Label, Picture, Stroke, stacked
 from mirage.report.theme import SERIES
 
-HEAD_PX, TOP_PX, BELOW_PX, JOBS_PX = 56.0, 26.0, 30.0, 56.0
-LEFT_PX, RIGHT_PX = 84.0, 24.0
+TOP_PX, BELOW_PX, JOBS_PX = 2.0, 30.0, 56.0
+LEFT_PX, RIGHT_PX = 72.0, 10.0
 
 LEAST_PX = 0.4
 """Narrower stretches are not drawn; they would be invisible."""
@@ -73,7 +74,7 @@ class EpisodeLog:
         )
 
 
-def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WIDE) -> str:
+def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WIDE) -> Picture:
     """Draws episodes on one axis of time, each with the number of jobs in the system below.
 
     Args:
@@ -87,17 +88,13 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
         heading += f", the first {end_s / MINUTE_S:.0f} of {whole_s / MINUTE_S:.0f} minutes"
     lane_px = 9.0 if logs[0].executors <= 16 else 3.0
     most = max(int(_in_system(log)[1].max()) for log in logs)
-    parts = [
-        label("Executors over time, by job", 12, 26, class_="strong", font_size=16),
-        label(f"{heading}; jobs get the colours in turn, by order of arrival", 12, 46),
-    ]
-    y = HEAD_PX
-    for log in logs:
-        tall = lane_px * log.executors
-        parts.append(element("g", *_panel(log, width, end_s, lane_px, most), transform=f"translate(0 {y:g})"))
-        y += TOP_PX + tall + JOBS_PX + BELOW_PX + 14
-    description = "; ".join(f"{log.policy}: mean {float((log.done_s - log.arrival_s).mean()):.0f} s" for log in logs)
-    return drawing(width, y, box(0, 0, width, y, "card"), *parts, describes=f"{heading}. {description}")
+    panels = [(_name(log), _panel(log, width - 2 * MARGIN_PX, end_s, lane_px, most)) for log in logs]
+    note = f"{heading}; jobs get the colours in turn, by order of arrival"
+    return stacked(panels, "Executors over time, by job", [note])
+
+
+def _name(log: EpisodeLog) -> str:
+    return f"{log.policy}: mean {float((log.done_s - log.arrival_s).mean()):,.0f} s from arrival to end"
 
 
 def _shown_s(log: EpisodeLog) -> float:
@@ -110,48 +107,36 @@ def _shown_s(log: EpisodeLog) -> float:
     return max(1.0, float(np.sort(log.begin_s)[MOST_STRETCHES]) // MINUTE_S) * MINUTE_S
 
 
-def _panel(log: EpisodeLog, width: float, end_s: float, lane_px: float, most: int) -> list[str]:
+def _panel(log: EpisodeLog, width: float, end_s: float, lane_px: float, most: int) -> Picture:
     time = Axis(0.0, end_s, LEFT_PX, width - RIGHT_PX)
     tall = lane_px * log.executors
     lanes = Frame(time, Axis(-log.executors, 0, TOP_PX + tall, TOP_PX))
-    mean_s = float((log.done_s - log.arrival_s).mean())
     at_s, count = _in_system(log)
     jobs = Frame(time, Axis(0, most, lanes.bottom + JOBS_PX, lanes.bottom + 10))
-    return [
-        label(f"{log.policy}: mean {mean_s:,.0f} s from arrival to end", LEFT_PX, 16, class_="strong"),
-        label("executors", LEFT_PX - 8, (lanes.top + lanes.bottom) / 2 + 4, text_anchor="end"),
+    path = [jobs.at(*corner) for corner in steps([0.0, *at_s, at_s[-1]], [0, *count])]
+    parts: list[Drawn] = [
+        Label("executors", LEFT_PX - 8, (lanes.top + lanes.bottom) / 2 + 4, anchor="end"),
         *_bars(log, lanes, lane_px),
-        label("jobs", LEFT_PX - 8, jobs.bottom - 4, text_anchor="end"),
-        label(f"{most}", LEFT_PX - 8, jobs.top + 8, text_anchor="end"),
-        *_minutes(jobs),
-        polyline(_steps(jobs, at_s, count), "edge"),
+        Label("jobs", LEFT_PX - 8, jobs.bottom - 4, anchor="end"),
+        Label(f"{most}", LEFT_PX - 8, jobs.top + 8, anchor="end"),
+        *columns(jobs, _minutes),
+        Stroke(path, "edge"),
     ]
+    return Picture(width, jobs.bottom + BELOW_PX, parts, f"{_name(log)}.")
 
 
-def _bars(log: EpisodeLog, frame: Frame, lane_px: float) -> list[str]:
-    """Draws one path per colour: thousands of separate bars would make a large file."""
-    paths: list[list[str]] = [[] for _ in range(SERIES)]
-    tall = number(lane_px - 1)
+def _bars(log: EpisodeLog, frame: Frame, lane_px: float) -> list[Drawn]:
+    """Draws one mark per colour: thousands of separate bars would make a large file."""
+    corners: list[list[tuple[float, float, float]]] = [[] for _ in range(SERIES)]
     for job, executor, begin_s, end_s in zip(log.job, log.executor, log.begin_s, log.end_s, strict=True):
         left, right = frame.x.clip(begin_s), frame.x.clip(end_s)
         if right - left >= LEAST_PX:
-            top = frame.y.place(-float(executor))
-            paths[int(job) % SERIES].append(f"M{left:.1f} {top:.1f}h{right - left:.1f}v{tall}H{left:.1f}z")
-    return [
-        element("path", d="".join(path), class_=f"s{k + 1}", style="stroke:none")
-        for k, path in enumerate(paths)
-        if path
-    ]
+            corners[int(job) % SERIES].append((left, frame.y.place(-float(executor)), right - left))
+    return [Bars(found, lane_px - 1, f"s{k + 1} flat") for k, found in enumerate(corners) if found]
 
 
-def _minutes(frame: Frame) -> list[str]:
-    """Draws vertical lines at round numbers of minutes, with their names below."""
-    parts = []
-    for minute in ticks(0.0, frame.x.high / MINUTE_S, 10):
-        x = frame.x.place(minute * MINUTE_S)
-        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
-        parts.append(label(f"{minute:g} min", x, frame.bottom + 18, text_anchor="middle"))
-    return parts
+def _minutes(axis: Axis) -> list[Tick]:
+    return [(minute * MINUTE_S, f"{minute:g} min") for minute in ticks(0.0, axis.high / MINUTE_S, 10)]
 
 
 def _in_system(log: EpisodeLog) -> tuple[Floats, Ints]:
@@ -160,10 +145,3 @@ def _in_system(log: EpisodeLog) -> tuple[Floats, Ints]:
     change = np.repeat([1, -1], len(log.arrival_s))
     order = np.argsort(at_s, kind="stable")
     return at_s[order], np.cumsum(change[order])
-
-
-def _steps(frame: Frame, at_s: Floats, count: Ints) -> list[tuple[float, float]]:
-    points = [frame.at(0.0, 0.0)]
-    for moment_s, before, after in zip(at_s, [0, *count[:-1]], count, strict=True):
-        points += [frame.at(float(moment_s), float(before)), frame.at(float(moment_s), float(after))]
-    return points

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirage.atomic_file import write_output
 from mirage.dag.compare.dag_comparison import DagComparison
 from mirage.dag.compare.dag_trial import Scene
 from mirage.dag.setting import EpisodeSetting
 from mirage.errors import ConfigurationError
-from mirage.report.dag.comparison_chart import jct_chart
+from mirage.report.dag.comparison_chart import mean_jct_chart
 from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
-from mirage.report.theme import standalone
+from mirage.report.picture_file import write_picture
 
 SHOWN = 2
 """Number of schedulers whose episode is drawn: the first ones."""
@@ -54,7 +53,7 @@ def write_plots(
         ConfigurationError: A picture cannot be written.
     """
     note = f"{jobs}, {len(seeds)} seed{'s'[: len(seeds) > 1]}"
-    pictures = {"dag-jct.svg": jct_chart(comparison, note)}
+    pictures = {"dag-jct.svg": mean_jct_chart(comparison, note)}
     for setting in settings:
         logs = []
         for scheduler in scene.schedulers[:SHOWN]:
@@ -64,5 +63,5 @@ def write_plots(
         heading = f"{setting.executors} executors, {setting.jobs} jobs, seed {seeds[0]}"
         pictures[f"dag-executors-{setting.executors}-{setting.jobs}.svg"] = executors_chart(logs, heading)
     for name, drawn in pictures.items():
-        write_output(folder / name, standalone(drawn))
+        write_picture(drawn, folder / name)
     return [folder / name for name in pictures]

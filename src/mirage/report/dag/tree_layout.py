@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mirage.distill.tree import Condition, Leaf, Node, Split, Tree
 from mirage.distill.tree_text import answer_text, condition_text, per_cent
-from mirage.report.svg import text_px
+from mirage.report.picture import text_px
 
 ROW_PX, BOX_PX, PAD_PX = 34.0, 24.0, 9.0
 GAP_PX = 46.0

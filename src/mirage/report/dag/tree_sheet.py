@@ -11,7 +11,7 @@ from mirage.dag.distilled.tree_policy import check_features
 from mirage.distill.tree import Tree
 from mirage.distill.units import Unit, written
 from mirage.report.dag.tree_layout import TreeLayout, laid_out
-from mirage.report.svg import text_px
+from mirage.report.picture import text_px
 
 MARGIN_PX, LINE_PX = 16.0, 22.0
 NOTES_PX, NOTE_LINE_PX = 48.0, 18.0

@@ -11,10 +11,8 @@ from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fit_mechanisms import TraceSlice
 from mirage.calibration.inferred.capacity import outages
 from mirage.calibration.mechanism_shares import PLAIN
-from mirage.report.charts.fidelity.shares_chart import shares_chart
-from mirage.report.charts.fidelity.slice_charts import nodes_chart, waits_chart
-from mirage.report.charts.fidelity.wait_causes_chart import COLOURS, wait_causes_chart
-from mirage.report.charts.fidelity.wait_classes_chart import wait_classes_chart
+from mirage.report.charts.calibration_charts import COLOURS, nodes_chart, shares_chart, wait_causes_chart, waits_chart
+from mirage.report.charts.fidelity_charts import wait_classes_chart
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.html_page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
 from mirage.report.terminal.calibration_facts import facts
@@ -132,7 +130,7 @@ def _over_time(found: Calibration) -> str:
         "Mean waits of the jobs submitted within two weeks, at the middle of these: curves begin a week after their "
         "slice, and end a week before its end. Each slice has a separate replay that begins two weeks earlier."
     )
-    return section("Waits over time", explained, chart(lambda width: waits_chart(found.whole, width).svg()))
+    return section("Waits over time", explained, chart(lambda width: waits_chart(found.whole, width)))
 
 
 def _nodes(found: Calibration) -> str:
@@ -147,7 +145,7 @@ def _nodes(found: Calibration) -> str:
         "Nodes over time",
         explained,
         key(marks),
-        chart(lambda width: nodes_chart(found.whole, capacity, gone, width).svg()),
+        chart(lambda width: nodes_chart(found.whole, capacity, gone, width)),
     )
 
 
@@ -155,7 +153,7 @@ def _by_class(found: Calibration) -> list[str]:
     judged = found.whole.judged
     names, rows = class_table(judged)
     months = month_table(judged)
-    drawn = chart(lambda width: wait_classes_chart((*judged.classes, judged.whole), width).svg())
+    drawn = chart(lambda width: wait_classes_chart((*judged.classes, judged.whole), width))
     return [
         section(
             "Waits by nodes and time limit",
@@ -177,7 +175,7 @@ def _shares(found: Calibration) -> str:
     rows, names = [share_row(row) for row in found.rows], [share_words(row) for row in found.rows]
     return section(
         "What each mechanism explains", explained, key(marks),
-        chart(lambda width: shares_chart(found.rows, names, width).svg()),
+        chart(lambda width: shares_chart(found.rows, names, width)),
         table(_SHARES, rows, cards=len(rows) <= CARDS),
     )  # fmt: skip
 
@@ -210,7 +208,7 @@ def _remains(found: Calibration) -> str:
     heads = ["a job waited as", *(f"{which}: {how}" for which in _SLICES for how in ("recorded", "replayed"))]
     marks = [(COLOURS[cause], words) for cause, words in CAUSES.items()]
     slices = ("fitted slice", "judged slice")
-    drawn = chart(lambda width: wait_causes_chart(found.waited, slices, width).svg())
+    drawn = chart(lambda width: wait_causes_chart(found.waited, slices, width))
     rows = list(wait_rows(found.waited))
     return section("What remains unexplained", explained, key(marks), drawn, table(heads, rows, cards=True))
 

@@ -6,20 +6,17 @@ from functools import partial
 
 from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration, Load
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.job_state import Ints
 from mirage.provision.chain_record import ChainRun
-from mirage.report.axes import Axis, Frame, date_name, days, rulers
+from mirage.report.axes import date_name, dates, numbers
+from mirage.report.chart import Chart, Curve, Level, Scale, picture_of, steps
 from mirage.report.charts.chain_chart import KEY as CHAIN_KEY
 from mirage.report.charts.chain_chart import chain_chart
-from mirage.report.charts.decision_chart import KEY as DECISION_KEY
-from mirage.report.charts.decision_chart import decision_chart, link_to_explain
+from mirage.report.charts.decision_charts import DECISION_KEY, decision_chart, link_to_explain
 from mirage.report.html_page import Cell, chart, command, folded, key, page, section, table, tiles
-from mirage.report.svg import WIDE, drawing, label, line, polygon, polyline
+from mirage.report.picture import WIDE, Picture
 
 _REACTIVE, _AHEAD = POLICIES
 _NOTHING_S = 3 * MINUTE_S
-_LOAD_HEIGHT = 320.0
-_LOAD_LEFT, _LOAD_RIGHT = 40.0, 8.0
 
 
 def demo_page(demo: Demonstration, shown_command: str, version: str) -> str:
@@ -134,26 +131,24 @@ def _load_section(demo: Demonstration) -> str:
     return section("The cluster", explained, chart(partial(load_chart, demo.load, demo.nodes, demo.until_s)))
 
 
-def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> str:
+def load_chart(load: Load, nodes: int, until_s: int, width: float = WIDE) -> Picture:
     """Draws busy nodes and the queue as steps."""
-    time = Axis(float(load.time_s[0]), float(until_s), _LOAD_LEFT, width - _LOAD_RIGHT)
-    upper = Frame(time, Axis(0, nodes * 1.05, 150, 26))
-    lower = Frame(time, Axis(0, max(float(load.queued.max()), 1.0) * 1.05, _LOAD_HEIGHT - 28, 192))
-    parts = [label("busy nodes", 0, 14, class_="strong"), *days(upper, named=False), *rulers(upper, about=4)]
-    parts += _steps(upper, load.time_s, load.busy, "area", "edge")
-    limit = upper.y.place(nodes)
-    parts += [line(upper.left, limit, upper.right, limit, "limit")]
-    parts += [label(f"{nodes} nodes", upper.right, limit - 5, text_anchor="end", class_="halo")]
-    parts += [label("nodes requested by waiting jobs", 0, 180, class_="strong"), *days(lower)]
-    parts += rulers(lower, about=3)
-    parts += _steps(lower, load.time_s, load.queued, "queue-area", "queue")
+    edges = [*load.time_s.tolist(), until_s]
+    time = Scale(edges[0], until_s, dates)
+    busy = Chart(
+        title="busy nodes",
+        x=time,
+        y=Scale(0, nodes * 1.05, numbers(4)),
+        marks=[Curve(steps(edges, load.busy), "edge", area="area"), Level(nodes, f"{nodes} nodes")],
+        height=124,
+        has_x_names=False,
+    )
+    queue = Chart(
+        title="nodes requested by waiting jobs",
+        x=time,
+        y=Scale(0, max(float(load.queued.max()), 1.0) * 1.05, numbers(3)),
+        marks=[Curve(steps(edges, load.queued), "queue", area="queue-area")],
+        height=110,
+    )
     description = f"Busy nodes: mean {load.busy.mean():.0f} of {nodes}. Queue: mean {load.queued.mean():.0f} nodes."
-    return drawing(width, _LOAD_HEIGHT, *parts, describes=description)
-
-
-def _steps(frame: Frame, time_s: Ints, values: Ints, area: str, edge: str) -> list[str]:
-    points: list[tuple[float, float]] = []
-    for instant_s, value, until_s in zip(time_s, values, [*time_s[1:], frame.x.high]):
-        points += [frame.at(float(instant_s), float(value)), frame.at(float(until_s), float(value))]
-    corners = [(frame.left, frame.bottom), *points, (frame.right, frame.bottom)]
-    return [polygon(corners, area), polyline(points, edge)]
+    return picture_of(description, busy, queue, width=width)

@@ -12,12 +12,12 @@ from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
-from mirage.report.charts.frontier_chart import frontier_chart, stacked
-from mirage.report.charts.picture_file import BY_MATPLOTLIB, picture_kind
+from mirage.report.charts.frontier_chart import frontier_chart, frontier_name
 from mirage.report.figures import links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
+from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
+from mirage.report.picture_file import BY_MATPLOTLIB, picture_kind, write_picture
 from mirage.report.terminal.comparison_text import at_cost, signed
-from mirage.report.theme import standalone
 from mirage.study.intervals import Interval
 
 _HEADING = "Interruption against overlap"
@@ -42,20 +42,18 @@ def draw_frontiers(evaluation: Evaluation, path: str, provenance: dict[str, Any]
     Raises:
         ConfigurationError: An unknown kind, matplotlib is missing, or the file cannot be written.
     """
-    kind = kind_of(path)
-    if kind in BY_MATPLOTLIB:
-        from mirage.report.charts.frontier_png import draw_with_matplotlib
-
-        draw_with_matplotlib(frontiers(evaluation), path, f"{_where(provenance)}, {_dates(evaluation)}")
-        return
-    text = evaluation_svg(evaluation, provenance) if kind == ".svg" else evaluation_page(evaluation, provenance)
-    write_output(path, text)
+    if kind_of(path) == ".html":
+        write_output(path, evaluation_page(evaluation, provenance))
+    else:
+        write_picture(evaluation_picture(evaluation, provenance), path)
 
 
-def evaluation_svg(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
+def evaluation_picture(evaluation: Evaluation, provenance: dict[str, Any]) -> Picture:
     """Returns a picture of an evaluation's frontiers, with their source."""
-    notes = (f"{_where(provenance)}, {_dates(evaluation)}", _costs(evaluation))
-    return standalone(stacked(frontiers(evaluation), _HEADING, notes))
+    panels = [
+        (frontier_name(frontier), frontier_chart(frontier, WIDE - 2 * MARGIN_PX)) for frontier in frontiers(evaluation)
+    ]
+    return stacked(panels, _HEADING, (f"{_where(provenance)}, {_dates(evaluation)}", _costs(evaluation)))
 
 
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:

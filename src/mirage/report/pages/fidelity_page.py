@@ -8,13 +8,12 @@ from pathlib import Path
 
 from mirage.atomic_file import write_output
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.report.charts.fidelity.panel import MARGIN, Panel, stacked
-from mirage.report.charts.fidelity.time_charts import levels_chart, moving_average_chart, span_s
-from mirage.report.charts.fidelity.wait_classes_chart import wait_classes_chart
-from mirage.report.charts.picture_file import picture_kind
+from mirage.report.charts.fidelity_charts import levels_chart, moving_average_chart, span_s, wait_classes_chart
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.html_page import chart, command, page, section, table, tiles
-from mirage.report.svg import WIDE
+from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
+from mirage.report.picture_file import picture_kind
+from mirage.report.svg import svg_file
 from mirage.report.terminal.fidelity_text import (
     class_table,
     figures_words,
@@ -24,12 +23,11 @@ from mirage.report.terminal.fidelity_text import (
     moving_average_words,
     span_words,
 )
-from mirage.report.theme import standalone
 
 KINDS = (".svg", ".html")
 _HEADING = "Simulated and recorded"
 
-Chart = Callable[[float], Panel]
+ChartOfWidth = Callable[[float], Picture]
 
 
 def check_kind(path: str) -> None:
@@ -63,17 +61,15 @@ def draw_fidelity(fidelity: Fidelity, path: str, recorded: str, simulated: str, 
 
 def fidelity_svg(fidelity: Fidelity, recorded: str, simulated: str) -> str:
     """Returns a picture of all charts, one below the other, with its source."""
-    panels = [draw(WIDE - 2 * MARGIN) for _, _, draw in _charts(fidelity)]
+    panels = [("", draw(WIDE - 2 * MARGIN_PX)) for _, _, draw in _charts(fidelity)]
     source = f"{_pair(recorded, simulated)}, {span_words(fidelity)}, {fidelity.counts.compared:,} jobs"
-    return standalone(stacked(panels, _HEADING, source))
+    return svg_file(stacked(panels, _HEADING, [source]))
 
 
 def fidelity_page(fidelity: Fidelity, recorded: str, simulated: str, made_by: str) -> str:
     """Returns a page with the main figures, all charts and all tables."""
     lead = f"{_pair(recorded, simulated)}: {'. '.join(jobs_words(fidelity))}."
-    drawn = [
-        section(heading, explained, chart(partial(_drawn, draw))) for heading, explained, draw in _charts(fidelity)
-    ]
+    drawn = [section(heading, explained, chart(draw)) for heading, explained, draw in _charts(fidelity)]
     names, rows = class_table(fidelity)
     month_names, month_rows = month_table(fidelity)
     return page(
@@ -88,18 +84,14 @@ def fidelity_page(fidelity: Fidelity, recorded: str, simulated: str, made_by: st
     )  # fmt: skip
 
 
-def _drawn(draw: Chart, width: float) -> str:
-    return draw(width).svg()
-
-
 def _pair(recorded: str, simulated: str) -> str:
     return f"{Path(simulated).name} compared with {Path(recorded).name}"
 
 
-def _charts(fidelity: Fidelity) -> list[tuple[str, str, Chart]]:
+def _charts(fidelity: Fidelity) -> list[tuple[str, str, ChartOfWidth]]:
     """Returns heading, sentence and drawing of every chart that has data."""
     figures, span = dict(figures_words(fidelity)), span_s(fidelity)
-    found: list[tuple[str, str, Chart]] = [
+    found: list[tuple[str, str, ChartOfWidth]] = [
         (
             "Mean waits over two weeks",
             _sentence(moving_average_words(fidelity.moving_average)),

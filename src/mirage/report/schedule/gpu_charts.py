@@ -8,14 +8,12 @@ import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.job_state import Floats, Ints
-from mirage.report.axes import Axis, Frame, rulers, ticks
+from mirage.report.axes import Axis, Frame, columns, numbers
+from mirage.report.chart import MOST_POINTS, Chart, Curve, Level, Points, Scale, picture_of, shares_within, steps
+from mirage.report.picture import WIDE, Bar, Drawn, Label, Picture, line, text_px
 from mirage.report.schedule.gpu_use import UseOverTime
-from mirage.report.svg import WIDE, box, drawing, label, line, polyline, text_px
 from mirage.report.theme import SERIES
 from mirage.schedule.engine.gpu_log import GpuLog
-
-MOST_POINTS = 800
-"""Maximum number of points of a curve; more are not visible."""
 
 MOST_LANES = 128
 """Maximum number of GPUs in a Gantt chart."""
@@ -36,36 +34,34 @@ def fill(k: int) -> str:
     return f"s{k % SERIES + 1}"
 
 
-def use_chart(uses: Sequence[UseOverTime], width: float = WIDE, height: float = 240.0) -> str:
+def use_chart(uses: Sequence[UseOverTime], width: float = WIDE) -> Picture:
     """Draws GPUs in use over time, a curve for each kind."""
-    end_s = max(float(use.time_s[-1]) for use in uses)
-    most = max(use.gpus for use in uses)
-    frame = _frame(width, height, end_s / HOUR_S, most * 1.05)
-    parts = [*rulers(frame, about=4), *_hours(frame), label("GPUs held", 0, 14, class_="strong")]
-    for k, use in enumerate(uses):
-        limit = frame.y.place(use.gpus)
-        parts.append(line(frame.left, limit, frame.right, limit, "limit"))
-        parts.append(polyline(_steps(frame, use), series(k)))
+    end_h = max(float(use.time_s[-1]) for use in uses) / HOUR_S
+    levels = [Level(gpus) for gpus in dict.fromkeys(use.gpus for use in uses)]
+    chart = Chart(
+        title="GPUs held",
+        x=Scale(0.0, end_h, numbers(unit=" h")),
+        y=Scale(0.0, max(use.gpus for use in uses) * 1.05, numbers(4)),
+        marks=[*levels, *(Curve(_held(use), series(k)) for k, use in enumerate(uses))],
+    )
     description = "; ".join(f"{use.name}: mean {use.mean_share:.0%} of {use.gpus} GPUs" for use in uses)
-    return drawing(width, height, *parts, describes=description)
+    return picture_of(description, chart, width=width)
 
 
-def jct_chart(jct_s: Mapping[str, Floats], width: float = WIDE, height: float = 260.0) -> str:
+def jct_chart(jct_s: Mapping[str, Floats], width: float = WIDE) -> Picture:
     """Draws the share of jobs completed by each time, a curve per scheduler or kind of job."""
     longest_h = max(float(np.percentile(times, 99)) for times in jct_s.values()) / HOUR_S
-    frame = _frame(width, height, max(longest_h, 1e-3), 100.0)
-    parts = [*rulers(frame, about=4, unit=" %"), *_hours(frame), label("jobs done within", 0, 14, class_="strong")]
-    for k, times in enumerate(jct_s.values()):
-        ordered = np.sort(times) / HOUR_S
-        shares = np.arange(1, len(ordered) + 1) / len(ordered) * 100
-        chosen = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), MOST_POINTS)).astype(int))
-        points = [frame.at(0.0, 0.0), *(frame.at(float(ordered[j]), float(shares[j])) for j in chosen)]
-        parts.append(polyline(points, series(k)))
+    chart = Chart(
+        title="jobs done within",
+        x=Scale(0.0, max(longest_h, 1e-3), numbers(unit=" h")),
+        y=Scale(0.0, 100.0, numbers(4, " %")),
+        marks=[Curve(shares_within(times / HOUR_S), series(k)) for k, times in enumerate(jct_s.values())],
+    )
     description = "; ".join(f"{name}: median {np.median(times) / HOUR_S:.2f} h" for name, times in jct_s.items())
-    return drawing(width, height, *parts, describes=description)
+    return picture_of(description, chart, width=width)
 
 
-def gantt_chart(log: GpuLog, width: float = WIDE) -> str:
+def gantt_chart(log: GpuLog, width: float = WIDE) -> Picture:
     """Draws the job on every GPU of every server, a lane per GPU.
 
     A colour stands for a model or a width of job.
@@ -80,22 +76,22 @@ def gantt_chart(log: GpuLog, width: float = WIDE) -> str:
     height = _TOP + n_lanes * lane_px + _BOTTOM
     hours = Axis(0.0, max(log.now_s, 1.0) / HOUR_S, left, width - _RIGHT)
     frame = Frame(hours, Axis(-n_lanes, 0, height - _BOTTOM, _TOP))
-    parts = [*_hours(frame)]
+    parts = columns(frame, numbers(unit=" h"))
     for server, name in enumerate(names):
         top = frame.y.place(-float(lanes[server]))
         parts.append(line(frame.left, top, frame.right, top, "grid"))
-        parts.append(label(name, left - 6, top + 9, text_anchor="end"))
+        parts.append(Label(name, left - 6, top + 9, anchor="end"))
     parts += _bars(log, frame, lanes, shown, lane_px)
     description = (
         f"{len(log.segments)} stretches of {len(log.jobs)} jobs on {shown} of {len(log.cluster.gpus_of)} servers."
     )
-    return drawing(width, height, *parts, describes=description)
+    return Picture(width, height, parts, description)
 
 
-def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) -> list[str]:
+def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) -> list[Drawn]:
     bars = _merged(log, shown)
     least_h = 0.0 if len(bars) <= MOST_BARS else LEAST_PX * (frame.x.high - frame.x.low) / (frame.right - frame.left)
-    parts = []
+    parts: list[Drawn] = []
     for server, gpu, gpus, job, start_s, end_s in bars:
         begin, end = start_s / HOUR_S, min(end_s, log.now_s) / HOUR_S
         if end - begin < least_h:
@@ -104,7 +100,7 @@ def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) ->
         top = frame.y.place(-float(lanes[server] + gpu))
         hint = f"{log.jobs.name[job]}: {gpus} GPU{'s' if gpus > 1 else ''}, {begin:.2f} to {end:.2f} h"
         tall = gpus * lane_px - 1
-        parts.append(box(left, top + 0.5, max(right - left, LEAST_PX), tall, fill(kind_of(log, job)), hint))
+        parts.append(Bar(left, top + 0.5, max(right - left, LEAST_PX), tall, fill(kind_of(log, job)), hint))
     return parts
 
 
@@ -144,27 +140,11 @@ def kind_names(log: GpuLog) -> dict[int, str]:
     return named
 
 
-def _frame(width: float, height: float, x_high: float, y_high: float) -> Frame:
-    return Frame(Axis(0.0, x_high, _LEFT, width - _RIGHT), Axis(0.0, y_high, height - _BOTTOM, _TOP))
-
-
-def _hours(frame: Frame) -> list[str]:
-    """Draws vertical lines at round numbers of hours, with their names below."""
-    parts = []
-    for hour in ticks(frame.x.low, frame.x.high, max(int((frame.right - frame.left) / 80), 2)):
-        x = frame.x.place(hour)
-        parts.append(line(x, frame.top, x, frame.bottom, "grid"))
-        parts.append(label(f"{hour:g} h", x, frame.bottom + 18, text_anchor="middle"))
-    return parts
-
-
-def _steps(frame: Frame, use: UseOverTime) -> list[tuple[float, float]]:
-    """Returns a curve of steps; where there are too many, the mean of each stretch."""
+def _held(use: UseOverTime) -> Points:
+    """Returns GPUs in use as steps; where there are too many, the mean of each stretch."""
     time_h = use.time_s / HOUR_S
     if len(time_h) <= MOST_POINTS:
-        corners = zip(time_h[:-1], time_h[1:], use.held[:-1], strict=True)
-        return [frame.at(float(t), float(held)) for begin, end, held in corners for t in (begin, end)]
+        return steps(time_h, use.held[:-1])
     edges = np.linspace(0.0, time_h[-1], MOST_POINTS)
     area = np.concatenate([[0.0], np.cumsum(use.held[:-1] * np.diff(time_h))])
-    means = np.diff(np.interp(edges, time_h, area)) / np.diff(edges)
-    return [frame.at(float(t), float(mean)) for t, mean in zip(edges[1:], means, strict=True)]
+    return steps(edges, np.diff(np.interp(edges, time_h, area)) / np.diff(edges))

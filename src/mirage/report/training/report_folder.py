@@ -18,7 +18,8 @@ from mirage.errors import ConfigurationError
 from mirage.learn.training.tensorboard_events import write_event_files
 from mirage.learn.training.train_policy import RollingOriginResult
 from mirage.predict.model_file import ModelCard
-from mirage.report.training.learning_curves_png import draw_learning_curves
+from mirage.report.picture_file import write_picture
+from mirage.report.training.learning_curves import learning_curves
 from mirage.report.training.training_text import print_choices, print_trained
 
 _WIDTH = 160
@@ -85,7 +86,7 @@ def write_report(
         raise ConfigurationError(f"cannot write a report to {folder}: {error.strerror}") from error
     write_event_files(curves, place / "curves")
     if curves:
-        draw_learning_curves(curves, str(place / "learning-curves.png"))
+        write_picture(learning_curves(curves), place / "learning-curves.png")
     if tried is not None:
         from mirage.report.pages.evaluation_page import draw_frontiers
 

@@ -34,16 +34,17 @@ def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> 
     nodes the cluster must have had.
     """
     if plot is not None:
-        from mirage.report.charts.picture_file import picture_kind
+        from mirage.report.picture_file import picture_kind
 
         check_output(plot)
         picture_kind(plot, (".png", ".pdf", ".svg"))
     read = read_named_trace(trace, reading)
     statistics = describe(read.table)
     if plot is not None:
-        from mirage.report.charts.trace_png import plot_trace
+        from mirage.report.charts.trace_chart import trace_chart
+        from mirage.report.picture_file import write_picture
 
-        plot_trace(read.table, statistics, plot)
+        write_picture(trace_chart(read.table, statistics), plot)
     if as_json:
         click.echo(json.dumps({"read": read.report.to_json(), "statistics": statistics.to_json()}, indent=2))
         return

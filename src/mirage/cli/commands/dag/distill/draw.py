@@ -22,10 +22,11 @@ from mirage.cli.output import check_output
 )
 def draw(tree_file: str, out: str) -> None:
     """Draw a tree: tests from left to right, scores at the leaves, the executor rule below."""
-    from mirage.report.charts.picture_file import picture_kind
-    from mirage.report.dag.tree_picture import KINDS, draw_tree
+    from mirage.report.dag.tree_picture import tree_picture
+    from mirage.report.picture_file import picture_kind, write_picture
 
-    picture_kind(out, KINDS)
+    picture_kind(out)
     check_output(out)
     _, tree = read(tree_file)
-    draw_tree(tree, out, "The tree that ships with Mirage" if tree_file == SHIPPED else tree_file)
+    heading = "The tree that ships with Mirage" if tree_file == SHIPPED else tree_file
+    write_picture(tree_picture(tree, heading), out)

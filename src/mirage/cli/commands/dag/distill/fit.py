@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rule", metavar="TREE", help="Take the executor rule from this tree; without it, executors are not limited."
 )
-@click.option("--plot", metavar="FILE", help="Draw fidelity against completion times, one line per method (.svg).")
+@click.option("--plot", metavar="FILE", help="Draw fidelity against completion times by method (.svg, .png, .pdf).")
 @click.option(
     "--rounds",
     type=click.IntRange(0, 20),
@@ -111,13 +111,13 @@ def fit(
     from mirage.dag.distilled.student import students
     from mirage.dag.distilled.teachers import teacher_of
     from mirage.distill.tree_text import text_of
-    from mirage.report.charts.picture_file import picture_kind
+    from mirage.report.picture_file import picture_kind
     from mirage.study.work_journal import WorkJournal
 
     sizes = [_leaves(word) for word in leaves]
     check_output(out)
     if plot is not None:
-        picture_kind(plot, (".svg",))
+        picture_kind(plot)
         check_output(plot)
     unproven: list[tuple[int, Node]] = []
     learners = _learners(methods, weight, seed, unproven)
@@ -185,10 +185,11 @@ def _row(
 
 def _report(rows: list[dict[str, Any]], teacher: str, out: str, plot: str | None, *, as_json: bool) -> None:
     """Draws and prints the students."""
-    from mirage.report.dag.distillation_chart import draw_frontier
+    from mirage.report.dag.distillation_chart import students_chart
+    from mirage.report.picture_file import write_picture
 
     if plot is not None:
-        draw_frontier(rows, plot, teacher)
+        write_picture(students_chart(rows, teacher), plot)
     if as_json:
         click.echo(json.dumps({"teacher": teacher, "tree": out, "students": rows}, indent=2))
         return

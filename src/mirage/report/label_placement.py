@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from mirage.report.axes import Frame
-from mirage.report.svg import FONT_PX, label, line, text_px
+from mirage.report.picture import FONT_PX, Drawn, Label, line, text_px
 
 _AWAY_PX = (10.0, 22.0, 36.0)
 _SIDES = ((0.6, -0.6), (1, 0), (-1, 0), (0, -1), (-0.6, -0.6), (0, 1), (0.6, 0.6), (-0.6, 0.6))
@@ -30,14 +30,14 @@ class LabelPlacement:
         """Reserves the area of a point."""
         self.taken.append((x - radius, y - radius, x + radius, y + radius))
 
-    def near(self, text: str, x: float, y: float, class_: str) -> list[str]:
+    def near(self, text: str, x: float, y: float, class_: str) -> list[Drawn]:
         """Draws a label near a point, with a line if it is distant; nothing without room."""
         for away, (right, down) in product(_AWAY_PX, _SIDES):
             box = _box(text, x + right * away, y + down * away, right, down)
             if self._is_free(box):
                 self.taken.append(box)
                 left, top, end, bottom = box
-                drawn = label(text, left, bottom - 3, class_=class_)
+                drawn = Label(text, left, bottom - 3, style=class_)
                 if away == _AWAY_PX[0]:
                     return [drawn]
                 near_x, near_y = min(max(x, left), end), min(max(y, top), bottom)
