@@ -83,6 +83,12 @@ def installed_points(group: str) -> EntryPoints:
     return _read_points(group, tuple((folder, _changed_ns(folder)) for folder in sys.path))
 
 
+def extending_packages() -> frozenset[str]:
+    """Names of the installed packages that extend Mirage by an entry point of any group."""
+    groups = [group for group in entry_points().groups if group.startswith("mirage.")]
+    return frozenset(point.module.partition(".")[0] for group in groups for point in installed_points(group))
+
+
 @lru_cache(maxsize=8)
 def _read_points(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
     return entry_points(group=group)

@@ -13,8 +13,9 @@ import pytest
 
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.executors.hyperqueue import SERVER, HyperQueue
+from mirage.executors.work_codec import sent_to_jobs
 from tests.support import hyperqueue_server
-from tests.support.executor_work import PYTHONPATH, failing, waiting
+from tests.support.executor_work import failing, waiting
 from tests.support.waiting import terminate, until
 
 
@@ -24,23 +25,25 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
     folder = tmp_path / "server"
     folder.mkdir()
     monkeypatch.setenv(SERVER, str(folder))
-    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     with subprocess.Popen([sys.executable, hyperqueue_server.__file__, folder], stdout=subprocess.DEVNULL) as process:
         until((folder / "hq-current" / "access.json").exists, 20, "a server")
         yield process
         terminate(process)
 
 
+@sent_to_jobs
 def doubling(by: int):
     """What tasks do: numbers times one that they begin with."""
     begun = os.getpid()
     return lambda piece: (piece, piece * by, begun)
 
 
+@sent_to_jobs
 def total(numbers: np.ndarray):
     return lambda piece: int(numbers.sum())
 
 
+@sent_to_jobs
 def ending(_: None):
     def work(piece: int) -> int:
         os._exit(7)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.remote_work import GONE_S, PATIENCE_S, RemoteWork, do_part
+from mirage.executors.remote_work import GONE_S, PATIENCE_S, RemoteWork
+from mirage.executors.work_codec import sent_to_jobs
 
 
 class FakeClock:
@@ -33,6 +35,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@sent_to_jobs
 def noting(path: str):
     """What is done: a line for every beginning and every piece."""
 
@@ -64,11 +67,11 @@ def silent_for(work: RemoteWork, minutes: float) -> None:
 
 def test_results_come_as_they_are_written(clock: FakeClock, tmp_path: Path) -> None:
     work = clock.create(tmp_path / "jobs", noting, str(tmp_path / "notes"), [1, 2, 3])
-    clock.meanwhile = [lambda: do_part(str(work.folder), [2]), lambda: do_part(str(work.folder), [0, 1])]
+    clock.meanwhile = [lambda: work.do_part(1, 2), lambda: work.do_part(0, 2)]
     results: Iterator[int] = work.results(lambda: False)
-    assert next(results) == 30
-    assert noted(tmp_path / "notes") == "begun 3 "
-    assert list(results) == [10, 20]
+    assert [next(results), next(results)] == [20, 30]
+    assert noted(tmp_path / "notes") == "begun 2 3 "
+    assert list(results) == [10]
     work.remove()
     assert not (tmp_path / "jobs").exists()
 
@@ -139,3 +142,38 @@ def test_a_folder_that_cannot_be_created_is_reported(clock: FakeClock, tmp_path:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=r"cannot write the work to .*/file/jobs: Not a directory"):
         clock.create(tmp_path / "file" / "jobs", noting, "", [1])
+
+
+def test_a_part_leaves_its_error(clock: FakeClock, tmp_path: Path) -> None:
+    work = clock.create(tmp_path / "jobs", noting, str(tmp_path / "notes"), [1, -2, 3])
+    assert work.error_of(0) is None
+    work.do_part(0, 3)
+    assert work.error_of(0) == ""
+    with pytest.raises(ValueError, match="-2"):
+        work.do_part(1, 3)
+    assert work.error_of(1) == "ValueError: -2"
+
+
+class _Planted:
+    """What an attacker pickles: reading it leaves a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_in_the_folder_is_not_executed(clock: FakeClock, tmp_path: Path) -> None:
+    planted = pickle.dumps(_Planted(tmp_path / "executed"))
+    pickle.loads(planted)
+    (tmp_path / "executed").unlink()  # so it would be executed
+    work = clock.create(tmp_path / "jobs", noting, str(tmp_path / "notes"), [1, 2])
+    (work.folder / "0.result").write_bytes(planted)
+    with pytest.raises(ConfigurationError, match=r"/0\.result is not a file of work or results as this version"):
+        next(work.results(lambda: False))
+    (work.folder / "work").write_bytes(planted)
+    with pytest.raises(ConfigurationError, match=r"/work is not a file of work or results as this version"):
+        work.do_part(1, 2)
+    assert str(work.error_of(1)).startswith("mirage.errors.ConfigurationError: /")
+    assert not (tmp_path / "executed").exists()

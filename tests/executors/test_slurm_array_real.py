@@ -12,10 +12,9 @@ import pytest
 
 from mirage.errors import SlurmError
 from mirage.executors.slurm_array import SlurmArray
-from tests.support.executor_work import PYTHONPATH, failing, waiting
+from tests.support.executor_work import failing, waiting
 from tests.support.waiting import until
 
-pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
 pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 
 
@@ -23,7 +22,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_slurm]
 def array(tmp_path: Path, private_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> SlurmArray:
     for name, value in private_cluster(nodes=2).environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     options = {"time": "10"}
     return SlurmArray(tmp_path / "jobs", jobs=2, sbatch=options, sleep=lambda seconds: time.sleep(seconds / 10))
 

@@ -7,12 +7,20 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from mirage.executors.work_codec import sent_to_jobs
 from tests.support.waiting import until
 
-PYTHONPATH = str(Path(__file__).parents[2])
-"""PYTHONPATH with which a job finds these."""
+
+def pythonpath(folder: Path) -> str:
+    """PYTHONPATH with which a job finds these, as a package that is installed in a folder and extends Mirage."""
+    installed = folder / "tests-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tests\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[mirage.dag_schedulers]\nwork = tests.support.executor_work:SPEC\n")
+    return f"{Path(__file__).parents[2]}{os.pathsep}{folder}"
 
 
+@sent_to_jobs
 def failing(at: int) -> Callable[[int], int]:
     """Gives pieces back, but one."""
 
@@ -24,6 +32,7 @@ def failing(at: int) -> Callable[[int], int]:
     return work
 
 
+@sent_to_jobs
 def killed(at: int) -> Callable[[int], int]:
     """Gives pieces back, except one, which kills its process."""
 
@@ -35,6 +44,7 @@ def killed(at: int) -> Callable[[int], int]:
     return work
 
 
+@sent_to_jobs
 def waiting(folder: str) -> Callable[[int], int]:
     """Writes that a piece is begun, and gives it back when it may."""
     signs = Path(folder)

@@ -88,9 +88,9 @@ class ExecutorOptions:
         if self.executor != "local" and self.workers is not None:
             raise click.UsageError(f"--workers is for this machine; --executor {self.executor} takes --array-jobs")
         if self.executor == "local" and self.array_jobs is not None:
-            raise click.UsageError("--array-jobs needs --executor submitit or hyperqueue")
-        if self.executor != "submitit" and self.sbatch:
-            raise click.UsageError("--sbatch needs --executor submitit; for HyperQueue, use hq alloc add")
+            raise click.UsageError("--array-jobs needs --executor slurm or hyperqueue")
+        if self.executor != "slurm" and self.sbatch:
+            raise click.UsageError("--sbatch needs --executor slurm; for HyperQueue, use hq alloc add")
 
     def made(self, folder: Path, name: str) -> Executor:
         """Returns the executor.
@@ -103,7 +103,7 @@ class ExecutorOptions:
         from mirage.executors.local_processes import LocalProcesses, available_cores
         from mirage.executors.slurm_array import JOBS, SlurmArray
 
-        if self.executor == "submitit":
+        if self.executor == "slurm":
             return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
         if self.executor == "hyperqueue":
             return HyperQueue(folder, f"mirage-{name}", self.array_jobs or TASKS)
@@ -233,7 +233,7 @@ executor_options = option_group(
     workers_option,
     click.option(
         "--executor",
-        type=click.Choice(["local", "submitit", "hyperqueue"]),
+        type=click.Choice(["local", "slurm", "hyperqueue"]),
         default="local",
         show_default=True,
         help="Where to run the work: in local processes, in an array of Slurm jobs, or in tasks of HyperQueue. Jobs "

@@ -24,7 +24,7 @@ class Executor(Protocol):
 
         Args:
             begin: Called once in each process or job; returns the function that does one piece after another. It must
-                be a function of a module: processes and jobs receive its name.
+                be a function of a module, marked with ``sent_to_jobs``: processes and jobs receive its name.
             setup: The argument of ``begin``.
             pieces: Started in this order.
 

@@ -6,7 +6,6 @@ Slurm sees only the workers of HyperQueue.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Piece, Result, Setup, split_evenly
-from mirage.executors.remote_work import RemoteWork, do_part
+from mirage.executors.executor import Piece, Result, Setup
+from mirage.executors.remote_work import RemoteWork
 
 TASKS = 8
 
@@ -69,7 +68,7 @@ class HyperQueue:
             work.remove()
             raise
         try:
-            yield from work.results(lambda: _all_over(client, job))
+            yield from work.results(lambda: _all_over(client, job, work))
         finally:
             work.abandon()
         work.remove()
@@ -80,9 +79,10 @@ class HyperQueue:
 
         passed_on = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
         job = Job(name=self.name, max_fails=0, default_env=passed_on, default_workdir=Path.cwd())
-        for k, part in enumerate(split_evenly(range(work.n), self.tasks)):
-            output = {"stdout": str(work.folder / f"{k}.out"), "stderr": str(work.folder / f"{k}.err")}
-            job.function(do_part, args=(str(work.folder), part), **output)
+        parts = min(self.tasks, work.n)
+        for part in range(parts):
+            output = {"stdout": str(work.folder / f"{part}.out"), "stderr": str(work.folder / f"{part}.err")}
+            job.program(work.command(part, parts), **output)
         return _call(client.submit, job)
 
 
@@ -90,7 +90,7 @@ class _FirstReport(Exception):
     """Ends the wait for a job at its first report: only the waiting call receives the state."""
 
 
-def _all_over(client: Any, job: Any) -> bool:
+def _all_over(client: Any, job: Any, work: RemoteWork) -> bool:
     """Whether all tasks of a job have ended.
 
     Raises:
@@ -105,18 +105,18 @@ def _all_over(client: Any, job: Any) -> bool:
     with suppress(_FirstReport):
         _call(client.connection.wait_for_jobs, (job.id,), note)
     if report["failed"]:
-        _raise_failed(client, job)
+        _raise_failed(client, job, work)
     return bool(report["completed"])
 
 
-def _raise_failed(client: Any, job: Any) -> NoReturn:
+def _raise_failed(client: Any, job: Any, work: RemoteWork) -> NoReturn:
     """Raises the error of the first task that failed.
 
     Raises:
         SlurmError: Always.
     """
     task, failed = min(_call(client.get_failed_tasks, job).items())
-    why = failed.error.strip().splitlines()[-1]
+    why = work.error_of(task) or failed.error.strip().splitlines()[-1]
     raise SlurmError(
         f"task {job.id}@{task} of HyperQueue failed: {why}; its output is in {failed.stderr}. Run the same command "
         "again: finished work is stored"
@@ -148,14 +148,13 @@ def _client() -> Any:
     """
     try:
         from hyperqueue import Client
-        from hyperqueue.task.function import PythonEnv
     except ImportError as error:
         raise ConfigurationError(
             "HyperQueue tasks need its Python package in the version of its server, which is not installed; "
             "run: pip install hyperqueue==VERSION, with the version that hq --version prints"
         ) from error
     try:
-        return Client(os.environ.get(SERVER), python_env=PythonEnv(sys.executable))
+        return Client(os.environ.get(SERVER))
     except Exception as error:
         raise ConfigurationError(
             f"no HyperQueue server answers ({_first_lines(error)}); start one (hq server start), let it allocate "

@@ -22,6 +22,9 @@ _work: Callable[[Any], Any] | None = None
 class LocalProcesses:
     """Distributes pieces one by one over local processes, which end together with this one.
 
+    Work and results pass through pipes that only these processes hold, so multiprocessing may pickle them; a file in a
+    shared folder is another matter, see ``mirage.executors.work_codec``.
+
     Attributes:
         workers: Number of processes; with one, this process does the work.
     """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pickle  # noqa: TID251 – it reads only files of this command and of its own jobs
+import shlex
 import shutil
+import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +16,8 @@ from typing import Any, Self
 
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Piece, Result, Setup
+from mirage.executors.executor import Piece, Result, Setup, split_evenly
+from mirage.executors.work_codec import decode, encode
 
 POLL_S = 1.0
 """Interval between two polls for results."""
@@ -25,7 +28,7 @@ PATIENCE_S = 90.0
 GONE_S = 900.0
 """Time without a heartbeat after which the caller counts as gone: killed, or its machine lost."""
 
-_CALL, _WORK, _WAITED_FOR, _BEGUN, _RESULT = "call-", "work", "waited-for", ".begun", ".result"
+_CALL, _WORK, _WAITED_FOR, _BEGUN, _RESULT, _ENDED = "call-", "work", "waited-for", ".begun", ".result", ".ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,13 @@ class RemoteWork:
             clock: A monotonic clock, in seconds.
 
         Raises:
-            ConfigurationError: The folder cannot be written.
+            ConfigurationError: The folder cannot be written, or the work cannot be sent.
         """
+        content = encode((begin, setup, list(pieces)))
         try:
             around.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=_CALL, dir=around)).resolve()
-            write_atomically(folder / _WORK, pickle.dumps((begin, setup, list(pieces))))
+            write_atomically(folder / _WORK, content)
             (folder / _WAITED_FOR).touch()
         except OSError as error:
             raise ConfigurationError(f"cannot write the work to {around}: {error.strerror}") from error
@@ -84,6 +88,7 @@ class RemoteWork:
 
         Raises:
             SlurmError: The jobs failed, or ended without all results; results that had arrived were yielded before.
+            ConfigurationError: The file of a result was damaged or changed.
         """
         awaited, over_s = set(range(self.n)), None
         while awaited:
@@ -94,7 +99,7 @@ class RemoteWork:
             except SlurmError as error:
                 failed, is_over = error, True
             for k in sorted(awaited & self._finished()):
-                yield pickle.loads(self._result_path(k).read_bytes())
+                yield _read(self._result_path(k))
                 awaited.remove(k)
             if failed is not None:
                 raise failed
@@ -124,9 +129,38 @@ class RemoteWork:
         with suppress(OSError):
             self.folder.parent.rmdir()
 
+    def command(self, part: int, parts: int) -> list[str]:
+        """The command of the job or task that does one of several parts."""
+        return [sys.executable, "-m", __name__, str(self.folder), str(self.n), str(parts), str(part)]
+
+    def array_command(self, parts: int) -> str:
+        """The shell command of all jobs of an array; the index of a job is the number of its part."""
+        return f'exec {shlex.join(self.command(0, parts)[:-1])} "$SLURM_ARRAY_TASK_ID"'
+
+    def error_of(self, part: int) -> str | None:
+        """The error of a job or task in one line.
+
+        It is empty if the part was done, and None if the job or task has not ended by itself.
+        """
+        try:
+            return (self.folder / f"{part}{_ENDED}").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def do_part(self, part: int, parts: int) -> None:
+        """Does one of several parts of the pieces, and leaves an error for ``error_of``."""
+        error_line = ""
+        try:
+            self.do(split_evenly(range(self.n), parts)[part])
+        except BaseException as error:
+            error_line = traceback.format_exception_only(error)[-1].splitlines()[0]
+            raise
+        finally:
+            write_atomically(self.folder / f"{part}{_ENDED}", error_line.encode("utf-8", "replace"))
+
     def do(self, part: Sequence[int]) -> None:
-        """Does some pieces, by number, in a remote job; pieces that have a result are skipped."""
-        begin, setup, pieces = pickle.loads((self.folder / _WORK).read_bytes())
+        """Does some pieces, by number; pieces that have a result are skipped."""
+        begin, setup, pieces = _read(self.folder / _WORK)
         do_piece: Callable[[Any], Any] | None = None
         for k in part:
             if self._result_path(k).exists():
@@ -134,7 +168,7 @@ class RemoteWork:
             if not _is_waited_for(self.folder, _touched_s(self.folder / f"{k}{_BEGUN}")):
                 return
             do_piece = do_piece or begin(setup)
-            write_atomically(self._result_path(k), pickle.dumps(do_piece(pieces[k])))
+            write_atomically(self._result_path(k), encode(do_piece(pieces[k])))
 
     def _result_path(self, k: int) -> Path:
         return self.folder / f"{k}{_RESULT}"
@@ -158,6 +192,10 @@ def _is_waited_for(folder: Path, now_s: float) -> bool:
         return False
 
 
-def do_part(folder: str, part: Sequence[int]) -> None:
-    """Does some pieces of a call: the function that a job or a task runs."""
-    RemoteWork(Path(folder), 0).do(part)
+def _read(path: Path) -> Any:
+    return decode(path.read_bytes(), path)
+
+
+if __name__ == "__main__":
+    folder, n, parts, part = sys.argv[1:]
+    RemoteWork(Path(folder), int(n)).do_part(int(part), int(parts))

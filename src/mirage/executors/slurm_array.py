@@ -1,20 +1,19 @@
-"""A Slurm job array as an executor, through submitit."""
+"""A Slurm job array as an executor."""
 
 from __future__ import annotations
 
-import logging
-import re
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mirage.duration import HOUR_S
-from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Piece, Result, Setup, split_evenly
-from mirage.executors.remote_work import RemoteWork, do_part
-from mirage.slurm.runner import Runner, SystemRunner
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmError
+from mirage.executors.executor import Piece, Result, Setup
+from mirage.executors.remote_work import RemoteWork
+from mirage.slurm.runner import Runner, SystemRunner, check_configured
 
 LONGEST_S = 4 * HOUR_S
 """Time limit of a job by default."""
@@ -23,9 +22,6 @@ JOBS = 8
 
 POLLS_PER_SQUEUE = 30
 """Number of polls for results between two calls of squeue."""
-
-_ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Refused|Infeasible)\b.*", re.MULTILINE)
-"""The last line of a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class SlurmArray:
         sbatch: Further options of sbatch, by their long names: ``{"partition": "cpu", "time": "1:00:00"}``.
         sleep: Sleeps for a number of seconds.
         clock: A monotonic clock, in seconds.
-        runner: Runs squeue.
+        runner: Runs sbatch, squeue and scancel.
     """
 
     folder: Path
@@ -56,46 +52,51 @@ class SlurmArray:
         """Does pieces in jobs; see ``Executor``. If the caller stops waiting, jobs are cancelled.
 
         Raises:
-            ConfigurationError: submitit or Slurm is not installed, or the folder cannot be written.
+            ConfigurationError: Slurm is not installed, or the folder cannot be written.
             SlurmError: sbatch refused the array, or a job failed; finished results stay.
         """
         if not pieces:
             return
-        submitit_executor = _submitit_executor()
         work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
         try:
-            jobs = self._submitted(submitit_executor, work)
+            watch = _Watch(work, self._submitted(work), min(self.jobs, work.n), self.runner)
         except BaseException:
             work.remove()
             raise
         try:
-            yield from work.results(_Watch(jobs, self.runner).all_over)
+            yield from work.results(watch.all_over)
         finally:
             work.abandon()
-            for job in jobs:
-                if not _has_ended(job):
-                    job.cancel()
+            watch.cancel()
         work.remove()
 
-    def _submitted(self, submitit_executor: Callable[..., Any], work: RemoteWork) -> list[Any]:
-        """Submits the array and returns its jobs."""
+    def _submitted(self, work: RemoteWork) -> str:
+        """Submits the array and returns its number.
+
+        Raises:
+            ConfigurationError: There is no Slurm here.
+            SlurmError: sbatch refused the array.
+        """
+        parts = min(self.jobs, work.n)
+        options = {
+            "job-name": self.name,
+            "time": str(LONGEST_S // 60),
+            "nodes": "1",
+            "output": f"{str(work.folder).replace('%', '%%')}/%A_%a.out",
+            "open-mode": "append",
+            **{key.replace("_", "-"): value for key, value in self.sbatch.items()},
+            "array": f"0-{parts - 1}",
+            "wrap": work.array_command(parts),
+        }
+        words = [f"--{key}={value}" for key, value in options.items()]
         try:
-            executor = submitit_executor(folder=str(work.folder))
-        except RuntimeError as error:
+            done = self.runner.run(["sbatch", "--parsable", *words], environment=os.environ)
+            check_configured(done, "sbatch")
+        except RequestNotSent as error:
             raise ConfigurationError(f"no Slurm is found here ({error}); run this where sbatch and srun are") from error
-        logging.getLogger("submitit").setLevel(logging.ERROR)  # it warns where Slurm has no accounting
-        executor.update_parameters(
-            job_name=self.name,
-            time=LONGEST_S // 60,
-            array_parallelism=self.jobs,
-            use_srun=False,
-            additional_parameters=dict(self.sbatch),
-        )
-        parts = split_evenly(range(work.n), self.jobs)
-        try:
-            return list(executor.map_array(do_part, [str(work.folder)] * len(parts), parts))
-        except Exception as error:
-            raise SlurmError("the array was not submitted", str(error)) from error
+        if done.status:
+            raise SlurmError("the array was not submitted", done.stderr)
+        return done.stdout.strip().partition(";")[0]
 
 
 class _Watch:
@@ -105,12 +106,11 @@ class _Watch:
     every site has it.
     """
 
-    def __init__(self, jobs: Sequence[Any], runner: Runner) -> None:
-        self._left = list(jobs)
-        self._array = jobs[0].job_id.partition("_")[0]
-        self._runner = runner
+    def __init__(self, work: RemoteWork, array: str, parts: int, runner: Runner) -> None:
+        self._work, self._array, self._runner = work, array, runner
+        self._left = list(range(parts))
         self._polls = 0
-        self._missed: set[str] = set()
+        self._missed: set[int] = set()
 
     def all_over(self) -> bool:
         """Whether all jobs have ended.
@@ -118,51 +118,38 @@ class _Watch:
         Raises:
             SlurmError: A job failed, or was killed.
         """
-        ended = [job for job in self._left if _has_ended(job)]
-        for job in ended:
-            if (error := job.exception()) is not None:
-                raise _failed(job, (_ERROR.findall(str(error)) or [str(error)])[-1])
-        self._left = [job for job in self._left if job not in ended]
+        errors = {part: self._work.error_of(part) for part in self._left}
+        for part, error in errors.items():
+            if error:
+                raise self._failed(part, error)
+        self._left = [part for part, error in errors.items() if error is None]
         self._polls += 1
         if self._left and self._polls % POLLS_PER_SQUEUE == 0:
             missing = self._left_queue()
-            for job in self._left:
-                if job.job_id in missing & self._missed and not _has_ended(job):
-                    raise _failed(job, "it ended without a result: killed, or out of time or memory")
+            for part in self._left:
+                if part in missing & self._missed and self._work.error_of(part) is None:
+                    raise self._failed(part, "it ended without a result: killed, or out of time or memory")
             self._missed = missing
         return not self._left
 
-    def _left_queue(self) -> set[str]:
-        """Ids of jobs that squeue no longer shows; none where squeue fails."""
+    def cancel(self) -> None:
+        """Cancels the jobs that have not ended."""
+        running = [f"{self._array}_{part}" for part in self._left if self._work.error_of(part) is None]
+        if running:
+            with suppress(SlurmError):
+                self._runner.run(["scancel", *running])
+
+    def _left_queue(self) -> set[int]:
+        """Parts with jobs that squeue no longer shows; none where squeue fails."""
         listed = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
         if listed.status and "invalid job id" not in listed.stderr.lower():
             return set()
-        return {job.job_id for job in self._left} - set(listed.stdout.split())
+        shown = set(listed.stdout.split())
+        return {part for part in self._left if f"{self._array}_{part}" not in shown}
 
-
-def _submitit_executor() -> Callable[..., Any]:
-    """The class of submitit's executor.
-
-    Raises:
-        ConfigurationError: submitit is not installed.
-    """
-    try:
-        import submitit
-    except ImportError as error:
-        raise ConfigurationError(
-            'an array of Slurm jobs needs submitit, which is not installed; run: pip install "mirage-hpc[cluster]"'
-        ) from error
-    executor_class: Callable[..., Any] = submitit.SlurmExecutor
-    return executor_class
-
-
-def _has_ended(job: Any) -> bool:
-    """Whether a job has written a result or an error; a job that is killed writes neither."""
-    return bool(job.paths.result_pickle.exists())
-
-
-def _failed(job: Any, why: str) -> SlurmError:
-    return SlurmError(
-        f"job {job.job_id} failed: {why}; its output is in {job.paths.stderr}. Run the same command again: finished "
-        "work is stored"
-    )
+    def _failed(self, part: int, why: str) -> SlurmError:
+        job = f"{self._array}_{part}"
+        return SlurmError(
+            f"job {job} failed: {why}; its output is in {self._work.folder / job}.out. Run the same command again: "
+            "finished work is stored"
+        )

@@ -46,7 +46,7 @@ def play_trials(
 
     Args:
         begin: Called once in each process or job; returns the function that plays one trial after another, and returns
-            each with its result. It must be a function of a module.
+            each with its result. It must be a function of a module, marked with ``sent_to_jobs``.
         setup: The argument of ``begin``: what all trials share.
         trials: Played in this order; each once.
         journal: Provides results of earlier runs, and stores new ones; None for neither.

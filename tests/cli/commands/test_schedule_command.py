@@ -182,7 +182,7 @@ def test_gpu_types_without_a_measured_model_are_told_by_each_command(
 
 
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schedule", "compare", workload, "--executor", "submitit"]) == 2
+    assert main(["schedule", "compare", workload, "--executor", "slurm"]) == 2
     assert "--resume DIR" in capsys.readouterr().err
 
 

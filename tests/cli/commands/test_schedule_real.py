@@ -17,8 +17,6 @@ from mirage.cli import main
 from mirage.schedule.compare.gpu_comparison import FILE
 from tests.support.waiting import until
 
-pytest.importorskip("submitit", reason="pip install mirage-hpc[cluster]")
-
 
 @pytest.mark.slow
 @pytest.mark.real_slurm
@@ -36,7 +34,7 @@ def test_an_array_killed_and_resumed_gives_the_rows_of_this_machine(
 
     environment = {**os.environ, **private_cluster(nodes=1, cpus=1).environment}
     kept = tmp_path / "kept"
-    array = ["--resume", str(kept), "--executor", "submitit", "--array-jobs", "2", "--sbatch", "time=10"]
+    array = ["--resume", str(kept), "--executor", "slurm", "--array-jobs", "2", "--sbatch", "time=10"]
     command = [sys.executable, "-m", "mirage", *words, *array]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         until(lambda: process.poll() is not None or _lines(kept) > 0, 30, "an answer", pause_s=0.02)

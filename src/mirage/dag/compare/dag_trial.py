@@ -15,6 +15,7 @@ from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.study.trial import code_key, key_of
 
 
@@ -71,6 +72,7 @@ class DagTrialResult:
         return cls(**{**plain, "jct_s": tuple(map(float, plain["jct_s"]))})
 
 
+@sent_to_jobs
 def begin(scene: Scene) -> Callable[[DagTrial], tuple[DagTrial, DagTrialResult]]:
     """Makes a function that runs one trial after another."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mirage.executors.executor import Executor
 from mirage.executors.local_processes import LocalProcesses
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.dataset.recipe import Recipe, Shard
 from mirage.learn.dataset.shards import DataSetFolder
 from mirage.learn.dataset.window import WindowMaker
@@ -101,6 +102,7 @@ def make_data_set(
     return DataSetSummary(len(shards), len(shards) - len(missing), cpu_s)
 
 
+@sent_to_jobs
 def shard_maker(
     work: ShardInputs, cpu_clock: Callable[[], float] = time.process_time
 ) -> Callable[[Shard], FinishedShard]:

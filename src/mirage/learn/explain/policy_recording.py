@@ -13,6 +13,7 @@ from itertools import chain
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
 from mirage.executors.local_processes import LocalProcesses
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.view import View
@@ -159,6 +160,7 @@ def played_since(
     return {nodes: {trial.episode.submitted_s: trial for trial in trials} for nodes, trials in found.trials.items()}
 
 
+@sent_to_jobs
 def _player(study: Study) -> Callable[[int], tuple[RecordedWindow, ...]]:
     player = Player(study)
 

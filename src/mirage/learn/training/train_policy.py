@@ -16,6 +16,7 @@ import numpy as np
 
 from mirage.executors.executor import Executor
 from mirage.executors.local_processes import LocalProcesses
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.folds import check_months, month_begin_s, split, tune_since_s
@@ -139,6 +140,7 @@ def together(trainings: Sequence[Training]) -> list[tuple[Training, ...]]:
     return [tuple(same) for same in found.values()]
 
 
+@sent_to_jobs
 def _trainer(inputs: TrainingInputs) -> Callable[[tuple[Training, ...]], list[str]]:
     """Returns the function that does trainings in turn and returns their locations."""
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.policy.contract import Policy
 from mirage.policy.policy_registry import policy_named_by, policy_spec
 from mirage.policy.view import ChainView, View
@@ -195,6 +196,7 @@ class Player:
         )
 
 
+@sent_to_jobs
 def begin(study: Study) -> Callable[[int], tuple[int, tuple[WindowTrial, ...]]]:
     """Returns the function that plays one window after another, in ascending order.
 

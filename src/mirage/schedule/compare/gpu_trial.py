@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.job_state import Ints
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
@@ -284,6 +285,7 @@ def _most_gpus(setting: GpuSetting, workload: GpuWorkload) -> Ints:
     return most
 
 
+@sent_to_jobs
 def begin(setting: GpuSetting) -> Callable[[GpuTrial], tuple[GpuTrial, GpuOutcome | TrialFailure]]:
     """A function that plays one trial; a trial that fails returns a ``TrialFailure``.
 

@@ -70,10 +70,10 @@ def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        (["--array-jobs", "3"], "needs --executor submitit or hyperqueue"),
+        (["--array-jobs", "3"], "needs --executor slurm or hyperqueue"),
         (["--sbatch", "cpu"], "not KEY=VALUE"),
         (["--sbatch", "time=10", "--executor", "hyperqueue"], "use hq alloc add"),
-        (["--workers", "4", "--executor", "submitit"], "--executor submitit takes --array-jobs"),
+        (["--workers", "4", "--executor", "slurm"], "--executor slurm takes --array-jobs"),
         ([], "--nodes N"),
     ],
 )
@@ -89,11 +89,11 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_read(more, compl
 def test_an_array_s_options_without_an_array_are_refused_everywhere(command, tmp_path: Path, capsys) -> None:
     out = [] if command == ["evaluate"] else ["-o", str(tmp_path / "out")]
     assert main([*command, "/no/such/trace", "-N", "8", "--sbatch", "time=10", *out]) == 2
-    assert "needs --executor submitit" in capsys.readouterr().err
+    assert "needs --executor slurm" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("executor", ["submitit", "hyperqueue"])
+@pytest.mark.parametrize("executor", ["slurm", "hyperqueue"])
 def test_jobs_that_play_windows_need_a_folder_that_all_nodes_see(executor, capsys) -> None:
     assert main(["evaluate", "/no/such/trace", "-N", "8", "--executor", executor]) == 2
     assert "--resume DIR" in capsys.readouterr().err
@@ -101,14 +101,8 @@ def test_jobs_that_play_windows_need_a_folder_that_all_nodes_see(executor, capsy
 
 def test_without_a_slurm_an_array_is_refused(asked, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main([*asked, "--executor", "submitit", "-o", str(tmp_path / "set")]) == 1
+    assert main([*asked, "--executor", "slurm", "-o", str(tmp_path / "set")]) == 1
     assert "no Slurm is found here" in capsys.readouterr().err
-
-
-def test_without_submitit_the_extra_is_named(asked, tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    assert main([*asked, "--executor", "submitit", "-o", str(tmp_path / "set")]) == 1
-    assert "mirage-hpc[cluster]" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -134,7 +128,7 @@ def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, priva
     here, there = tmp_path / "here", tmp_path / "there"
     asked = [*asked, "--no-forecast"]
     assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
-    command = [sys.executable, "-m", "mirage", *asked, "--executor", "submitit", "--array-jobs", "2"]
+    command = [sys.executable, "-m", "mirage", *asked, "--executor", "slurm", "--array-jobs", "2"]
     done = subprocess.run(
         [*command, "--sbatch", "time=10", "-o", str(there)], env=environment, capture_output=True, text=True
     )

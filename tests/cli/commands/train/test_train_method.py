@@ -140,7 +140,7 @@ def test_the_same_policy_is_trained_here_by_several_processes_and_on_an_array_of
     command = ["train", "best", str(trace), *WORLD, *arguments]
     for workers in ("1", "2"):
         assert main([*command, str(tmp_path / workers), "--workers", workers]) == 0
-    array = ["--executor", "submitit", "--array-jobs", "3", "--sbatch", "time=10"]
+    array = ["--executor", "slurm", "--array-jobs", "3", "--sbatch", "time=10"]
     done = subprocess.run(
         [sys.executable, "-m", "mirage", *command, str(tmp_path / "array"), *array],
         env=environment, capture_output=True, text=True,

@@ -21,7 +21,7 @@ from mirage.cli.trace_reading import read_named_trace
         "mirage learn dataset jobs.log.gz --nodes 76 --link-nodes 1,8 --windows 348 --every 8h -o data",
         "mirage learn dataset jobs.csv --cluster cluster.toml --no-forecast -o data",
         "mirage learn dataset jobs.csv --nodes 64 --labels-only --workers 1 --json -o labels",
-        "mirage learn dataset jobs.csv --nodes 64 --executor submitit --array-jobs 20 --sbatch partition=cpu -o data",
+        "mirage learn dataset jobs.csv --nodes 64 --executor slurm --array-jobs 20 --sbatch partition=cpu -o data",
     ),
 )
 @click.argument("trace")

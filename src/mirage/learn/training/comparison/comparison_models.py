@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mirage.errors import ConfigurationError
 from mirage.executors.executor import Executor
+from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
@@ -125,6 +126,7 @@ def slices_before(data: HandOvers, month: str) -> Slices:
     return Slices(tune_since_s(data, begin_s), begin_s)
 
 
+@sent_to_jobs
 def _trainer(recipe: ModelRecipe) -> Callable[[ModelGroup], int]:
     """Returns the function that trains a group's models and returns their number."""
 
