@@ -13,6 +13,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
 from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.model import Chain, ChainSpec, ChainState, Link, LinkState
+from mirage.agent.monitoring.metrics import Metrics
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import DAY_S, HOUR_S
@@ -28,6 +29,7 @@ from mirage.trace.workload.workload_json import builtin_model
 from tests.support.agent_store import without_waiting_for_the_disk
 from tests.support.faulty_slurm import FaultySlurm
 from tests.support.ready_shells import TrueShell
+from tests.support.scripted_policies import Scripted
 
 NODES = 76
 
@@ -336,3 +338,16 @@ def test_clocks_that_jump_are_survived(make) -> None:
     world.live(3 * HOUR_S)
     assert set(world.jobs_of(chain).values()) == {1}
     assert len([link for link in world.links(chain) if link.state is LinkState.ENDED]) >= 1
+
+
+def test_a_decision_that_takes_several_cycles_counts_as_put_off_once(make) -> None:
+    world = make()
+    world.add()
+    runner = Scripted()
+    world.agent.decider.runner = runner
+    metrics = Metrics(world.store, None, world.slurm.clock)
+    for _ in range(20):
+        metrics.record_cycle(world.agent.cycle(), 0.0)
+        world.slurm.sleep(60)
+    assert (len(runner.requested), len(world.agent.decider.open)) == (1, 1), "the same question is open all the time"
+    assert "mirage_decisions_put_off_total 1.0" in metrics.text()

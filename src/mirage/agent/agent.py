@@ -289,11 +289,11 @@ class Agent:
         trouble = self._attend_all(context, turn)
         if self.endpoints is not None:
             self.endpoints.refresh(context)
-        open_questions = 0
+        late_answers = 0
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:
             self.decider.options = self.poller.options or {}
-            open_questions = self._decide(context, turn)
+            late_answers = self._decide(context, turn)
         for number in turn:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
@@ -305,7 +305,7 @@ class Agent:
             self.promised.update(self.poller.options, snapshot.queue, self.poller.ended.values())
         if self.calibration is not None:
             self.calibration.update(self.poller.options, now_s)
-        return Cycle(len(chains), self.turns.busy, open_questions, trouble)
+        return Cycle(len(chains), self.turns.busy, late_answers, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Sequence[int]) -> str:
         """Attend to the chains with a turn; returns what stops all of them, empty for nothing.
@@ -397,9 +397,14 @@ class Agent:
         return None
 
     def _decide(self, context: CycleContext, turn: list[int]) -> int:
-        """Decide; a fault of Mirage in it must not stop the following of chains and hand-overs."""
+        """Decide; returns the number of new questions without an answer in this cycle.
+
+        A fault of Mirage in it must not stop the following of chains and hand-overs.
+        """
+        before = self.decider.last_number
         try:
-            return self.decider.decide(context, self._view, turn)
+            self.decider.decide(context, self._view, turn)
+            return sum(question.number > before for question in self.decider.open.values())
         except (SlurmError, StoreError):
             raise
         except Exception:

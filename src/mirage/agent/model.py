@@ -215,14 +215,14 @@ class Cycle:
     Attributes:
         chains: Number of chains.
         busy: Whether a hand-over is under way, so that the next poll must come soon.
-        open_questions: Number of questions to policies without an answer.
+        late_answers: Number of questions to policies of this cycle that it could not wait for.
         trouble: The error of Slurm or of the store, if the cycle could not be completed.
         outage_since_s: Last contact before the present outage; ``MISSING`` for none.
     """
 
     chains: int = 0
     busy: bool = False
-    open_questions: int = 0
+    late_answers: int = 0
     trouble: str = ""
     outage_since_s: int = MISSING
 

@@ -51,7 +51,7 @@ def test_the_figures_of_the_store_are_reported(store: SqlStore, metrics: Metrics
     waits = DecisionRecord(chain, 1, 5, "what-if", False, "waiting-costs-less:by 3")
     store.add_decisions([waits, waits, DecisionRecord(chain, 1, 6, "what-if", True, "")])
     store.change_chain(chain, EventRecord(chain, 1, 1, "refused"), EventRecord(chain, 1, 2, "started"))
-    metrics.record_cycle(Cycle(chains=1, open_questions=2), 0.25)
+    metrics.record_cycle(Cycle(chains=1, late_answers=2), 0.25)
     reported = read(metrics.text())
     assert {name: reported[f"mirage_{name}"] for name in (
         "chains,active", "chains,paused", "links,ended", "links,running", "links,held", "lease_held",

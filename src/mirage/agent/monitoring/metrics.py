@@ -52,7 +52,7 @@ class Metrics(Collector):
     ) -> None:
         self.calibration = calibration
         self.store, self.runner, self.clock, self.holder = store, runner, clock, holder
-        self.troubles = self.open_questions = 0
+        self.troubles = self.late_answers = 0
         self.took_s = self.longest_s = self.last_s = self.outage_s = 0.0
         self._last_decision = self._last_event = 0
         self._decided: Counter[tuple[str, bool]] = Counter()
@@ -64,7 +64,7 @@ class Metrics(Collector):
 
     def record_cycle(self, cycle: Cycle, took_s: float) -> None:
         """Record a cycle; after a problem with Slurm or the store, the chains stay as known."""
-        self.took_s, self.open_questions = took_s, self.open_questions + cycle.open_questions
+        self.took_s, self.late_answers = took_s, self.late_answers + cycle.late_answers
         self.longest_s = max(self.longest_s, took_s)
         since_s = cycle.outage_since_s
         self.outage_s = max(self.clock() - since_s, 0.0) if since_s != MISSING else 0.0
@@ -125,7 +125,7 @@ class Metrics(Collector):
         yield _gauge(
             "outage_seconds", "Time since Slurm or the store last answered; 0 while both do", {(): self.outage_s}
         )
-        yield _counter("decisions_put_off", "Decisions without an answer in time", {(): self.open_questions})
+        yield _counter("decisions_put_off", "Decisions without an answer in time", {(): self.late_answers})
         yield _gauge("cycle_seconds", "Duration of the last cycle", {(): self.took_s})
         yield _gauge("longest_cycle_seconds", "Duration of the longest cycle", {(): self.longest_s})
         yield _gauge("last_cycle_timestamp_seconds", "When the last cycle without trouble ended", {(): self.last_s})
