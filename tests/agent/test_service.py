@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from mirage.agent.paths import Home
-from mirage.agent.service import following_job, install_unit, systemd_unit
+from mirage.agent.service import following_job, install_unit, start, systemd_unit
+from mirage.errors import StoreError
 
 SECRET = {"MIRAGE_STORE": "postgresql://ada:50%20off@db/x", "PATH": "/bin", "SHELL": "/bin/zsh"}
 
@@ -108,3 +109,12 @@ def test_the_script_of_an_agent_that_is_a_job_hands_everything_on_and_queues_its
     found = dict(word.split("=", 1) for word in rest.split("\0") if word)
     assert {name: found[name] for name in ODD} == ODD
     assert "SHELL" not in found
+
+
+def test_an_agent_without_a_store_leaves_no_process(tmp_path, monkeypatch):
+    (tmp_path / "store.db").mkdir()
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *command, **_: started.append(command))
+    with pytest.raises(StoreError):
+        start(Home(tmp_path, f"sqlite:///{tmp_path}/store.db"), {})
+    assert started == []

@@ -62,16 +62,16 @@ def start(home: Home, environment: Mapping[str, str], words: Sequence[str] = ())
     """Start an agent in the background, wait for its lease, and return its process id.
 
     Raises:
-        StoreError: It ended at once; the message quotes the end of its log.
+        StoreError: The store cannot be opened, or the agent ended at once; the message quotes the end of its log.
     """
     from mirage.agent.store.sql_store import open_store
 
     with home.open_log() as log:
+        store = open_store(home.store_url)  # first: without a store there must be no child
         child = subprocess.Popen(
             [sys.executable, "-m", "mirage", "agent", "run", *words],
             env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
         )  # fmt: skip
-    store = open_store(home.store_url)
 
     def has_lease() -> bool:
         if child.poll() is not None:
