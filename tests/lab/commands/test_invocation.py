@@ -141,3 +141,11 @@ def test_a_cell_is_cut_at_its_width_and_what_follows_is_not() -> None:
     assert cell(("name", True, 4, "|"), "ab") == "  ab|"
     assert cell(("name", True, 4, "||"), "abcdef") == "abcd||"
     assert cell(("name", True, 0, ""), "abcdef") == "abcdef"
+
+
+@pytest.mark.parametrize("line", ["squeue -t nope", "sacct -s nope", "scancel -t nope"])
+def test_the_command_that_was_typed_refuses_an_unknown_state(folder: Path, line: str) -> None:
+    name = line.partition(" ")[0]
+    assert command(small_slurm(**FOUR_JOBS), folder, line) == CommandOutput(
+        "", f"{name}: error: Invalid job state specified: nope\n", 1
+    )

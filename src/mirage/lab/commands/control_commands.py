@@ -87,7 +87,7 @@ def scancel(slurm: VirtualSlurm, command: Invocation) -> str:
     if not jobs and not narrowed:
         raise Failed("scancel: error: No job identification provided")
     if narrowed:
-        named = [job.id for job in selected(slurm, chosen, slurm.observe().jobs) if job.state in LIVE]
+        named = [job.id for job in selected(slurm, "scancel", chosen, slurm.observe().jobs) if job.state in LIVE]
         jobs = [job for job in named if job in jobs or not jobs]
     states = {job.id: job.state for job in slurm.observe().jobs} if signal else {}
     for job in jobs:

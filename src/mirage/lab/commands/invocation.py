@@ -56,14 +56,14 @@ class CommandOutput:
 AnyJob = TypeVar("AnyJob", QueuedJob, AccountedJob)
 
 
-def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[AnyJob]) -> list[AnyJob]:
-    """Returns the jobs selected by the options of squeue, sacct or scancel."""
+def selected(slurm: VirtualSlurm, command: str, chosen: Mapping[str, str], jobs: Sequence[AnyJob]) -> list[AnyJob]:
+    """Returns the jobs selected by the options of a command: squeue, sacct, sprio or scancel."""
 
     def listed(long: str, letter: str) -> list[str]:
         return [word for word in chosen.get(long, chosen.get(letter, "")).split(",") if word]
 
     users = listed("user", "u") + ([slurm.showing.user] if "me" in chosen else [])
-    states = {_state(word) for word in listed("states", "t") + listed("state", "") if word.lower() != "all"}
+    states = {_state(command, word) for word in listed("states", "t") + listed("state", "") if word.lower() != "all"}
     numbers, partitions, names = listed("jobs", "j"), listed("partition", "p"), listed("name", "n")
     return [
         job
@@ -76,11 +76,11 @@ def selected(slurm: VirtualSlurm, chosen: Mapping[str, str], jobs: Sequence[AnyJ
     ]
 
 
-def _state(word: str) -> JobState:
+def _state(command: str, word: str) -> JobState:
     letters = {letter: state for state, letter in STATE_LETTERS.items()}
     state = letters.get(word.upper(), job_state(word))
     if state is JobState.UNKNOWN:
-        raise Failed(f"squeue: error: Invalid job state specified: {word}")
+        raise Failed(f"{command}: error: Invalid job state specified: {word}")
     return state
 
 

@@ -22,7 +22,7 @@ def squeue(slurm: VirtualSlurm, command: Invocation) -> str:
              "name=", "sort=", "long", "array"]  # fmt: skip
     chosen, _ = read_words(command.words, "hat:O:o:u:j:p:n:S:lr", names)
     queue, form = slurm.observe(), form_of(slurm, command)
-    jobs = selected(slurm, chosen, queue.jobs)
+    jobs = selected(slurm, "squeue", chosen, queue.jobs)
     numbers = chosen.get("jobs", chosen.get("j", ""))
     if wrong := [word for word in numbers.split(",") if numbers and not word.partition("_")[0].isdecimal()]:
         raise Failed(f"squeue: error: Invalid job id: {wrong[0]}")
@@ -64,7 +64,7 @@ def sacct(slurm: VirtualSlurm, command: Invocation) -> str:
     if over:
         until_s = read_begin(over, form.now_s)
         known = tuple(job for job in known if job.eligible_s < until_s)
-    jobs = sorted(selected(slurm, selection, known), key=lambda job: job.id)
+    jobs = sorted(selected(slurm, "sacct", selection, known), key=lambda job: job.id)
     rows = [[show(job, form) for _, show, _ in columns] for job in jobs]
     header = not {"noheader", "n"} & chosen.keys()
     parsable = bool({"parsable2", "P", "parsable", "p"} & chosen.keys())
@@ -112,7 +112,7 @@ def sprio(slurm: VirtualSlurm, command: Invocation) -> str:
     """``sprio [-h] [-j JOBS]``: the sum only; the simulator does not store its parts."""
     chosen, _ = read_words(command.words, "hlj:o:u:p:", ["noheader", "long", "jobs=", "format=", "user=", "partition="])
     queue = slurm.observe()
-    jobs = [job for job in selected(slurm, chosen, queue.jobs) if job.state is JobState.PENDING]
+    jobs = [job for job in selected(slurm, "sprio", chosen, queue.jobs) if job.state is JobState.PENDING]
     lines = [] if {"noheader", "h"} & chosen.keys() else [f"{'JOBID':>15} {'PARTITION':<10}{'PRIORITY':>9}"]
     lines += [
         f"{job.id:>15} {job.partition:<10}{int(job.priority):>9}" for job in jobs if 0 <= job.eligible_s <= queue.time_s
