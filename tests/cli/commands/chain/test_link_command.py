@@ -98,3 +98,9 @@ def test_a_word_outside_a_job_of_a_chain_is_refused(
         "`mirage submit`\n"
     )
     assert inside.calls == []
+
+
+def test_the_help_of_done_promises_to_cancel_no_earlier_job(type_: Type) -> None:
+    text = " ".join(type_("link", "done", "--help")[0].split())
+    assert "The later jobs of the chain are cancelled at once. The agent cancels an earlier job that still runs" in text
+    assert "this job continues to its own end" in text

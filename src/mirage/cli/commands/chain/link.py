@@ -39,7 +39,11 @@ def ready() -> None:
 
 @link.command(context_settings=CONTEXT, epilog=examples("mirage link done"))
 def done() -> None:
-    """Report that the work is done: the chain ends, and all its other jobs are cancelled."""
+    """Report that the work is done: the chain ends, and this job continues to its own end.
+
+    The later jobs of the chain are cancelled at once. The agent cancels an earlier job that still runs, and submits no
+    other.
+    """
     from mirage.agent.chain.tag import parse_tag
     from mirage.slurm_words.states import ALIVE
 
