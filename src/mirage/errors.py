@@ -2,6 +2,7 @@
 
     MirageError
     ├── TraceError          a trace cannot be read: names the file, the line and the remedy
+    │   └── UnknownFormat       a file has none of the known formats: lists them
     ├── ClusterError        a cluster description is inconsistent
     ├── JobRefused          a job can never run on this cluster: names the job and the shortfall
     ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
@@ -50,6 +51,10 @@ class MirageError(Exception):
 
 class TraceError(MirageError):
     """A trace cannot be read; the message starts with ``file:line:``."""
+
+
+class UnknownFormat(TraceError):
+    """A file has none of the known formats of traces."""
 
 
 class ClusterError(MirageError):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mirage.errors import ConfigurationError, TraceError, UnknownName
+from mirage.errors import ConfigurationError, TraceError, UnknownFormat, UnknownName
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.column_mapping import ColumnMap, parse_columns
 from mirage.trace.formats.decompress import read_bytes
@@ -148,7 +148,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         delimiter: Separator between the cells of a ``sacct`` text; only that has one.
 
     Raises:
-        TraceError: The format is unknown.
+        UnknownFormat: The format is unknown.
     """
     if data.startswith(b"PAR1"):
         return "parquet"
@@ -173,7 +173,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     hint = "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
         hint = "if sacct wrote it, name the delimiter that was used"
-    raise TraceError(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")
+    raise UnknownFormat(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")
 
 
 def _is_swf_row(words: Sequence[str]) -> bool:

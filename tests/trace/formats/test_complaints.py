@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
+from mirage.errors import ConfigurationError, LineError, TraceError, UnknownFormat, UnknownName
 from mirage.trace.formats.read_report import ReadReport, ReadTally, Skipped
 from mirage.trace.read_trace import read_trace
 
@@ -146,7 +146,7 @@ def test_fields_without_a_job_s_number(tmp_path: Path) -> None:
 def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> None:
     path = tmp_path / "jobs"
     path.write_text(text)
-    with pytest.raises(TraceError) as refused:
+    with pytest.raises(UnknownFormat) as refused:
         read_trace(path)
     known = "csv, mirage-log, parquet, sacct, sacct-json, schedule, swf"
     assert str(refused.value) == f"{path}:1: looks like none of the known formats ({known}); {hint}"

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import TraceError
+from mirage.errors import TraceError, UnknownFormat
 from mirage.schedule.workload import philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.trace.read_trace import read_trace
@@ -52,9 +52,7 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
 def _read(path: str | os.PathLike[str]) -> JobTable:
     try:
         return read_trace(path).table
-    except TraceError as error:
-        if "looks like none of the known formats" not in str(error):
-            raise
+    except UnknownFormat as error:
         raise TraceError(
             f"{path}:1: this is not a workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "
             f"{','.join(philly_csv.HEADER)}; 'mirage trace convert --columns' makes a job table from any other file"

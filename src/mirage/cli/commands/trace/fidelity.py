@@ -14,7 +14,7 @@ from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, tra
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
-from mirage.errors import ConfigurationError, TraceError
+from mirage.errors import ConfigurationError, TraceError, UnknownFormat
 from mirage.trace.formats.column_mapping import parse_columns
 from mirage.trace.table import JobTable
 
@@ -102,9 +102,7 @@ def _read_simulated(path: str, reading: TraceOptions, columns: str | None) -> Jo
     plain = replace(reading, format=None, fields=None, delimiter=None, columns=columns)
     try:
         return read_named_trace(path, plain).table
-    except TraceError as error:
-        if "looks like none of the known formats" not in str(error):
-            raise
+    except UnknownFormat as error:
         raise TraceError(
             f"{path}:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end, as "
             "'mirage simulate -o' writes it; or map its columns: "
