@@ -9,8 +9,7 @@ import pytest
 from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
 from mirage.dag.setting import seeds_of, setting_of
 from mirage.dag.simulator.dag_simulation import DagSimulation
-from mirage.dag.simulator.dag_world import DagCluster, make_world
-from mirage.dag.simulator.packing import pack_templates
+from mirage.dag.simulator.dag_world import DagCluster, make_world, pack_templates
 from mirage.dag.workload.dag_arrivals import batch_arrivals, decima_arrivals, poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import FIRST, FRESH, LEVELS, REST, JobTemplate, StageProfile

@@ -10,16 +10,26 @@ times are longer on slower types.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
-from mirage.schedule.engine.kernel.gpu_arrays import NO_TYPE, PENDING, SCHEDULER, START, GpuState, GpuWorld, PlanBuffer
+from mirage.schedule.engine.kernel.gpu_arrays import (
+    NEVER_S,
+    NIL,
+    NO_TYPE,
+    PENDING,
+    SCHEDULER,
+    START,
+    GpuState,
+    GpuWorld,
+    PlanBuffer,
+)
+from mirage.schedule.engine.kernel.gpu_packing import allowed
 from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.engine.kernel.plan_writers import write_placed_start
 from mirage.schedule.schedulers.fifo import start_heads
-from mirage.schedule.schedulers.order.head_reservation import PLANNED, estimate_ends, left_on_s, offers, reserve
-from mirage.schedule.schedulers.order.job_queue import (
+from mirage.schedule.schedulers.job_queue import (
     GONE,
     NEWCOMER,
     RETURNED,
@@ -29,6 +39,10 @@ from mirage.schedule.schedulers.order.job_queue import (
     remove,
     take_out,
 )
+from mirage.schedule.schedulers.run_time_estimates import estimate_ends, left_on_s, packed_speed
+
+PLANNED = 4
+"""Column of integers: the action of the present plan that starts a job, for jobs that hold no GPUs yet."""
 
 ENDS_BEFORE, OUTSIDE = 2, 3
 """Reasons by number; the number of heads is lower."""
@@ -39,6 +53,14 @@ _REASONS = (
     "backfill:ends=before-reservation",
     "backfill:gpus=beside-reservation",
 )
+
+
+class HeadReservation(NamedTuple):
+    """The reservation of the head."""
+
+    gpu_type: int  # ``NO_TYPE`` if it fits on no type, even when all jobs have ended
+    shadow_s: float  # when it can start there
+    extra: int  # GPUs of the type that are left then
 
 
 @kernel(forceinline=False)
@@ -52,6 +74,69 @@ def update_queues(state: GpuState, buffer: PlanBuffer) -> None:
         slot = state.slot_of[job_id] if event in (NEWCOMER, RETURNED) else -1
         if slot >= 0 and state.live[slot].status == PENDING:
             enter(ranks[WAITING], ranks[WAITING + 1], keys, job_id, float(job_id))
+
+
+@kernel(forceinline=False)
+def reserve(world: GpuWorld, state: GpuState, buffer: PlanBuffer, head: Any) -> HeadReservation:
+    """The earliest reservation for a job on any GPU type on which it runs.
+
+    Among equal times it is on the fastest type. As every job starts as soon as it fits anywhere, the head will start on
+    the earliest type.
+    """
+    best, shadow_s, extra, fastest = NO_TYPE, NEVER_S, 0, 0.0
+    for gpu_type in range(len(world.speeds.type_speed)):
+        rate = packed_speed(world, head, gpu_type)
+        if rate <= 0.0:
+            continue
+        found = reserve_on(world, state, buffer, head, gpu_type)
+        if found.gpu_type == NO_TYPE:
+            continue
+        if found.shadow_s < shadow_s or (found.shadow_s == shadow_s and rate > fastest):
+            best, shadow_s, extra, fastest = gpu_type, found.shadow_s, found.extra, rate
+    return HeadReservation(best, shadow_s, extra)
+
+
+@kernel(forceinline=False)
+def reserve_on(world: GpuWorld, state: GpuState, buffer: PlanBuffer, head: Any, gpu_type: int) -> HeadReservation:
+    """The earliest reservation for a job on one GPU type, if jobs end as expected."""
+    runs, ends, keys = buffer.ranks[RUNS], buffer.ranks[RUNS + 1], buffer.memory[0]
+    gpus, shadow_s = 0, state.clock[0].now_s
+    for server in range(len(buffer.free)):
+        if offers(world, state, server, gpu_type, head.pool):
+            gpus += buffer.free[server]
+    k = ends[0]
+    while k < ends[1] and gpus < head.gpus:
+        shadow_s = keys[runs[k]]
+        while k < ends[1] and keys[runs[k]] == shadow_s:
+            gpus += freed(world, state, buffer, runs[k], gpu_type, head.pool)
+            k += 1
+    found = gpu_type if gpus >= head.gpus else NO_TYPE
+    return HeadReservation(found, shadow_s, gpus - head.gpus)
+
+
+@kernel(forceinline=False)
+def freed(world: GpuWorld, state: GpuState, buffer: PlanBuffer, job_id: int, gpu_type: int, pool: int) -> int:
+    """GPUs of a type, open to a pool, that a job that runs or starts now frees at its end."""
+    job = state.live[state.slot_of[job_id]]
+    gpus = 0
+    if job.status == PENDING:
+        action = buffer.plan[buffer.ranks[PLANNED, job_id]]
+        for k in range(action.first, action.first + action.places):
+            if offers(world, state, buffer.places[k].server, gpu_type, pool):
+                gpus += buffer.places[k].gpus
+        return int(gpus)
+    at = job.chunk if job.gpu_type == gpu_type else NIL
+    while at != NIL:
+        if offers(world, state, state.chunks[at].server, gpu_type, pool):
+            gpus += state.chunks[at].gpus
+        at = state.chunks[at].next
+    return int(gpus)
+
+
+@kernel()
+def offers(world: GpuWorld, state: GpuState, server: int, gpu_type: int, pool: int) -> bool:
+    """Whether a server has a GPU type and is open to a pool."""
+    return bool(world.type_of[server] == gpu_type and allowed(state, pool, server))
 
 
 @kernel()

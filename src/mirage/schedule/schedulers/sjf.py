@@ -12,8 +12,8 @@ from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER
 from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.fifo import start_heads
-from mirage.schedule.schedulers.order.head_reservation import estimate_ends
-from mirage.schedule.schedulers.order.job_queue import NEWCOMER, RETURNED, WAITING, enter
+from mirage.schedule.schedulers.job_queue import NEWCOMER, RETURNED, WAITING, enter
+from mirage.schedule.schedulers.run_time_estimates import estimate_ends
 
 
 @kernel(SCHEDULER)

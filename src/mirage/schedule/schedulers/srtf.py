@@ -18,10 +18,10 @@ from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import progress_now
 from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer
 from mirage.schedule.engine.kernel.gpu_references import dereference
-from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
-from mirage.schedule.schedulers.order.head_reservation import estimate_ends, start_cost_s, usual_speed
-from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
+from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
+from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
 from mirage.schedule.schedulers.preemption import way_number
+from mirage.schedule.schedulers.run_time_estimates import estimate_ends, start_cost_s, usual_speed
 
 _REASONS = (
     "",

@@ -30,8 +30,8 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     PlanBuffer,
 )
 from mirage.schedule.engine.kernel.gpu_references import dereference
-from mirage.schedule.schedulers.order.exchange import LEAVES, RANKS, exchange
-from mirage.schedule.schedulers.order.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
+from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
+from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
 from mirage.schedule.schedulers.order.threshold_heap import expect, forget
 from mirage.schedule.schedulers.preemption import way_number
 

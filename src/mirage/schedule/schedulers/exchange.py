@@ -18,7 +18,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import NO_JOB, GpuState, GpuWorld,
 from mirage.schedule.engine.kernel.gpu_lifecycle import settle, stops_after_s
 from mirage.schedule.engine.kernel.gpu_packing import pack, shift
 from mirage.schedule.engine.kernel.plan_writers import write_placed_start, write_preempt
-from mirage.schedule.schedulers.order.job_queue import RUNS, WAITING, enter, precedes, remove, take_out
+from mirage.schedule.schedulers.job_queue import RUNS, WAITING, enter, precedes, remove, take_out
 from mirage.schedule.schedulers.preemption import way_for_job
 
 LEAVES, TAKEN = 4, 6
