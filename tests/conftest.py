@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import invalidate_caches
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,31 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no development data at {folder}; set MIRAGE_DATA to where they are")
     return folder
+
+
+@pytest.fixture
+def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Installs packages of one module with entry points as pip does, for this process and its children."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])]))
+
+    def install(package: str, module: str, text: str, points: dict[str, dict[str, str]]) -> None:
+        """Args: names of package and module, the module's text, and group → name → value of the entry points."""
+        (site / f"{module}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        found = site / f"{package.replace('-', '_')}-1.0.dist-info"
+        found.mkdir()
+        facts = f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\nSummary: All about {module}.\n"
+        (found / "METADATA").write_text(facts)
+        lines = [
+            line for group, of in points.items() for line in (f"[{group}]", *(f"{n} = {v}" for n, v in of.items()), "")
+        ]
+        (found / "entry_points.txt").write_text("\n".join(lines))
+        invalidate_caches()
+
+    return install
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from mirage.errors import ConfigurationError, ContractBroken, UnknownName
 from mirage.kernel.compile import kernel
 from mirage.policy.plan import Plan
+from mirage.registry import PlugIn
 from mirage.sim.check_discipline import check_discipline
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.discipline_registry import (
@@ -123,12 +123,14 @@ def test_a_simulation_takes_a_name_a_specification_or_a_policy(wrong: Any) -> No
 
 def test_a_discipline_of_another_package_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        importlib.metadata.EntryPoint("mine", f"{__name__}:MINE", "mirage.disciplines"),
-        importlib.metadata.EntryPoint("wrong", f"{__name__}:idle", "mirage.disciplines"),
+        PlugIn("mirage.disciplines", "mine", f"{__name__}:MINE", "my-package"),
+        PlugIn("mirage.disciplines", "wrong", f"{__name__}:idle", "my-package"),
     ]
-
-    monkeypatch.setattr("mirage.registry.installed_points", lambda _: importlib.metadata.EntryPoints(points))
+    monkeypatch.setattr("mirage.registry.plug_ins", lambda group="": points)
     assert known_disciplines() == (*DISCIPLINES, "mine", "wrong")
     assert discipline_spec("mine") == MINE
-    with pytest.raises(ConfigurationError, match=r"'wrong': .*:idle is .*, not a DisciplineSpec"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"'wrong': .*:idle is .*, not a DisciplineSpec; fix or uninstall the package my-package",
+    ):
         discipline_spec("wrong")

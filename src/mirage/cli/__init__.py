@@ -68,6 +68,7 @@ FAILED, INTERRUPTED = 1, 130
 root = LazyGroup(
     name="mirage",
     lazy=COMMANDS,
+    group="mirage.commands",
     context_settings=CONTEXT,
     help="Keep long-running jobs alive on clusters run by batch schedulers.",
     epilog=examples(

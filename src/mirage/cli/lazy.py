@@ -1,37 +1,39 @@
-"""Groups of commands, imported only when run; a mistyped name gets the nearest one."""
+"""Groups of commands, imported only when run; a mistyped name gets the nearest one.
+
+Installed packages add commands to a group through its entry points. A built-in name stays the built-in command.
+"""
 
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
 
-from mirage.errors import shown
+from mirage.errors import MirageError, shown
+from mirage.registry import PlugIn, Registry, load_entry, plug_ins
 
 
 class LazyCommand(NamedTuple):
     """A command that is imported only when it is run.
 
     Attributes:
-        target: ``module:attribute`` of a click command.
+        entry: ``module:attribute`` of a click command.
         summary: One line for the list of commands.
     """
 
-    target: str
+    entry: str
     summary: str
 
     def exists(self) -> bool:
         """Whether the module exists; it is not imported."""
-        return importlib.util.find_spec(self.target.partition(":")[0]) is not None
+        return importlib.util.find_spec(self.entry.partition(":")[0]) is not None
 
     def load(self) -> click.Command:
         """Imports and returns the command."""
-        module, _, attribute = self.target.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = load_entry(self.entry)
         return command
 
 
@@ -60,25 +62,55 @@ class LazyGroup(CommandGroup):
 
     Args:
         lazy: The commands by name; those with an absent module are left out.
+        group: Entry-point group of further commands; empty for none.
         attributes: Passed to ``click.Group``.
     """
 
-    def __init__(self, *, lazy: Mapping[str, LazyCommand], **attributes: Any) -> None:
+    def __init__(self, *, lazy: Mapping[str, LazyCommand], group: str = "", **attributes: Any) -> None:
         super().__init__(**attributes)
         self._lazy = {name: command for name, command in lazy.items() if command.exists()}
+        self._registry = Registry("command", group, self._lazy, _declared, "a click command")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names, in the given order."""
-        return [*self._lazy, *super().list_commands(ctx)]
+        """Returns the names, the built-in ones in the given order and then plug-ins."""
+        return [*self._lazy, *(point.name for point in self._plug_ins()), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports and returns the command of a name; None without one."""
-        lazy = self._lazy.get(cmd_name)
-        return lazy.load() if lazy else super().get_command(ctx, cmd_name)
+        """Imports and returns the command of a name; None without one.
+
+        Raises:
+            ConfigurationError: The command of an installed package cannot be used; the message names the package.
+        """
+        if cmd_name in self._lazy:
+            return self._lazy[cmd_name].load()
+        if all(cmd_name != point.name for point in self._plug_ins()):
+            return super().get_command(ctx, cmd_name)
+        try:
+            return self._registry.spec(cmd_name).load()
+        except MirageError:
+            if ctx.resilient_parsing:  # a shell completes a word
+                return None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands with their summaries; none of them is imported."""
         rows = [(name, command.summary) for name, command in self._lazy.items()]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        points = {point.name: point for point in self._plug_ins()}
+        foreign = [(name, f"{point.summary} (package {point.package})".strip()) for name, point in points.items()]
+        foreign += [
+            (point.name, f"is built in: rename the command in the package {point.package}, or uninstall it")
+            for point in self._plug_ins(taken=True)
+        ]
+        for title, lines in (("Commands", rows), ("Commands of installed packages", foreign)):
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
+
+    def _plug_ins(self, *, taken: bool = False) -> list[PlugIn]:
+        """Returns the plug-ins with names of their own, or those with a built-in name."""
+        points = plug_ins(self._registry.group) if self._registry.group else ()
+        return sorted((one for one in points if (one.name in self._lazy) is taken), key=lambda one: one.name)
+
+
+def _declared(entry: str, found: Any) -> LazyCommand | None:
+    return LazyCommand(entry, "") if isinstance(found, click.Command) else None

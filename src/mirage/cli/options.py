@@ -21,6 +21,31 @@ Decorator = Callable[[Command], Command]
 _FORMATS = ("csv", "mirage-log", "parquet", "sacct", "sacct-json", "schedule", "swf")
 
 
+class ExtensibleOption(click.Option):
+    """An option with values that installed packages add to; its help lists theirs.
+
+    Args:
+        group: The entry-point group of the values.
+    """
+
+    def __init__(self, *arguments: Any, group: str, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.group = group
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Returns the option and its help, with the names that installed packages declare."""
+        from mirage.registry import plug_ins
+
+        names = sorted({point.name for point in plug_ins(self.group)})
+        own_help = self.help
+        if names:
+            self.help = f"{own_help}  From installed packages: {', '.join(names)}."
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.help = own_help
+
+
 def examples(*lines: str) -> str:
     """Returns the end of a help text: commands to copy, one per line."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
@@ -64,6 +89,8 @@ trace_options = option_group(
     TraceOptions,
     click.option(
         "--format",
+        cls=ExtensibleOption,
+        group="mirage.trace_readers",
         metavar="NAME",
         help=f"Format of the trace: {', '.join(_FORMATS)}. By default detected from its content.",
     ),

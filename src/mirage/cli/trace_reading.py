@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli.options import TraceOptions
-from mirage.trace.formats.read_report import Progress, ReadReport
-from mirage.trace.read_trace import Trace, read_trace
+
+if TYPE_CHECKING:
+    from mirage.trace.formats.read_report import Progress, ReadReport
+    from mirage.trace.read_trace import Trace
 
 QUIET_S = 2.0
 """A trace that is read faster than this, in seconds, gets no progress bar."""
@@ -22,6 +25,8 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
     Raises:
         TraceError: The trace cannot be read.
     """
+    from mirage.trace.read_trace import read_trace
+
     with progress_bar() as progress:
         trace = read_trace(
             path,

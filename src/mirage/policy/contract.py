@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 from mirage.policy.plan import Plan
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
+from mirage.registry import call_entry, load_entry, unusable
 
 
 @runtime_checkable
@@ -65,11 +65,17 @@ class PolicySpec:
 
     def load(self) -> Callable[..., Policy]:
         """Imports and returns the factory."""
-        module, _, name = self.entry.partition(":")
-        factory: Callable[..., Policy] = getattr(import_module(module), name)
+        factory: Callable[..., Policy] = load_entry(self.entry)
         return factory
 
     def make(self, parameter: str, settings: PolicySettings) -> Policy:
-        """Makes the policy; the factory gets only the settings it needs."""
+        """Makes the policy; the factory gets only the settings it needs.
+
+        Raises:
+            ConfigurationError: The factory cannot be imported, does not take these arguments, or makes no policy.
+        """
         needed = {name: getattr(settings, name) for name in self.needs}
-        return self.load()(parameter, **needed) if self.parameter else self.load()(**needed)
+        made = call_entry(self.entry, *([parameter] if self.parameter else []), **needed)
+        if not isinstance(made, Policy):
+            raise unusable(self.entry, f"makes {shown(made)}, which has no method decide(view)")
+        return made

@@ -1,6 +1,6 @@
 """Schedulers of stages by name, built-in or from entry points.
 
-The entry-point group is ``mirage.dag_schedulers``. A scheduler is written as its name and parameters: ``fair``,
+The entry-point group is ``mirage.stage_schedulers``. A scheduler is written as its name and parameters: ``fair``,
 ``capped:0.25:1.5``. An entry point names a ``StageSchedulerSpec``.
 """
 
@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import Floats
-from mirage.registry import Registry
+from mirage.registry import Registry, call_entry, load_entry, load_kernel, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,7 @@ class StageScheduler:
 
 
 def _with_decider(entry: str, name: str, parameters: Floats, seeded: bool, most_jobs: int | None) -> StageScheduler:
-    return StageScheduler(name, _loaded(entry), parameters, seeded, most_jobs)
-
-
-def _loaded(entry: str) -> Callable[..., Any]:
-    module, _, name = entry.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
+    return StageScheduler(name, load_entry(entry), parameters, seeded, most_jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +111,34 @@ class StageSchedulerSpec:
     work_conserving: bool = True
 
     def load(self) -> Callable[..., Any]:
-        """Imports the object that ``entry`` refers to."""
-        return _loaded(self.entry)
+        """Imports the object that ``entry`` refers to.
+
+        Raises:
+            ConfigurationError: It cannot be imported, or is not compiled with the signature of a scheduler.
+        """
+        from mirage.dag.simulator.dag_arrays import DECIDER
+
+        if self.makes:
+            made: Callable[..., Any] = load_entry(self.entry)
+            return made
+        return load_kernel(self.entry, DECIDER, "@kernel(DECIDER)")
+
+    def make(self, text: str, given: Sequence[str] = ()) -> StageScheduler:
+        """Makes the scheduler.
+
+        Args:
+            text: Its name and parameters, as requested.
+            given: The parameters, as text.
+
+        Raises:
+            ConfigurationError: A parameter is invalid, or the scheduler cannot be loaded.
+        """
+        if not self.makes:
+            return StageScheduler(text, self.load(), _numbers(text, given, self.parameters))
+        made = call_entry(self.entry, text, list(given))
+        if not isinstance(made, StageScheduler):
+            raise unusable(self.entry, f"makes {shown(made)} of {shown(text)}, not a StageScheduler")
+        return made
 
 
 TREE = "tree"
@@ -194,7 +213,7 @@ SCHEDULERS: dict[str, StageSchedulerSpec] = {
 
 _REGISTRY = Registry(
     "scheduler of stages",
-    "mirage.dag_schedulers",
+    "mirage.stage_schedulers",
     SCHEDULERS,
     lambda _, found: found if isinstance(found, StageSchedulerSpec) else None,
     "a StageSchedulerSpec",
@@ -234,12 +253,7 @@ def make_scheduler(text: str) -> StageScheduler:
                 f"there is no file {text}; name a tree's file, or one of {', '.join(known_schedulers())}"
             )
     spec = scheduler_spec(name)
-    if spec.makes:
-        made = spec.load()(text, given)
-        if not isinstance(made, StageScheduler):
-            raise ConfigurationError(f"{spec.entry} makes {shown(made)} of {shown(text)}, not a StageScheduler")
-        return made
-    return StageScheduler(text, spec.load(), _numbers(text, given, spec.parameters))
+    return spec.make(text, given)
 
 
 def _numbers(text: str, given: Sequence[str], parameters: Sequence[Parameter]) -> Floats:

@@ -1,6 +1,6 @@
 """Schedulers of GPU clusters by name, built-in or from entry points.
 
-An entry point of the group ``mirage.schedulers`` names a ``GpuSchedulerSpec``.
+An entry point of the group ``mirage.gpu_schedulers`` names a ``GpuSchedulerSpec``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from mirage.errors import ConfigurationError
-from mirage.registry import Registry
+from mirage.errors import ConfigurationError, shown
+from mirage.registry import Registry, call_entry, unusable
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.scheduler_contract import GpuScheduler
 
@@ -42,7 +42,8 @@ class GpuSchedulerSpec:
 
         Raises:
             ConfigurationError: It has no such parameter, and the message lists those it has; or the type of a value
-                is not that of the default, or a number is not finite; or a package that it needs is absent.
+                is not that of the default, or a number is not finite; or a package that it needs is absent; or it
+                cannot be imported, or makes no scheduler.
         """
         unknown = sorted(set(parameters) - set(self.parameters))
         if unknown:
@@ -52,10 +53,9 @@ class GpuSchedulerSpec:
             _check(key, value, self.parameters[key])
         for package in self.needs:
             _check_installed(package)
-        module, _, name = self.entry.partition(":")
-        made: GpuScheduler | CompiledScheduler = getattr(import_module(module), name)(
-            **{**self.parameters, **parameters}
-        )
+        made = call_entry(self.entry, **{**self.parameters, **parameters})
+        if not isinstance(made, GpuScheduler | CompiledScheduler):
+            raise unusable(self.entry, f"makes {shown(made)}, which has no method decide(view)")
         return made
 
 
@@ -142,7 +142,7 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
 
 _REGISTRY = Registry(
     "GPU scheduler",
-    "mirage.schedulers",
+    "mirage.gpu_schedulers",
     SCHEDULERS,
     lambda _, found: found if isinstance(found, GpuSchedulerSpec) else None,
     "a GpuSchedulerSpec",

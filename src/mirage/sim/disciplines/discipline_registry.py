@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from mirage.registry import Registry
+from mirage.registry import Registry, load_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,8 @@ class DisciplineSpec:
         tiers: Whether jobs of a partition of a higher tier come first.
         reservations: Whether it starts no job that would run into a reservation (``Cluster.reservations``).
         limits: Whether it enforces the limits on what runs at once (``Cluster.limits``).
-        scratch_rows: Rows it needs in the arrays of ``Scratch``, beyond those for jobs, bins, partitions and users.
+        scratch_rows: Least number of rows of the arrays of ``Scratch``; they have room for all jobs in the
+            system, bins, partitions and users in any case.
     """
 
     entry: str
@@ -40,10 +40,14 @@ class DisciplineSpec:
     scratch_rows: int = 0
 
     def load(self) -> Callable[..., Any]:
-        """Imports and returns the compiled function."""
-        module, _, name = self.entry.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
+        """Imports and returns the compiled function.
+
+        Raises:
+            ConfigurationError: It cannot be imported, or is not compiled with the signature of a discipline.
+        """
+        from mirage.sim.kernel.arrays import DISCIPLINE
+
+        return load_kernel(self.entry, DISCIPLINE, "@kernel(DISCIPLINE)")
 
 
 _HERE = "mirage.sim.disciplines"

@@ -15,7 +15,7 @@ import click
 
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
-from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.options import CONTEXT, CostOptions, ExtensibleOption, cost_options, examples, json_output
 from mirage.cli.values import DURATION, POSITIVE_DURATION
 from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
 from mirage.job_state import MISSING
@@ -54,7 +54,13 @@ UNKNOWN = 75
 @click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most N jobs.")
 @click.option("--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`.")
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job name and four letters]")
-@click.option("--policy", metavar="NAME", help="When to request the next job. [default: what-if]")
+@click.option(
+    "--policy",
+    cls=ExtensibleOption,
+    group="mirage.policies",
+    metavar="NAME",
+    help="When to request the next job. [default: what-if]",
+)
 @click.option(
     "--never-two",
     is_flag=True,

@@ -12,7 +12,7 @@ import click
 
 from mirage import __version__
 from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.values import WORDS
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ _POLICIES = (
 )
 @click.option(
     "--policies",
+    cls=ExtensibleOption,
+    group="mirage.stage_schedulers",
     type=WORDS,
     default="fair,capped",
     show_default=True,

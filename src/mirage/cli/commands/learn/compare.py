@@ -18,7 +18,15 @@ from mirage.cli.commands.train.options import (
     trees_option,
 )
 from mirage.cli.machine import MachineOptions, machine_options
-from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, option_group, trace_options
+from mirage.cli.options import (
+    CONTEXT,
+    ExtensibleOption,
+    TraceOptions,
+    examples,
+    json_output,
+    option_group,
+    trace_options,
+)
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
 from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
@@ -131,6 +139,8 @@ _compare_options = option_group(
     ),
     click.option(
         "--policies",
+        cls=ExtensibleOption,
+        group="mirage.policies",
         type=WORDS,
         default=DEFAULT_POLICIES,
         show_default=True,

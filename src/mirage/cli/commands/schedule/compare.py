@@ -10,7 +10,7 @@ import click
 
 from mirage.atomic_file import write_output
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
@@ -32,6 +32,8 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 @click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
 @click.option(
     "--schedulers",
+    cls=ExtensibleOption,
+    group="mirage.gpu_schedulers",
     type=WORDS,
     default=DEFAULT_SCHEDULERS,
     show_default=True,

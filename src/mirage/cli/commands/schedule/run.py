@@ -8,7 +8,7 @@ import click
 
 from mirage.atomic_file import write_output
 from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.output import check_page
 
 
@@ -22,7 +22,14 @@ from mirage.cli.output import check_page
     ),
 )
 @click.argument("workload")
-@click.option("--scheduler", required=True, metavar="NAME", help=f"The scheduler: NAME or NAME:KEY=VALUE.  {NAMES}")
+@click.option(
+    "--scheduler",
+    cls=ExtensibleOption,
+    group="mirage.gpu_schedulers",
+    required=True,
+    metavar="NAME",
+    help=f"The scheduler: NAME or NAME:KEY=VALUE.  {NAMES}",
+)
 @play_options
 @click.option(
     "--explain",

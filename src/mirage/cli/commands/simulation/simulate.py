@@ -13,7 +13,7 @@ import click
 from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli.machine import MachineOptions, SimulatedMachine, discipline_help, machine_options
-from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
+from mirage.cli.options import CONTEXT, ExtensibleOption, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import Duration
@@ -39,7 +39,13 @@ if TYPE_CHECKING:
 )
 @click.argument("trace")
 @click.option(
-    "--discipline", default="slurm", show_default=True, metavar="NAME", help=f"Queue discipline: {discipline_help()}."
+    "--discipline",
+    cls=ExtensibleOption,
+    group="mirage.disciplines",
+    default="slurm",
+    show_default=True,
+    metavar="NAME",
+    help=f"Queue discipline: {discipline_help()}.",
 )
 @machine_options
 @click.option(
