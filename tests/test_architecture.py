@@ -17,6 +17,7 @@ import pytest
 import mirage
 from mirage.cli import main
 from mirage.policy.policy_registry import known_policies, policy_spec
+from mirage.registry import load_entry
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES
 from mirage.trace.read_trace import READERS
 
@@ -204,7 +205,7 @@ def test_every_policy_can_be_had(name: str) -> None:
 
 
 def test_every_trace_reader_is_one() -> None:
-    assert all(callable(reader) for reader in READERS.values())
+    assert all(callable(load_entry(spec.entry)) for spec in READERS.values())
 
 
 def test_the_help_names_every_trace_reader_and_every_discipline(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mirage.effects import no_effects
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING
 from mirage.policy.contract import Policy
-from mirage.policy.effects import no_effects
 from mirage.policy.example_views import example_views, queued_views
 from mirage.policy.plan import (
     Cancel,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from mirage.errors import ConfigurationError, TraceError, UnknownFormat, UnknownName
+from mirage.errors import ConfigurationError, TraceError, UnknownFormat, shown
+from mirage.registry import Registry, call_entry, unusable
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.column_mapping import ColumnMap, parse_columns
 from mirage.trace.formats.decompress import read_bytes
@@ -40,19 +42,57 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """The content, the tally, and the caller's knowledge about the content."""
+class TraceReading:
+    """The argument of a reader: the content, the tally, and what the caller knows.
+
+    Attributes:
+        data: The content, decompressed.
+        tally: Counts lines and jobs; a bad line is passed to ``tally.reject``, which stops or counts it.
+        clock: The zone of times without a zone.
+        fields: The field list of content without a header, if given.
+        delimiter: Separator of the cells, if given.
+        columns: Mapping of the columns of a CSV, if given.
+        timezone: The name of the zone of ``clock``.
+    """
 
     data: bytes
     tally: ReadTally
     clock: LocalClock
-    fields: Sequence[str] | None
-    delimiter: str | None
-    columns: ColumnMap | None
-    timezone: str
+    fields: Sequence[str] | None = None
+    delimiter: str | None = None
+    columns: ColumnMap | None = None
+    timezone: str = DEFAULT_ZONE
 
 
-def _read_any_csv(r: _Reading) -> JobTable:
+@dataclass(frozen=True, slots=True)
+class TraceReaderSpec:
+    """Facts about a trace reader that are known before it is loaded.
+
+    Attributes:
+        entry: ``module:function`` of the reader: it takes a ``TraceReading`` and returns a ``JobTable``.
+        summary: One line for menus.
+        begins: The first bytes of the content by which a plug-in's format is recognised; empty if ``--format`` is
+            always needed. Built-in formats have rules of their own, which come first.
+    """
+
+    entry: str
+    summary: str
+    begins: bytes = b""
+
+    def read(self, reading: TraceReading) -> JobTable:
+        """Reads a table.
+
+        Raises:
+            TraceError: The content cannot be read; the message begins with ``file:line:``.
+            ConfigurationError: The reader cannot be imported, or does not return a table.
+        """
+        table = call_entry(self.entry, reading)
+        if not isinstance(table, JobTable):
+            raise unusable(self.entry, f"returns {shown(table)}, not a JobTable")
+        return table
+
+
+def _read_any_csv(r: TraceReading) -> JobTable:
     if r.columns is None:
         return read_csv(r.data, r.tally)
     return read_mapped_csv(
@@ -66,21 +106,65 @@ SCHEDULE_HEADER = ("id", "submit", "start", "end")
 _SCHEDULE_COLUMNS = "job_id=id,submit_s=submit,start_s=start,end_s=end"
 
 
-def _read_schedule(r: _Reading) -> JobTable:
+def _read_schedule(r: TraceReading) -> JobTable:
     columns = parse_columns(_SCHEDULE_COLUMNS)
     return read_mapped_csv(r.data, r.tally, columns, r.clock, delimiter=",", zone_configured=r.timezone != DEFAULT_ZONE)
 
 
-READERS: dict[str, Callable[[_Reading], JobTable]] = {
-    "csv": _read_any_csv,
-    "mirage-log": lambda r: read_mirage_log(r.data, r.tally, r.clock),
-    "parquet": lambda r: read_parquet(r.data, r.tally),
-    "sacct": lambda r: read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter or "|"),
-    "sacct-json": lambda r: read_sacct_json(r.data, r.tally),
-    "schedule": _read_schedule,
-    "swf": lambda r: read_swf(r.data, r.tally),
+def _read_mirage_log(r: TraceReading) -> JobTable:
+    return read_mirage_log(r.data, r.tally, r.clock)
+
+
+def _read_parquet(r: TraceReading) -> JobTable:
+    return read_parquet(r.data, r.tally)
+
+
+def _read_sacct(r: TraceReading) -> JobTable:
+    return read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter or "|")
+
+
+def _read_sacct_json(r: TraceReading) -> JobTable:
+    return read_sacct_json(r.data, r.tally)
+
+
+def _read_swf(r: TraceReading) -> JobTable:
+    return read_swf(r.data, r.tally)
+
+
+READERS: dict[str, TraceReaderSpec] = {
+    "csv": TraceReaderSpec(f"{__name__}:_read_any_csv", "a job table, or any CSV with its columns mapped"),
+    "mirage-log": TraceReaderSpec(f"{__name__}:_read_mirage_log", "the logs published with Mirage"),
+    "parquet": TraceReaderSpec(f"{__name__}:_read_parquet", "a job table in Parquet"),
+    "sacct": TraceReaderSpec(f"{__name__}:_read_sacct", "the text of sacct -P"),
+    "sacct-json": TraceReaderSpec(f"{__name__}:_read_sacct_json", "the output of sacct --json"),
+    "schedule": TraceReaderSpec(f"{__name__}:_read_schedule", "the output of mirage simulate -o"),
+    "swf": TraceReaderSpec(f"{__name__}:_read_swf", "the standard workload format"),
 }
-"""The formats that can be read, by name."""
+"""The built-in formats that can be read, by name."""
+
+_REGISTRY = Registry(
+    "trace format",
+    "mirage.trace_readers",
+    READERS,
+    lambda _, found: found if isinstance(found, TraceReaderSpec) else None,
+    "a TraceReaderSpec",
+)
+
+
+def known_formats() -> tuple[str, ...]:
+    """Names of the formats, built-in and of installed packages; imports nothing."""
+    return _REGISTRY.names()
+
+
+def reader_spec(name: str) -> TraceReaderSpec:
+    """The specification of a format's reader.
+
+    Raises:
+        UnknownName: No format has that name.
+        ConfigurationError: Two packages declare the name, or one cannot be loaded.
+    """
+    return _REGISTRY.spec(name)
+
 
 _SACCT_HEADER = re.compile(r"(^|\W)JobID(Raw)?[^\w\s]", re.IGNORECASE)
 
@@ -102,7 +186,7 @@ def read_trace(
 
     Args:
         path: The file; ``-`` is standard input.
-        format: One of ``READERS``; detected from the content by default.
+        format: One of ``known_formats()``; detected from the content by default.
         on_error: ``strict`` stops at the first bad line, ``skip`` counts and reports bad lines.
         timezone: Zone of times without a zone (``mirage-log``, ``sacct``, ``columns``), such as ``America/Chicago``.
         fields: The field list of a ``sacct`` text without a header.
@@ -123,15 +207,16 @@ def read_trace(
         raise ConfigurationError(f"columns are mapped in a csv only; the format is {format!r}: leave one of them out")
     if delimiter == "":
         raise ConfigurationError("the delimiter is empty; give at least one character")
-    if format is not None and format not in READERS:
-        raise UnknownName("trace format", format, READERS)
+    if format is not None:
+        reader_spec(format)
     tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)
     tally.progress = progress or tally.progress
     clock = LocalClock(timezone)
     data = read_bytes(path, tally)
     format = "csv" if named is not None else format
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
-    table = READERS[tally.format](_Reading(data, tally, clock, fields, delimiter, named, timezone))
+    reading = TraceReading(data, tally, clock, fields, delimiter, named, timezone)
+    table = reader_spec(tally.format).read(reading)
     report = tally.close(len(table))
     if report.skipped and not report.jobs and not report.steps:
         raise TraceError(f"{report.path}: no job could be read: {report.skipped_in_words()}; is it another format?")
@@ -170,10 +255,20 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "csv"
     if tuple(names) == SCHEDULE_HEADER:
         return "schedule"
+    if foreign := [name for name, begins in _beginnings() if data.startswith(begins)]:
+        return foreign[0]
     hint = "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
         hint = "if sacct wrote it, name the delimiter that was used"
-    raise UnknownFormat(f"{path}:1: looks like none of the known formats ({', '.join(READERS)}); {hint}")
+    raise UnknownFormat(f"{path}:1: looks like none of the known formats ({', '.join(known_formats())}); {hint}")
+
+
+def _beginnings() -> Iterator[tuple[str, bytes]]:
+    """Yields the formats of plug-ins with their first bytes, without broken plug-ins."""
+    for name in known_formats()[len(READERS) :]:
+        with suppress(ConfigurationError):
+            if begins := reader_spec(name).begins:
+                yield name, begins
 
 
 def _is_swf_row(words: Sequence[str]) -> bool:

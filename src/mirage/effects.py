@@ -1,4 +1,4 @@
-"""Effects, which a decision must not have: clocks read, files opened, processes started."""
+"""Effects that a plug-in must not have: clocks read, files opened, processes started."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -36,16 +37,37 @@ CLOCKS = {getattr(time, name) for reader in _READERS for name in (reader, f"{rea
 _watched = threading.local()
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The words about what is watched, for messages: by default a policy.
+
+    Attributes:
+        actor: What is watched.
+        acts: What it does.
+        instead_of_clock: What to use instead of a clock.
+        instead_of_file: What to do instead of opening a file or starting a process.
+    """
+
+    actor: str = "the policy"
+    acts: str = "decides"
+    instead_of_clock: str = "use view.now_s"
+    instead_of_file: str = "do that when the policy is made"
+
+
 @contextmanager
-def no_effects() -> Iterator[None]:
+def no_effects(watched: Watched | None = None) -> Iterator[None]:
     """Refuse every effect of this thread in the context, however its function was imported.
 
     Not detected: clocks read by compiled code, and queries about a file that open none, such as ``Path.exists``.
 
+    Args:
+        watched: The words for messages; by default those about a policy.
+
     Raises:
-        ContractBroken: There was an effect, even if the policy caught the error it caused.
+        ContractBroken: There was an effect, even if the error that it caused was caught.
     """
     _listen()
+    _watched.words = watched or Watched()
     profile, collects, _watched.found = sys.getprofile(), gc.isenabled(), []
     gc.disable()  # what the collector calls, at a time of its own, is not part of a decision
     _watched.on = True
@@ -70,12 +92,14 @@ def _listen() -> None:
 def _refuse_files_and_processes(event: str, args: tuple[Any, ...]) -> None:
     if event in EFFECTS and getattr(_watched, "on", False):
         target = shown(args[0]) if args else "itself"
-        _refuse(f"{EFFECTS[event]} {target} while it decides; do that when the policy is made")
+        words: Watched = _watched.words
+        _refuse(f"{EFFECTS[event]} {target} while it {words.acts}; {words.instead_of_file}")
 
 
 def _refuse_clocks(frame: FrameType, event: str, called: Any) -> None:
     if event == "c_call" and _reads_a_clock(called):
-        _refuse(f"reads the clock {called.__qualname__} while it decides; use view.now_s")
+        words: Watched = _watched.words
+        _refuse(f"reads the clock {called.__qualname__} while it {words.acts}; {words.instead_of_clock}")
 
 
 def _reads_a_clock(called: Any) -> bool:
@@ -86,5 +110,5 @@ def _reads_a_clock(called: Any) -> bool:
 
 
 def _refuse(what: str) -> None:
-    _watched.found.append(f"the policy {what}")
+    _watched.found.append(f"{_watched.words.actor} {what}")
     raise ContractBroken(_watched.found[0])
