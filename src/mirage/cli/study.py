@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.machine import discipline_help
-from mirage.cli.options import CostOptions, Decorator, option_group, seed_option, workers_option
+from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
 from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import DAY_S
 
@@ -85,11 +85,16 @@ class ExecutorOptions:
     sbatch: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if self.executor != "local" and self.workers is not None:
-            raise click.UsageError(f"--workers is for this machine; --executor {self.executor} takes --array-jobs")
-        if self.executor == "local" and self.array_jobs is not None:
-            raise click.UsageError("--array-jobs needs --executor slurm or hyperqueue")
-        if self.executor != "slurm" and self.sbatch:
+        from mirage.executors.executor_registry import executor_spec
+
+        takes = executor_spec(self.executor).takes
+        if self.workers is not None and "workers" not in takes:
+            other = "takes --array-jobs" if "array_jobs" in takes else "takes no --workers"
+            raise click.UsageError(f"--workers is for this machine; --executor {self.executor} {other}")
+        if self.array_jobs is not None and "array_jobs" not in takes:
+            other = "" if self.executor == "local" else f"; --executor {self.executor} takes no --array-jobs"
+            raise click.UsageError(f"--array-jobs needs --executor slurm or hyperqueue{other}")
+        if self.sbatch and "sbatch" not in takes:
             raise click.UsageError("--sbatch needs --executor slurm; for HyperQueue, use hq alloc add")
 
     def made(self, folder: Path, name: str) -> Executor:
@@ -99,23 +104,20 @@ class ExecutorOptions:
             folder: Folder of the tasks and results of an array's jobs; visible on all nodes.
             name: Name of these jobs.
         """
-        from mirage.executors.hyperqueue import TASKS, HyperQueue
-        from mirage.executors.local_processes import LocalProcesses, available_cores
-        from mirage.executors.slurm_array import JOBS, SlurmArray
+        from mirage.executors.executor_registry import ExecutorRequest, executor_spec
 
-        if self.executor == "slurm":
-            return SlurmArray(folder, f"mirage-{name}", self.array_jobs or JOBS, self.sbatch)
-        if self.executor == "hyperqueue":
-            return HyperQueue(folder, f"mirage-{name}", self.array_jobs or TASKS)
-        return LocalProcesses(self.workers or available_cores())
+        request = ExecutorRequest(folder, f"mirage-{name}", self.workers, self.array_jobs, self.sbatch)
+        return executor_spec(self.executor).make(request)
 
     def made_in(self, resume: str | None, name: str) -> Executor:
         """Returns the executor of work with results in the folder of ``--resume``.
 
         Raises:
-            click.UsageError: No folder is given, but the executor is not local.
+            click.UsageError: No folder is given, but the executor works on other machines.
         """
-        if self.executor != "local" and resume is None:
+        from mirage.executors.executor_registry import executor_spec
+
+        if executor_spec(self.executor).remote and resume is None:
             raise click.UsageError(f"--executor {self.executor} needs --resume DIR, visible on all nodes")
         return self.made(Path(resume or ".") / ".slurm", name)
 
@@ -208,6 +210,8 @@ def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
         ),
         click.option(
             "--discipline",
+            cls=ExtensibleOption,
+            group="mirage.disciplines",
             metavar="NAME",
             help=f"Queue discipline: {discipline_help()}.  [default: slurm, mirage-2023 with published]",
         ),
@@ -227,13 +231,33 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     return {key.lstrip("-"): text for key, _, text in pairs}
 
 
+class ExecutorName(click.ParamType[str]):
+    """The name of an executor, built-in or of an installed package."""
+
+    name = "executor"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name; click refuses an unknown one and lists the known ones."""
+        return str(self._known().convert(value, param, ctx))
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Returns all names, for the help."""
+        return self._known().get_metavar(param, ctx)
+
+    @staticmethod
+    def _known() -> click.Choice[str]:
+        from mirage.executors.executor_registry import known_executors
+
+        return click.Choice(known_executors())
+
+
 executor_options = option_group(
     "where",
     ExecutorOptions,
     workers_option,
     click.option(
         "--executor",
-        type=click.Choice(["local", "slurm", "hyperqueue"]),
+        type=ExecutorName(),
         default="local",
         show_default=True,
         help="Where to run the work: in local processes, in an array of Slurm jobs, or in tasks of HyperQueue. Jobs "
@@ -275,6 +299,8 @@ study_options = option_group(
     *_LINKS,
     click.option(
         "--policies",
+        cls=ExtensibleOption,
+        group="mirage.policies",
         type=WORDS,
         default=DEFAULT_POLICIES,
         show_default=True,
