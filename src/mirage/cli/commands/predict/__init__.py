@@ -10,7 +10,7 @@ import click
 
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch
-from mirage.cli.options import CONTEXT, examples, json_output, seed_option
+from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
 from mirage.cli.values import LIMITED_DURATION
 from mirage.duration import format_duration
 from mirage.job_state import MISSING
@@ -51,8 +51,10 @@ MOST_JOBS = 20
 @click.option(
     "--waits",
     "waits_model",
+    cls=ExtensibleOption,
+    group="mirage.wait_models",
     metavar="MODEL",
-    help="Also print the prediction of a model of `mirage train predict`, from accounting alone.",
+    help="Also print the prediction of a model from accounting alone: a file of `mirage train predict`, or a NAME.",
 )
 @click.option("--calibration", is_flag=True, help="Show how past promises held, by partition and size.")
 @click.option(

@@ -13,7 +13,7 @@ from mirage.job_state import MISSING
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.cli.commands.predict.requested_job import RequestedJob
-    from mirage.predict.waits.wait_model import WaitModel
+    from mirage.predict.waits.wait_model_registry import WaitPredictor
     from mirage.slurm.text.requested_size import RequestedSize
     from mirage.trace.table import JobTable
 
@@ -26,7 +26,7 @@ class WaitsByAccounts:
     """The wait that a model predicts.
 
     Attributes:
-        model: File of the model.
+        model: The model as requested: a file, or a name.
         waits_s: Shape (levels,), quantiles of the wait.
     """
 
@@ -50,22 +50,23 @@ class WaitsByAccounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountsModel:
-    """A model of queue waits and its file."""
+    """A model of queue waits and its name, or its file."""
 
     path: str
-    model: WaitModel
+    model: WaitPredictor
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """Loads the model of a file.
+        """Makes the model of a name, or loads that of a file.
 
         Raises:
-            ConfigurationError: The extra ``predict`` is not installed.
+            UnknownName: There is no such model.
+            ConfigurationError: The model cannot be used, or the extra ``predict`` is not installed.
             ModelFileError: The file is absent, damaged, foreign, of another kind or newer.
         """
-        from mirage.predict.waits.wait_model import load_wait_model
+        from mirage.predict.waits.wait_model_registry import make_wait_model
 
-        return cls(path, load_wait_model(path))
+        return cls(path, make_wait_model(path))
 
     def waits(self, now: ClusterNow, requested: RequestedJob, size: RequestedSize) -> WaitsByAccounts:
         """Returns the wait of a job submitted now.
