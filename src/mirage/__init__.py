@@ -1,7 +1,8 @@
 """Mirage: long-running jobs kept alive on clusters run by batch schedulers.
 
 The names in ``__all__`` are the public interface. Each is imported when it is first used, so that importing the package
-costs almost nothing. All other modules are private and may change.
+costs almost nothing. All other modules are private and may change, apart from what the
+examples of docs/extending.md import.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mirage.cli.check_command import check_command
+    from mirage.dag.check_stage_scheduler import check_stage_scheduler
     from mirage.dag.environment import DagEnv
     from mirage.dag.simulator.dag_simulation import DagSimulation
     from mirage.errors import MirageError
+    from mirage.executors.check_executor import check_executor
     from mirage.forecast.forecaster import Forecaster
     from mirage.lab.real.private_cluster import PrivateCluster
     from mirage.lab.virtual.virtual_slurm import VirtualSlurm
@@ -23,12 +27,14 @@ if TYPE_CHECKING:
     from mirage.policy.policy_settings import PolicySettings
     from mirage.policy.view import ChainView, View
     from mirage.predict.start.predictor import JobRequest, StartPredictor
+    from mirage.predict.waits.check_wait_model import check_wait_model
     from mirage.predict.waits.wait_model import load_wait_model
     from mirage.provision.environment.chain_env import ChainEnv
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import Evaluation, evaluate
     from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
     from mirage.provision.link_size import LinkSize
+    from mirage.schedule.check_gpu_scheduler import check_gpu_scheduler
     from mirage.schedule.engine.gpu_simulation import GpuSimulation
     from mirage.schedule.gpu_cluster import GpuCluster
     from mirage.sim.check_discipline import check_discipline
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
     from mirage.sim.workload import Workload, workload
     from mirage.slurm.records import Submission
+    from mirage.trace.check_trace_reader import check_trace_reader
     from mirage.trace.read_trace import read_trace
     from mirage.trace.table import JobTable
     from mirage.trace.workload.fit_workload import fit_workload
@@ -48,9 +55,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "mirage.cli.check_command": "check_command",
+    "mirage.dag.check_stage_scheduler": "check_stage_scheduler",
     "mirage.dag.environment": "DagEnv",
     "mirage.dag.simulator.dag_simulation": "DagSimulation",
     "mirage.errors": "MirageError",
+    "mirage.executors.check_executor": "check_executor",
     "mirage.forecast.forecaster": "Forecaster",
     "mirage.lab.real.private_cluster": "PrivateCluster",
     "mirage.lab.virtual.virtual_slurm": "VirtualSlurm",
@@ -62,12 +72,14 @@ _MODULES = {
     "mirage.policy.policy_settings": "PolicySettings",
     "mirage.policy.view": "ChainView View",
     "mirage.predict.start.predictor": "JobRequest StartPredictor",
+    "mirage.predict.waits.check_wait_model": "check_wait_model",
     "mirage.predict.waits.wait_model": "load_wait_model",
     "mirage.provision.environment.chain_env": "ChainEnv",
     "mirage.provision.evaluation.episode": "Scenario",
     "mirage.provision.evaluation.evaluate": "Evaluation evaluate",
     "mirage.provision.evaluation.evaluation_protocol": "EvaluationProtocol",
     "mirage.provision.link_size": "LinkSize",
+    "mirage.schedule.check_gpu_scheduler": "check_gpu_scheduler",
     "mirage.schedule.engine.gpu_simulation": "GpuSimulation",
     "mirage.schedule.gpu_cluster": "GpuCluster",
     "mirage.sim.check_discipline": "check_discipline",
@@ -77,6 +89,7 @@ _MODULES = {
     "mirage.sim.slurm_conf.slurm_settings": "SlurmSettings",
     "mirage.sim.workload": "Workload workload",
     "mirage.slurm.records": "Submission",
+    "mirage.trace.check_trace_reader": "check_trace_reader",
     "mirage.trace.read_trace": "read_trace",
     "mirage.trace.table": "JobTable",
     "mirage.trace.workload.fit_workload": "fit_workload",
@@ -127,8 +140,14 @@ __all__ = [
     "Wait",
     "Workload",
     "builtin_model",
+    "check_command",
     "check_discipline",
+    "check_executor",
+    "check_gpu_scheduler",
     "check_policy",
+    "check_stage_scheduler",
+    "check_trace_reader",
+    "check_wait_model",
     "evaluate",
     "fit_workload",
     "generate_workload",
