@@ -196,7 +196,7 @@ def plug_ins(group: str = "") -> tuple[PlugIn, ...]:
 
 
 def extending_packages() -> frozenset[str]:
-    """Returns the top modules of the packages that extend Mirage by an entry point of any group."""
+    """Returns the top modules of the packages that extend Mirage by an entry point."""
     return frozenset(point.value.partition(":")[0].partition(".")[0] for point in plug_ins())
 
 

@@ -191,7 +191,7 @@ def test_the_executor_gives_the_results_of_local_processes(environment: dict[str
     local = json.loads(mirage(environment, folder, line.replace("threads", "local"), "--json"))
     assert mine["rows"] == local["rows"]
     shown = mirage(environment, folder, "mirage evaluate --help")
-    assert "[local|submitit|hyperqueue|threads]" in "".join(shown.split())
+    assert "[local|slurm|hyperqueue|threads]" in "".join(shown.split())
     refused = line.replace("--workers 2", "--array-jobs 3")
     complaint = run(environment, folder, "-m", "mirage", *shlex.split(refused)[1:], status=2)
     assert "--executor threads takes no --array-jobs" in " ".join(complaint.split())

@@ -9,6 +9,7 @@ from typing import Any
 from mirage.errors import ContractBroken, MirageError
 from mirage.executors.executor import Executor
 from mirage.executors.executor_registry import ExecutorRequest, ExecutorSpec, executor_spec
+from mirage.executors.work_codec import sent_to_jobs
 
 REFUSED = 13
 """The piece that fails."""
@@ -44,16 +45,19 @@ def check_executor(executor: str | ExecutorSpec, folder: Path) -> None:
     close()
 
 
+@sent_to_jobs
 def begin_square(offset: int) -> Callable[[int], int]:
     """Returns the work of the check: the square of a piece, plus the setup."""
     return lambda piece: piece * piece + offset
 
 
+@sent_to_jobs
 def begin_nothing(setup: Any) -> Callable[[Any], Any]:
     """Refuses to begin, as without pieces there is nothing to do."""
     raise ContractBroken("begin is called although there are no pieces; return at once")
 
 
+@sent_to_jobs
 def begin_failing(offset: int) -> Callable[[int], int]:
     """Returns work of which one piece fails."""
 
