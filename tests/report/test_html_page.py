@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mirage.report.charts import chain_chart, link_chart
+from mirage.report.charts.chain_charts import CHAIN_KEY, LINK_KEY
 from mirage.report.charts.decision_charts import DECISION_KEY, estimate_key
 from mirage.report.html_page import chart, key, table
 from mirage.report.picture import MIDDLE, NARROW, WIDE, Picture
@@ -35,7 +35,7 @@ def test_a_key_draws_lines_as_lines_dots_as_dots_and_areas_as_areas() -> None:
 
 
 def test_every_mark_of_a_key_has_a_style() -> None:
-    for mark, _ in (*chain_chart.KEY, *DECISION_KEY, *link_chart.KEY, *estimate_key(())):
+    for mark, _ in (*CHAIN_KEY, *DECISION_KEY, *LINK_KEY, *estimate_key(())):
         assert all(f".{name} " in CHART for name in mark.split()), mark
 
 

@@ -20,11 +20,10 @@ from mirage.dag.workload.generated import generated_templates
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
+from mirage.report.dag.comparison_charts import EpisodeLog, executors_chart
 from mirage.report.dag.distillation_chart import students_chart
-from mirage.report.dag.executors_chart import EpisodeLog, executors_chart
 from mirage.report.dag.tree_layout import laid_out
-from mirage.report.dag.tree_picture import tree_picture
-from mirage.report.dag.tree_sheet import FEATURE_WORDS, head_words, rule_words
+from mirage.report.dag.tree_picture import FEATURE_WORDS, head_words, rule_words, tree_picture
 from mirage.report.svg import svg_of
 
 

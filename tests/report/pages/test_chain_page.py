@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from mirage.provision.chain_record import ChainRun, Decision, LinkRecord
 from mirage.provision.link_size import LinkSize
 from mirage.report.axes import instant_names, instants_s
-from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.chain_charts import chain_chart, link_chart
 from mirage.report.charts.decision_charts import estimate_chart
-from mirage.report.charts.link_chart import link_chart
 from mirage.report.pages.chain_page import chain_page
 from mirage.report.svg import svg_of
 from mirage.report.theme import CHART, LIGHT

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.chain_charts import chain_chart
 from mirage.report.charts.decision_charts import decision_chart, link_to_explain
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.svg import svg_of

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from mirage.errors import UnknownName
-from mirage.report.schedule.gpu_charts import gantt_chart, kind_names
-from mirage.report.schedule.gpu_use import use_by_pool, use_by_type
+from mirage.report.schedule.gpu_charts import gantt_chart, kind_names, use_by_pool, use_by_type
 from mirage.report.schedule.job_story import job_number, story_of
 from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.schedule_page import comparison_page, run_page

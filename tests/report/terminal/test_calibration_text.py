@@ -12,9 +12,8 @@ from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.declared_settings import read_declared_settings
 from mirage.calibration.mechanisms import Mechanisms
 from mirage.duration import HOUR_S
-from mirage.report.terminal import calibration_facts
-from mirage.report.terminal.calibration_facts import Fact, fact_words, facts
-from mirage.report.terminal.calibration_text import print_calibration, share_words
+from mirage.report.terminal import calibration_text
+from mirage.report.terminal.calibration_text import Fact, fact_words, facts, print_calibration, share_words
 from tests.support.printed_text import printed
 from tests.support.report_samples import calibration
 
@@ -70,7 +69,7 @@ def test_what_is_not_modelled_is_not_listed() -> None:
 def test_a_plateau_is_listed_with_the_users_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from mirage.calibration.inferred.user_job_limit import UserLimit
 
-    monkeypatch.setattr(calibration_facts, "user_job_limit", lambda _: UserLimit(8, 6, 808.4))
+    monkeypatch.setattr(calibration_text, "user_job_limit", lambda _: UserLimit(8, 6, 808.4))
     reached = "6 users reached it while more of their jobs waited, for 808 hours in total"
     assert fitted(user_jobs=8)["limit of users"] == (f"a user runs at most 8 jobs at once; {reached}", "inferred")
     assert fitted(user_jobs=None)["limit of users"] == (
@@ -98,9 +97,9 @@ def test_a_mechanism_without_words_is_listed_by_its_name(monkeypatch: pytest.Mon
     weather = next(row for row in SHOWN.rows if row.name == "weather_s")
     assert share_words(weather) == "without weather"
     known = [
-        name for name in calibration_facts._IN_WORDS if name not in ("turnover_s", "dip_s", "user_jobs", "recorded")
+        name for name in calibration_text._IN_WORDS if name not in ("turnover_s", "dip_s", "user_jobs", "recorded")
     ]
-    monkeypatch.setattr(calibration_facts, "_IN_WORDS", known)
+    monkeypatch.setattr(calibration_text, "_IN_WORDS", known)
     found = fitted(turnover_s=15, dip_s=12 * HOUR_S, user_jobs=1_200, recorded=True)
     assert found["turnover"] == ("00:00:15", "fitted")
     assert found["dip"] == ("12:00:00", "fitted")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.report.terminal.console_table import PLAIN_WIDTH
 from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
 from tests.support.report_samples import PROVENANCE, evaluation
 
@@ -119,9 +120,9 @@ def test_links_of_several_nodes_are_named_so() -> None:
     assert "links of 2 nodes, all loads: 4 windows" in printed(evaluation([Cost(1, 1)], windows=4, nodes=2), 140)
 
 
-def test_a_file_gets_plain_lines_of_a_hundred_and_forty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_gets_plain_lines_of_one_width(capsys: pytest.CaptureFixture[str]) -> None:
     print_evaluation(FEW, PROVENANCE)
-    assert capsys.readouterr().out.splitlines() == printed(FEW, 140)
+    assert capsys.readouterr().out.splitlines() == printed(FEW, PLAIN_WIDTH)
 
 
 def test_the_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,4 +178,4 @@ def test_without_a_terminal_the_summary_is_plain_and_wide(capsys: pytest.Capture
     print_trace(Trace(JOBS, REPORT), describe(JOBS))
     written = capsys.readouterr().out
     assert "\x1b" not in written
-    assert max(len(line) for line in written.splitlines()) == 110
+    assert max(len(line) for line in written.splitlines()) == 140

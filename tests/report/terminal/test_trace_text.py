@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from mirage.report.terminal.console_table import PLAIN_WIDTH
 from mirage.report.terminal.trace_text import print_trace, sparkline
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.statistics.summary import describe
@@ -110,9 +111,9 @@ def test_what_is_not_recorded_and_what_is_odd_is_printed(tmp_path: Path, monkeyp
     assert [line for line in lines if line.startswith("oddities")] == ["oddities    zero duration 1, never started 1"]
 
 
-def test_a_file_gets_plain_lines_of_a_hundred_and_ten(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_gets_plain_lines_of_one_width(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
     print_trace(trace, describe(trace.table))
-    assert capsys.readouterr().out.splitlines() == printed(trace, 110)
+    assert capsys.readouterr().out.splitlines() == printed(trace, PLAIN_WIDTH)
 
 
 def test_bars_are_as_high_as_their_share() -> None:

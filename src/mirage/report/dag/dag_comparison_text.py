@@ -7,14 +7,14 @@ from rich.text import Text
 
 from mirage.dag.compare.dag_comparison import DagComparison
 from mirage.dag.compare.dag_comparison_rows import PairedDifference
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
 
 
 def print_comparison(comparison: DagComparison) -> None:
     """Prints a table for each setting, and one of the differences in mean completion time."""
-    console = Console()
+    console = plain_console()
     for setting in dict.fromkeys(row.setting for row in comparison.rows):
         rows = [row for row in comparison.rows if row.setting == setting]
         executors, jobs = setting.split("/")

@@ -10,17 +10,14 @@ from mirage.report.figures import links_words
 from mirage.report.judgement.findings import claims_words, findings
 from mirage.report.judgement.result_cells import at
 from mirage.report.judgement.result_tables import ResultsView, main_cells
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 
-_PLAIN_WIDTH = 200
 _STYLES = {"bound": "dim", "ours": "green"}
 
 
 def print_comparison(comparison: MethodComparison, console: Console | None = None) -> None:
     """Prints a comparison to standard output; fixed width if that is no terminal."""
-    if console is None:
-        console = Console(highlight=False)
-        console = console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     ratios = list(dict.fromkeys(row.cost_ratio for row in comparison.evaluation.rows))
     for nodes in comparison.evaluation.trials:
         for ratio in ratios:

@@ -15,8 +15,7 @@ from mirage.report.charts.calibration_charts import COLOURS, nodes_chart, shares
 from mirage.report.charts.fidelity_charts import wait_classes_chart
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.html_page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
-from mirage.report.terminal.calibration_facts import facts
-from mirage.report.terminal.calibration_text import CAUSES, hours_words, share_row, share_words, wait_rows
+from mirage.report.terminal.calibration_text import CAUSES, facts, hours_words, share_row, share_words, wait_rows
 from mirage.report.terminal.fidelity_text import class_table, levels_words, month_table
 from mirage.trace.statistics.summary import iso_utc
 

@@ -11,11 +11,8 @@ from typing import Any
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun
-from mirage.report.charts.chain_chart import KEY as CHAIN_KEY
-from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.chain_charts import CHAIN_KEY, LINK_KEY, SHOWN, chain_chart, link_chart
 from mirage.report.charts.decision_charts import estimate_chart, estimate_key
-from mirage.report.charts.link_chart import KEY as LINK_KEY
-from mirage.report.charts.link_chart import SHOWN, link_chart
 from mirage.report.html_page import CARDS, Cell, chart, folded, key, page, section, table, tiles
 
 LoggedEvent = tuple[int, int, str, str]

@@ -9,8 +9,7 @@ from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.provision.chain_record import ChainRun
 from mirage.report.axes import date_name, dates, numbers
 from mirage.report.chart import Chart, Curve, Level, Scale, picture_of, steps
-from mirage.report.charts.chain_chart import KEY as CHAIN_KEY
-from mirage.report.charts.chain_chart import chain_chart
+from mirage.report.charts.chain_charts import CHAIN_KEY, chain_chart
 from mirage.report.charts.decision_charts import DECISION_KEY, decision_chart, link_to_explain
 from mirage.report.html_page import Cell, chart, command, folded, key, page, section, table, tiles
 from mirage.report.picture import WIDE, Picture

@@ -17,7 +17,7 @@ from mirage.report.figures import links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
 from mirage.report.picture_file import BY_MATPLOTLIB, picture_kind, write_picture
-from mirage.report.terminal.comparison_text import at_cost, signed
+from mirage.report.terminal.evaluation_text import at_cost, signed
 from mirage.study.intervals import Interval
 
 _HEADING = "Interruption against overlap"

@@ -10,8 +10,18 @@ import numpy as np
 from mirage.duration import HOUR_S
 from mirage.job_state import Floats
 from mirage.report.html_page import CARDS, chart, command, folded, key, page, section, table, tiles
-from mirage.report.schedule.gpu_charts import fill, gantt_chart, jct_chart, kind_names, kind_of, series, use_chart
-from mirage.report.schedule.gpu_use import UseOverTime, use_by_pool, use_by_type
+from mirage.report.schedule.gpu_charts import (
+    UseOverTime,
+    fill,
+    gantt_chart,
+    jct_chart,
+    kind_names,
+    kind_of,
+    series,
+    use_by_pool,
+    use_by_type,
+    use_chart,
+)
 from mirage.report.schedule.measure_table import measures_section
 from mirage.report.schedule.schedule_text import NAMES, cells_of
 from mirage.schedule.compare.gpu_comparison import GpuComparison

@@ -9,10 +9,8 @@ from rich.text import Text
 
 from mirage.duration import HOUR_S
 from mirage.report.schedule.job_story import JobStory
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow
-
-_PLAIN_WIDTH = 160
 
 NAMES = (
     "workload",
@@ -32,7 +30,7 @@ NAMES = (
 
 def print_rows(rows: Sequence[GpuComparisonRow], console: Console | None = None) -> None:
     """Prints a table; the least mean JCT of every workload is bold."""
-    console = console or _console()
+    console = console or plain_console()
     best = {row.workload: row for row in sorted(rows, key=lambda row: -row.mean_jct_s)}
     styles = ["bold green" if best[row.workload] is row else "" for row in rows]
     print_table(console, NAMES, [cells_of(row) for row in rows], left=2, styles=styles)
@@ -42,18 +40,13 @@ def print_rows(rows: Sequence[GpuComparisonRow], console: Console | None = None)
 
 def print_story(story: JobStory, console: Console | None = None) -> None:
     """Prints the history of one job, with reasons."""
-    console = console or _console()
+    console = console or plain_console()
     console.print(Text(f"job {story.name}: {story.summary}", "bold"))
     rows = [
         (f"{m.time_s:,.0f}", m.what, m.where, m.why, "" if m.estimate_s is None else f"{m.estimate_s:,.0f}")
         for m in story.moments
     ]
     print_table(console, ("second", "what", "where", "why", "expected end"), rows, left=4)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def cells_of(row: GpuComparisonRow) -> list[str]:

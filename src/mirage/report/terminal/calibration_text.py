@@ -1,22 +1,159 @@
-"""Calibration of a cluster on the terminal: findings, and the effect of each mechanism."""
+"""Calibration on the terminal: facts with their sources, and the effect of mechanisms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
+from mirage.calibration.inferred.capacity import outages, ran
+from mirage.calibration.inferred.think_times import ThinkTimes
+from mirage.calibration.inferred.user_job_limit import user_job_limit
 from mirage.calibration.mechanism_shares import ALL, HELD, PLAIN, MechanismFidelity, WaitCauseShares
+from mirage.calibration.mechanisms import NAMES, Mechanisms
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED
-from mirage.duration import HOUR_S, MINUTE_S
-from mirage.report.terminal.calibration_facts import fact_words, facts, mechanism_words
-from mirage.report.terminal.console_table import print_table
+from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
+from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.report.terminal.fidelity_text import class_table
 
-_PLAIN_WIDTH = 110
+DECLARED, RECORDED, INFERRED, FITTED = "declared", "recorded", "inferred", "fitted"
+
+_IN_WORDS = (
+    "dip_s",
+    "recorded",
+    "age",
+    "fairshare",
+    "size",
+    "wfp",
+    "shutdowns",
+    "user_jobs",
+    "turnover_s",
+    "think_time_s",
+)
+"""Mechanisms with their own sentences here; others are listed by name and value."""
+
+
+class Fact(NamedTuple):
+    """A fact: its subject, the finding, and its source."""
+
+    name: str
+    found: str
+    known: str
+
+
+def facts(found: Calibration) -> Iterator[Fact]:
+    """Yields the findings in the order of the report."""
+    yield Fact("scheduler", f"parameters from {found.declared.by}", DECLARED)
+    yield from _nodes(found)
+    yield from _limits(found)
+    yield from _priorities(found)
+    best = found.best
+    if best.turnover_s:
+        yield Fact("between two jobs", f"a node needs {best.turnover_s} s", FITTED)
+    yield Fact(
+        "users", f"{reaction_words(found.users)}; {'used' if best.think_time_s else 'unused'} in replays", INFERRED
+    )
+    for name in NAMES:
+        value = getattr(best, name)
+        if name not in _IN_WORDS and value != getattr(Mechanisms(), name):
+            yield Fact(mechanism_words(name), _plain(name, value), FITTED)
+    jobs = found.fitted.within(found.site.jobs)
+    never = int((~ran(jobs)).sum())
+    if never:
+        words = f"{never:,} of {len(jobs):,} jobs were cancelled while they waited: replayed, but not compared"
+        yield Fact("cancelled", words, RECORDED)
+
+
+def fact_words(fact: Fact) -> str:
+    """Formats a fact on one line."""
+    return f"{fact.name}: {fact.found} ({fact.known})"
+
+
+def reaction_words(users: ThinkTimes) -> str:
+    """Describes the number of jobs that follow another."""
+    return (
+        f"{users.share:.0%} of jobs ({users.answer:,} of {users.jobs:,}) follow a start or an end of the same user's "
+        f"within {users.longest_s // 60} minutes, {users.by_chance:.0%} by chance"
+    )
+
+
+def mechanism_words(name: str) -> str:
+    """Names a mechanism without its own text, such as ``turnover`` for ``turnover_s``."""
+    return name.removesuffix("_s").replace("_", " ")
+
+
+def _plain(name: str, value: object) -> str:
+    if name.endswith("_s") and isinstance(value, int):
+        return format_duration(value)
+    return "yes" if value is True else f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _nodes(found: Calibration) -> Iterator[Fact]:
+    site, best = found.site, found.best
+    yield Fact("usual capacity", f"{site.nodes:,} nodes, the number that lasted longest", INFERRED)
+    if best.shutdowns:
+        known = sum(one.known for one in site.shutdowns)
+        hours = sum(one.end_s - one.start_s for one in site.shutdowns) / HOUR_S
+        words = f"{len(site.shutdowns)}, {hours:,.0f} hours in total; {known} of them known in advance"
+        yield Fact("shutdowns", words, INFERRED)
+    if best.dip_s is None:
+        yield Fact("nodes over time", "constant", FITTED)
+        return
+    capacity = site.capacity(best)
+    low, high = int(capacity.nodes.min()), int(capacity.nodes.max())
+    dips = format_duration(best.dip_s)
+    yield Fact("nodes over time", f"{low:,} to {high:,}; dips of nodes in use up to {dips} filled in", INFERRED)
+    gone = outages(site.jobs, capacity.times_s, capacity.nodes)
+    hours = sum(one.end_s - one.start_s for one in gone) / HOUR_S
+    yield Fact("outages", f"{len(gone)}, {hours:,.0f} hours in total" if gone else "none", INFERRED)
+
+
+def _limits(found: Calibration) -> Iterator[Fact]:
+    if found.declared.qos is not None:
+        for limit in found.declared.qos.limits:
+            yield Fact("limit", f"{limit}, from {found.declared.qos_by}", DECLARED)
+        if not found.declared.qos.limits:
+            yield Fact("limit", f"none in {found.declared.qos_by}", DECLARED)
+    for limit in found.site.age_limits:
+        yield Fact("limit", f"{limit}, from {found.declared.associations_by}", DECLARED)
+    if found.site.declares_user_jobs:
+        return
+    user_limit = user_job_limit(found.fitted.within(found.site.jobs))
+    if user_limit is None:
+        yield Fact("limit of users", "none: there is no plateau of running jobs", INFERRED)
+        return
+    hours = f"{user_limit.hours:,.0f} hours in total"
+    plateau = f"{user_limit.users:,} users reached it while more of their jobs waited, for {hours}"
+    if found.best.user_jobs is None:
+        words = f"a plateau at {user_limit.most} running jobs ({plateau}), but replays without a limit come closer"
+    else:
+        words = f"a user runs at most {found.best.user_jobs} jobs at once; {plateau}"
+    yield Fact("limit of users", words, INFERRED)
+
+
+def _priorities(found: Calibration) -> Iterator[Fact]:
+    best, settings = found.best, found.site.settings
+    if (wfp := best.wfp) is not None:
+        longest = "" if wfp.longest_s >= UNLIMITED_S else f", limits of at most {format_duration(wfp.longest_s)}"
+        words = f"by WFP: nodes^{wfp.size:g} × wait^{wfp.wait:g} / limit^{wfp.limit:g}{longest}"
+        yield Fact("priorities", words, FITTED)
+        return
+    if best.recorded:
+        yield Fact("priorities", "those recorded at submission, except for age", RECORDED)
+    else:
+        yield Fact("priorities", "computed", FITTED)
+    yield Fact("age", f"waiting {format_duration(round(settings.max_age_s))} adds {best.age:,.0f}", FITTED)
+    if best.fairshare:
+        yield Fact("fair-share", f"weight {best.fairshare:,.0f}", FITTED)
+    if best.size:
+        of_what = "smallness" if best.size < 0 else "size"
+        yield Fact("job size", f"weight {abs(best.size):,.0f} of the job's {of_what}", FITTED)
+
+
 _WORDS = {
     PLAIN: "nothing fitted",
     ALL: "all mechanisms",
@@ -48,10 +185,7 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
         found: The calibration.
         console: By default standard output.
     """
-    if console is None:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     console.print(Text.assemble("the cluster of ", (found.trace, "bold")))
     for fact in facts(found):
         console.print(Text(f"  {fact_words(fact)}"), soft_wrap=not console.is_terminal)

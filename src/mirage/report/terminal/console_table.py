@@ -10,8 +10,17 @@ from rich.text import Text
 
 Cell = str | Text
 
+PLAIN_WIDTH = 200
+"""Width of all tables outside a terminal: files and pipes do not fold, and lines stay whole."""
+
 _ANY = 10_000
 """A terminal width at which any table fits."""
+
+
+def plain_console() -> Console:
+    """Returns standard output: as wide as its terminal, or ``PLAIN_WIDTH`` outside one."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
 def print_table(

@@ -12,9 +12,7 @@ from rich.text import Text
 from mirage.learn.dataset.make_data_set import DataSetSummary
 from mirage.learn.hand_overs import HandOvers
 from mirage.provision.link_size import LOADS, load_class
-from mirage.report.terminal.console_table import print_table
-
-_PLAIN_WIDTH = 110
+from mirage.report.terminal.console_table import plain_console, print_table
 
 
 def summary_of(rows: HandOvers) -> dict[str, Any]:
@@ -35,10 +33,7 @@ def summary_of(rows: HandOvers) -> dict[str, Any]:
 
 def print_data_set(rows: HandOvers, made: DataSetSummary, console: Console | None = None) -> None:
     """Prints the content of a data set, and the cost of making it."""
-    if console is None:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     cells = [
         (str(nodes), month, *(str(count[load]) for load in LOADS), str(count.total()))
         for (nodes, month), count in _windows(rows).items()

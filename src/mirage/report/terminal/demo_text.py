@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import HOUR_S
-from mirage.report.terminal.console_table import Cell, print_table
+from mirage.report.terminal.console_table import Cell, plain_console, print_table
 from mirage.report.terminal.trace_text import sparkline
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 def print_demonstration(shown: Demonstration, out: str, console: Console | None = None) -> None:
     """Prints the cluster, and the losses and waste of each chain."""
-    console = console or Console(highlight=False)
+    console = console or plain_console()
     load, waits = shown.load, shown.load.wait_s
     console.print(
         Text.assemble(

@@ -14,10 +14,8 @@ from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.fidelity.wait_classes import WaitClass
 from mirage.duration import DAY_S, format_duration
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.trace.statistics.summary import ValueSummary, iso_utc
-
-_PLAIN_WIDTH = 110
 
 
 def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: Console | None = None) -> None:
@@ -29,10 +27,7 @@ def print_fidelity(fidelity: Fidelity, recorded: str, simulated: str, console: C
         simulated: Name of the simulated one.
         console: By default standard output.
     """
-    if console is None:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     console.print(Text.assemble((simulated, "bold"), " compared with ", (recorded, "bold")))
     for line in jobs_words(fidelity):
         console.print(Text(line))

@@ -6,19 +6,15 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.predict.model_file import ModelCard
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.trace.statistics.summary import iso_utc
 
-_PLAIN_WIDTH = 110
 _SHARES = ("coverage", "within")
 
 
 def print_model_card(card: ModelCard, console: Console | None = None) -> None:
     """Prints a card as wide as the terminal; fixed width without one."""
-    if console is None:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     data = card.trained_on
     console.print(
         Text.assemble((f"{card.kind} of {data.trace}", "bold"), f", schema {card.schema}, Mirage {card.package}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.predict.start.offers import Offer
 from mirage.predict.start.predictor import JobRequest
 from mirage.predict.start.promise_calibration import PromiseCalibration
 from mirage.predict.start.quantile_levels import MEDIAN, SHARES, ends
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 
 
 def local(at_s: float) -> str:
@@ -97,7 +95,7 @@ def print_offers(
                 "" if is_request else f"{offer.sooner_s / HOUR_S:+.1f} h",
             )
         )
-    print_table(Console(), heads, rows)
+    print_table(plain_console(), heads, rows)
 
 
 def _wait(wait_s: float, most_s: int) -> str:
@@ -157,7 +155,7 @@ def print_calibration(groups: Sequence[PromiseCalibration]) -> None:
         )
         for one in groups
     ]
-    print_table(Console(), heads, rows)
+    print_table(plain_console(), heads, rows)
 
 
 def _limit(seconds: int) -> str:

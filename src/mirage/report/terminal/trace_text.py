@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import format_duration
-from mirage.report.terminal.console_table import fits, print_table
+from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.summary import LimitUse, TraceStatistics, ValueSummary, iso_utc
@@ -17,7 +17,6 @@ from mirage.trace.statistics.utilization import BusyNodes, covered_s
 from mirage.trace.table import JobTable
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
-_PLAIN_WIDTH = 110
 _COLUMNS = (
     ("mean", "p50", "p75", "p90", "p95", "p99", "max"),
     ("p50", "p75", "p90", "p99", "max"),
@@ -32,13 +31,13 @@ _MOST_MONTHS = 24
 NamedDistribution = tuple[str, ValueSummary | None, Callable[[float], str]]
 """Name of a distribution, its values, and the format of a value."""
 
+_MOST_BARS = 140
+"""Maximum number of bars of busy nodes over time."""
+
 
 def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | None = None) -> None:
     """Prints the summary of a trace as wide as the terminal; fixed width without one."""
-    if console is None:
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = console or plain_console()
     report = trace.report
     what = f"  {report.format}, {report.lines:,} {report.unit}s: {report.jobs:,} jobs, {report.steps:,} steps"
     console.print(Text.assemble((report.path, "bold"), what, f", {report.skipped_total:,} skipped"))
@@ -136,7 +135,7 @@ def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:
     bars = _BARS if console.encoding.lower().startswith("utf") else _ASCII_BARS
     occupancy = Occupancy.of(table)
     first_s, last_s = covered_s(table, occupancy)
-    width = min(console.width, last_s - first_s)
+    width = min(console.width, _MOST_BARS, last_s - first_s)
     edge_s = np.linspace(first_s, last_s, width + 1).round().astype(np.int64)
     console.print(Text(sparkline(occupancy.mean(edge_s).tolist(), busy.capacity, bars), "green"))
     left, right = ((iso_utc(instant) or "")[:10] for instant in (first_s, last_s))

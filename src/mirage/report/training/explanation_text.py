@@ -17,8 +17,8 @@ from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
 from mirage.report.figures import links_words
-from mirage.report.terminal.comparison_text import at_cost, print_differences, signed
 from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.evaluation_text import at_cost, print_differences, signed
 
 
 def tree_file(explained: Explanation) -> str:

@@ -19,10 +19,9 @@ from mirage.learn.training.tensorboard_events import write_event_files
 from mirage.learn.training.train_policy import RollingOriginResult
 from mirage.predict.model_file import ModelCard
 from mirage.report.picture_file import write_picture
+from mirage.report.terminal.console_table import PLAIN_WIDTH
 from mirage.report.training.learning_curves import learning_curves
 from mirage.report.training.training_text import print_choices, print_trained
-
-_WIDTH = 160
 
 
 def check_report_folder(folder: str) -> None:
@@ -72,7 +71,7 @@ def write_report(
     """
     place = Path(folder)
     written = io.StringIO()
-    text = Console(file=written, width=_WIDTH, highlight=False)
+    text = Console(file=written, width=PLAIN_WIDTH, highlight=False)
     if tried is not None:
         print_choices(tried.choices, tried.evaluation, provenance, text)
         text.print()

@@ -12,11 +12,9 @@ from rich.text import Text
 from mirage.learn.training.method_choice import MethodChoice
 from mirage.predict.model_file import ModelCard
 from mirage.report.figures import links_words
-from mirage.report.terminal.console_table import print_table
+from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.report.terminal.evaluation_text import print_evaluation
 from mirage.trace.statistics.summary import iso_utc
-
-_PLAIN_WIDTH = 140
 
 
 @contextmanager
@@ -75,9 +73,3 @@ def print_choices(
     for choice in choices:
         console.print(Text(f"{links_words(choice.link_nodes)}: {choice.method}", "bold"), end=" ")
         console.print(Text(f"– {choice.reason}"))
-
-
-def plain_console() -> Console:
-    """Returns standard output, of a fixed width if that is no terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)

@@ -146,8 +146,8 @@ def compare(
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
     from mirage.executors.local_processes import LocalProcesses
+    from mirage.report.dag.comparison_charts import check_plots_folder, write_plots
     from mirage.report.dag.dag_comparison_text import print_comparison
-    from mirage.report.dag.plots import check_plots_folder, write_plots
     from mirage.report.terminal.evaluation_text import progress_bar
 
     usual = ("50/200",)

@@ -235,7 +235,7 @@ def compare(
     from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train_policy import CardDetails
     from mirage.provision.evaluation.evaluate import compared_with
-    from mirage.report.judgement.results_folder import check_results_folder, write_results
+    from mirage.report.judgement.results_page import check_results_folder, write_results
     from mirage.report.judgement.results_text import print_comparison
     from mirage.report.terminal.evaluation_text import progress_bar
 

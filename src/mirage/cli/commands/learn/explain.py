@@ -118,8 +118,8 @@ def explain(
     from mirage.learn.explain.policy_explanation import explain as explain_policy
     from mirage.learn.required_packages import check_packages
     from mirage.policy.cost import Cost
+    from mirage.report.terminal.console_table import plain_console
     from mirage.report.training.explanation_text import explanation_json, print_explanation, tree_file
-    from mirage.report.training.training_text import plain_console
 
     check_output(options.out)
     learning = options.learning(policy)

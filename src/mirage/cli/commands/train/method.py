@@ -240,8 +240,9 @@ def _report(
     begun: LearntFrom, trained: TrainedPolicy, tried: RollingOriginResult | None, steps: StoredSteps, as_json: bool
 ) -> None:
     """Prints the tried methods and the model's card; writes the report."""
+    from mirage.report.terminal.console_table import plain_console
     from mirage.report.training.report_folder import report_of, write_report
-    from mirage.report.training.training_text import plain_console, print_choices, print_trained
+    from mirage.report.training.training_text import print_choices, print_trained
 
     provenance = begun.provenance() | {"settings": "of the data set"}
     if begun.learning.report is not None:
