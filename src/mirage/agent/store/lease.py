@@ -1,12 +1,53 @@
-"""The holder of the lease, named so that a dead process of this host is recognized."""
+"""The lease of a store, which one agent takes and renews, and the name of its holder.
+
+The name shows a dead process of this host.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
 
+import sqlalchemy as sa
+
+from mirage.agent.store.database import Database, KeyExists
 from mirage.agent.store.protocol import Store
+from mirage.agent.store.schema import lease
+from mirage.errors import LeaseHeld
+
+
+class LeasedDatabase(Database):
+    """A database with a lease."""
+
+    def take_lease(self, holder: str, now_s: float, valid_s: float) -> None:
+        """Take or renew the lease."""
+        values = {"holder": holder, "until_s": now_s + valid_s}
+        free = (lease.c.holder == holder) | (lease.c.until_s < now_s)
+        with contextlib.suppress(KeyExists), self._writing() as connection:  # another process may be quicker
+            if connection.execute(lease.update().where(free).values(**values)).rowcount:
+                return
+            if connection.execute(sa.select(lease.c.id)).first() is None:
+                connection.execute(lease.insert().values(id=1, **values))
+                return
+        held = self.lease()
+        holder_name, until_s = held if held is not None else ("another agent", now_s)
+        raise LeaseHeld(
+            f"{holder_name} holds this store, for {until_s - now_s:.0f} s more unless it renews its lease; "
+            "stop that agent first, or give this one a store of its own"
+        )
+
+    def drop_lease(self, holder: str) -> None:
+        """Return the lease."""
+        with self._writing() as connection:
+            connection.execute(lease.delete().where(lease.c.holder == holder))
+
+    def lease(self) -> tuple[str, float] | None:
+        """Holder and end of validity."""
+        with self._reading() as connection:
+            row = connection.execute(sa.select(lease.c.holder, lease.c.until_s)).first()
+        return (str(row[0]), float(row[1])) if row is not None else None
 
 
 def holder_name(pid: int | None = None) -> str:

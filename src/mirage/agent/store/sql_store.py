@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
@@ -21,13 +20,14 @@ from mirage.agent.model import (
     LinkState,
     StoreIdentity,
 )
-from mirage.agent.store.database import Database, KeyExists
+from mirage.agent.store.database import KeyExists
 from mirage.agent.store.engine import make_engine
 from mirage.agent.store.identity import OF_CHAIN, random_letters
+from mirage.agent.store.lease import LeasedDatabase
 from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
-from mirage.agent.store.schema import chains, decisions, events, lease, links, store
+from mirage.agent.store.schema import chains, decisions, events, links, store
 from mirage.agent.store.store_file import path_of
-from mirage.errors import ConfigurationError, LeaseHeld, StoreError, StoreGone, UnknownName, WrongCluster, shown
+from mirage.errors import ConfigurationError, StoreError, StoreGone, UnknownName, WrongCluster, shown
 from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
@@ -74,7 +74,7 @@ def open_to_read(url: str | URL) -> SqlStore:
         return store
 
 
-class SqlStore(Database):
+class SqlStore(LeasedDatabase):
     """A store in a database; every public method is one transaction.
 
     Attributes:
@@ -304,36 +304,6 @@ class SqlStore(Database):
         with self._reading() as connection:
             rows = connection.execute(query).all()
         return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
-
-    # -- the lease ------------------------------------------------------------------------------------------
-
-    def take_lease(self, holder: str, now_s: float, valid_s: float) -> None:
-        """Take or renew the lease."""
-        values = {"holder": holder, "until_s": now_s + valid_s}
-        free = (lease.c.holder == holder) | (lease.c.until_s < now_s)
-        with contextlib.suppress(KeyExists), self._writing() as connection:  # another process may be quicker
-            if connection.execute(lease.update().where(free).values(**values)).rowcount:
-                return
-            if connection.execute(sa.select(lease.c.id)).first() is None:
-                connection.execute(lease.insert().values(id=1, **values))
-                return
-        held = self.lease()
-        holder_name, until_s = held if held is not None else ("another agent", now_s)
-        raise LeaseHeld(
-            f"{holder_name} holds this store, for {until_s - now_s:.0f} s more unless it renews its lease; "
-            "stop that agent first, or give this one a store of its own"
-        )
-
-    def drop_lease(self, holder: str) -> None:
-        """Return the lease."""
-        with self._writing() as connection:
-            connection.execute(lease.delete().where(lease.c.holder == holder))
-
-    def lease(self) -> tuple[str, float] | None:
-        """Holder and end of validity."""
-        with self._reading() as connection:
-            row = connection.execute(sa.select(lease.c.holder, lease.c.until_s)).first()
-        return (str(row[0]), float(row[1])) if row is not None else None
 
 
 _decisions, _events = decisions, events
