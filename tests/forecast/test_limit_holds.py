@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.forecast.forecaster import Forecaster
-from mirage.forecast.limit_holds import foreseen, with_limited
+from mirage.forecast.forecaster import Forecaster, foreseen, with_limited
 from mirage.sim.cluster import Limit
 from tests.support.made_up_views import chain, ended, jobs, view
 

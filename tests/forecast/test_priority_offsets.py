@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.forecast.priority_offsets import PriorityOffsets, ranks
+from mirage.forecast.forecaster import PriorityOffsets, ranks
 from mirage.job_state import Ints
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
