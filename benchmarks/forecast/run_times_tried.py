@@ -14,8 +14,14 @@ from mirage.forecast.run_times import Uses
 from mirage.forecast.use_history import LEVELS
 from mirage.job_state import MISSING
 from mirage.policy.view import View
-from mirage.predict.run_times.back_off import Distributions, GroupLevel, binned, distributions, posterior
-from mirage.predict.run_times.named_history import NamedHistory
+from mirage.predict.run_times.named_history import (
+    Distributions,
+    GroupLevel,
+    NamedHistory,
+    binned,
+    distributions,
+    posterior,
+)
 from mirage.predict.run_times.run_time_observations import Observations, Requests, observed, share_of_limit, unfinished
 from run_time_questions import questions, view_of
 from trace_timeline import Timeline

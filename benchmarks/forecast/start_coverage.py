@@ -25,7 +25,7 @@ from mirage.duration import HOUR_S
 from mirage.forecast.forecaster import Forecaster
 from mirage.policy.start_forecast import StartForecast
 from mirage.predict.conformal import CalibrationSettings
-from mirage.predict.start.start_correction import PRIOR, SETTINGS, StartCorrection, agree, kind_of
+from mirage.predict.start.widened_ranges import PRIOR, SETTINGS, StartCorrection, agree, kind_of
 from mirage.study.intervals import Stretches
 from run_time_accuracy import crps, pit
 from start_moments import PATIENCE_S, Row, moments, options_of_moments, replay

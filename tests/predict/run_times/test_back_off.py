@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirage.job_state import MISSING
-from mirage.predict.run_times.back_off import GroupLevel, distributions, posterior
+from mirage.predict.run_times.named_history import GroupLevel, distributions, posterior
 from mirage.predict.run_times.run_time_observations import Observations, Requests
 
 

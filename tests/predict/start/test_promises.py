@@ -13,7 +13,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.predict.start.promise import FORGOTTEN_S, OPEN, SETTLED, SUBMITTED_WITHIN_S, VOID, Promise
 from mirage.predict.start.promise_file import Promises
 from mirage.predict.start.quantile_levels import LEVELS
-from mirage.predict.start.start_correction import PLACES
+from mirage.predict.start.widened_ranges import PLACES
 from mirage.slurm.records import AccountedJob, QueuedJob
 
 NOW = 1_790_000_000

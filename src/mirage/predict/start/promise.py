@@ -12,7 +12,7 @@ from mirage.duration import DAY_S, MINUTE_S
 from mirage.job_state import MISSING, JobState
 from mirage.policy.start_forecast import StartForecast
 from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of
-from mirage.predict.start.start_correction import PLACES, kind_of
+from mirage.predict.start.widened_ranges import PLACES, kind_of
 from mirage.slurm_words.states import ALIVE, cancelled_while_pending
 
 SUBMITTED_WITHIN_S = 15 * MINUTE_S

@@ -12,7 +12,7 @@ from pathlib import Path
 from mirage.errors import StoreError
 from mirage.job_state import MISSING
 from mirage.predict.start.promise import OPEN, SETTLED, ObservedJob, Promise, outcome
-from mirage.predict.start.start_correction import StartCorrection
+from mirage.predict.start.widened_ranges import StartCorrection
 from mirage.slurm_words.unicode import valid_unicode
 
 _SCHEMA = """

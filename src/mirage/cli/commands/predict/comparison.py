@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.predict.start.offers import Offer
     from mirage.predict.start.predictor import JobRequest
-    from mirage.predict.start.start_correction import StartCorrection
+    from mirage.predict.start.widened_ranges import StartCorrection
     from mirage.slurm.text.requested_size import RequestedSize
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mirage.cli.commands.predict.requested_job import RequestedJob
     from mirage.predict.start.predictor import StartPrediction
     from mirage.predict.start.promise_file import Promises
-    from mirage.predict.start.start_correction import StartCorrection
+    from mirage.predict.start.widened_ranges import StartCorrection
     from mirage.slurm.records import QueuedJob
     from mirage.slurm.text.requested_size import RequestedSize
 
@@ -99,7 +99,7 @@ def corrected(
 ) -> tuple[tuple[float, ...], int]:
     """Returns the corrected quantiles, shape (levels,), and the number of promises used."""
     from mirage.predict.start.quantile_levels import LEVELS
-    from mirage.predict.start.start_correction import kind_of
+    from mirage.predict.start.widened_ranges import kind_of
 
     forecast = prediction.forecast()
     used = correction.outcomes(forecast)
@@ -112,7 +112,7 @@ def corrected(
 def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPrediction]) -> None:
     """Stores the printed predictions; if that fails, only warns."""
     from mirage.predict.start.promise import Promise
-    from mirage.predict.start.start_correction import thinned
+    from mirage.predict.start.widened_ranges import thinned
 
     submitted = {job.id: job.submit_s for job in now.queue.jobs}
     made_s = now.queue.time_s
@@ -134,7 +134,7 @@ def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPred
 
 def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
     """Fills in outcomes and returns the correction; empty, with a warning, without the file."""
-    from mirage.predict.start.start_correction import StartCorrection
+    from mirage.predict.start.widened_ranges import StartCorrection
 
     try:
         promises.fill_in(now.name, [*now.accounted, *now.queue.jobs], now.queue.time_s)

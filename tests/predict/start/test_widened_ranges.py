@@ -8,7 +8,7 @@ import pytest
 from mirage.errors import ModelFileError
 from mirage.policy.start_forecast import StartForecast
 from mirage.predict.conformal import CalibrationSettings
-from mirage.predict.start.start_correction import MOST_PROMISES, StartCorrection, agree, kind_of
+from mirage.predict.start.widened_ranges import MOST_PROMISES, StartCorrection, agree, kind_of
 
 HOUR_S, DAY_S = 3600, 86_400
 LEVELS = np.array([0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975])

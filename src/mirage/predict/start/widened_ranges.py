@@ -1,4 +1,4 @@
-"""Correction of start forecasts: intervals with too low coverage become wider.
+"""Widened ranges of start forecasts: intervals with too low coverage become wider.
 
 A forecast is a set of futures of the queue. What these have in common (run times that none of them foresees, users
 that change their habits) is in none of them. So every promise is stored until its outcome is known: how far from
