@@ -4,7 +4,7 @@ import pytest
 
 from mirage.duration import parse_duration_s
 from mirage.errors import LONGEST_SHOWN, ConfigurationError, LineError, UnknownName, shown
-from mirage.slurm.version import parse_version
+from mirage.slurm.survey import parse_version
 from mirage.slurm_words.hostlist import expand_hosts
 
 LONG = "x" * 10_000

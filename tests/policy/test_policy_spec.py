@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError
-from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
-from mirage.policy.policy_registry import make_policy, policy_spec
+from mirage.policy.policy_registry import POLICIES, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 

@@ -11,10 +11,9 @@ import pytest
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm import slurm_json as json_values
-from mirage.slurm.survey import OLDEST
+from mirage.slurm.survey import OLDEST, Version, parse_version
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
-from mirage.slurm.version import Version, parse_version
 
 VERSIONS = {"22.05.8": "", "25.11.7": "25.11"}
 

@@ -11,7 +11,7 @@ from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Submission
 from mirage.slurm.runner import Completed, SystemRunner, soft_limits
-from mirage.slurm.version import detect
+from mirage.slurm.survey import detect
 
 
 def environment_of(done: Completed) -> dict[str, str]:

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirage.duration import UNLIMITED_S, format_duration
-from mirage.errors import SlurmError
+from mirage.errors import SlurmError, SlurmUnreachable, shown
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Machine, SlurmPartition
-from mirage.slurm.version import Version, detect
+from mirage.slurm.runner import Runner, check_configured
+
+_VERSION = re.compile(r"(\d\d)\.(\d\d)(?:\.(\d+))?")
+
+
+class Version(NamedTuple):
+    """Year, month and patch of a release: 22.05.8."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor:02d}.{self.patch}"
+
+
+def parse_version(text: str) -> Version:
+    """The version in ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``.
+
+    Raises:
+        SlurmUnreachable: The text has none.
+    """
+    found = _VERSION.search(text)
+    if found is None:
+        raise SlurmUnreachable(f"{shown(text.strip())} names no version of Slurm")
+    return Version(int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def detect(runner: Runner) -> Version:
+    """The version of the commands on PATH.
+
+    Commands can talk to controllers up to two releases apart.
+
+    Raises:
+        SlurmUnreachable: They find no cluster, or print no version.
+    """
+    done = runner.run(["sinfo", "--version"])
+    check_configured(done, "sinfo")
+    return parse_version(done.stdout or done.stderr)
+
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 OLDEST = Version(21, 8)

@@ -27,8 +27,8 @@ from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.job_state import MISSING
-from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
+from mirage.policy.policy_registry import POLICIES
 from mirage.slurm.records import Submission
 
 

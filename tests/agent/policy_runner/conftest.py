@@ -22,7 +22,7 @@ from mirage.trace.table import JobTable
 PONDER = '''
 import time
 from pathlib import Path
-from mirage.policy.builtin import POLICIES
+from mirage.policy.policy_registry import POLICIES
 from mirage.policy.contract import PolicySpec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirage.calibration.site.node_pool import Pool, busiest_pool, pool_remarks, pools
+from mirage.calibration.site.site_accounts import Pool, busiest_pool, pool_remarks, pools
 from mirage.errors import ConfigurationError
 from mirage.slurm.records import Machine, Node, SlurmPartition
 from mirage.trace.table import JobTable

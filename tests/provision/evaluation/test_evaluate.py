@@ -9,10 +9,10 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.executors.local_processes import LocalProcesses
-from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.policy_registry import POLICIES
 from mirage.provision.evaluation.candidate import candidates, weighs_cost, window_seed
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate

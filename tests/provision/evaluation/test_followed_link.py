@@ -9,10 +9,10 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
-from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Action, Hold, Plan, Postpone, Release, Shorten, Submit, Wait, Withdraw
+from mirage.policy.policy_registry import POLICIES
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.policy.builtin import POLICIES
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.policy_registry import POLICIES
 from mirage.policy.view import View
 from mirage.provision.evaluation.candidate import candidates
 from mirage.provision.evaluation.episode import Scenario
