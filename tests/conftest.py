@@ -1,4 +1,4 @@
-"""What all tests share: the development data, which lie beside the checkout and are never part of it."""
+"""Fixtures of all tests, and the order in which the tests run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ settings.load_profile("shared-machine")  # on a busy machine slow says nothing o
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of development data; a test that needs it is skipped where it is absent."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("MIRAGE_DATA", beside))
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("MIRAGE_DATA", default))
     if not folder.is_dir():
         pytest.skip(f"no development data at {folder}; set MIRAGE_DATA to where they are")
     return folder
@@ -58,7 +58,7 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
 
 @contextmanager
 def time_zone(name: str) -> Iterator[None]:
-    """A time zone for the process, and the former one again behind it."""
+    """Sets a time zone for the process, and restores the former one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", name)
         time.tzset()
@@ -68,14 +68,14 @@ def time_zone(name: str) -> Iterator[None]:
 
 @pytest.fixture
 def utc() -> Iterator[None]:
-    """Times are told in UTC, wherever the tests run."""
+    """Times are printed in UTC, on every machine."""
     with time_zone("UTC"):
         yield
 
 
 @pytest.fixture
 def newfoundland() -> Iterator[None]:
-    """Times are told in a zone that no default happens to be: 3 h 30 min behind UTC in winter."""
+    """Times are printed in a zone that is no default: UTC-03:30 in winter."""
     with time_zone("America/St_Johns"):
         yield
 
@@ -86,7 +86,7 @@ MARK = "MIRAGE_TEST_PROCESS"
 
 @pytest.fixture(scope="session", autouse=True)
 def no_process_is_left() -> Iterator[None]:
-    """Fails where a process that a test started, an agent or a clock, still runs when all tests are over."""
+    """Fails if a process that a test started still runs after all tests."""
     mark = f"{MARK}={os.getpid()}"
     os.environ[MARK] = str(os.getpid())
     yield
@@ -97,7 +97,7 @@ def no_process_is_left() -> Iterator[None]:
 
 
 def _marked(mark: bytes) -> list[str]:
-    """Command lines of the processes that have this in their environment, but for those that end with us."""
+    """Command lines of the processes with this in their environment, except our own."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -109,7 +109,7 @@ def _marked(mark: bytes) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Where everything is at hand, a skipped test is a failure: the gate sets ``MIRAGE_SKIPS_FAIL``."""
+    """Lists skipped tests where each is a failure: with ``MIRAGE_SKIPS_FAIL``."""
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped and os.environ.get("MIRAGE_SKIPS_FAIL"):
         terminalreporter.section("skipped where nothing may be", red=True)
@@ -144,7 +144,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let ``--dist loadfile`` keep the tests of a file together, or of a part of it.
+    """Lets ``--dist loadfile`` run the tests of a file, or of a part of it, together.
 
     xdist's own groups do nothing under pytest 9.2: they are written into names of tests that can no longer be changed.
     """
@@ -155,8 +155,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Dealing(LoadFileScheduling):
         """A file is dealt test by test into its parts."""
 
-        def __init__(self, *told: Any) -> None:
-            super().__init__(*told)
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
             self.part_of: dict[str, str] = {}
             self.dealt: Counter[str] = Counter()
 
@@ -172,7 +172,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files without slow tests unread where slow ones are asked for: each worker would import all of them."""
+    """Skips files without slow tests in a run of the slow ones, before their import."""
     if config.option.markexpr == "slow" and collection_path.match("test_*.py"):
         return None if "slow" in collection_path.read_text(encoding="utf-8") else True
     return None
@@ -180,7 +180,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def private_cluster() -> Iterator[Callable[..., Any]]:
-    """Makes private real Slurm clusters, ``private_cluster(nodes=4, speed=60)``, and removes them in the end.
+    """Makes private real Slurm clusters: ``private_cluster(nodes=4, speed=60)``.
+
+    They are removed in the end.
 
     They do not lie below pytest's own folder: every run of pytest on the machine that starts closes that one to other
     users, and the jobs of a second user could no longer read their scripts.

@@ -49,7 +49,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def test_the_layout_keeps_its_rules() -> None:
+def test_the_layout_follows_its_rules() -> None:
     assert list(ROOMS["broken_rules"](ROOMS["edges_of"]())) == []
 
 
@@ -102,7 +102,7 @@ def test_importing_is_light(module: str) -> None:
 
 def uses(path: Path, module: str, name: str) -> list[int]:
     """Lines on which a module says ``module.name`` or imports the name from the module."""
-    said = [
+    printed = [
         node.lineno
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Attribute)
@@ -110,7 +110,7 @@ def uses(path: Path, module: str, name: str) -> list[int]:
         and isinstance(node.value, ast.Name)
         and node.value.id == module
     ]
-    return said + [line for line, imported in imports(path) if imported == f"{module}.{name}"]
+    return printed + [line for line, imported in imports(path) if imported == f"{module}.{name}"]
 
 
 def test_processes_are_started_in_one_room_only() -> None:

@@ -1,4 +1,4 @@
-"""What is shipped, and what it says of itself."""
+"""Contents and metadata of the distributions."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def test_all_is_every_extra_that_a_user_may_want():
     }
 
 
-def test_every_python_that_is_named_is_looked_for():
+def test_every_python_that_is_named_is_searched_for():
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
     assert f">={named[0]}" == PROJECT["requires-python"]
     setup = (ROOT / "scripts" / "setup").read_text()
@@ -86,7 +86,7 @@ INSTALL = runpy.run_path(str(ROOT / "scripts" / "install"))
 
 def test_the_settings_of_pip_are_those_that_it_would_follow(tmp_path, monkeypatch):
     """A variable before a setting for installations, and that before one for all of pip; other commands' are theirs."""
-    said = [
+    printed = [
         "[global]",
         "find-links = /srv/a /srv/b",
         "timeout = 9",
@@ -95,18 +95,18 @@ def test_the_settings_of_pip_are_those_that_it_would_follow(tmp_path, monkeypatc
         "timeout = 8",
         "[list]",
     ]
-    (tmp_path / "pip.conf").write_text("\n".join([*said, "format = json"]))
+    (tmp_path / "pip.conf").write_text("\n".join([*printed, "format = json"]))
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_RETRIES", "5")
-    told = INSTALL["settings_of_pip"]()
-    assert {key: told.get(key) for key in ("find-links", "timeout", "retries", "format")} == {
+    output = INSTALL["settings_of_pip"]()
+    assert {key: output.get(key) for key in ("find-links", "timeout", "retries", "format")} == {
         "find-links": "/srv/a /srv/b", "timeout": "8", "retries": "5", "format": None,
     }  # fmt: skip
 
 
-def test_uv_is_told_where_pip_looks():
+def test_uv_searches_where_pip_does():
     options, variables = INSTALL["for_uv"](
         {"index-url": "https://m/simple", "extra-index-url": "file:///a\nfile:///b", "find-links": "/c", "timeout": "9"}
     )
@@ -116,5 +116,5 @@ def test_uv_is_told_where_pip_looks():
     assert variables == {"UV_HTTP_TIMEOUT": "9"}
 
 
-def test_what_uv_cannot_be_told_is_left_to_pip():
+def test_what_uv_has_no_setting_for_is_left_to_pip():
     assert INSTALL["for_uv"]({"quiet": "1", "proxy": "http://p:3128"}) is None

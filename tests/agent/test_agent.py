@@ -340,7 +340,7 @@ def test_clocks_that_jump_are_survived(make) -> None:
     assert len([link for link in world.links(chain) if link.state is LinkState.ENDED]) >= 1
 
 
-def test_a_decision_that_takes_several_cycles_counts_as_put_off_once(make) -> None:
+def test_a_decision_that_takes_several_cycles_counts_as_postponed_once(make) -> None:
     world = make()
     world.add()
     runner = Scripted()

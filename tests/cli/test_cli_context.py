@@ -31,7 +31,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"MIRAGE_STORE": "sqlite:///{home}/other.db"}, ".mirage", "sqlite:///{home}/other.db"),
     ],
 )
-def test_the_home_is_where_the_environment_says_and_closed_to_others(
+def test_the_home_is_where_the_environment_declares_and_closed_to_others(
     changed: dict[str, str], folder: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in changed.items():
@@ -42,7 +42,7 @@ def test_the_home_is_where_the_environment_says_and_closed_to_others(
     assert home.log == tmp_path / folder / "agent.log"
 
 
-def test_a_home_that_cannot_be_is_told_with_the_variable_that_names_another(
+def test_a_home_that_cannot_be_is_reported_with_the_variable_that_names_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -54,7 +54,7 @@ def test_a_home_that_cannot_be_is_told_with_the_variable_that_names_another(
     )
 
 
-def test_the_store_is_let_go_of_even_where_a_command_fails() -> None:
+def test_the_store_is_released_even_where_a_command_fails() -> None:
     pools = []
 
     def fail() -> None:
@@ -73,7 +73,7 @@ def test_the_store_is_let_go_of_even_where_a_command_fails() -> None:
     ("source", "kind"),
     [("", SlurmClient), ("squeue", SlurmClient), ("scontrol", ScontrolClient), ("http://host:6820", RestClient)],
 )
-def test_the_cluster_is_seen_as_the_environment_says(
+def test_the_cluster_is_observed_as_the_environment_declares(
     source: str, kind: type[SlurmClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRAGE_QUEUE", source)
@@ -83,13 +83,13 @@ def test_the_cluster_is_seen_as_the_environment_says(
 
 
 @pytest.mark.parametrize(("asked", "patience_s"), [(None, TIMEOUT_S), (5, 5), (0, TIMEOUT_S)])
-def test_a_command_is_given_as_long_as_asked_for(asked: float | None, patience_s: float) -> None:
+def test_a_command_is_given_the_requested_time(asked: float | None, patience_s: float) -> None:
     runner = context.client(asked).runner
     assert isinstance(runner, SystemRunner)
     assert runner.timeout_s == patience_s
 
 
-def test_a_home_in_which_others_can_write_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_home_in_which_others_can_write_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".mirage").mkdir()
     (tmp_path / ".mirage").chmod(0o775)
     for _ in range(2):

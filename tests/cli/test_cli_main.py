@@ -155,7 +155,7 @@ def test_closed_streams_change_no_exit_status(closed, words, status):
     assert "Traceback" not in run.stderr
 
 
-def test_a_full_disk_under_stdout_is_told(swf):
+def test_a_full_disk_under_stdout_is_reported(swf):
     with open("/dev/full", "w") as full:
         run = subprocess.run([*MIRAGE, "trace", "info", swf], stdout=full, stderr=subprocess.PIPE, text=True)
     assert run.returncode == 1

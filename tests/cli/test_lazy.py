@@ -40,12 +40,12 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LazyGroup:
 
 
 def test_the_list_shows_summaries_and_imports_nothing(group: LazyGroup) -> None:
-    told = CliRunner().invoke(group, ["--help"]).output.splitlines()
-    assert told[-2:] == ["Commands:", "  dig  Make a hole."]
+    printed = CliRunner().invoke(group, ["--help"]).output.splitlines()
+    assert printed[-2:] == ["Commands:", "  dig  Make a hole."]
     assert "garden_tools" not in sys.modules
 
 
-def test_names_come_in_their_order_and_own_commands_behind(group: LazyGroup) -> None:
+def test_names_come_in_their_order_and_own_commands_after(group: LazyGroup) -> None:
     assert group.list_commands(click.Context(group)) == ["dig", "rest"]
 
 

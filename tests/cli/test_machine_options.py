@@ -135,7 +135,7 @@ def test_a_file_that_is_not_there_is_named_even_where_its_nodes_are_not_wanted()
         replace(NOTHING, nodes=4, slurm_conf="no.conf").machine()
 
 
-def test_the_disciplines_are_told_in_a_sentence() -> None:
+def test_the_disciplines_are_printed_in_a_sentence() -> None:
     *names, last = discipline_help().replace(" or ", ", ").split(", ")
     assert discipline_help() == f"{', '.join(names)} or {last}"
     assert {"slurm", "easy", "fcfs", "mirage-2023"} <= {*names, last}

@@ -42,7 +42,7 @@ class Size:
 SIZE = option_group("size", Size, click.option("--wide", type=int), click.option("--high", type=int, default=3))
 
 
-def test_options_come_as_one_object_beside_the_command_s_own() -> None:
+def test_options_come_as_one_object_next_to_the_command_s_own() -> None:
     def both(command: Any) -> Any:
         return click.option("--name", default="box")(SIZE(command))
 
@@ -94,7 +94,7 @@ def test_costs_that_cannot_be_are_refused_when_they_are_used() -> None:
     ("defaults", "told"),
     [((), "Cost of an hour without the service.  [default: 1]"), ((3.0, 1.0), "[default: 3.0]")],
 )
-def test_the_help_tells_every_default_once(defaults: tuple[float, ...], told: str) -> None:
+def test_the_help_reports_every_default_once(defaults: tuple[float, ...], told: str) -> None:
     command = click.command()(cost_options(*defaults)(lambda costs: None))
     (line,) = [line for line in CliRunner().invoke(command, ["--help"]).output.splitlines() if "--interr" in line]
     assert line.endswith(told)

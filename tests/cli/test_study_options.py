@@ -86,7 +86,7 @@ def submitted(*days: float) -> JobTable:
         ),
     ],
 )
-def test_windows_fit_behind_two_thirds_of_the_trace(
+def test_windows_fit_after_two_thirds_of_the_trace(
     days: tuple[float, ...], said: dict[str, Any], plan: EvaluationProtocol
 ) -> None:
     assert replace(STUDY, **said).plan(submitted(*days)) == plan

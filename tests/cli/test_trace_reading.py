@@ -45,7 +45,7 @@ def test_the_same_job_however_it_is_written(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_told(
+def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "sacct.txt"

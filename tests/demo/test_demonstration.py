@@ -70,9 +70,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
 
 def test_every_chain_is_kept_alive_for_the_time_shown_with_every_policy(asked: list[Asked]) -> None:
-    told: list[str] = []
-    shown = demonstrate(7, Cost(3, 1), 1, told.append)
-    assert [line.split(" (")[0] for line in told] == [
+    printed: list[str] = []
+    shown = demonstrate(7, Cost(3, 1), 1, printed.append)
+    assert [line.split(" (")[0] for line in printed] == [
         "loading the simulator",
         "replaying two weeks of the cluster",
         "keeping chains alive for two weeks, reactively and with foresight",

@@ -30,7 +30,7 @@ def lived(policy: str, hours: float) -> ChainRun:
     return keep_alive(sim, LINK, policy, Cost(3, 1), round(hours * HOUR_S))
 
 
-def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
+def test_a_reactive_chain_submits_when_its_link_has_ended() -> None:
     run = lived("reactive", 5.25)
     assert (run.link, run.begin_s, run.until_s) == (LINK, 0, 18_900)
     assert [(link.number, link.submitted_s, link.started_s, link.ends_s) for link in run.links] == [
@@ -41,7 +41,7 @@ def test_a_reactive_chain_asks_when_its_link_has_ended() -> None:
     assert (run.interruption_s, run.overlap_s, run.cost(Cost(3, 1))) == (3_600, 0, 3.0)
 
 
-def test_a_chain_with_a_lead_asks_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
+def test_a_chain_with_a_lead_submits_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 4.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
         (0, 0, 7_130), (1_680, 10_730, 12_660), (12_410, 12_410, 14_460),

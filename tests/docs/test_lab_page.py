@@ -63,8 +63,8 @@ def processes_of(folder: Path) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            if str(folder).encode() in told and int(entry.name) != os.getpid():
+            printed = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            if str(folder).encode() in printed and int(entry.name) != os.getpid():
                 found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
         except OSError:
             continue

@@ -78,9 +78,9 @@ def assert_the_page_works(jobs: int) -> None:
     lines = typed()
     assert [line.split()[1:3] for line in lines] == [["trace", "info"], ["trace", "info"], ["trace", "convert"],
                                                      ["simulate", NAME]]  # fmt: skip
-    said = [run(line) for line in lines]
-    assert f"{jobs:,} jobs, 0 steps, 0 skipped" in said[0]
-    statistics = json.loads(said[1])["statistics"]
+    printed = [run(line) for line in lines]
+    assert f"{jobs:,} jobs, 0 steps, 0 skipped" in printed[0]
+    statistics = json.loads(printed[1])["statistics"]
     assert statistics["jobs"] == jobs
     table = read_trace("graham.csv.gz").table
     option = shlex.split(lines[0])[-1]

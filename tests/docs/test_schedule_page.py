@@ -30,7 +30,7 @@ def test_the_first_commands_of_the_page_work_when_typed_in_order(
     for line in typed:
         here = ["--workers", "1"] if "compare" in line else []  # a process costs more than the work
         assert main([*shlex.split(line)[1:], *here]) == 0, line
-    told = capsys.readouterr().out
-    assert re.search(r"month +srtf ", told)
-    assert "job 7: " in told
+    printed = capsys.readouterr().out
+    assert re.search(r"month +srtf ", printed)
+    assert "job 7: " in printed
     assert "Jobs on GPUs" in (tmp_path / "run.html").read_text()

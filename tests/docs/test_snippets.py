@@ -149,7 +149,7 @@ def test_there_is_something_of_every_kind() -> None:
     assert unknown <= {"python", "sh", "toml", "{toctree}", "text", "", "json", "yaml", "diff", "{eval-rst}"}
 
 
-def test_every_entry_point_group_stands_in_the_table_of_extensions() -> None:
+def test_every_entry_point_group_is_in_the_table_of_extensions() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (HOME / "src").rglob("*.py")]
     groups = {group for text in sources for group in re.findall(r'Registry\(\s*"[^"]+",\s*"(mirage\.\w+)"', text)}
     assert len(groups) > 3

@@ -66,7 +66,7 @@ def test_a_user_with_less_use_has_a_higher_offset() -> None:
     assert of(observed, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"
 
 
-def test_who_has_used_more_is_never_ahead_for_it() -> None:
+def test_a_user_with_more_usage_is_never_ahead_for_it() -> None:
     observed = line([60, 50, 40, 30, 20, 10], {0: 500.0, 1: 400.0, 3: 200.0, 4: 100.0})
     assert of(observed, 2, 5) == [300.0, 300.0], "a line that falls is laid level"
 

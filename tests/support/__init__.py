@@ -1,1 +1,1 @@
-"""What several tests need: made-up traces, fake components, real servers, reference implementations."""
+"""Made-up traces, fake components, real servers and references for several tests."""

@@ -1,4 +1,4 @@
-"""Work of jobs and tasks in tests: pieces that fail, that kill their process, and pieces that wait for a file."""
+"""Work of jobs and tasks: pieces that fail, kill their process or wait for a file."""
 
 from __future__ import annotations
 

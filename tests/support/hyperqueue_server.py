@@ -1,4 +1,4 @@
-"""A server of HyperQueue with a worker of one core, until it is ended: ``python hyperqueue_server.py FOLDER``."""
+"""A server of HyperQueue with a worker of one core: ``hyperqueue_server.py FOLDER``."""
 
 from __future__ import annotations
 

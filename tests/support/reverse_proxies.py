@@ -1,4 +1,4 @@
-"""Programs that read upstream files: nginx and HAProxy, and configurations that include such a file."""
+"""nginx and HAProxy, with configurations that include an upstream file."""
 
 from __future__ import annotations
 

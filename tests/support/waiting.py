@@ -1,4 +1,4 @@
-"""Waiting in tests: a machine that others use, too, is slow at times, and no test fails for that."""
+"""Waits with generous limits, so that no test fails on a busy machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 from mirage.real_time import wait_until
 
 SLOWNESS = 6
-"""A busy machine takes at most so many times as long as an idle one."""
+"""The factor by which a busy machine is slower than an idle one, at most."""
 
 
 def until(condition: Callable[[], bool], usual_s: float, what: Callable[[], str] | str, pause_s: float = 0.2) -> None:
-    """Waits for what an idle machine brings about in less than ``usual_s`` real seconds, and fails with ``what``."""
+    """Waits until a condition is true, and fails with ``what`` if it takes too long.
+
+    An idle machine needs less than ``usual_s`` real seconds.
+    """
     if not wait_until(condition, SLOWNESS * usual_s, pause_s):
         raise AssertionError(f"not within {SLOWNESS * usual_s:.0f} s: {what() if callable(what) else what}")
 

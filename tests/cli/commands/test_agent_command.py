@@ -104,7 +104,7 @@ class Slurm:
         return ()
 
 
-def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
+def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
     store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
@@ -119,11 +119,11 @@ def test_a_recovery_tells_of_each_chain_and_of_what_was_not_recovered(
         left.unlink()
     (tmp_path / "store.db").write_bytes(b"rubbish")
     assert main(["agent", "recover"]) == 0
-    told = capsys.readouterr()
-    first, second = told.out.splitlines()
+    printed = capsys.readouterr()
+    first, second = printed.out.splitlines()
     assert first == "serve  paused  no job in the queue; restore its script: serve.sh"
     assert second.startswith(f"{torn}  not recovered: it is not a chain's file")
-    assert told.err.splitlines() == [
+    assert printed.err.splitlines() == [
         "started from the files of the chains",
         f"the previous file was moved to {tmp_path}/store.db.damaged-1",
         "start the agent again: mirage agent start",

@@ -1,4 +1,4 @@
-"""A terminal with a small store behind it: a service in the middle of its life, a new chain, one that is done."""
+"""A terminal and a small store with three chains: running, new and done."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EVENTS = [
 
 
 class Slurm:
-    """Writes down what it is told, and shows the jobs that it is given."""
+    """Records its calls, and shows the jobs that it is given."""
 
     user = "ada"
 
@@ -128,8 +128,8 @@ def _columns(link: Link) -> dict[str, Any]:
 def type_(store: SqlStore, capsys: pytest.CaptureFixture[str]) -> Type:
     def typed(*words: str, status: int = 0) -> tuple[str, str]:
         done = main(list(words))
-        said = capsys.readouterr()
-        assert done == status, said
-        return said.out, said.err
+        printed = capsys.readouterr()
+        assert done == status, printed
+        return printed.out, printed.err
 
     return typed

@@ -34,7 +34,7 @@ def test_list(type_: Type) -> None:
     ]
 
 
-def test_list_says_when_the_agent_last_looked(type_: Type, store: SqlStore) -> None:
+def test_list_reports_when_the_agent_last_polled(type_: Type, store: SqlStore) -> None:
     store.record_poll(NOW_S - 60)
     assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20; no agent runs: mirage agent start\n"
     store.take_lease(holder_name(), NOW_S, 300)
@@ -60,7 +60,7 @@ def test_an_outage_is_shown_with_its_beginning(type_: Type, store: SqlStore, wor
     assert (one["outage_since"], one["outage"], one["agent"]) == (NOW_S - 240, outage, True)
 
 
-def test_list_tells_what_is_the_matter(type_: Type, store: SqlStore) -> None:
+def test_list_reports_what_is_the_matter(type_: Type, store: SqlStore) -> None:
     store.change_link(1, 3, reason="ReqNodeNotAvail,_UnavailableNodes:n1")
     store.change_chain(2, trouble="sbatch refused", why="")
     assert type_("chain", "list", "-P", "-o", "chain,why", "-n", "--all")[0].splitlines() == [
@@ -141,7 +141,7 @@ def test_log(type_: Type) -> None:
     assert type_("chain", "log", "train")[0] == ""
 
 
-def test_explain_tells_the_last_decision_with_all_its_numbers(type_: Type) -> None:
+def test_explain_reports_the_last_decision_with_all_its_numbers(type_: Type) -> None:
     assert type_("chain", "explain", "serve")[0].splitlines() == [
         "2026-09-21T10:03:20  link 1: lead:2 let the next job compete (lead-reached:lead_s=7200)",
         "    observed  pending            12",
@@ -152,7 +152,7 @@ def test_explain_tells_the_last_decision_with_all_its_numbers(type_: Type) -> No
     ]
 
 
-def test_explain_tells_as_many_decisions_as_asked_for_in_order(type_: Type) -> None:
+def test_explain_reports_the_requested_number_of_decisions_in_order(type_: Type) -> None:
     lines = type_("chain", "explain", "serve", "-n", "9")[0].splitlines()
     assert lines[0] == "2026-09-21T10:02:20  link 1: lead:2 waited (lead-not-reached:lead_s=7200)"
     assert lines[1].startswith("2026-09-21T10:03:20  link 1: ")
@@ -207,7 +207,7 @@ def test_report_is_named_after_the_chain(type_: Type, tmp_path: Path) -> None:
     )
 
 
-def test_second_thoughts_are_told(type_: Type, store: SqlStore) -> None:
+def test_revisions_are_reported(type_: Type, store: SqlStore) -> None:
     known = ("lead:2", False)
     store.add_decisions(
         [

@@ -1,4 +1,4 @@
-"""Whole lives of chains by real command lines: Slurm's commands on PATH are answered by the simulated Slurm."""
+"""Whole lives of chains by real command lines on the simulated Slurm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NODES = 4
 
 
 class Terminal:
-    """A user's terminal, and an agent that looks as long as it is told to."""
+    """A user's terminal, and an agent that runs for a given time."""
 
     def __init__(self, served: Served, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.served, self.folder, self.capsys = served, folder, capsys
@@ -41,13 +41,13 @@ class Terminal:
 
     def type(self, *words: str, status: int = 0) -> str:
         done = main(list(words))
-        said = self.capsys.readouterr()
-        assert done == status, said
-        self.stderr = said.err
-        return said.out
+        printed = self.capsys.readouterr()
+        assert done == status, printed
+        self.stderr = printed.err
+        return printed.out
 
     def live(self, seconds: float) -> None:
-        """Let the agent look after everything for so long."""
+        """Runs the agent for a given time."""
         client = SlurmClient(SystemRunner(), clock=self.served.slurm.clock)
         with closing(open_store(cluster.home().store_url)) as store:
             agent = Agent(
@@ -80,7 +80,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 @pytest.mark.slow
 def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
-    said = terminal.type(
+    printed = terminal.type(
         "submit",
         "--chain",
         "serve",
@@ -93,7 +93,7 @@ def test_a_chain_from_its_submission_to_its_report(terminal: Terminal) -> None:
         "--no-agent",
         "serve.sh",
     )
-    assert said.startswith("Submitted batch job ")
+    assert printed.startswith("Submitted batch job ")
     assert "chain serve" in terminal.stderr
     terminal.live(10 * HOUR_S)
     (row,) = json.loads(terminal.type("chain", "list", "--json"))
@@ -151,7 +151,7 @@ def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None
     assert "not shorter than the time limit 4:00:00" in terminal.stderr
 
 
-def test_a_policy_in_a_file_is_kept_by_its_whole_path(terminal: Terminal) -> None:
+def test_a_policy_in_a_file_is_stored_by_its_whole_path(terminal: Terminal) -> None:
     Path("tree.txt").write_text("tree: 1\nfeatures:\n    remaining: duration\nanswers: wait, submit\n\nsubmit\n")
     for given in ("./tree.txt", "tree.txt"):
         terminal.type("submit", "--policy", given, "--no-agent", "serve.sh")
@@ -228,12 +228,12 @@ def test_the_number_is_printed_whatever_becomes_of_the_agent(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, program: str, json_too: list[str]
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
-    said = terminal.type("submit", *json_too, "serve.sh")
-    assert json.loads(said)["job"] if json_too else said.startswith("Submitted batch job ")
+    report = terminal.type("submit", *json_too, "serve.sh")
+    assert json.loads(report)["job"] if json_too else report.startswith("Submitted batch job ")
     assert "mirage: warning: no agent was started" in terminal.stderr
 
 
-def test_quiet_says_nothing(terminal: Terminal) -> None:
+def test_quiet_prints_nothing(terminal: Terminal) -> None:
     assert terminal.type("submit", "-Q", "--parsable", "--no-agent", "serve.sh") == ""
     assert terminal.stderr == ""
     assert len(terminal.served.slurm.own) == 1
@@ -281,7 +281,7 @@ def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:
             assert store.chains()[-1].spec.grace_s == grace_s
 
 
-def test_a_chain_without_an_end_says_how_to_end_it(terminal: Terminal) -> None:
+def test_a_chain_without_an_end_explains_how_to_end_it(terminal: Terminal) -> None:
     job = terminal.type("submit", "--parsable", "--chain", "serve", "--no-agent", "serve.sh")
     assert job.strip().isdecimal()
     assert terminal.stderr.splitlines() == [

@@ -31,10 +31,10 @@ def shell(cluster, tmp_path: Path) -> Shell:
 
 
 def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
-    said = shell.mirage(
+    printed = shell.mirage(
         "submit", "-t", "2", "--chain", "serve", "--policy", "lead:0.033", "--links", "3", "--no-agent", "serve.sh", "x"
     )
-    assert said.startswith("Submitted batch job ")
+    assert printed.startswith("Submitted batch job ")
     assert "chain serve" in shell.stderr
     assert json.loads(shell.mirage("agent", "status", "--json", status=1))["agent"] is None
     agent = shell.agent()
@@ -49,7 +49,7 @@ def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
         shell.until(lambda: json.loads(shell.mirage("chain", "list", "--json"))[0]["state"] == "done", 60, "it ends")
     finally:
         assert terminate(agent) == 0
-    first = int(said.split()[-1])
+    first = int(printed.split()[-1])
     assert [line.split()[:2] for line in shell.log()[:2]] == [["1", "start"], ["2", "start"]]
     assert shell.log()[1] == f"2 start {first} x"
     assert set(map(len, shell.jobs("serve").values())) == {1}
@@ -62,7 +62,7 @@ def test_a_chain_from_its_submission_to_its_end(shell: Shell) -> None:
     assert "upstream serve" in shell.mirage("endpoint", "serve", "--port", "8000")
 
 
-def test_a_refusal_is_told_in_slurm_s_words_and_leaves_no_chain(shell: Shell) -> None:
+def test_a_refusal_is_reported_in_slurm_s_words_and_leaves_no_chain(shell: Shell) -> None:
     shell.mirage("submit", "-p", "nowhere", "-t", "2", "--no-agent", "serve.sh", status=1)
     assert "invalid partition specified: nowhere" in shell.stderr
     assert shell.mirage("chain", "list", "--noheader") == ""
@@ -77,7 +77,7 @@ def test_doctor_and_dry_run_change_nothing(shell: Shell) -> None:
     assert len(shell.slurm.observe().jobs) == before
 
 
-def test_a_job_says_that_it_is_ready_and_that_the_work_is_done(shell: Shell) -> None:
+def test_a_job_reports_that_it_is_ready_and_that_the_work_is_done(shell: Shell) -> None:
     mirage = f"{sys.executable} -m mirage"
     (shell.folder / "work.sh").write_text(
         f"#!/bin/bash\n#SBATCH -t 2 -o /dev/null\nsleep 3; {mirage} link ready; sleep 2; {mirage} link done; sleep 1\n"

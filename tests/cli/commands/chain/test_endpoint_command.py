@@ -120,13 +120,13 @@ def test_a_watch_survives_silence_and_retains_the_target(
         lambda: setattr(slurm, "jobs", ()),
         lambda: store.change_chain(1, **DONE),
     ]  # fmt: skip
-    _, said = type_(*WATCH)
+    _, printed = type_(*WATCH)
     assert scenario.pauses == [5, 10, 20, 30, 30, 30, 30, 5, 5]
     assert ["gpu07" in text for text in scenario.texts] == [True] * 7 + [False] * 2
     assert "gpu08:80" in scenario.texts[7]
     assert NOWHERE in scenario.texts[8]
     lost, back = f"contact lost since {INSTANT}", "contact is back after 155 s"
-    assert said.splitlines() == [
+    assert printed.splitlines() == [
         "serve points to gpu07:80",
         f"mirage: {lost}: squeue had no answer from Slurm: timed out; {scenario.file} stays as it is "
         "(points to gpu07:80), and queries continue",
@@ -143,8 +143,8 @@ INSTANT = "2026-09-21T14:13:20"
 def test_a_watch_ends_where_its_chain_is_removed(type_: Type, slurm: Any, store: SqlStore, scenario: Scenario) -> None:
     slurm.jobs = at("gpu07")
     scenario.steps = [lambda: (store.change_chain(1, **DONE), store.remove_chain(1))]
-    _, said = type_(*WATCH)
-    assert said.splitlines()[-1] == f"mirage: chain serve was removed; {scenario.file} points nowhere now"
+    _, printed = type_(*WATCH)
+    assert printed.splitlines()[-1] == f"mirage: chain serve was removed; {scenario.file} points nowhere now"
     assert NOWHERE in scenario.file.read_text()
 
 
@@ -162,12 +162,12 @@ def test_a_store_that_is_away_ends_no_watch_and_hides_no_end_of_a_job(
         lambda: (home / "aside").rename(home / "store.db"),
         lambda: store.change_chain(1, **DONE),
     ]  # fmt: skip
-    _, said = type_(*WATCH)
+    _, printed = type_(*WATCH)
     assert [NOWHERE in text for text in scenario.texts] == [False, False, False, True, True]
-    assert "was deleted" in said
-    assert "contact is back" in said
-    assert said.count("contact") == 2
-    assert "is done" in said
+    assert "was deleted" in printed
+    assert "contact is back" in printed
+    assert printed.count("contact") == 2
+    assert "is done" in printed
 
 
 def test_another_store_in_its_place_has_removed_no_chain(
@@ -181,11 +181,11 @@ def test_another_store_in_its_place_has_removed_no_chain(
         lambda: (mine.rename(other), (tmp_path / "aside").rename(mine)),
         lambda: store.change_chain(1, **DONE),
     ]
-    _, said = type_(*WATCH)
+    _, printed = type_(*WATCH)
     assert all("gpu07" in text for text in scenario.texts)
-    assert "was removed" not in said
-    assert "another" in said
-    assert "is done" in said
+    assert "was removed" not in printed
+    assert "another" in printed
+    assert "is done" in printed
 
 
 def store_at(folder: Path) -> None:
@@ -206,8 +206,8 @@ def test_a_reload_that_fails_is_run_again_and_reported_once(
         scenario.nothing, lambda: (tmp_path / "works").touch(), scenario.nothing, lambda: store.change_chain(1, **DONE)
     ]  # fmt: skip
     command = "test -e works && echo x >> reloads"
-    _, said = type_(*WATCH, "--reload", command)
-    assert said.count("failed") == 1
+    _, printed = type_(*WATCH, "--reload", command)
+    assert printed.count("failed") == 1
     assert (tmp_path / "reloads").read_text() == "x\nx\n", "once for gpu07, once for the end"
 
 
@@ -218,8 +218,8 @@ def test_a_signal_ends_a_watch_without_an_error(
     slurm.jobs = at("gpu07")
     scenario.steps = [lambda: os.kill(os.getpid(), number)]
     before = signal.getsignal(number)
-    _, said = type_(*WATCH)
-    assert said.splitlines()[-1] == f"mirage: ended by {number.name}; up.conf stays as it is"
+    _, printed = type_(*WATCH)
+    assert printed.splitlines()[-1] == f"mirage: ended by {number.name}; up.conf stays as it is"
     assert "gpu07:80" in scenario.file.read_text()
     assert signal.getsignal(number) is before
 
@@ -233,9 +233,9 @@ def test_a_link_that_the_store_does_not_know_to_run_is_followed(type_: Type, slu
 
 def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, store: SqlStore, tmp_path: Path) -> None:
     words = ("endpoint", "ser", "--port", "80", "-o", "up.conf", "--reload", "true", "--install")
-    said = type_(*words)[1]
-    assert f"the agent writes {tmp_path}/up.conf from its next cycle on" in said
-    assert "no agent runs" in said
+    printed = type_(*words)[1]
+    assert f"the agent writes {tmp_path}/up.conf from its next cycle on" in printed
+    assert "no agent runs" in printed
     type_(*words)
     store.change_chain(1, EventRecord(1, 2, 5, "endpoint", f"{tmp_path}/up.conf points to gpu07:80"))
     (row,) = json.loads(type_("endpoint", "--list", "--json")[0])
@@ -254,5 +254,5 @@ def test_endpoints_are_installed_listed_and_removed(type_: Type, slurm: Any, sto
 
 
 def test_a_folder_that_is_absent_is_reported_at_once(type_: Type, tmp_path: Path) -> None:
-    said = type_("endpoint", "serve", "--port", "80", "-o", "no/up.conf", "--install", status=1)[1]
-    assert f"the folder {tmp_path}/no is absent or not writable" in said
+    printed = type_("endpoint", "serve", "--port", "80", "-o", "no/up.conf", "--install", status=1)[1]
+    assert f"the folder {tmp_path}/no is absent or not writable" in printed

@@ -36,7 +36,7 @@ def inside(monkeypatch: pytest.MonkeyPatch, slurm: Any) -> Any:
         ("done", "", f"{OURS} done"),
     ],
 )
-def test_a_job_says_its_word_in_its_own_comment(type_: Type, inside: Any, word: str, comment: str, said: str) -> None:
+def test_a_job_writes_its_word_in_its_own_comment(type_: Type, inside: Any, word: str, comment: str, said: str) -> None:
     inside.jobs = (QueuedJob(102, JobState.RUNNING, comment=comment),)
     assert type_("link", word) == ("", "")
     assert inside.calls == [("update", 102, {"Comment": said})]
@@ -80,7 +80,7 @@ def test_a_job_that_is_done_ends_every_later_job_of_its_chain_and_no_other(type_
     ]  # fmt: skip
 
 
-def test_a_job_that_the_queue_does_not_show_says_its_word_and_touches_nobody(type_: Type, inside: Any) -> None:
+def test_a_job_that_the_queue_does_not_show_writes_its_word_and_touches_no_other(type_: Type, inside: Any) -> None:
     inside.jobs = (QueuedJob(103, JobState.PENDING, user="eve", comment="mirage:serve:3:safe.deer"),)
     type_("link", "done")
     assert inside.calls == [("update", 102, {"Comment": f"{OURS} done"})]

@@ -63,8 +63,8 @@ def test_what_is_not_done_or_not_named_stays(
     type_: Type, store: SqlStore, words: list[str], status: int, message: str
 ) -> None:
     folder = with_files("train-old")
-    said = type_("chain", "rm", *words, status=status)[1]
-    assert said.splitlines()[-1].startswith(message)
+    printed = type_("chain", "rm", *words, status=status)[1]
+    assert printed.splitlines()[-1].startswith(message)
     assert rows(store) == {1, 2, 3}
     assert (folder / "job.sh").exists()
 

@@ -34,7 +34,7 @@ def job_of(of: SqlStore, number: int, state: JobState, user: str = "ada", **tag:
     return QueuedJob(number, state, user=user, comment=str(Tag("serve", number - 100, **ours | tag)))
 
 
-def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: SqlStore, queue: Any) -> None:
+def test_pause_withdraws_the_waiting_job_and_resume_continues(type_: Type, store: SqlStore, queue: Any) -> None:
     assert type_("chain", "pause", "serve") == (
         "", "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`\n",
     )  # fmt: skip
@@ -69,7 +69,7 @@ def test_pause_withdraws_the_waiting_job_and_resume_goes_on(type_: Type, store: 
         (["--after-this-link", "train"], [], "ending: no job of it runs, none follows"),
     ],
 )
-def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
+def test_stop_cancels_what_waits_and_unless_an_option_differs_what_runs(
     type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]], said: str
 ) -> None:
     assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is {said}\n")
@@ -82,7 +82,7 @@ def test_stop_cancels_what_waits_and_unless_told_otherwise_what_runs(
 @pytest.mark.parametrize(
     ("words", "cancelled"), [(["pause"], False), (["stop", "--after-this-link"], False), (["stop"], True)]
 )
-def test_a_link_that_has_started_since_the_agent_looked_runs_on(
+def test_a_link_that_has_started_since_the_last_poll_runs_on(
     type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: bool
 ) -> None:
     queue.jobs = (job_of(store, 103, JobState.RUNNING),)
@@ -101,7 +101,7 @@ def test_a_chain_that_is_ending_or_stopping_can_be_stopped_once_more(type_: Type
 
 
 @pytest.mark.parametrize("other", [{"user": "eve"}, {"store": "fern"}, {"key": "geese"}])
-def test_a_job_that_is_somebody_else_s_is_not_cancelled(
+def test_a_job_that_is_another_user_s_is_not_cancelled(
     type_: Type, store: SqlStore, slurm: Any, other: dict[str, str]
 ) -> None:
     slurm.jobs = (job_of(store, 102, JobState.RUNNING, **other),)
@@ -113,8 +113,8 @@ def test_a_job_that_is_somebody_else_s_is_not_cancelled(
 @pytest.mark.parametrize("command", ["pause", "stop"])
 def test_on_another_cluster_nothing_is_changed(type_: Type, store: SqlStore, queue: Any, command: str) -> None:
     store.bind("lab@head:6817")
-    said = type_("chain", command, "serve", status=1)[1]
-    assert "live on the cluster lab@head:6817, and Slurm's commands speak to c1@head:6817" in said
+    printed = type_("chain", command, "serve", status=1)[1]
+    assert "live on the cluster lab@head:6817, and Slurm's commands speak to c1@head:6817" in printed
     assert (queue.calls, store.chain("serve").state) == ([], ChainState.ACTIVE)
 
 
@@ -144,15 +144,15 @@ def test_a_job_that_runs_on_is_named_whatever_the_agent_has_observed(
 
 def test_a_pause_without_an_answer_names_the_job_that_ran_last(type_: Type, store: SqlStore, queue: Any) -> None:
     queue.trouble = SlurmUnreachable("squeue did not answer")
-    said = type_("chain", "pause", "serve")[1].splitlines()[-1]
-    assert said == "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`"
+    printed = type_("chain", "pause", "serve")[1].splitlines()[-1]
+    assert printed == "chain serve is paused: job 102 runs to its end, none follows until `mirage chain resume serve`"
 
 
 def test_to_wait_for_the_end_takes_an_agent(
     type_: Type, store: SqlStore, queue: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = type_("chain", "stop", "--wait", "serve", status=1)[1]
-    assert "chain serve cannot be done while no agent runs; mirage agent start, then repeat this command" in said
+    printed = type_("chain", "stop", "--wait", "serve", status=1)[1]
+    assert "chain serve cannot be done while no agent runs; mirage agent start, then repeat this command" in printed
     store.take_lease(holder_name(), NOW_S, 300)
     waited = []
 

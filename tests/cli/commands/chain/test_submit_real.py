@@ -35,7 +35,7 @@ def tagged(shell: Shell) -> list[int]:
     return [job.id for job in shell.slurm.observe().jobs if job.comment.startswith("mirage:")]
 
 
-def test_a_controller_that_is_away_was_not_asked_and_the_next_try_makes_one_chain(site, shell: Shell) -> None:
+def test_a_controller_that_is_away_got_no_request_and_the_next_try_makes_one_chain(site, shell: Shell) -> None:
     words = (*WORDS, "away", "serve.sh")
     before = tagged(shell)
     site.kill_controller()
@@ -46,12 +46,12 @@ def test_a_controller_that_is_away_was_not_asked_and_the_next_try_makes_one_chai
     finally:
         site.start_controller()
     assert shell.mirage("chain", "list", "--all", "--noheader") == ""
-    said = shell.mirage(*words)
-    assert shell.mirage(*words) == said
-    assert sorted(set(tagged(shell)) - set(before)) == [int(said.split()[-1])]
+    printed = shell.mirage(*words)
+    assert shell.mirage(*words) == printed
+    assert sorted(set(tagged(shell)) - set(before)) == [int(printed.split()[-1])]
 
 
-def test_a_controller_that_says_nothing_from_the_beginning_is_not_asked_for_a_job(site, shell: Shell) -> None:
+def test_a_controller_that_gives_no_answer_from_the_beginning_gets_no_request_for_a_job(site, shell: Shell) -> None:
     """Which cluster it is has to be known first: the store's chains live on one."""
     before = tagged(shell)
     controller = site.running()["slurmctld"]
@@ -74,7 +74,7 @@ def silencing_sbatch(folder: Path, controller: int) -> dict[str, str]:
     return {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
 
-def test_a_controller_that_says_nothing_leaves_a_chain_and_no_second_one(site, shell: Shell) -> None:
+def test_a_controller_that_gives_no_answer_leaves_a_chain_and_no_second_one(site, shell: Shell) -> None:
     words = (*WORDS, "silent", "serve.sh")
     before = tagged(shell)
     controller = site.running()["slurmctld"]
@@ -110,8 +110,8 @@ def known(shell: Shell, words: tuple[str, ...]) -> str:
 def test_an_agent_on_a_fast_clock_has_as_long_to_start_as_on_a_slow_one(private_cluster, tmp_path: Path) -> None:
     fast = Shell(private_cluster(nodes=1, gpus=0, speed=60, min_job_age_s=360_000), tmp_path)
     try:
-        said = fast.mirage("submit", "-t", "60", "--policy", "reactive", "serve.sh")
-        assert said.startswith("Submitted batch job ")
+        printed = fast.mirage("submit", "-t", "60", "--policy", "reactive", "serve.sh")
+        assert printed.startswith("Submitted batch job ")
         assert "no agent was running: started one here" in fast.stderr
     finally:
         fast.mirage("agent", "stop")

@@ -20,13 +20,13 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("further", [[], ["--dry-run"]])
-def test_it_says_where_to_go_and_leaves_nothing(
+def test_it_names_where_to_go_and_leaves_nothing(
     further: list[str], script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["submit", *further, "-t", "1:00:00", script]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
         "mirage: error: there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on "
         "PATH, or try it on a private Slurm: mirage lab up\n"
     )

@@ -14,13 +14,13 @@ SMALL = ("--setting", "5/4", "--seeds", "300-301")
 
 def test_rows_and_differences_as_json(capsys):
     assert main(["dag", "compare", *SMALL, "--policies", "fair,capped:0.25:1.5", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(row["policy"], row["seeds"]) for row in told["rows"]] == [("fair", 2), ("capped:0.25:1.5", 2)]
-    for row in told["rows"]:
+    report = json.loads(capsys.readouterr().out)
+    assert [(row["policy"], row["seeds"]) for row in report["rows"]] == [("fair", 2), ("capped:0.25:1.5", 2)]
+    for row in report["rows"]:
         assert 0 < row["mean_jct_s"] < row["p95_jct_s"] <= row["makespan_s"]
         assert row["decision_us"] >= 0
-    assert told["differences"][0]["against"] == "fair"
-    assert (told["environment"], told["profiles"]) == ("spark-sched-sim", None)
+    assert report["differences"][0]["against"] == "fair"
+    assert (report["environment"], report["profiles"]) == ("spark-sched-sim", None)
 
 
 def test_a_table_for_people(capsys):
@@ -31,7 +31,7 @@ def test_a_table_for_people(capsys):
     assert "mean JCT minus that of fifo, paired by seed" in shown
 
 
-def test_one_seed_tells_no_interval(capsys):
+def test_one_seed_has_no_interval(capsys):
     one = ("--setting", "5/4", "--seeds", "300", "--policies", "fair,fifo")
     assert main(["dag", "compare", *one, "--json"]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["differences"]
@@ -40,7 +40,7 @@ def test_one_seed_tells_no_interval(capsys):
     assert "none: one seed" in capsys.readouterr().out
 
 
-def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
+def test_a_wrong_word_is_reported_before_anything_runs(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     for words, message in (
         (["--policies", "fare"], "Did you mean 'fair'"),
@@ -60,9 +60,9 @@ def test_a_wrong_word_is_told_before_anything_runs(capsys, tmp_path):
         (["--resume", str(tmp_path / "file" / "folder"), *SMALL], "cannot store results"),
     ):
         assert main(["dag", "compare", *words]) == 1
-        told = capsys.readouterr().err
-        assert message in told
-        assert len(told.splitlines()) == 1
+        printed = capsys.readouterr().err
+        assert message in printed
+        assert len(printed.splitlines()) == 1
 
 
 def test_options_that_would_be_ignored_are_refused(capsys):
@@ -77,21 +77,21 @@ def test_options_that_would_be_ignored_are_refused(capsys):
 
 def test_help_names_trees_files_and_networks(capsys):
     assert main(["dag", "compare", "--help"]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for name in ("tree", "FILE", "decima:own", "decima-argmax:FILE", "equal-finish", "my-tree.txt", "--weights"):
-        assert name in told
+        assert name in printed
     for name, spec in SCHEDULERS.items():
-        assert name in told, spec.summary
+        assert name in printed, spec.summary
 
 
-def test_a_batch_is_there_at_the_beginning_and_results_are_kept(capsys, tmp_path):
+def test_a_batch_is_there_at_the_beginning_and_results_are_stored(capsys, tmp_path):
     episodes = ["--setting", "50/9", "--seeds", "300-301", "--batch"]
     words = ["dag", "compare", *episodes, "--policies", "fair,equal-finish", "--json", "--resume", str(tmp_path)]
-    told = []
+    reported = []
     for _ in range(2):
         assert main(words) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    first, again = told
+        reported.append(json.loads(capsys.readouterr().out))
+    first, again = reported
     assert (first["batch"], first["gap_s"], first["episodes_reused"], again["episodes_reused"]) == (True, None, 0, 4)
     assert (again["rows"], again["differences"]) == (first["rows"], first["differences"])
     for row in first["rows"]:
@@ -99,23 +99,23 @@ def test_a_batch_is_there_at_the_beginning_and_results_are_kept(capsys, tmp_path
         assert row["makespan_bound_s"] <= row["makespan_s"] < 2 * row["makespan_bound_s"]
 
 
-def test_jobs_that_a_scheduler_did_not_see_are_told(capsys, monkeypatch):
+def test_jobs_that_a_scheduler_never_observed_are_reported(capsys, monkeypatch):
     monkeypatch.setattr(decima_schedulers, "make_scheduler", lambda text: replace(make_scheduler(text), most_jobs=3))
     assert main(["dag", "compare", *SMALL, "--policies", "fair", "--batch", "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["rows"][0]["unseen_jobs"] == 1
-    assert "mirage: warning: fair considers only the first 3 jobs; in 5/4 up to 4 were in the system" in said.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["rows"][0]["unseen_jobs"] == 1
+    assert "mirage: warning: fair considers only the first 3 jobs; in 5/4 up to 4 were in the system" in printed.err
 
 
 @pytest.mark.slow
 def test_two_processes_find_what_one_does(capsys):
     words = ["dag", "compare", *SMALL, "--policies", "fair,equal-finish", "--json"]
-    told = []
+    reported = []
     for workers in ("1", "2"):
         assert main([*words, "--workers", workers]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    for found in told:
+        reported.append(json.loads(capsys.readouterr().out))
+    for found in reported:
         for row in found["rows"]:
             del row["decision_us"]  # timed, and never twice the same
-    assert told[0]["rows"] == told[1]["rows"]
-    assert told[0]["differences"] == told[1]["differences"]
+    assert reported[0]["rows"] == reported[1]["rows"]
+    assert reported[0]["differences"] == reported[1]["differences"]

@@ -52,8 +52,8 @@ def test_rules_are_shown_by_score(mine):
 
 def test_an_edit_shows_what_differs_and_writes_what_runs(mine, tmp_path):
     out = tmp_path / "other.txt"
-    told = said("edit", mine, "drains_in < 35s -> drains_in < 1min", "11: -1 -> 0", "-o", str(out))
-    assert [line for line in told.splitlines()[2:] if line[0] in "+-"] == [
+    printed = said("edit", mine, "drains_in < 35s -> drains_in < 1min", "11: -1 -> 0", "-o", str(out))
+    assert [line for line in printed.splitlines()[2:] if line[0] in "+-"] == [
         "-    if drains_in < 35s:",
         "-        -1",
         "+    if drains_in < 1min:",
@@ -69,15 +69,15 @@ def test_an_edit_may_begin_with_a_negative_number(mine):
     assert "+        0\n" in said("edit", mine, "-1 -> 0")
 
 
-def test_an_edit_that_changes_nothing_says_so(mine):
-    told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 35s"], catch_exceptions=False)
-    assert (told.stdout, told.stderr) == ("", f"mirage: nothing differs: {mine} has these lines already\n")
-    told = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 0min 35s"])
-    assert "decides as before" in told.stderr
-    assert "35s" in told.stdout
+def test_an_edit_that_changes_nothing_is_reported(mine):
+    printed = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 35s"], catch_exceptions=False)
+    assert (printed.stdout, printed.stderr) == ("", f"mirage: nothing differs: {mine} has these lines already\n")
+    printed = CliRunner().invoke(distill, ["edit", mine, "drains_in < 35s -> drains_in < 0min 35s"])
+    assert "decides as before" in printed.stderr
+    assert "35s" in printed.stdout
 
 
-def test_what_is_no_tree_is_told_with_what_to_do(tmp_path):
+def test_what_is_no_tree_is_reported_with_what_to_do(tmp_path):
     for command in ("run", "check", "show"):
         with pytest.raises(ConfigurationError, match=r"'fair' is a scheduler.*mirage dag compare --policies fair,tree"):
             said(command, "fair")
@@ -85,15 +85,15 @@ def test_what_is_no_tree_is_told_with_what_to_do(tmp_path):
             said(command, str(tmp_path / "none.txt"))
 
 
-def test_a_check_tells_the_executor_rule_and_when_jobs_end(mine):
-    told = said("check", mine)
-    assert "executor rule: cap 0.25 1.5, most 100 %" in told
-    assert f"mirage distill run {mine}" in told
-    told = said("check", mine, "--teacher", mine, "--setting", "10/5", "--seeds", "1")
-    assert re.search(r"mean time from arrival to end: 10/5 [\d.]+ s; makespan: 10/5 \d+ s", told)
+def test_a_check_reports_the_executor_rule_and_when_jobs_end(mine):
+    printed = said("check", mine)
+    assert "executor rule: cap 0.25 1.5, most 100 %" in printed
+    assert f"mirage distill run {mine}" in printed
+    printed = said("check", mine, "--teacher", mine, "--setting", "10/5", "--seeds", "1")
+    assert re.search(r"mean time from arrival to end: 10/5 [\d.]+ s; makespan: 10/5 \d+ s", printed)
 
 
-def test_a_check_tells_leaves_and_fidelity(mine):
+def test_a_check_reports_leaves_and_fidelity(mine):
     short = ("--setting", "10/5", "--seeds", "1")
     report = json.loads(said("check", mine, "--teacher", mine, *short, "--json"))
     assert (report["leaves"], report["depth"], report["asks"]) == (3, 2, ["own", "drains_in"])
@@ -101,24 +101,24 @@ def test_a_check_tells_leaves_and_fidelity(mine):
     assert 0 < report["fidelity"]["mean_jct_s"]["10/5"] < report["fidelity"]["makespan_s"]["10/5"]
 
 
-def test_a_tree_runs_beside_others(mine):
-    told = json.loads(said("run", mine, "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
-    assert [row["policy"] for row in told["rows"]] == [mine, "tree"]
+def test_a_tree_runs_with_others(mine):
+    report = json.loads(said("run", mine, "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
+    assert [row["policy"] for row in report["rows"]] == [mine, "tree"]
 
 
 def test_a_tree_runs_that_has_the_name_of_a_scheduler(mine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fifo").write_text(TREE)
-    told = json.loads(said("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
-    assert told["rows"][0]["policy"] == "tree:fifo"
-    assert told["rows"][0]["mean_jct_s"] == told["rows"][1]["mean_jct_s"]
+    report = json.loads(said("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
+    assert report["rows"][0]["policy"] == "tree:fifo"
+    assert report["rows"][0]["mean_jct_s"] == report["rows"][1]["mean_jct_s"]
 
 
 def test_a_tuned_tree_is_written(mine, tmp_path):
     out = str(tmp_path / "tuned.txt")
     short = ("--setting", "10/5", "--seeds", "1-2", "--changes", "5", "--numbers")
-    told = json.loads(said("tune", mine, *short, "-o", out, "--json"))
-    assert (told["tree"], told["tried"]) == (out, 5)
+    report = json.loads(said("tune", mine, *short, "-o", out, "--json"))
+    assert (report["tree"], report["tried"]) == (out, 5)
     assert said("check", out).startswith(f"{out}: ")
     useless = tmp_path / "useless.txt"
     useless.write_text(Path(mine).read_text().replace("        -1", "        1"))
@@ -133,8 +133,8 @@ def test_a_tuning_shows_what_it_changed_alone(tmp_path):
     short = ("--setting", "10/5", "--seeds", "1-2", "--numbers", "-o", str(out), "--changes")
     assert said("tune", str(remarked), *short, "0").startswith("before: ")
     assert out.read_text() == remarked.read_text()
-    told = said("tune", str(remarked), *short, "30")
-    assert "own" not in "".join(re.findall(r"^[-+] *\w.*", told, re.M))
+    printed = said("tune", str(remarked), *short, "30")
+    assert "own" not in "".join(re.findall(r"^[-+] *\w.*", printed, re.M))
     assert "# mine" not in out.read_text()
 
 
@@ -149,7 +149,7 @@ def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["fit", "tune"])
-def test_what_is_kept_of_a_command_depends_on_all_code_that_it_calls(name):
+def test_what_is_stored_of_a_command_depends_on_all_code_that_it_calls(name):
     command = import_module(f"mirage.cli.commands.dag.distill.{name}")
     followed = source_digest._closure(command._CODE)
     calls = ast.walk(ast.parse(Path(command.__file__).read_text()))
@@ -164,7 +164,7 @@ def test_the_edits_of_the_help_can_be_made_in_the_shipped_tree():
         assert said("edit", "tree", change).count("\n-") == 1  # the line that differs
 
 
-def test_a_teacher_gets_the_weights_that_lie_beside_the_profiles(mine, tmp_path):
+def test_a_teacher_gets_the_weights_that_lie_next_to_the_profiles(mine, tmp_path):
     profiles, weights = tmp_path / "profiles.json", tmp_path / PUBLISHED_NAME
     measured = {name: {"5": [9]} for name in ("fresh_durations", "first_wave", "rest_wave")}
     job = {"adjacency": [[0]], "task_duration_ms": {"0": measured}}
@@ -180,15 +180,15 @@ SHORT = ("--setting", "10/6", "--seeds", "1-2")
 
 
 def interrupted(*words):
-    told = CliRunner().invoke(distill, words)
-    assert told.exit_code == 1  # as click has it; the whole command line makes it 130
-    return told.stderr
+    printed = CliRunner().invoke(distill, words)
+    assert printed.exit_code == 1  # as click has it; the whole command line makes it 130
+    return printed.stderr
 
 
 @pytest.mark.slow
-def test_an_interrupted_tuning_goes_on_as_if_it_had_not_been(mine, tmp_path, monkeypatch):
+def test_an_interrupted_tuning_resumes_as_if_it_had_not_been(mine, tmp_path, monkeypatch):
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
-    told = json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", whole, "--json"))
+    report = json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", whole, "--json"))
     with monkeypatch.context() as patch:
         patch.setattr(tuning, "changed", stops_after(small_changes.changed, 52))
         stderr = interrupted("tune", mine, *SHORT, "--changes", "62", "-o", out)
@@ -196,16 +196,16 @@ def test_an_interrupted_tuning_goes_on_as_if_it_had_not_been(mine, tmp_path, mon
     assert said("check", out).startswith(out)  # the best so far
     with pytest.raises(ConfigurationError, match="seed was 0 and is 4"):
         said("tune", mine, *SHORT, "--changes", "62", "--seed", "4", "-o", out)
-    assert json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", out, "--json")) == {**told, "tree": out}
+    assert json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", out, "--json")) == {**report, "tree": out}
     assert Path(out).read_text() == Path(whole).read_text()
     assert not Path(f"{out}.checkpoint").exists()
 
 
 @pytest.mark.slow
-def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypatch):
+def test_an_interrupted_fit_resumes_after_its_last_tree(mine, tmp_path, monkeypatch):
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
     command = ("fit", "--teacher", "sjf", *SHORT, "--leaves", "3,6", "--rounds", "1", "--json", "-o")
-    told = json.loads(said(*command, whole))
+    report = json.loads(said(*command, whole))
     fit = tree_methods.TimedLearner.__call__
     with monkeypatch.context() as patch:
         patch.setattr(tree_methods.TimedLearner, "__call__", stops_after(fit, 3))
@@ -216,8 +216,8 @@ def test_an_interrupted_fit_goes_on_after_its_last_tree(mine, tmp_path, monkeypa
     )  # one is left, and no other is fitted again
     again = json.loads(said(*command, out))
     assert [row.pop("fit_s") is None for row in again["students"]] == [True, True]
-    assert all(row.pop("fit_s") > 0 for row in told["students"])
-    assert again == {**told, "tree": out}
+    assert all(row.pop("fit_s") > 0 for row in report["students"])
+    assert again == {**report, "tree": out}
     assert Path(out).read_text() == Path(whole).read_text()
 
 
@@ -233,28 +233,28 @@ def stops_after(function, calls):
 
 
 @pytest.mark.slow
-def test_a_tree_says_whether_it_is_proven_to_be_optimal(tmp_path, monkeypatch):
+def test_a_tree_reports_whether_it_is_proven_to_be_optimal(tmp_path, monkeypatch):
     pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
     out = str(tmp_path / "student.txt")
     command = ("fit", "--teacher", "sjf", "--method", "optimal", "--rounds", "0", "--setting", "10/5", "--seeds", "1-2")
-    told = json.loads(said(*command, "--leaves", "2", "-o", out, "--json"))
-    assert [row["proven"] for row in told["students"]] == [True]
+    report = json.loads(said(*command, "--leaves", "2", "-o", out, "--json"))
+    assert [row["proven"] for row in report["students"]] == [True]
     monkeypatch.setattr(tree_methods, "optimal", partial(tree_methods.optimal, settings=OptimalSettings(limit_s=0.2)))
-    told = CliRunner().invoke(distill, [*command, "--leaves", "2,32", "-o", out], catch_exceptions=False)
-    first, last = [line for line in told.stdout.splitlines() if line.startswith("optimal, ")]
+    report = CliRunner().invoke(distill, [*command, "--leaves", "2,32", "-o", out], catch_exceptions=False)
+    first, last = [line for line in report.stdout.splitlines() if line.startswith("optimal, ")]
     assert ", depth 1, fitted in " in first
     assert ", not proven to be optimal, fitted in " in last
-    assert "mirage: optimal: not proven to be optimal: the solver stopped after" in told.stderr
+    assert "mirage: optimal: not proven to be optimal: the solver stopped after" in report.stderr
 
 
 @pytest.mark.slow
-def test_methods_are_fitted_beside_each_other_and_drawn(tmp_path):
+def test_methods_are_fitted_next_to_each_other_and_drawn(tmp_path):
     pytest.importorskip("sklearn", reason="pip install mirage-hpc[learn]")
     out, plot = tmp_path / "student.txt", tmp_path / "frontier.svg"
     short = ("--setting", "10/5", "--seeds", "1-3", "--leaves", "2,3", "--rounds", "0", "--plot", str(plot), "--json",
              "--rule", "tree")  # fmt: skip
-    told = json.loads(said("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
-    rows = told["students"]
+    report = json.loads(said("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
+    rows = report["students"]
     assert [row["method"] for row in rows] == ["cart", "cart", "trustee", "trustee"]
     assert [row["leaves"] <= most for row, most in zip(rows, (2, 3, 2, 3), strict=True)] == [True] * 4
     assert all(row["fit_s"] > 0 and row["proven"] is None for row in rows)

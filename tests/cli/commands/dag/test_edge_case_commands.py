@@ -42,9 +42,9 @@ def said(*words):
 
 
 def test_every_case_is_named_by_the_help():
-    (told,) = [option.help for option in compare.params if option.name == "case"]
+    (printed,) = [option.help for option in compare.params if option.name == "case"]
     for name in EDGE_CASES:
-        assert name in told
+        assert name in printed
 
 
 def test_schedulers_are_compared_on_a_case(capsys):
@@ -52,12 +52,12 @@ def test_schedulers_are_compared_on_a_case(capsys):
     rows = {}
     for case in ("large-job", "gap-15", "noise-0.5", "moving-delay-10", "split-stage", None):
         assert main([*words, *([] if case is None else ["--case", case])]) == 0
-        told = json.loads(capsys.readouterr().out)
-        rows[case] = told["rows"][0]["mean_jct_s"]
-        assert told["case"] == case
+        report = json.loads(capsys.readouterr().out)
+        rows[case] = report["rows"][0]["mean_jct_s"]
+        assert report["case"] == case
         case = EDGE_CASES.get(case)
-        assert told["gap_s"] == (25 if case is None or case.gap_s is None else case.gap_s)
-        assert (told["moving_s"], told["noise"]) == ((case and case.moving_s) or 2.0, (case and case.noise) or 0.0)
+        assert report["gap_s"] == (25 if case is None or case.gap_s is None else case.gap_s)
+        assert (report["moving_s"], report["noise"]) == ((case and case.moving_s) or 2.0, (case and case.noise) or 0.0)
     assert len(set(rows.values())) == len(rows)
     assert main([*words[:-1], "--case", "large-job"]) == 0
     assert capsys.readouterr().out.startswith("large-job: one job of the largest size")
@@ -83,7 +83,7 @@ def test_a_setting_is_named_once(capsys, mine):
         assert "the setting '5/6' is named twice" in capsys.readouterr().err
 
 
-def test_what_goes_on_is_of_the_same_jobs():
+def test_what_resumes_is_of_the_same_jobs():
     plans = [
         EpisodeOptions(None, ("5/6",), "1-2", None, None, None, case).plan() for case in (None, "split-stage", "gap-15")
     ]
@@ -108,7 +108,7 @@ def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
 SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
 
 
-def test_a_mended_tree_is_told_written_and_shown(mine, tmp_path):
+def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
     out, page = tmp_path / "mended", tmp_path / "page.md"
     words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--page", str(page))
     (case,) = json.loads(said(*words, "--json"))["cases"]
@@ -123,14 +123,14 @@ def test_a_mended_tree_is_told_written_and_shown(mine, tmp_path):
     for key, name in (("mean_jct", "mean_jct_s"), ("makespan", "makespan_s")):
         assert case["reported"][key]["before_s"] == pytest.approx(before[name]["5/6"])
         assert case["reported"][key]["after_s"] == pytest.approx(after[name]["5/6"])
-    told = said(*words)
-    assert case["change"] in told
-    assert "makespan" in told
+    printed = said(*words)
+    assert case["change"] in printed
+    assert "makespan" in printed
     with pytest.raises(ConfigurationError, match="the seed 4 is in --seeds and in --report-seeds"):
         said("mend", mine, "--seeds", "1-4", "--report-seeds", "4-9")
 
 
-def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monkeypatch):
+def test_an_interrupted_mending_resumes_after_the_last_case(mine, tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     words = ("mend", mine, "--case", "gap-15,gap-45", *SHORT, "--page", str(page))
     find, done = line_mending.mended, []
@@ -148,8 +148,8 @@ def test_an_interrupted_mending_goes_on_after_the_last_case(mine, tmp_path, monk
     with pytest.raises(ConfigurationError, match="seeds was '1-6' and is '1-3'"):
         said(*words, "--seeds", "1-3")
     monkeypatch.setattr(line_mending, "mended", lambda *arguments: done[0])
-    told = said(*words)
-    assert told.count(done[0].change) >= 2
+    printed = said(*words)
+    assert printed.count(done[0].change) >= 2
     assert page.read_text().count("## gap-") == 2
     assert not Path(f"{page}.checkpoint").exists()
 

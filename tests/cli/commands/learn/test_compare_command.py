@@ -41,7 +41,7 @@ def arguments(trace):
 
 
 @pytest.mark.slow
-def test_a_killed_comparison_goes_on_to_the_same_results(arguments, tmp_path, capsys):
+def test_a_killed_comparison_resumes_to_the_same_results(arguments, tmp_path, capsys):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = subprocess.Popen([sys.executable, "-m", "mirage", *arguments, "-o", str(killed)], stderr=subprocess.PIPE)
     try:
@@ -54,9 +54,9 @@ def test_a_killed_comparison_goes_on_to_the_same_results(arguments, tmp_path, ca
     assert len(trained) == 4
     assert main([*arguments, "-o", str(killed)]) == 0
     assert {path: path.stat().st_mtime_ns for path in killed.glob("models/*.model")} == trained
-    said = capsys.readouterr()
-    assert "links of 2 nodes at 1 : 1" in said.out
-    assert "results.md" in said.err
+    printed = capsys.readouterr()
+    assert "links of 2 nodes at 1 : 1" in printed.out
+    assert "results.md" in printed.err
     assert main([*arguments, "-o", str(whole), "--data", str(killed / "hand-overs.data")]) == 0
     reports = [json.loads((folder / "results.json").read_text()) for folder in (whole, killed)]
     assert reports[0] == reports[1]

@@ -68,11 +68,11 @@ def test_the_tree_is_a_policy_that_hands_over_as_was_printed(explained, trace, c
     assert main(["evaluate", trace, *MACHINE, *WINDOWS, *start, "--policies", policies, "--json"]) == 0
     evaluated = {row["policy"]: row for row in json.loads(capsys.readouterr().out)["rows"] if row["load"] == "all"}
     assert {row["cost_ratio"] for row in report["rows"]} == {1, 3}
-    told = {row["policy"]: row for row in report["rows"] if (row["load"], row["cost_ratio"]) == ("all", 1)}
-    assert list(told) == ["reactive", "what-if", report["policy"], TREE, "oracle"]
-    assert evaluated[str(tree)] == told[TREE] | {"policy": str(tree)}
-    assert evaluated["what-if"] == told["what-if"]
-    assert 0 < told[TREE]["lead_h"] < 12
+    reported = {row["policy"]: row for row in report["rows"] if (row["load"], row["cost_ratio"]) == ("all", 1)}
+    assert list(reported) == ["reactive", "what-if", report["policy"], TREE, "oracle"]
+    assert evaluated[str(tree)] == reported[TREE] | {"policy": str(tree)}
+    assert evaluated["what-if"] == reported["what-if"]
+    assert 0 < reported[TREE]["lead_h"] < 12
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
+def test_it_reports_what_it_made(asked, tmp_path: Path, capsys) -> None:
     few = [*asked, "--windows", "2", "--no-forecast", "--workers", "1", "-o", str(tmp_path / "set")]
     assert main(few) == 0
     out, err = capsys.readouterr()
@@ -60,9 +60,9 @@ def test_it_tells_what_it_made(asked, tmp_path: Path, capsys) -> None:
     assert "1970-01" in out
     assert "in 2 shards; 0.0 CPU minutes" in out
     assert main([*few, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["shards"], told["reused"], told["rows"]) == (2, 2, len(read_hand_overs(tmp_path / "set")))
-    assert sum(sum(row[load] for load in ("light", "medium", "heavy")) for row in told["windows"]) == 4
+    report = json.loads(capsys.readouterr().out)
+    assert (report["shards"], report["reused"], report["rows"]) == (2, 2, len(read_hand_overs(tmp_path / "set")))
+    assert sum(sum(row[load] for load in ("light", "medium", "heavy")) for row in report["windows"]) == 4
     assert main([*few, "--seed", "1"]) == 1
     assert "seed 0, now 1" in capsys.readouterr().err
 
@@ -134,8 +134,8 @@ def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, priva
     )
     assert done.returncode == 0, done.stderr
     assert files(there) == files(here)
-    told = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
-    jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in told.splitlines()]
+    printed = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
+    jobs = [dict(word.partition("=")[::2] for word in line.split()) for line in printed.splitlines()]
     assert [(job["JobName"], job["TimeLimit"]) for job in jobs] == [("mirage-dataset", "00:10:00")] * 2
 
 
@@ -149,13 +149,13 @@ def test_hyperqueue_inside_a_slurm_job_makes_the_same_data(asked, tmp_path: Path
     assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
     server.mkdir()
     serves = f"exec {sys.executable} {hyperqueue_server.__file__} {server}"
-    told = ["sbatch", "--parsable", "--time=10", f"--output={tmp_path / 'server.log'}", f"--wrap={serves}"]
-    subprocess.run(told, env=environment, check=True, capture_output=True)
+    reported = ["sbatch", "--parsable", "--time=10", f"--output={tmp_path / 'server.log'}", f"--wrap={serves}"]
+    subprocess.run(reported, env=environment, check=True, capture_output=True)
     until((server / "hq-current" / "access.json").exists, 20, "a server")
     command = [sys.executable, "-m", "mirage", *asked, "--executor", "hyperqueue", "--array-jobs", "2"]
     done = subprocess.run([*command, "-o", str(there)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert files(there) == files(here)
-    told = ["scontrol", "-o", "show", "job"]
-    shown = subprocess.run(told, env=environment, capture_output=True, text=True).stdout
+    reported = ["scontrol", "-o", "show", "job"]
+    shown = subprocess.run(reported, env=environment, capture_output=True, text=True).stdout
     assert shown.count("JobId=") == 1

@@ -16,7 +16,7 @@ from mirage.cli import main
         (["explain", "what-if"], {"sklearn"}, "a tree needs scikit-learn, which is"),
     ],
 )
-def test_what_is_missing_is_said_before_the_work(monkeypatch, tmp_path, capsys, arguments, missing, message):
+def test_what_is_missing_is_reported_before_the_work(monkeypatch, tmp_path, capsys, arguments, missing, message):
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None if name in missing else object())
     assert main([*arguments, "nosuch.csv", "--nodes", "8", "-o", str(tmp_path / "out")]) == 1
     assert capsys.readouterr().err == f'mirage: error: {message} not installed; run: pip install "mirage-hpc[learn]"\n'

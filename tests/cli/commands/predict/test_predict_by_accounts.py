@@ -36,8 +36,8 @@ def type_(
 
     def typed(*words: str, status: int = 0) -> tuple[str, str]:
         assert main(list(words)) == status
-        said = capsys.readouterr()
-        return said.out, said.err
+        printed = capsys.readouterr()
+        return printed.out, printed.err
 
     return typed
 
@@ -52,19 +52,19 @@ def model(type_: Type, tmp_path: Path) -> str:
 
 
 def test_what_the_model_says_stands_beside_the_range(type_: Type, model: str) -> None:
-    told = json.loads(type_("predict", "--waits", model, "--json", "-N", "1", "-t", "1:00:00")[0])["by_accounts"]
-    assert list(told) == ["model", "median", "50%", "80%", "95%"]
+    report = json.loads(type_("predict", "--waits", model, "--json", "-N", "1", "-t", "1:00:00")[0])["by_accounts"]
+    assert list(report) == ["model", "median", "50%", "80%", "95%"]
     ends = [
-        told["95%"][0],
-        told["80%"][0],
-        told["50%"][0],
-        told["median"],
-        *(told[k][1] for k in ("50%", "80%", "95%")),
+        report["95%"][0],
+        report["80%"][0],
+        report["50%"][0],
+        report["median"],
+        *(report[k][1] for k in ("50%", "80%", "95%")),
     ]
     assert ends == sorted(ends)
     assert ends[0] >= 0
     larger = json.loads(type_("predict", "--waits", model, "--json", "-N", "4", "-t", "1:00:00")[0])["by_accounts"]
-    assert larger["median"] > told["median"], "four nodes of four wait longest"
+    assert larger["median"] > report["median"], "four nodes of four wait longest"
     lines = type_("predict", "--waits", model, "-N", "1", "-t", "1:00:00")[0].splitlines()
     assert lines[-1].startswith("  accounts in ")
     assert lines[-1].endswith("by waits.model, without the queue")
@@ -77,5 +77,5 @@ def test_it_is_asked_about_one_job_to_be_submitted(type_: Type, words: list[str]
 
 
 def test_a_model_that_is_not_there_is_named(type_: Type) -> None:
-    said = type_("predict", "--waits", "absent.model", "-N", "1", "-t", "1:00:00", status=1)[1]
-    assert "absent.model: no such file; 'mirage train predict' makes one" in said
+    printed = type_("predict", "--waits", "absent.model", "-N", "1", "-t", "1:00:00", status=1)[1]
+    assert "absent.model: no such file; 'mirage train predict' makes one" in printed

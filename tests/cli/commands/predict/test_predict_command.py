@@ -1,4 +1,4 @@
-"""``mirage predict`` by real command lines: Slurm's commands on PATH are answered by the simulated Slurm."""
+"""``mirage predict`` by real command lines on the simulated Slurm."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Terminal:
 
     def type(self, *words: str, status: int = 0) -> str:
         done = main(["predict", *words])
-        said = self.capsys.readouterr()
-        assert done == status, said
-        self.stderr = said.err
-        return said.out
+        printed = self.capsys.readouterr()
+        assert done == status, printed
+        self.stderr = printed.err
+        return printed.out
 
     def json(self, *words: str) -> Any:
         return json.loads(self.type("--json", *words))
@@ -96,35 +96,40 @@ def terminal(
 
 
 def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_beside_them(terminal: Terminal) -> None:
-    told = terminal.json("serve.sh")
-    wait = told["wait"]
-    assert (told["name"], told["nodes"], told["limit"], told["partition"]) == ("serve.sh", 2, 4 * HOUR_S, "main")
+    report = terminal.json("serve.sh")
+    wait = report["wait"]
+    assert (report["name"], report["nodes"], report["limit"], report["partition"]) == (
+        "serve.sh",
+        2,
+        4 * HOUR_S,
+        "main",
+    )
     # The running job may use two to eight hours of which one is gone; the job behind it goes first, for up to eight.
     bounds = [*wait["95%"][:1], *wait["80%"][:1], *wait["50%"][:1], wait["median"]]
     assert bounds == sorted(bounds)
     assert wait["50%"][1] <= wait["80%"][1] <= wait["95%"][1] <= 15 * HOUR_S
     assert HOUR_S < wait["median"] < 10 * HOUR_S
-    assert told["slurm"]["wait"] == 15 * HOUR_S, "by limits alone: seven hours of the one and eight of the other"
+    assert report["slurm"]["wait"] == 15 * HOUR_S, "by limits alone: seven hours of the one and eight of the other"
     assert terminal.served.slurm.own == {}, "nothing is submitted"
-    assert told["simulator"] is None, "nobody has calibrated it here"
+    assert report["simulator"] is None, "nobody has calibrated it here"
 
 
 def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
-    said = terminal.type("serve.sh").splitlines()
-    assert said[0] == "serve.sh: 2 nodes for 04:00:00 in main"
-    assert said[1].split() == ["queue", "1", "waiting,", "1", "running"]
-    assert [line.split()[0] for line in said[2:]] == ["start", "50%", "80%", "95%", "Slurm"]
+    printed = terminal.type("serve.sh").splitlines()
+    assert printed[0] == "serve.sh: 2 nodes for 04:00:00 in main"
+    assert printed[1].split() == ["queue", "1", "waiting,", "1", "running"]
+    assert [line.split()[0] for line in printed[2:]] == ["start", "50%", "80%", "95%", "Slurm"]
     now_s = int(terminal.served.slurm.clock())
-    assert said[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
-    assert said[-1].endswith("(in 15:00)")
+    assert printed[-1].split()[1:3] == time.strftime("%Y-%m-%d %H:%M", time.gmtime(now_s + 15 * HOUR_S)).split()
+    assert printed[-1].endswith("(in 15:00)")
     assert "ranges not corrected: no promise has been recorded on this cluster yet" in terminal.stderr
     assert "the simulator's faithfulness here is not known yet; `mirage calibrate --site`" in terminal.stderr
 
 
 def test_options_alone_describe_a_job(terminal: Terminal) -> None:
-    told = terminal.json("-N", "1", "-t", "6:00:00")
-    assert told["wait"]["95%"] == [0, 0], "one node is free for the seven hours that the running job may yet take"
-    assert told["slurm"]["wait"] == 0
+    report = terminal.json("-N", "1", "-t", "6:00:00")
+    assert report["wait"]["95%"] == [0, 0], "one node is free for the seven hours that the running job may yet take"
+    assert report["slurm"]["wait"] == 0
 
 
 def test_a_job_whose_name_is_no_utf_8_is_predicted(terminal: Terminal) -> None:
@@ -138,42 +143,42 @@ def test_the_same_question_has_the_same_answer(terminal: Terminal) -> None:
 
 def test_a_job_that_waits_is_predicted_where_it_stands(terminal: Terminal) -> None:
     number = terminal.submit()
-    told = terminal.json("--job", str(number))
-    assert told["job"] == number
-    assert HOUR_S < told["wait"]["median"] < 10 * HOUR_S
+    report = terminal.json("--job", str(number))
+    assert report["job"] == number
+    assert HOUR_S < report["wait"]["median"] < 10 * HOUR_S
     later = terminal.submit(nodes="4")
     both = terminal.json("--mine")
     assert [one["job"] for one in both] == [number, later]
-    assert both[0]["wait"] == told["wait"], "what comes behind does not delay it"
-    assert both[1]["wait"]["median"] > told["wait"]["median"]
+    assert both[0]["wait"] == report["wait"], "what comes behind does not delay it"
+    assert both[1]["wait"]["median"] > report["wait"]["median"]
 
 
 def test_a_held_job_is_not_predicted_and_its_reason_told(terminal: Terminal) -> None:
     held, dependent = terminal.submit(hold=None), terminal.submit(dependency="afterany:14")
-    told = terminal.json("--job", str(held))
-    assert told["wait"] is None
-    assert "held by its user" in told["why"]
+    report = terminal.json("--job", str(held))
+    assert report["wait"] is None
+    assert "held by its user" in report["why"]
     assert "cannot be predicted: held by its user" in terminal.type("--job", str(held))
     assert "it waits for another job (afterany:14(unfulfilled))" in terminal.type("--job", str(dependent))
 
 
 def test_what_cannot_be_weighed_is_said(terminal: Terminal) -> None:
-    told = terminal.json("--array=0-9", "serve.sh")
-    assert "it is an array: this is its first task" in told["remarks"]
+    report = terminal.json("--array=0-9", "serve.sh")
+    assert "it is an array: this is its first task" in report["remarks"]
 
 
 def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(terminal: Terminal) -> None:
-    said = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
-    first, asked = said["offers"][0], next(offer for offer in said["offers"] if offer["limit"] == 12 * HOUR_S)
+    report = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
+    first, asked = report["offers"][0], next(offer for offer in report["offers"] if offer["limit"] == 12 * HOUR_S)
     assert (first["limit"], first["wait"]["mean"]) == (6 * HOUR_S, 0)
     assert first["sooner"] == asked["wait"]["mean"] > HOUR_S
-    assert said["advice"].startswith("6 h instead of 12 h: starts ")
+    assert report["advice"].startswith("6 h instead of 12 h: starts ")
     assert first["node_hours"] == 6
-    means = [offer["wait"]["mean"] for offer in said["offers"][1:]]
+    means = [offer["wait"]["mean"] for offer in report["offers"][1:]]
     assert means == sorted(means)
     table = terminal.type("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
     assert "main *" in table
-    assert said["advice"] in table
+    assert report["advice"] in table
 
 
 def test_what_was_asked_for_is_marked_though_others_start_with_it(terminal: Terminal) -> None:
@@ -185,13 +190,13 @@ def test_what_was_asked_for_is_marked_though_others_start_with_it(terminal: Term
 
 
 def test_lists_of_nodes_limits_and_partitions_are_compared(terminal: Terminal) -> None:
-    said = terminal.json("--compare", "--nodes", "1,2", "--time", "4h,7h", "-p", "main,small", "serve.sh")
-    offered = {(offer["nodes"], offer["limit"], offer["partition"]) for offer in said["offers"]}
+    report = terminal.json("--compare", "--nodes", "1,2", "--time", "4h,7h", "-p", "main,small", "serve.sh")
+    offered = {(offer["nodes"], offer["limit"], offer["partition"]) for offer in report["offers"]}
     hours = (4 * HOUR_S, 7 * HOUR_S)
     fit_in_small = {(1, limit_s, "small") for limit_s in hours}
     assert offered == {(nodes, limit_s, "main") for nodes in (1, 2) for limit_s in hours} | fit_in_small
-    assert said["offers"][0]["wait"]["mean"] == 0
-    assert said["offers"][0]["limit"] == 7 * HOUR_S, "of those that start at once the one that offers most"
+    assert report["offers"][0]["wait"]["mean"] == 0
+    assert report["offers"][0]["limit"] == 7 * HOUR_S, "of those that start at once the one that offers most"
 
 
 @pytest.mark.parametrize("terminal", [ENDLESS], indirect=True)
@@ -209,9 +214,9 @@ def test_a_job_without_a_limit_has_no_end_and_no_node_hours(terminal: Terminal) 
 
 
 def test_what_fits_nowhere_is_left_out_with_a_word(terminal: Terminal) -> None:
-    said = terminal.json("--compare", "--nodes", "1,99", "--time", "4h,3d,0", "serve.sh")
-    assert {offer["nodes"] for offer in said["offers"]} == {1}
-    assert {offer["limit"] for offer in said["offers"]} == {4 * HOUR_S}
+    report = terminal.json("--compare", "--nodes", "1,99", "--time", "4h,3d,0", "serve.sh")
+    assert {offer["nodes"] for offer in report["offers"]} == {1}
+    assert {offer["limit"] for offer in report["offers"]} == {4 * HOUR_S}
     assert terminal.stderr.splitlines() == [
         f"mirage: --{value} is left out: the cluster accepts no such job" for value in ("nodes=99", "time=3d", "time=0")
     ]
@@ -220,9 +225,9 @@ def test_what_fits_nowhere_is_left_out_with_a_word(terminal: Terminal) -> None:
 
 
 def test_partitions_are_tried_where_none_is_named(terminal: Terminal) -> None:
-    said = terminal.json("--compare", "-N", "1", "-t", "8:00:00")
-    assert {offer["partition"] for offer in said["offers"]} == {"main", "small"}
-    sooner = {offer["limit"]: offer["sooner"] for offer in said["offers"] if offer["partition"] == "small"}
+    report = terminal.json("--compare", "-N", "1", "-t", "8:00:00")
+    assert {offer["partition"] for offer in report["offers"]} == {"main", "small"}
+    sooner = {offer["limit"]: offer["sooner"] for offer in report["offers"] if offer["partition"] == "small"}
     assert sooner[8 * HOUR_S] > HOUR_S, "nobody waits for the small one"
 
 
@@ -263,15 +268,15 @@ def test_ranges_are_corrected_by_what_became_of_earlier_promises(terminal: Termi
     words = ("serve.sh",)
     raw = terminal.json(*words)["wait"]
     late_promises(terminal, words, 40)
-    told = terminal.json(*words)
-    assert told["calibration"] == {"kept": 40, "corrected_by": 40}
-    assert told["wait"]["median"] == raw["median"]
-    assert told["wait"]["80%"][1] > raw["80%"][1] + 5 * HOUR_S
+    report = terminal.json(*words)
+    assert report["calibration"] == {"kept": 40, "corrected_by": 40}
+    assert report["wait"]["median"] == raw["median"]
+    assert report["wait"]["80%"][1] > raw["80%"][1] + 5 * HOUR_S
     terminal.type(*words)
     assert "ranges corrected by 40 promises recorded on this cluster" in terminal.stderr
 
 
-def test_offers_are_told_with_corrected_ranges(terminal: Terminal) -> None:
+def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
     words = ("-N", "2", "-t", "4:00:00", "serve.sh")
     late_promises(terminal, words, 40)
     alone = terminal.json(*words)

@@ -34,10 +34,10 @@ def test_a_promise_is_made_stored_and_kept(private_cluster, tmp_path: Path) -> N
         return done.stdout if not status else done.stderr
 
     def sbatch(*words: str) -> int:
-        said = subprocess.run(
+        printed = subprocess.run(
             ["sbatch", "--parsable", *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
         )
-        return int(said.stdout)
+        return int(printed.stdout)
 
     idle = json.loads(mirage("--json", "mine.sh"))
     assert idle["wait"]["95%"] == [0, 0]

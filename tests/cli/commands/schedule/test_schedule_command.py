@@ -61,25 +61,25 @@ def test_a_comparison_as_json(workload: str, tmp_path: Path, capsys: pytest.Capt
         "four.toml",
     ]
     assert main([*words, "--report", str(report), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert all(set(row) >= KEYS for row in told["rows"])
-    assert [(Path(row["workload"]).name, row["scheduler"]) for row in told["rows"]] == [
+    printed = json.loads(capsys.readouterr().out)
+    assert all(set(row) >= KEYS for row in printed["rows"])
+    assert [(Path(row["workload"]).name, row["scheduler"]) for row in printed["rows"]] == [
         ("jobs", "fifo"), ("jobs", "sjf"), ("other", "fifo"), ("other", "sjf"), ("mean", "fifo"), ("mean", "sjf"),
     ]  # fmt: skip
-    assert told["rows"][0]["mean_jct_s"] == pytest.approx((3600 + 4190) / 2)
+    assert printed["rows"][0]["mean_jct_s"] == pytest.approx((3600 + 4190) / 2)
     assert "Schedulers compared" in report.read_text()
 
 
 def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1"]) == 0
-    told = capsys.readouterr().out
-    assert "job 1: 1 GPU requested, done after 1.16 h, 1.00 h of them in the queue" in told
-    assert "a-1:1" in told
+    report = capsys.readouterr().out
+    assert "job 1: 1 GPU requested, done after 1.16 h, 1.00 h of them in the queue" in report
+    assert "a-1:1" in report
     assert main(["schedule", "run", workload, *ON_FOUR, "--explain", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told["row"]) >= KEYS
-    assert [moment["what"] for moment in told["job"]["moments"]] == ["submit", "gets", "done"]
-    found = told["measures"]  # four GPUs for 3,600 s, then one for 600 s
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["row"]) >= KEYS
+    assert [moment["what"] for moment in report["job"]["moments"]] == ["submit", "gets", "done"]
+    found = report["measures"]  # four GPUs for 3,600 s, then one for 600 s
     assert (found["gar"], found["excess_gpus"], found["jtted"]) == (1.0, 0, [1.0, 1.0, 1.0])
     assert found["sor"] == pytest.approx((4 * 3600 + 600) / (4 * 4200))
     assert found["gfr"] == pytest.approx(600 / 4200)
@@ -118,39 +118,39 @@ def test_what_is_refused(
     assert told in capsys.readouterr().err
 
 
-def test_a_trial_that_fails_is_told_at_the_end(
+def test_a_trial_that_fails_is_reported_at_the_end(
     workload: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SCHEDULERS, "broken", GpuSchedulerSpec(f"{__name__}:Broken", "fails"))
     words = ["schedule", "compare", workload, "--schedulers", "broken,fifo", "--cluster", "four.toml", "--workers", "1"]
     assert main([*words, "--report", "page.html"]) == 1
-    told = capsys.readouterr()
-    assert "fifo" in told.out
-    assert re.fullmatch(r"mirage: error: \S+/jobs under broken: ValueError: out of order .*\n", told.err)
+    report = capsys.readouterr()
+    assert "fifo" in report.out
+    assert re.fullmatch(r"mirage: error: \S+/jobs under broken: ValueError: out of order .*\n", report.err)
     assert "1 trial failed" in Path("page.html").read_text()
     assert main([*words, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [row["scheduler"] for row in told["rows"]] == ["fifo"]
-    assert [(one["scheduler"], one["error"][:10]) for one in told["failed"]] == [("broken", "ValueError")]
+    report = json.loads(capsys.readouterr().out)
+    assert [row["scheduler"] for row in report["rows"]] == ["fifo"]
+    assert [(one["scheduler"], one["error"][:10]) for one in report["failed"]] == [("broken", "ValueError")]
     assert main(["schedule", "run", workload, "--scheduler", "broken", "--cluster", "four.toml"]) == 1
-    said = r"mirage: error: ValueError: out of order \(\S+test_schedule_command.py:\d+\); fix the scheduler.*\n"
-    assert re.fullmatch(said, capsys.readouterr().err)
+    printed = r"mirage: error: ValueError: out of order \(\S+test_schedule_command.py:\d+\); fix the scheduler.*\n"
+    assert re.fullmatch(printed, capsys.readouterr().err)
     words[4] = "broken"  # alone, it leaves nothing but what failed
     assert main([*words, "--json", "--report", "none.html"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["rows"], len(told["failed"]), Path("none.html").exists()) == ([], 1, False)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rows"], len(report["failed"]), Path("none.html").exists()) == ([], 1, False)
 
 
 def test_costs_of_preemption_show_in_the_figures(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["schedule", "run", workload, "--cluster", "four.toml", "--scheduler", "srtf", "--json"]
-    told = []
+    reported = []
     for costs in ([], ["--restart-s", "60"], ["--save-s", "30"], ["--checkpoint-s", "1800"]):
         assert main([*words, *costs]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    gpu_s = [(one["row"]["lost_gpu_h"] * 3600, one["row"]["overhead_gpu_h"] * 3600) for one in told]
+        reported.append(json.loads(capsys.readouterr().out))
+    gpu_s = [(one["row"]["lost_gpu_h"] * 3600, one["row"]["overhead_gpu_h"] * 3600) for one in reported]
     assert gpu_s == [(0, 0), (0, pytest.approx(240)), (0, pytest.approx(120)), (pytest.approx(40), 0)]
-    assert [one["restart_s"] for one in told] == [None, 60.0, None, None]
-    assert told[3]["checkpoint_s"] == 1800.0
+    assert [one["restart_s"] for one in reported] == [None, 60.0, None, None]
+    assert reported[3]["checkpoint_s"] == 1800.0
     assert main([*words, "--checkpoint-s", "0"]) == 1
     assert "checkpoint_s is 0.0; give a number of seconds above 0" in capsys.readouterr().err
 
@@ -166,7 +166,7 @@ def test_rows_left_out_are_those_of_the_whole_file_where_only_its_first_jobs_are
     assert "whole file" not in capsys.readouterr().err
 
 
-def test_gpu_types_without_a_measured_model_are_told_by_each_command(
+def test_gpu_types_without_a_measured_model_are_reported_by_each_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -174,11 +174,11 @@ def test_gpu_types_without_a_measured_model_are_told_by_each_command(
     (tmp_path / "rates.json").write_text(json.dumps({"b": {"('Toy', 1)": {"null": 1.0}}, "b_unconsolidated": {}}))
     (tmp_path / "w.trace").write_text("Toy\tpython train.py\tdir\t-n\t0\t10\t1\t1\t-1\t0\n")
     words = ["w.trace", "--profiles", "rates.json", "--cluster", "two.toml"]
-    said = "mirage: warning: rates.json has no speeds of GPU type a, so no job of its models runs there"
+    report = "mirage: warning: rates.json has no speeds of GPU type a, so no job of its models runs there"
     assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
-    assert said in capsys.readouterr().err
+    assert report in capsys.readouterr().err
     assert main(["schedule", "compare", *words, "--schedulers", "fifo", "--workers", "1"]) == 0
-    assert said in capsys.readouterr().err
+    assert report in capsys.readouterr().err
 
 
 def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,16 +186,16 @@ def test_an_array_needs_a_folder(workload: str, capsys: pytest.CaptureFixture[st
     assert "--resume DIR" in capsys.readouterr().err
 
 
-def test_jobs_that_are_left_out_are_told_by_each_command(
+def test_jobs_that_are_left_out_are_reported_by_each_command(
     workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [workload, "--cluster", "two.toml", "--skip-impossible"]
-    said = "1 job left out: more than 2 GPUs needed"
+    printed = "1 job left out: more than 2 GPUs needed"
     assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
     for _ in range(2):  # played, then taken over
         assert main(["schedule", "compare", *words, "--schedulers", "fifo,sjf", "--workers", "1", "--resume", "r"]) == 0
-        assert capsys.readouterr().err.count(said) == 1
+        assert capsys.readouterr().err.count(printed) == 1
     (tmp_path / "none.csv").write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n")
     assert main(["schedule", "compare", "none.csv", *words[1:], "--schedulers", "fifo"]) == 1
     assert "no job fits" in capsys.readouterr().err

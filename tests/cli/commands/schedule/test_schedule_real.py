@@ -43,9 +43,9 @@ def test_an_array_killed_and_resumed_gives_the_rows_of_this_machine(
     assert _lines(kept) == 1
     finished = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
-    told = json.loads(finished.stdout)
-    assert (told["trials_reused"], told["failed"]) == (1, [])
-    assert told["rows"] == here
+    report = json.loads(finished.stdout)
+    assert (report["trials_reused"], report["failed"]) == (1, [])
+    assert report["rows"] == here
     jobs = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
     assert jobs.count("JobName=mirage-schedule ") >= 3
     assert len(list((kept / ".slurm").iterdir())) == 1  # of the killed one, whose second job may still be at work

@@ -42,14 +42,14 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, page = tmp_path / "cluster.toml", tmp_path / "calibration.html"
     assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--report", str(page)]) == 0
-    said = capsys.readouterr().out
-    assert "nothing fitted" in said
-    assert re.search(r"all mechanisms +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", said)
-    assert "follow a start or an end" in said
-    assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", said)
-    assert re.search(r"\d+% of the moving average of waits after the fit has no", said)
+    printed = capsys.readouterr().out
+    assert "nothing fitted" in printed
+    assert re.search(r"all mechanisms +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", printed)
+    assert "follow a start or an end" in printed
+    assert re.search(r"fewer nodes were idle than it needed( +\d+%){4}", printed)
+    assert re.search(r"\d+% of the moving average of waits after the fit has no", printed)
     assert "What each mechanism explains" in page.read_text()
-    assert re.search(r"waits by class\n.*rank correlation\n.*1 node, ", said)
+    assert re.search(r"waits by class\n.*rank correlation\n.*1 node, ", printed)
     found = read_cluster_file(out)
     assert found.cluster.nodes >= 1
     assert found.calibration["mechanisms"]["age"] == found.settings.weight_age
@@ -58,24 +58,26 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("few_tries")
-def test_json_tells_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_reports_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--fit-from", "1970-01-08", "--judge-from", "1970-01-22", "--until", "1970-02-05"]
     assert main(["calibrate", trace, "--columns", MAP, *words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["fitted_until"].startswith("1970-01-22")
-    assert {"plain", "all", "held"} <= told["fidelity"].keys()
-    shares = told["waits"]["judged"]["recorded"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["fitted_until"].startswith("1970-01-22")
+    assert {"plain", "all", "held"} <= report["fidelity"].keys()
+    shares = report["waits"]["judged"]["recorded"]
     assert sum(shares.values()) == pytest.approx(1)
     assert shares["nodes"] > 0.9, "first come, first served, one node each"
-    assert 0 < told["fidelity"]["all"]["judged"]["jobs"] < 1_500
-    answers = told["answers"]
+    assert 0 < report["fidelity"]["all"]["judged"]["jobs"] < 1_500
+    answers = report["answers"]
     assert answers["share"] == pytest.approx(answers["answer"] / answers["jobs"])
     assert 0 < answers["by_chance"] < 0.5
-    assert told["declared_by"] == {"scheduler": "Slurm's defaults"}
+    assert report["declared_by"] == {"scheduler": "Slurm's defaults"}
 
 
 @pytest.mark.usefixtures("few_tries")
-def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_declared_is_taken_and_not_inferred(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     head, *rows = Path(trace).read_text().splitlines()
     named, conf, qos, out = (tmp_path / name for name in ("jobs.csv", "slurm.conf", "qos.txt", "cluster.toml"))
     named.write_text("\n".join([f"{head},qos", *(f"{row},normal" for row in rows)]))
@@ -86,9 +88,9 @@ def test_what_is_told_is_taken_and_not_inferred(trace: str, tmp_path: Path, caps
     qos.write_text("Name|Priority|Preempt|MaxJobsPU\nnormal|0||3\n")
     words = ["--columns", f"{MAP},qos=qos", "--slurm-conf", str(conf), "--qos", str(qos), "-o", str(out)]
     assert main(["calibrate", str(named), *words]) == 0
-    said = capsys.readouterr().out
-    assert f"limit: 3 jobs per user of QOS normal, from {qos} (declared)" in said
-    assert "limit of users" not in said
+    printed = capsys.readouterr().out
+    assert f"limit: 3 jobs per user of QOS normal, from {qos} (declared)" in printed
+    assert "limit of users" not in printed
     found = read_cluster_file(out)
     assert [(one.jobs, one.qos) for one in found.cluster.limits] == [(3, ("normal",))]
     assert found.calibration["declared_by"] == {"scheduler": str(conf), "qos": str(qos)}

@@ -55,8 +55,8 @@ def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
 ) -> None:
     def typed(*words: str) -> tuple[str, str]:
         assert main(list(words)) == 0
-        told = capsys.readouterr()
-        return told.out, told.err
+        report = capsys.readouterr()
+        return report.out, report.err
 
     assert "note  calibration    none" in typed("doctor")[0]
     assert not home.exists(), "doctor changes nothing"
@@ -77,9 +77,9 @@ def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
     assert f"rank correlation of single waits {figures['rank_correlation']:.2f}" in line
     off = f"error of two-week mean waits {figures['moving_average_mape']:.0%}"
     assert f"the simulator, fitted to this cluster less than an hour ago: {off}" in typed("predict", "-t", "60")[1]
-    told = json.loads(typed("predict", "--json", "--compare", "--time", "30,60", "-p", "main")[0])["simulator"]
-    assert told["rank_correlation"] == figures["rank_correlation"]
-    assert told["stale"] is False
+    report = json.loads(typed("predict", "--json", "--compare", "--time", "30,60", "-p", "main")[0])["simulator"]
+    assert report["rank_correlation"] == figures["rank_correlation"]
+    assert report["stale"] is False
 
     cluster.clock = lambda: slurm.clock() + 29 * DAY_S
     lines = typed("doctor")[0].splitlines()
@@ -96,8 +96,8 @@ def test_a_file_that_cannot_be_read_is_a_warning_to_predict(
     place.folder.mkdir(parents=True)
     place.file.write_text("no toml [")
     assert main(["predict", "-t", "60"]) == 0
-    assert "mirage: warning: " in (said := capsys.readouterr().err)
-    assert "make it anew: mirage calibrate --site" in said
+    assert "mirage: warning: " in (printed := capsys.readouterr().err)
+    assert "make it anew: mirage calibrate --site" in printed
 
 
 def test_a_refusal_is_noted_for_doctor_and_keeps_the_last_file(
@@ -134,7 +134,7 @@ def test_words_that_do_not_go_together(words: list[str], message: str, capsys: p
     assert message in capsys.readouterr().err
 
 
-def test_without_slurm_it_says_so(tmp_path: Path) -> None:
+def test_the_absence_of_slurm_is_reported(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mirage", "calibrate", "--site"]
     environment = {**os.environ, "PATH": str(tmp_path), "MIRAGE_HOME": str(tmp_path / "home")}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)

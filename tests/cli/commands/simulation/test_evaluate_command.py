@@ -51,8 +51,8 @@ def test_json_is_one_value_with_every_row(arguments, capsys):
     assert {"interruption_h", "overlap_h", "zero_share", "cost", "gap_closed", "windows", "load", "cost_ratio"} <= set(
         report["rows"][0]
     )
-    told = {key: report[key] for key in ("protocol", "discipline", "windows", "seed", "start", "nodes", "step_s")}
-    assert told == {
+    reported = {key: report[key] for key in ("protocol", "discipline", "windows", "seed", "start", "nodes", "step_s")}
+    assert reported == {
         "protocol": "warm", "discipline": "easy", "windows": 4, "seed": 0, "start": "1970-01-10T00:00:00Z", "nodes": 8,
         "step_s": 3600,
     }  # fmt: skip
@@ -102,7 +102,7 @@ def test_human_output(arguments, capsys):
     assert "\x1b" not in out
 
 
-def test_results_are_kept_and_found_again(arguments, tmp_path, capsys):
+def test_results_are_stored_and_found_again(arguments, tmp_path, capsys):
     first = evaluated(capsys, *arguments, "--resume", str(tmp_path / "results"))
     again = evaluated(capsys, *arguments, "--resume", str(tmp_path / "results"))
     assert (first["windows_reused"], again["windows_reused"]) == (0, 4)

@@ -81,7 +81,7 @@ def test_an_id_with_commas_stays_one_cell(tmp_path, capsys):
     assert list(csv.reader(out.read_text().splitlines()))[1] == ["7_[1,3,9%2]", "0", "0", "60"]
 
 
-def test_jobs_that_wait_for_ever_and_for_less_than_told_are_told_of(tmp_path, capsys):
+def test_jobs_that_wait_indefinitely_and_for_less_than_declared_are_reported(tmp_path, capsys):
     trace = tmp_path / "jobs.csv"
     rows = "1,0,60,1,afterok:2\n2,0,60,1,afterok:1\n3,0,60,1,singleton\n4,0,60,1,\n"
     trace.write_text("job_id,submit_s,elapsed_s,nodes,dependency\n" + rows)
@@ -221,7 +221,7 @@ def test_a_cluster_file_closes_the_loop(ada, tmp_path, capsys):
     assert "b,11400" in out.read_text()
 
 
-def test_a_cluster_file_simulates_traces_in_which_nobody_answers(swf, tmp_path, capsys):
+def test_a_cluster_file_simulates_traces_without_answers(swf, tmp_path, capsys):
     cluster = tmp_path / "cluster.toml"
     cluster.write_text('mirage_cluster = 1\n[[group]]\nname = "node"\ncount = 3\n[users]\nthink_time = "00:20:00"\n')
     assert main(["simulate", swf, "--cluster", str(cluster), "--json"]) == 0
@@ -230,11 +230,11 @@ def test_a_cluster_file_simulates_traces_in_which_nobody_answers(swf, tmp_path, 
     assert "jobs are submitted at the recorded times" in printed.err
 
 
-def test_the_terminal_tells_how_many_answer(ada, capsys):
+def test_the_terminal_reports_the_number_of_answers(ada, capsys):
     assert main(["simulate", ada, *COLUMNS, "--nodes", "2", "--think-time", "20m"]) == 0
     assert "1 of 3 jobs (33%) answer to an earlier job of their user, 0% by chance" in capsys.readouterr().out
 
 
-def test_where_nobody_answers_there_is_no_loop_to_close(swf, capsys):
+def test_where_none_answers_there_is_no_loop_to_close(swf, capsys):
     assert main(["simulate", swf, "--processors", "3", "--think-time", "20m"]) == 1
     assert "there is no loop to close; the trace must have users" in capsys.readouterr().err

@@ -97,33 +97,33 @@ def test_a_span_of_submissions(folder, capsys) -> None:
     assert "--from must be before --until" in refused(
         capsys, "jobs.csv", "later.csv", "--from", "2024-10-07", "--until", "2024-10-07", status=2
     )
-    said = refused(capsys, "jobs.csv", "later.csv", "--from", "2025-01-01")
-    assert "was submitted in the span; choose another --from and --until" in said
+    printed = refused(capsys, "jobs.csv", "later.csv", "--from", "2025-01-01")
+    assert "was submitted in the span; choose another --from and --until" in printed
 
 
 @pytest.mark.parametrize("kind", ["svg", "html"])
-def test_a_chart_is_drawn_beside_the_table(folder, capsys, kind) -> None:
+def test_a_chart_is_drawn_next_to_the_table(folder, capsys, kind) -> None:
     assert main(["trace", "fidelity", "jobs.csv", "later.csv", "--chart", f"a.{kind}"]) == 0
     assert "later.csv compared with jobs.csv" in Path(f"a.{kind}").read_text()
     assert capsys.readouterr().out.startswith("later.csv compared with")
 
 
 def test_a_chart_that_cannot_be_drawn_is_refused_before_anything_is_read(folder, capsys) -> None:
-    said = refused(capsys, "absent.csv", "later.csv", "--chart", "a.png")
-    assert "cannot draw into a.png: its name must end in .svg or .html" in said
+    printed = refused(capsys, "absent.csv", "later.csv", "--chart", "a.png")
+    assert "cannot draw into a.png: its name must end in .svg or .html" in printed
     assert "there is no folder" in refused(capsys, "absent.csv", "later.csv", "--chart", "no/a.svg")
 
 
 def test_files_that_do_not_fit_are_named_with_what_to_do(folder, capsys) -> None:
     assert "absent.csv: cannot be read: No such file" in refused(capsys, "jobs.csv", "absent.csv")
     Path("bare.csv").write_text("submit,start,end\n1,2,3\n")
-    said = refused(capsys, "jobs.csv", "bare.csv")
-    assert "bare.csv:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end" in said
-    said = refused(capsys, "jobs.csv", "bare.csv", "--simulated-columns", "submit_s=submit,start_s=start")
-    assert "--simulated-columns names no job_id" in said
+    printed = refused(capsys, "jobs.csv", "bare.csv")
+    assert "bare.csv:1: this is no schedule with the ids of jobs: its first row must be id,submit,start,end" in printed
+    printed = refused(capsys, "jobs.csv", "bare.csv", "--simulated-columns", "submit_s=submit,start_s=start")
+    assert "--simulated-columns names no job_id" in printed
     Path("strange.csv").write_text("id,submit,start,end\nx1,1,2,3\n")
-    said = refused(capsys, "jobs.csv", "strange.csv")
-    assert "84 jobs with ids as j0, j1, j2 are recorded, 1 jobs with ids as x1 simulated" in said
+    printed = refused(capsys, "jobs.csv", "strange.csv")
+    assert "84 jobs with ids as j0, j1, j2 are recorded, 1 jobs with ids as x1 simulated" in printed
     Path("torn.csv").write_text("id,submit,start,end\nj0,1,2\n")
     assert "torn.csv:2: wrong number of fields: 3 instead of 4" in refused(capsys, "jobs.csv", "torn.csv")
 

@@ -61,7 +61,7 @@ def test_like_a_trace(month, tmp_path, capsys):
     assert "on 40 nodes" in capsys.readouterr().err
 
 
-def test_fit_fills_in_what_the_trace_does_not_tell(tmp_path):
+def test_fit_fills_in_what_the_trace_does_not_declare(tmp_path):
     bare, model = tmp_path / "bare.csv", tmp_path / "m.json"
     main(["trace", "generate", "--days", "9", "-o", str(tmp_path / "t.csv")])
     lines = (tmp_path / "t.csv").read_text().splitlines()

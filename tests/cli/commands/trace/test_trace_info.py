@@ -53,7 +53,7 @@ def test_times_are_read_in_the_zone(sacct, capsys):
     assert json.loads(capsys.readouterr().out)["statistics"]["first_submit"] == "2024-01-15T14:00:00Z"
 
 
-def test_bad_lines_stop_or_are_told(tmp_path, capsys):
+def test_bad_lines_stop_or_are_reported(tmp_path, capsys):
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + "3|ada\n4|ada\n")
     assert main(["trace", "info", str(path)]) == 1
@@ -150,7 +150,7 @@ def test_the_delimiter_of_sacct(tmp_path, capsys, given, delimiter):
     assert (read["format"], read["jobs"], read["steps"], read["lines"]) == ("sacct", 2, 1, 4)
 
 
-def test_skipping_every_line_fails_and_says_why(tmp_path, capsys):
+def test_skipping_every_line_fails_and_explains_why(tmp_path, capsys):
     path = tmp_path / "sacct.txt"
     path.write_text("JobID|User\nx|ada\ny|bo\n")
     assert main(["trace", "info", "--skip-bad-lines", str(path)]) == 1

@@ -19,11 +19,11 @@ def test_a_trained_network_is_a_policy(tmp_path: Path, capsys: pytest.CaptureFix
     out = tmp_path / "network.model"
     command = ["train", "decima", "-o", str(out), "--imitations", "1", "--iterations", "0", "--judged", "1", "--json"]
     assert main(command) == 0
-    said = capsys.readouterr()
-    report = json.loads(said.out)
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
     assert (report["model"], report["steps"], len(report["curve"])) == (str(out), 1, 1)
     assert 0 < report["argmax_50/200_jct_s"] < report["argmax_10/50_jct_s"]
-    assert "imitation_loss" in said.err
+    assert "imitation_loss" in printed.err
     assert make_scheduler(f"decima-argmax:{out}").seeded is False
     assert main([*command, "--seed", "5"]) == 1
     assert "another plan" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_a_model_is_a_policy(made, trace, capsys):
 
 
 @pytest.mark.slow
-def test_that_a_model_of_older_data_cannot_tell_another_cluster_is_said(made, trace, tmp_path, capsys):
+def test_that_a_model_of_older_data_does_not_know_another_cluster_is_reported(made, trace, tmp_path, capsys):
     older = tmp_path / "data"
     shutil.copytree(f"{made}.data", older)
     for path in older.glob("rows-*.parquet"):
@@ -108,20 +108,20 @@ def test_tuning_that_begins_after_its_end_is_refused(made, trace, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_the_best_is_chosen_by_rolling_origin_and_the_report_says_so(made, trace, tmp_path, capsys):
+def test_the_best_is_chosen_by_rolling_origin_and_reported(made, trace, tmp_path, capsys):
     out, report = tmp_path / "best", tmp_path / "report"
     months = ["--methods", "correction", "--months", "2023-02,2023-03,2023-04"]
     arguments = ["--data", f"{made}.data", "--workers", "1", "--report", str(report), "-o", str(out)]
     assert main(["train", "best", str(trace), *WORLD, *months, *arguments]) == 0
-    said = capsys.readouterr().out
-    told = json.loads((report / "report.json").read_text())
-    choice = told["choices"][0]
-    assert f"links of 2 nodes: {choice['method']}" in said
-    assert choice["reason"] in said.replace("\n", " ")
+    printed = capsys.readouterr().out
+    output = json.loads((report / "report.json").read_text())
+    choice = output["choices"][0]
+    assert f"links of 2 nodes: {choice['method']}" in printed
+    assert choice["reason"] in printed.replace("\n", " ")
     assert {tried["cost_ratio"] for tried in choice["tried"]} == {1.0, 3.0}
     assert (read_trained(out).parts[2].method) == choice["method"]
-    assert {row["policy"] for row in told["rows"]} == {"reactive", "what-if", "correction", "oracle"}
-    assert {row["month"] for row in told["months"]} == {"2023-02", "2023-03", "2023-04"}
+    assert {row["policy"] for row in output["rows"]} == {"reactive", "what-if", "correction", "oracle"}
+    assert {row["month"] for row in output["months"]} == {"2023-02", "2023-03", "2023-04"}
     assert "2 nodes" in (report / "report.txt").read_text()
     for picture in ("learning-curves.png", "frontier.png"):
         assert (report / picture).read_bytes().startswith(b"\x89PNG")
@@ -148,8 +148,8 @@ def test_the_same_policy_is_trained_here_by_several_processes_and_on_an_array_of
     assert done.returncode == 0, done.stderr
     one, two, three = ((tmp_path / name).read_bytes() for name in ("1", "2", "array"))
     assert one == two == three
-    told = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
-    assert told.count("JobName=mirage-learn ") >= 3
+    printed = subprocess.run(["scontrol", "-o", "show", "job"], env=environment, capture_output=True, text=True).stdout
+    assert printed.count("JobName=mirage-learn ") >= 3
     assert not (tmp_path / "array.slurm").exists()
 
 

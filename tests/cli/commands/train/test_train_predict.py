@@ -27,10 +27,10 @@ def trace(tmp_path_factory):
 
 def test_a_model_and_its_card(trace, tmp_path, capsys):
     assert main(["train", "predict", str(trace), "-o", str(tmp_path / "waits.model"), "--refit-days", "30"]) == 0
-    said = capsys.readouterr()
-    assert "waits of jobs.csv" in said.out
-    assert "coverage 80" in said.out
-    assert "900 jobs written to" in said.err
+    printed = capsys.readouterr()
+    assert "waits of jobs.csv" in printed.out
+    assert "coverage 80" in printed.out
+    assert "900 jobs written to" in printed.err
     assert load_wait_model(tmp_path / "waits.model").card.trained_on.rows == 900
 
 
