@@ -18,9 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mirage.dag.setting import EpisodeSetting
@@ -31,6 +29,14 @@ from mirage.dag.simulator.stage_decision import under_limit
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
+
+try:
+    import gymnasium as gym
+    from gymnasium import spaces
+except ImportError as error:
+    raise ConfigurationError(
+        'the environment needs gymnasium, which is not installed; run: pip install "mirage-hpc[env]"'
+    ) from error
 
 ACTIONS = ("add", "limit")
 

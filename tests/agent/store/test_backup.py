@@ -21,8 +21,8 @@ import pytest
 from mirage.agent.model import ChainSpec
 from mirage.agent.store import backup as backups
 from mirage.agent.store.backup import back_up, backup_path, damage, sound_backups
-from mirage.agent.store.database import upgrade
 from mirage.agent.store.engine import make_engine
+from mirage.agent.store.migrations import upgrade
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import HOUR_S
 from mirage.errors import StoreError

@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from mirage.agent.background.calibration import OUTCOMES
 from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
@@ -18,6 +14,15 @@ from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, StoreError
 from mirage.job_state import MISSING
 from mirage.slurm_words.reasons import is_usual
+
+try:
+    from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    raise ConfigurationError(
+        'metrics need prometheus-client, which is not installed; run: pip install "mirage-hpc[metrics]"'
+    ) from error
 
 if TYPE_CHECKING:
     from mirage.agent.background.calibration import SiteCalibration

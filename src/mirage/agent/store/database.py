@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, damage, made_s
+from mirage.agent.store.migrations import NEWEST, upgrade, version_of
 from mirage.agent.store.store_file import path_of, refuse_anew
 from mirage.duration import MINUTE_S
 from mirage.errors import StoreError
@@ -21,9 +22,6 @@ log = logging.getLogger("mirage.agent")
 
 RETRY_S = 5 * MINUTE_S
 """Time between a failed backup and the next attempt."""
-
-NEWEST = "0005"
-"""Version of the tables in ``schema``."""
 
 _MIGRATION_LOCK = 7_241_920_346  # any number, but the same in every agent
 
@@ -151,21 +149,3 @@ class Database:
 
 class KeyExists(StoreError):
     """A row with that key exists already."""
-
-
-def version_of(connection: Connection) -> str | None:
-    """The version of the tables; None where there are none."""
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-
-
-def upgrade(connection: Connection, to: str = "head") -> None:
-    """Run the missing migration scripts, inside the transaction of this connection."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "mirage.agent.store:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, to)

@@ -101,7 +101,6 @@ def run(
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
     from mirage.agent.monitoring.log import start_logging
-    from mirage.agent.monitoring.metrics import Metrics
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.lease import holder_name
@@ -123,8 +122,11 @@ def run(
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
         calibration = SiteCalibration(cluster.home().calibrations, slurm.user, settings, real_s)
-        metrics = Metrics(store, slurm.runner, cluster.clock, holder_name(), calibration)
+        metrics = None
         if metrics_port is not None:
+            from mirage.agent.monitoring.metrics import Metrics
+
+            metrics = Metrics(store, slurm.runner, cluster.clock, holder_name(), calibration)
             metrics.serve(metrics_port)
         watched = Agent(
             store,
@@ -136,7 +138,7 @@ def run(
             settings=settings,
             runner=ChildProcess(calibrations=cluster.home().calibrations),
             submissions=Submissions(SBATCH_PATIENCE_S),
-            on_cycle=metrics.record_cycle,
+            on_cycle=None if metrics is None else metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),
             calibration=calibration,
             state_file=cluster.home().agent_state,

@@ -16,14 +16,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mirage.duration import DAY_S, HOUR_S
+from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
@@ -36,6 +33,16 @@ from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
+
+try:
+    import gymnasium as gym
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise ConfigurationError(
+        'the environment needs gymnasium, which is not installed; run: pip install "mirage-hpc[env]"'
+    ) from error
 
 WAIT, SUBMIT = 0, 1
 Observations = NDArray[np.float32]

@@ -1,1 +1,0 @@
-"""How the store's tables came to be: one script a version, run by alembic."""

@@ -1,1 +1,0 @@
-"""One module a version; a script never changes once it was released."""
