@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mirage.dag.environment import DagEnv
     from mirage.dag.simulator.dag_simulation import DagSimulation
     from mirage.errors import MirageError
-    from mirage.executors.check_executor import check_executor
     from mirage.forecast.forecaster import Forecaster
     from mirage.lab.real.private_cluster import PrivateCluster
     from mirage.lab.virtual.virtual_slurm import VirtualSlurm
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
     from mirage.sim.workload import Workload, workload
     from mirage.slurm.records import Submission
+    from mirage.study.executors.check_executor import check_executor
     from mirage.trace.check_trace_reader import check_trace_reader
     from mirage.trace.read_trace import read_trace
     from mirage.trace.table import JobTable
@@ -60,7 +60,7 @@ _MODULES = {
     "mirage.dag.environment": "DagEnv",
     "mirage.dag.simulator.dag_simulation": "DagSimulation",
     "mirage.errors": "MirageError",
-    "mirage.executors.check_executor": "check_executor",
+    "mirage.study.executors.check_executor": "check_executor",
     "mirage.forecast.forecaster": "Forecaster",
     "mirage.lab.real.private_cluster": "PrivateCluster",
     "mirage.lab.virtual.virtual_slurm": "VirtualSlurm",

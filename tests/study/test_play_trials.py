@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.local_processes import LocalProcesses
+from mirage.study.executors.local_processes import LocalProcesses
 from mirage.study.journal import TrialJournal
 from mirage.study.play_trials import TrialResults, play_trials
 from mirage.study.trial import TrialFailure

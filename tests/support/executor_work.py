@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from mirage.executors.work_codec import sent_to_jobs
+from mirage.study.executors.work_codec import sent_to_jobs
 from tests.support.waiting import until
 
 

@@ -15,10 +15,10 @@ from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
-    from mirage.executors.executor import Executor
     from mirage.policy.cost import Cost
     from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
     from mirage.provision.link_size import LinkSize
+    from mirage.study.executors.executor import Executor
     from mirage.trace.table import JobTable
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
@@ -85,7 +85,7 @@ class ExecutorOptions:
     sbatch: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        from mirage.executors.executor_registry import executor_spec
+        from mirage.study.executors.executor_registry import executor_spec
 
         takes = executor_spec(self.executor).takes
         if self.workers is not None and "workers" not in takes:
@@ -104,7 +104,7 @@ class ExecutorOptions:
             folder: Folder of the tasks and results of an array's jobs; visible on all nodes.
             name: Name of these jobs.
         """
-        from mirage.executors.executor_registry import ExecutorRequest, executor_spec
+        from mirage.study.executors.executor_registry import ExecutorRequest, executor_spec
 
         request = ExecutorRequest(folder, f"mirage-{name}", self.workers, self.array_jobs, self.sbatch)
         return executor_spec(self.executor).make(request)
@@ -115,7 +115,7 @@ class ExecutorOptions:
         Raises:
             click.UsageError: No folder is given, but the executor works on other machines.
         """
-        from mirage.executors.executor_registry import executor_spec
+        from mirage.study.executors.executor_registry import executor_spec
 
         if executor_spec(self.executor).remote and resume is None:
             raise click.UsageError(f"--executor {self.executor} needs --resume DIR, visible on all nodes")
@@ -246,7 +246,7 @@ class ExecutorName(click.ParamType[str]):
 
     @staticmethod
     def _known() -> click.Choice[str]:
-        from mirage.executors.executor_registry import known_executors
+        from mirage.study.executors.executor_registry import known_executors
 
         return click.Choice(known_executors())
 

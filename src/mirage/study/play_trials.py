@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 from mirage.errors import MirageError
-from mirage.executors.executor import Executor, Setup
-from mirage.executors.local_processes import LocalProcesses
+from mirage.study.executors.executor import Executor, Setup
+from mirage.study.executors.local_processes import LocalProcesses
 from mirage.study.journal import Result, Trial, TrialJournal
 from mirage.study.trial import TrialFailure
 

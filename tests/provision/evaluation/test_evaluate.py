@@ -8,7 +8,6 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.executors.local_processes import LocalProcesses
 from mirage.policy.contract import PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
@@ -20,6 +19,7 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
+from mirage.study.executors.local_processes import LocalProcesses
 from mirage.trace.read_trace import read_trace
 
 LINKS = [LinkSize(1, 12 * HOUR_S), LinkSize(2, 12 * HOUR_S)]

@@ -46,7 +46,7 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     with stages() as progress:
         progress("loading")
         from mirage.demo.demonstration import demonstrate
-        from mirage.executors.local_processes import available_cores
+        from mirage.study.executors.local_processes import available_cores
 
         shown = demonstrate(seed, cost, workers or available_cores(), progress)
         progress("writing the report")

@@ -20,7 +20,7 @@ from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
-from mirage.executors.executor import Executor
+from mirage.study.executors.executor import Executor
 from mirage.study.journal import TrialJournal
 from mirage.study.play_trials import Progress, play_trials
 

@@ -15,7 +15,7 @@ from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError
-from mirage.executors.work_codec import sent_to_jobs
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import code_key, key_of
 
 

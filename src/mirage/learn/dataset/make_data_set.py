@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.dataset.recipe import Recipe, Shard
 from mirage.learn.dataset.shards import DataSetFolder
 from mirage.learn.dataset.window import WindowMaker
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.required_packages import check_packages
 from mirage.provision.compile_simulator import FORECASTS, use
+from mirage.study.executors.executor import Executor
+from mirage.study.executors.local_processes import LocalProcesses
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.play_trials import Progress
 
 

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
 from mirage.policy.view import View
@@ -24,6 +21,9 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTrial, window_run
 from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
+from mirage.study.executors.executor import Executor
+from mirage.study.executors.local_processes import LocalProcesses
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.play_trials import Progress
 
 SubmitsByTime = dict[int, bool]

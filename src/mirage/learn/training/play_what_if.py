@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
 from mirage.learn.training.folds import month_begin_s, shifted
 from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.policy.cost import Cost
@@ -16,6 +15,7 @@ from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.link_size import LinkSize
+from mirage.study.executors.executor import Executor
 
 
 def play_what_if(

@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mirage.executors.executor import Executor
-from mirage.executors.local_processes import LocalProcesses
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.folds import check_months, month_begin_s, split, tune_since_s
@@ -32,6 +29,9 @@ from mirage.provision.evaluation.evaluate import Evaluation, assess
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.policy_score import ALL, score
+from mirage.study.executors.executor import Executor
+from mirage.study.executors.local_processes import LocalProcesses
+from mirage.study.executors.work_codec import sent_to_jobs
 
 
 @dataclass(frozen=True, slots=True)

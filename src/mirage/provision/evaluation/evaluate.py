@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
 from mirage.provision.evaluation.episode import Scenario
@@ -21,6 +20,7 @@ from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.evaluation.policy_score import EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
+from mirage.study.executors.executor import Executor
 from mirage.study.intervals import Stretches
 from mirage.study.play_trials import Progress
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.policy.contract import Policy
 from mirage.policy.policy_registry import policy_named_by, policy_spec
 from mirage.policy.view import ChainView, View
@@ -21,6 +20,7 @@ from mirage.provision.link_size import LinkSize
 from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import code_key, key_of
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mirage.executors.executor import Executor
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, begin
 from mirage.sim.disciplines.discipline_registry import discipline_spec
+from mirage.study.executors.executor import Executor
 from mirage.study.journal import TrialJournal
 from mirage.study.play_trials import Progress, play_trials
 

@@ -9,12 +9,12 @@ from functools import cache, partial
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow, mean_rows
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin, errors_in_one_line, read
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.workload.gpu_workload import read_any_profiles
 from mirage.schedule.workload.workload_names import workload_names
+from mirage.study.executors.executor import Executor
 from mirage.study.journal import TrialJournal
 from mirage.study.play_trials import Progress, play_trials
 from mirage.study.trial import code_key, key_of

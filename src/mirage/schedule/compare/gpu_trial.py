@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.job_state import Ints
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
@@ -30,6 +29,7 @@ from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, runs_on
 from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import TrialFailure
 
 LATEST_S = 1e10

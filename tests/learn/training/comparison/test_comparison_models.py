@@ -4,11 +4,11 @@ import pytest
 from safetensors.numpy import load
 
 from mirage.duration import DAY_S
-from mirage.executors.local_processes import LocalProcesses
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.comparison.comparison_models import ModelRecipe, train_models
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
 from mirage.learn.training.train_policy import CardDetails
+from mirage.study.executors.local_processes import LocalProcesses
 from tests.support.made_up_hand_overs import made_up_hand_overs
 
 BEGIN_S = 1_675_209_600 - 60 * DAY_S

@@ -7,7 +7,6 @@ import pytest
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.executors.local_processes import LocalProcesses
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, _capped, claims
 from mirage.learn.training.comparison.comparison_models import ModelKey
 from mirage.learn.training.comparison.comparison_plan import Group, kind_of
@@ -21,6 +20,7 @@ from mirage.provision.link_size import LinkSize
 from mirage.report.judgement.result_tables import ResultsView, main_cells
 from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
+from mirage.study.executors.local_processes import LocalProcesses
 from mirage.trace.table import JobTable
 from tests.support.made_up_windows import four_windows
 from tests.support.method_comparison import plan, seeds_of

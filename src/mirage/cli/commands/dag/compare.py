@@ -145,10 +145,10 @@ def compare(
     from mirage.dag.workload.edge_cases import edge_case_of
     from mirage.dag.workload.generated import generated_templates
     from mirage.dag.workload.tpch import read_tpch
-    from mirage.executors.local_processes import LocalProcesses
     from mirage.report.dag.comparison_charts import check_plots_folder, write_plots
     from mirage.report.dag.dag_comparison_text import print_comparison
     from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.study.executors.local_processes import LocalProcesses
 
     usual = ("50/200",)
     played = chosen(case, settings=settings, gap_s=gap_s, moving_s=moving_s, noise=noise, usual=usual, batch=batch)

@@ -18,11 +18,11 @@ from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
 
 if TYPE_CHECKING:
-    from mirage.executors.executor import Executor
     from mirage.learn.hand_overs import HandOvers
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
     from mirage.provision.link_size import LinkSize
+    from mirage.study.executors.executor import Executor
 
 
 @dataclass(slots=True)

@@ -9,8 +9,6 @@ from itertools import product
 from pathlib import Path
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
-from mirage.executors.work_codec import sent_to_jobs
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
@@ -18,6 +16,8 @@ from mirage.learn.training.folds import month_begin_s, tune_since_s
 from mirage.learn.training.methods import METHODS, SPLIT_BY, versions
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
+from mirage.study.executors.executor import Executor
+from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.play_trials import Progress
 from mirage.study.trial import code_key, key_of
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from mirage.errors import ConfigurationError
-from mirage.executors.executor import Executor
 from mirage.learn.training.comparison.comparison_models import ModelKey
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan, Group, method_within
 from mirage.learn.training.folds import iso, month_begin_s, shifted
@@ -23,6 +22,7 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
 from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.link_size import LinkSize
+from mirage.study.executors.executor import Executor
 from mirage.study.play_trials import Progress
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import SlurmError
-from mirage.executors.slurm_array import SlurmArray
+from mirage.study.executors.slurm_array import SlurmArray
 from tests.support.executor_work import failing, waiting
 from tests.support.waiting import until
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Piece, Result, Setup
-from mirage.executors.remote_work import RemoteWork
+from mirage.study.executors.executor import Piece, Result, Setup
+from mirage.study.executors.remote_work import RemoteWork
 
 TASKS = 8
 

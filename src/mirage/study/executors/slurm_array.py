@@ -11,9 +11,9 @@ from pathlib import Path
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmError
-from mirage.executors.executor import Piece, Result, Setup
-from mirage.executors.remote_work import RemoteWork
 from mirage.slurm.runner import Runner, SystemRunner, check_configured
+from mirage.study.executors.executor import Piece, Result, Setup
+from mirage.study.executors.remote_work import RemoteWork
 
 LONGEST_S = 4 * HOUR_S
 """Time limit of a job by default."""

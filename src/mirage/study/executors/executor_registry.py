@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirage.errors import shown
-from mirage.executors.executor import Executor
 from mirage.registry import Registry, call_entry, unusable
+from mirage.study.executors.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,19 @@ class ExecutorSpec:
 
 
 def _local(request: ExecutorRequest) -> Executor:
-    from mirage.executors.local_processes import LocalProcesses, available_cores
+    from mirage.study.executors.local_processes import LocalProcesses, available_cores
 
     return LocalProcesses(request.workers or available_cores())
 
 
 def _slurm(request: ExecutorRequest) -> Executor:
-    from mirage.executors.slurm_array import JOBS, SlurmArray
+    from mirage.study.executors.slurm_array import JOBS, SlurmArray
 
     return SlurmArray(request.folder, request.name, request.array_jobs or JOBS, request.sbatch)
 
 
 def _hyperqueue(request: ExecutorRequest) -> Executor:
-    from mirage.executors.hyperqueue import TASKS, HyperQueue
+    from mirage.study.executors.hyperqueue import TASKS, HyperQueue
 
     return HyperQueue(request.folder, request.name, request.array_jobs or TASKS)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ContractBroken, MirageError
-from mirage.executors.executor import Executor
-from mirage.executors.executor_registry import ExecutorRequest, ExecutorSpec, executor_spec
-from mirage.executors.work_codec import sent_to_jobs
+from mirage.study.executors.executor import Executor
+from mirage.study.executors.executor_registry import ExecutorRequest, ExecutorSpec, executor_spec
+from mirage.study.executors.work_codec import sent_to_jobs
 
 REFUSED = 13
 """The piece that fails."""

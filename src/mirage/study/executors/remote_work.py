@@ -16,8 +16,8 @@ from typing import Any, Self
 
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.executor import Piece, Result, Setup, split_evenly
-from mirage.executors.work_codec import decode, encode
+from mirage.study.executors.executor import Piece, Result, Setup, split_evenly
+from mirage.study.executors.work_codec import decode, encode
 
 POLL_S = 1.0
 """Interval between two polls for results."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.remote_work import GONE_S, PATIENCE_S, RemoteWork
-from mirage.executors.work_codec import sent_to_jobs
+from mirage.study.executors.remote_work import GONE_S, PATIENCE_S, RemoteWork
+from mirage.study.executors.work_codec import sent_to_jobs
 
 
 class FakeClock:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmError
-from mirage.executors.hyperqueue import SERVER, HyperQueue
-from mirage.executors.work_codec import sent_to_jobs
+from mirage.study.executors.hyperqueue import SERVER, HyperQueue
+from mirage.study.executors.work_codec import sent_to_jobs
 from tests.support import hyperqueue_server
 from tests.support.executor_work import failing, waiting
 from tests.support.waiting import terminate, until

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.errors import MirageError
-from mirage.executors.executor import Piece, Result, Setup
+from mirage.study.executors.executor import Piece, Result, Setup
 
 _work: Callable[[Any], Any] | None = None
 """The function that does pieces in this worker process; its state persists from piece to piece."""
@@ -23,7 +23,7 @@ class LocalProcesses:
     """Distributes pieces one by one over local processes, which end together with this one.
 
     Work and results pass through pipes that only these processes hold, so multiprocessing may pickle them; a file in a
-    shared folder is another matter, see ``mirage.executors.work_codec``.
+    shared folder is another matter, see ``mirage.study.executors.work_codec``.
 
     Attributes:
         workers: Number of processes; with one, this process does the work.

@@ -21,7 +21,6 @@ from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.templates import JobTemplate, StageProfile
 from mirage.errors import ConfigurationError
-from mirage.executors.work_codec import decode, encode, sent_to_jobs
 from mirage.job_state import JobState
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.episode import Scenario
@@ -31,6 +30,7 @@ from mirage.provision.evaluation.evaluation_study import begin as begin_windows
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster, NodeGroup
 from mirage.sim.workload import workload
+from mirage.study.executors.work_codec import decode, encode, sent_to_jobs
 from mirage.trace.table import JobTable
 
 FILE = Path("/shared/jobs/3.result")
@@ -223,11 +223,11 @@ def test_what_cannot_be_sent_is_refused_before_a_job_is_submitted(value: object,
         "mirage.slurm.runner.subprocess:Popen",
         "mirage.cli:main",  # would do whatever its argument says
         "mirage.__main__:main",
-        "mirage.executors.work_codec:import_module",
-        "mirage.executors.work_codec:Path",
-        "mirage.executors.work_codec:__builtins__",
-        "mirage.executors.remote_work:RemoteWork.create",
-        "mirage.executors:work_codec",
+        "mirage.study.executors.work_codec:import_module",
+        "mirage.study.executors.work_codec:Path",
+        "mirage.study.executors.work_codec:__builtins__",
+        "mirage.study.executors.remote_work:RemoteWork.create",
+        "mirage.study.executors:work_codec",
         "mirage:__getattr__",
         "mirage.no_such_module:x",
         "miragex:x",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mirage.errors import ContractBroken
-from mirage.executors.check_executor import check_executor
-from mirage.executors.executor_registry import ExecutorRequest, ExecutorSpec
+from mirage.study.executors.check_executor import check_executor
+from mirage.study.executors.executor_registry import ExecutorRequest, ExecutorSpec
 
 
 class InTurn:

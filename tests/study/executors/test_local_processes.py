@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirage.errors import MirageError
-from mirage.executors.local_processes import LocalProcesses
+from mirage.study.executors.local_processes import LocalProcesses
 from tests.support.executor_work import failing, killed
 
 
