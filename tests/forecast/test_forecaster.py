@@ -15,9 +15,8 @@ from mirage.forecast.run_times import TrueRunTimes
 from mirage.kernel.compile import kernel
 from mirage.policy.view import QueuedLink, View
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES, PAUSED, DisciplineSpec
-from mirage.sim.kernel.arrays import DISCIPLINE, Reference
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference, dereference
 from mirage.sim.kernel.plan_actions import START
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from tests.support.made_up_views import chain, ended, jobs, view
 

@@ -20,9 +20,8 @@ from mirage.sim.disciplines.discipline_registry import (
     discipline_spec,
     known_disciplines,
 )
-from mirage.sim.kernel.arrays import DISCIPLINE, Reference
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference, dereference
 from mirage.sim.kernel.job_lifecycle import fits, pending, start
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable

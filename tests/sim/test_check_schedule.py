@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from mirage.errors import ContractBroken
+from mirage.kernel.record_arrays import Records, records
 from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster, Limit, NodeGroup, Partition, Reservation
-from mirage.sim.kernel.arrays import SEGMENT, Records, records
+from mirage.sim.kernel.arrays import SEGMENT
 from mirage.sim.schedule import Schedule
 from mirage.sim.simulation import simulate
 from mirage.sim.workload import workload

@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirage.kernel.record_arrays import Records
 from mirage.sim.check_schedule import check_schedule
 from mirage.sim.cluster import CapacityChange, Cluster
-from mirage.sim.kernel.arrays import (
-    BY_PREEMPTION,
-    ENDED,
-    FUTURE,
-    HELD,
-    NEVER_S,
-    NO_JOB,
-    Records,
-)
+from mirage.sim.kernel.arrays import BY_PREEMPTION, ENDED, FUTURE, HELD, NEVER_S, NO_JOB
 from mirage.sim.kernel.job_lifecycle import FREED, REPLAN
 from mirage.sim.simulation import Simulation, simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings

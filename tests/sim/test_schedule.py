@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.sim.kernel.arrays import SEGMENT, records
+from mirage.kernel.record_arrays import records
+from mirage.sim.kernel.arrays import SEGMENT
 from mirage.sim.schedule import Schedule
 from mirage.trace.table import JobTable
 

@@ -16,9 +16,8 @@ import numpy as np
 from mirage.kernel.compile import kernel
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.easy import easy
-from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World
+from mirage.sim.kernel.arrays import NEVER_S, Scratch, State, World, reference
 from mirage.sim.kernel.job_lifecycle import admit, finish, has_slot
-from mirage.sim.kernel.reference import reference
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import Workload
 

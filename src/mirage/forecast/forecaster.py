@@ -22,26 +22,14 @@ from mirage.forecast.rollout_kernel import FutureDraws, leave_queue, most_arriva
 from mirage.forecast.run_times import RunTimes, chances, uniform
 from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Floats, Ints
+from mirage.kernel.record_arrays import Records, empty_records, records
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Limit
 from mirage.sim.contract.from_view import offsets_of, priority_offsets, revive
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
-from mirage.sim.kernel.arrays import (
-    JOB,
-    NEEDS_POLICY,
-    NEVER_S,
-    NO_JOB,
-    REACHED,
-    REFUSED_PLAN,
-    SEGMENT,
-    Records,
-    Scratch,
-    State,
-    empty_records,
-    records,
-)
+from mirage.sim.kernel.arrays import JOB, NEEDS_POLICY, NEVER_S, NO_JOB, REACHED, REFUSED_PLAN, SEGMENT, Scratch, State
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import link_record
 

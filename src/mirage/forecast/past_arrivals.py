@@ -9,19 +9,15 @@ from numba import typeof
 
 from mirage.duration import DAY_S
 from mirage.job_state import Ints
+from mirage.kernel.record_arrays import Records, record_type, records
 from mirage.policy.view import View
-from mirage.sim.kernel.arrays import NO_JOB, WHOLE_NODE, Records, records
+from mirage.sim.kernel.arrays import NO_JOB, WHOLE_NODE
 
 PAST_DAYS = 14
 """Length of the past from which arrival days are drawn."""
 
-ARRIVAL = np.dtype(
-    (
-        np.record,
-        [(name, np.int64) for name in ("submit_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")]
-        + [("priority_offset", np.float64)],
-    )
-)
+_INTEGERS = ("submit_s", "run_s", "limit_s", "nodes", "gpus", "cpus", "user", "partition")
+ARRIVAL = record_type([*((name, np.int64) for name in _INTEGERS), ("priority_offset", np.float64)])
 """Known fields of a job that may arrive again: a subset of the fields of JOB."""
 
 ARRIVALS_TYPE = typeof(records(ARRIVAL, 1))  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import ARRIVAL, ARRIVALS_TYPE
 from mirage.job_state import MISSING, Floats, Ints
 from mirage.kernel.compile import kernel
+from mirage.kernel.record_arrays import Records, records
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
     DISCIPLINE_TYPE,
@@ -23,11 +24,9 @@ from mirage.sim.kernel.arrays import (
     STARTED_WATCHED,
     STATE_TYPE,
     WORLD_TYPE,
-    Records,
     Scratch,
     State,
     World,
-    records,
 )
 from mirage.sim.kernel.event_loop import advance, wake_now
 from mirage.sim.kernel.job_lifecycle import admit, has_slot, pending, push_end, unqueue

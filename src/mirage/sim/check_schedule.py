@@ -8,8 +8,9 @@ import numpy as np
 
 from mirage.errors import ContractBroken
 from mirage.job_state import MISSING, Ints
+from mirage.kernel.record_arrays import Records
 from mirage.sim.cluster import Cluster, Limit, NodeGroup
-from mirage.sim.kernel.arrays import WHOLE_NODE, Records
+from mirage.sim.kernel.arrays import WHOLE_NODE
 from mirage.sim.schedule import Schedule
 from mirage.sim.workload import gpus_counted, is_counted, job_records
 

@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Any
 from mirage.errors import PlanInfeasible
 from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
+from mirage.kernel.record_arrays import Records
 from mirage.policy.plan import Action, Cancel, Hold, Plan, Postpone, Release, Shorten, Withdraw
 from mirage.policy.view import QueuedLink
 from mirage.sim.kernel.allocate import with_longer_log
-from mirage.sim.kernel.arrays import (
-    AFTER_ANY,
-    AFTER_NONE,
-    ENDED,
-    HELD,
-    NEVER_S,
-    NIL,
-    NO_JOB,
-    RUNNING,
-    Records,
-    State,
-    World,
-)
+from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_NONE, ENDED, HELD, NEVER_S, NIL, NO_JOB, RUNNING, State, World
 from mirage.sim.kernel.event_loop import wake_now
 from mirage.sim.kernel.job_lifecycle import (
     FREED,

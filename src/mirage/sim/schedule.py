@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.job_state import MISSING, Ints
-from mirage.sim.kernel.arrays import Records
+from mirage.kernel.record_arrays import Records
 from mirage.trace.table import JobTable
 
 

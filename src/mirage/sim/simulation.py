@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
+from mirage.kernel.record_arrays import Records
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.view import ChainView, View
@@ -45,7 +46,6 @@ from mirage.sim.kernel.arrays import (
     REFUSED_PLAN,
     RUNNING,
     WHOLE_NODE,
-    Records,
 )
 from mirage.sim.kernel.job_lifecycle import admit, has_slot
 from mirage.sim.kernel.resources.job_limits import COUNTED

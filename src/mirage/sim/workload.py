@@ -11,19 +11,9 @@ from numpy.typing import NDArray
 from mirage.duration import format_duration
 from mirage.errors import JobRefused
 from mirage.job_state import MISSING, Ints, JobState
+from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit, Partition
-from mirage.sim.kernel.arrays import (
-    AFTER_ANY,
-    AFTER_NONE,
-    AFTER_OK,
-    AFTER_START,
-    ANSWERS_END,
-    JOB,
-    NO_JOB,
-    WHOLE_NODE,
-    Records,
-    records,
-)
+from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_NONE, AFTER_OK, AFTER_START, ANSWERS_END, JOB, NO_JOB, WHOLE_NODE
 from mirage.trace.table import JobTable, Labels
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)

@@ -11,8 +11,7 @@ from mirage.errors import ContractBroken
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
-from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER
-from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, dereference
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView
 from mirage.schedule.workload.gpu_jobs import GpuJobs

@@ -18,8 +18,7 @@ import numpy as np
 from numba import int64, typeof, types
 from numpy.typing import NDArray
 
-Records = Any
-"""A numpy record array of one of the dtypes below."""
+from mirage.kernel.record_arrays import Records, record_type, records
 
 NO_JOB = NO_STAGE = NO_EXECUTOR = -1
 """No such entry."""
@@ -36,14 +35,9 @@ DECIMA_2019, SPARK_SCHED_SIM = range(2)
 _I, _F = np.int64, np.float64
 
 
-def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A record dtype with fields that read as attributes, compiled or not."""
-    return np.dtype((np.record, np.dtype(fields, align=True)))
+JOB = record_type([("arrival_ms", _I), ("first_stage", _I), ("n_stages", _I), ("template", _I)])
 
-
-JOB = _record([("arrival_ms", _I), ("first_stage", _I), ("n_stages", _I), ("template", _I)])
-
-STAGE = _record(
+STAGE = record_type(
     [
         ("job", _I),
         ("tasks", _I),
@@ -58,10 +52,10 @@ STAGE = _record(
     ]
 )
 
-WAVE = _record([("first", _I), ("count", _I), ("added_ms", _I)])
+WAVE = record_type([("first", _I), ("count", _I), ("added_ms", _I)])
 """Position of a wave's durations in ``World.durations_ms``, and the warm-up added to each."""
 
-SETTINGS = _record(
+SETTINGS = record_type(
     [
         ("executors", _I),
         ("moving_ms", _I),  # from one job to another
@@ -70,7 +64,7 @@ SETTINGS = _record(
     ]
 )
 
-CLOCK = _record(
+CLOCK = record_type(
     [
         ("now_ms", _I),
         ("arrived", _I),  # jobs that have arrived
@@ -100,7 +94,7 @@ CLOCK = _record(
     ]
 )
 
-JOB_STATE = _record(
+JOB_STATE = record_type(
     [
         ("active", _I),  # 1 from arrival to end
         ("end_ms", _I),
@@ -119,7 +113,7 @@ JOB_STATE = _record(
     ]
 )
 
-STAGE_STATE = _record(
+STAGE_STATE = record_type(
     [
         ("remaining", _I),  # tasks not started
         ("running", _I),  # tasks that run
@@ -137,7 +131,7 @@ STAGE_STATE = _record(
     ]
 )
 
-EXECUTOR = _record(
+EXECUTOR = record_type(
     [
         ("job", _I),  # its location
         ("stage", _I),  # the stage that it belongs to or moves to
@@ -147,12 +141,12 @@ EXECUTOR = _record(
     ]
 )
 
-COMMITMENT = _record([("stage", _I), ("count", _I), ("next", _I)])
+COMMITMENT = record_type([("stage", _I), ("count", _I), ("next", _I)])
 """A number of executors of a source that go to a stage; ``NO_STAGE``: they become idle."""
 
-EVENT = _record([("time_ms", _I), ("sequence", _I), ("executor", _I)])
+EVENT = record_type([("time_ms", _I), ("sequence", _I), ("executor", _I)])
 
-RUN = _record([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), ("end_ms", _I), ("wave", _I)])
+RUN = record_type([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), ("end_ms", _I), ("wave", _I)])
 """One task that ran; recorded while ``State.log`` has space."""
 
 
@@ -182,11 +176,6 @@ class DagState(NamedTuple):
     commitments: Records  # COMMITMENT
     heap: Records  # EVENT
     log: Records  # RUN
-
-
-def records(dtype: np.dtype[Any], *shape: int) -> Records:
-    """Zeroed records, with columns that read as attributes too."""
-    return np.zeros(shape, dtype).view(np.recarray)
 
 
 def _example_types() -> tuple[Any, Any]:

@@ -33,14 +33,13 @@ from mirage.dag.simulator.dag_arrays import (
     WAVE,
     DagState,
     DagWorld,
-    Records,
-    records,
 )
 from mirage.dag.simulator.stage_decision import MOST_EXECUTORS
 from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import FIRST, FRESH, LEVELS, REST, JobTemplate
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.job_state import Floats, Ints
+from mirage.kernel.record_arrays import Records, records
 
 ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}
 """The published environments by name.

@@ -12,6 +12,7 @@ import numpy as np
 
 from mirage.duration import UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
+from mirage.kernel.record_arrays import Records
 from mirage.lab.virtual.batch_request import DEFAULT_TIME_S, StartCondition
 from mirage.lab.virtual.node_names import NodeNames, hostlist
 from mirage.lab.virtual.virtual_job import VirtualJob
@@ -28,7 +29,6 @@ from mirage.sim.kernel.arrays import (
     NIL,
     NO_JOB,
     WHOLE_NODE,
-    Records,
 )
 from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.job_limits import COUNTED

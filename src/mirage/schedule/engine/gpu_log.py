@@ -11,7 +11,8 @@ import numpy as np
 
 from mirage.errors import ContractBroken
 from mirage.job_state import Ints
-from mirage.schedule.engine.kernel.gpu_arrays import NO_SEGMENT, GpuState, GpuWorld, Records
+from mirage.kernel.record_arrays import Records
+from mirage.schedule.engine.kernel.gpu_arrays import NO_SEGMENT, GpuState, GpuWorld
 from mirage.schedule.engine.kernel.python_calls import settle_now
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import GpuJobs

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.errors import ContractBroken, PlanInfeasible, shown
+from mirage.kernel.record_arrays import records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_world import Demand, KnownRunTimes, LifeCosts, make_state, make_world
@@ -30,7 +31,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuState,
     GpuWorld,
     PlanBuffer,
-    records,
 )
 from mirage.schedule.engine.kernel.gpu_event_loop import advance
 from mirage.schedule.engine.kernel.python_calls import amounts_now, external_scheduler, placements_now

@@ -10,6 +10,7 @@ import numpy as np
 
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats, Ints
+from mirage.kernel.record_arrays import Records, records
 from mirage.schedule.engine.kernel.gpu_arrays import (
     CHUNK,
     CLOCK,
@@ -31,8 +32,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     TICK_S,
     GpuState,
     GpuWorld,
-    Records,
-    records,
 )
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds, runs_on

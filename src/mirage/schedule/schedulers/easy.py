@@ -24,9 +24,9 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuState,
     GpuWorld,
     PlanBuffer,
+    dereference,
 )
 from mirage.schedule.engine.kernel.gpu_packing import allowed
-from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.engine.kernel.plan_writers import write_placed_start
 from mirage.schedule.schedulers.fifo import start_heads
 from mirage.schedule.schedulers.job_queue import (

@@ -6,8 +6,7 @@ from typing import Any
 
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
-from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, GpuState, GpuWorld, PlanBuffer
-from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, GpuState, GpuWorld, PlanBuffer, dereference
 from mirage.schedule.engine.kernel.plan_writers import copy_free, write_placed_start
 from mirage.schedule.schedulers.job_queue import WAITING, queue_by_submission
 

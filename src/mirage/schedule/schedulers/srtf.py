@@ -16,8 +16,7 @@ from typing import Any
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import progress_now
-from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer
-from mirage.schedule.engine.kernel.gpu_references import dereference
+from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer, dereference
 from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
 from mirage.schedule.schedulers.preemption import way_number

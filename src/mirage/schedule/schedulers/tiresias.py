@@ -28,8 +28,8 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     TICK_S,
     GpuState,
     PlanBuffer,
+    dereference,
 )
-from mirage.schedule.engine.kernel.gpu_references import dereference
 from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
 from mirage.schedule.schedulers.order.threshold_heap import expect, forget

@@ -14,9 +14,10 @@ import numpy as np
 
 from mirage.job_state import Ints
 from mirage.kernel.compile import kernel
+from mirage.kernel.record_arrays import Records
 from mirage.policy.view import MOST_ENDED, Ended
 from mirage.sim.contract.job_labels import JobLabels, label
-from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE, Records
+from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE
 
 COLUMNS = ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s", "name", "account")
 """The rows of the table, in order: the columns of ``Ended``."""

@@ -14,21 +14,12 @@ from numpy.typing import NDArray
 
 from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
+from mirage.kernel.record_arrays import Records, records
 from mirage.policy.view import QueueJobs, View
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.discipline_registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, make_scratch, make_state, make_world
-from mirage.sim.kernel.arrays import (
-    JOB,
-    NO_JOB,
-    PENDING,
-    RUNNING,
-    Records,
-    Scratch,
-    State,
-    World,
-    records,
-)
+from mirage.sim.kernel.arrays import JOB, NO_JOB, PENDING, RUNNING, Scratch, State, World
 from mirage.sim.kernel.job_lifecycle import admit, insert_running, push_end
 from mirage.sim.kernel.resources.holding import take
 from mirage.sim.kernel.resources.job_limits import count_held

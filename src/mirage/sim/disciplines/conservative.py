@@ -21,6 +21,7 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     World,
+    dereference,
 )
 from mirage.sim.kernel.job_lifecycle import REPLAN, pending, start_on_picked
 from mirage.sim.kernel.profile import (
@@ -33,7 +34,6 @@ from mirage.sim.kernel.profile import (
     rebuild,
     reserve,
 )
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted
 from mirage.sim.kernel.resources.node_selection import choice_is_stable
 

@@ -22,10 +22,10 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     World,
+    dereference,
 )
 from mirage.sim.kernel.job_lifecycle import pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, fits_plan, occupies_s, rebuild, reserve
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.amounts import copy_amounts, set_least
 from mirage.sim.kernel.resources.holding import add_held, release_into
 from mirage.sim.kernel.resources.job_limits import limits_in_force, permitted

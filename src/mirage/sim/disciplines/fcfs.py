@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mirage.kernel.compile import kernel
-from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, World
+from mirage.sim.kernel.arrays import DISCIPLINE, Reference, Scratch, State, World, dereference
 from mirage.sim.kernel.job_lifecycle import pending, start
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import permitted
 
 

@@ -21,11 +21,11 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     World,
+    dereference,
 )
 from mirage.sim.kernel.job_lifecycle import call_at, pending, start_on_picked, unqueue
 from mirage.sim.kernel.pool_profile import earliest_level_before, lasts_from_now, reserve_level
 from mirage.sim.kernel.profile import last_that_fits
-from mirage.sim.kernel.reference import dereference
 
 SLOT_S = 600
 PLAN_S = 288 * SLOT_S

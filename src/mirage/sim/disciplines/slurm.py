@@ -29,10 +29,10 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     World,
+    dereference,
 )
 from mirage.sim.kernel.job_lifecycle import call_at, fits, pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
-from mirage.sim.kernel.reference import dereference
 from mirage.sim.kernel.resources.job_limits import permitted
 from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.kernel.compile import kernel
-from mirage.sim.kernel.arrays import DISCIPLINE, RUNNING, Reference, Scratch, State
+from mirage.sim.kernel.arrays import DISCIPLINE, RUNNING, Reference, Scratch, State, dereference
 from mirage.sim.kernel.job_lifecycle import pending
 from mirage.sim.kernel.plan_actions import PREEMPT, START
-from mirage.sim.kernel.reference import dereference
 
 
 @kernel()

@@ -10,6 +10,7 @@ from numba import void
 from numpy.typing import NDArray
 
 from mirage.kernel.compile import kernel
+from mirage.kernel.record_arrays import Records, empty_records, records
 from mirage.sim.cluster import LIMITED_PER, Cluster, NodeGroup, Partition, Reservation
 from mirage.sim.kernel.arrays import (
     ACTION,
@@ -25,12 +26,9 @@ from mirage.sim.kernel.arrays import (
     NO_JOB,
     SEGMENT,
     STATE_TYPE,
-    Records,
     Scratch,
     State,
     World,
-    empty_records,
-    records,
 )
 from mirage.sim.kernel.job_lifecycle import REPLAN
 from mirage.sim.kernel.resources.amounts import MEMORY, UNLIMITED_MIB, copy_amounts

@@ -8,6 +8,7 @@ a call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from numba import int64, typeof, types
 from numpy.typing import NDArray
 
 from mirage.duration import UNLIMITED_S
-
-Records = Any
-"""A numpy record array of one of the dtypes below."""
+from mirage.kernel.record_arrays import Records, record_type, records
+from mirage.kernel.reference import joint_reference
 
 NEVER_S = 4 * UNLIMITED_S
 """A time that is never reached."""
@@ -42,12 +42,7 @@ BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)
 _I, _F = np.int64, np.float64
 
 
-def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A record type with fields that read as attributes, compiled or not."""
-    return np.dtype((np.record, np.dtype(fields, align=True)))
-
-
-JOB = _record(
+JOB = record_type(
     [
         # the request
         ("id", _I),  # row of the trace, or the caller's number for an injected job
@@ -89,38 +84,38 @@ JOB = _record(
 
 WHOLE_NODE = -1
 
-CHUNK = _record([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("memory", _I), ("next", _I)])
+CHUNK = record_type([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("memory", _I), ("next", _I)])
 """``count`` nodes of one job on one bin, and the GPUs, CPUs and memory that each of them holds."""
 
-SEGMENT = _record(
+SEGMENT = record_type(
     [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
      ("limit_s", _I)]
 )  # fmt: skip
 """One run of a job from a start to an end; a job never preempted has one segment."""
 
-HEAP = _record([("end_s", _I), ("slot", _I), ("stamp", _I)])
+HEAP = record_type([("end_s", _I), ("slot", _I), ("stamp", _I)])
 
-ACTION = _record(
+ACTION = record_type(
     [("kind", _I), ("id", _I), ("nodes", _I), ("speed", _F), ("suspend_s", _I), ("resume_s", _I),
      ("bin", _I), ("partition", _I)]
 )  # fmt: skip
 
-CAPACITY = _record([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I), ("foreseen", _I)])
+CAPACITY = record_type([("time_s", _I), ("bin", _I), ("nodes", _I), ("announced_s", _I), ("foreseen", _I)])
 """From ``time_s`` on the bin has ``nodes`` more nodes (or fewer, as they become free).
 
 Plans include it from ``announced_s`` on, for reservations; ``NEVER_S`` for unannounced changes. ``foreseen`` is the
 index of the first announced row from here on; the number of rows where there is none.
 """
 
-LIMIT = _record([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I), ("ageing", _I)])
+LIMIT = record_type([("per", _I), ("jobs", _I), ("nodes", _I), ("gpus", _I), ("ageing", _I)])
 """A limit on what runs, or gains age, at once; ``NEVER_S`` means no limit."""
 
 PER_USER, PER_ACCOUNT = range(2)  # 2: all jobs together
 
-COMPLETING = _record([("until_s", _I), ("width", _I), ("chunk", _I)])
+COMPLETING = record_type([("until_s", _I), ("width", _I), ("chunk", _I)])
 """Nodes of an ended job, which another job can have from ``until_s`` on."""
 
-SETTINGS = _record(
+SETTINGS = record_type(
     [
         ("nodes", _I),  # of the whole machine
         ("cpus", _I),  # of all nodes
@@ -159,7 +154,7 @@ SETTINGS = _record(
     ]
 )
 
-CLOCK = _record(
+CLOCK = record_type(
     [
         ("now_s", _I),  # the present second
         ("arrived", _I),  # rows of the trace admitted so far
@@ -257,19 +252,6 @@ class Scratch(NamedTuple):
     plan: Records  # ACTION
 
 
-def records(dtype: np.dtype[Any], n: int) -> Records:
-    """N zeroed records with columns that also read as attributes."""
-    return np.frombuffer(np.zeros(n * dtype.itemsize, dtype=np.int8), dtype).view(np.recarray)  # as empty_records
-
-
-def empty_records(dtype: np.dtype[Any], n: int) -> Records:
-    """N records with undefined contents.
-
-    ``np.empty`` inspects every field first, which costs more than copying the records.
-    """
-    return np.frombuffer(np.empty(n * dtype.itemsize, dtype=np.int8), dtype)
-
-
 def _example_types() -> tuple[Any, Any, Any]:
     i1, i2 = np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
     f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
@@ -290,7 +272,11 @@ WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
 JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
 
 Reference = Any
-"""World, state and scratch in one value (``mirage.sim.kernel.reference``)."""
+"""World, state and scratch as one value that is cheap to pass (``mirage.kernel.reference``)."""
+
+reference: Callable[[World, State, Scratch], Reference]
+dereference: Callable[[Reference], tuple[World, State, Scratch]]
+reference, dereference = joint_reference(WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE)
 
 DISCIPLINE = int64(types.voidptr)
 """The signature of a discipline. It is called after events, reads the state and starts jobs, or writes actions into

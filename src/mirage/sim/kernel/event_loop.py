@@ -28,10 +28,10 @@ from mirage.sim.kernel.arrays import (
     Scratch,
     State,
     World,
+    reference,
 )
 from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
-from mirage.sim.kernel.reference import reference
 from mirage.sim.kernel.resources.holding import free_completed
 from mirage.sim.kernel.resources.reservations import change_level
 

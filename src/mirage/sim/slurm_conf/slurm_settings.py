@@ -10,8 +10,9 @@ from typing import Literal, Self
 
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
+from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster
-from mirage.sim.kernel.arrays import SETTINGS, Records, records
+from mirage.sim.kernel.arrays import SETTINGS
 
 LIMIT_CHECK_S = 30
 CREDENTIAL_S = 120

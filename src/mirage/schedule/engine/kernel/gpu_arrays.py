@@ -6,16 +6,16 @@ in doubles: the GPU-seconds held by a job equal useful, lost and overhead GPU-se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import int64, typeof, types
 from numpy.typing import NDArray
 
+from mirage.kernel.record_arrays import Records, record_type, records
+from mirage.kernel.reference import ReferenceType, joint_reference
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
-
-Records = Any
-"""A numpy record array of one of the dtypes below."""
 
 TICK_S = 2.0**-10
 NEVER_S = np.inf
@@ -48,12 +48,7 @@ BOUNDARY, SAVE, KILL = range(3)
 _I, _F = np.int64, np.float64
 
 
-def _record(fields: list[tuple[str, type]]) -> np.dtype[Any]:
-    """A record dtype with fields that read as attributes, compiled or not."""
-    return np.dtype((np.record, np.dtype(fields, align=True)))
-
-
-JOB = _record(
+JOB = record_type(
     [
         # the request
         ("id", _I),
@@ -106,40 +101,40 @@ JOB = _record(
 )
 """A job: before submission, while it is active (``GpuState.live``), and after its end."""
 
-CHUNK = _record([("server", _I), ("gpus", _I), ("next", _I)])
+CHUNK = record_type([("server", _I), ("gpus", _I), ("next", _I)])
 """GPUs of one job on one server."""
 
-HEAP = _record([("due_s", _F), ("id", _I), ("stamp", _I)])
+HEAP = record_type([("due_s", _F), ("id", _I), ("stamp", _I)])
 
-ACTION = _record(
+ACTION = record_type(
     [("kind", _I), ("id", _I), ("how", _I), ("gpus", _I), ("batch", _I), ("first", _I), ("places", _I), ("pool", _I),
      ("until_s", _F), ("reason", _I), ("needed", _I), ("estimate_s", _F), ("refused", _I)]
 )  # fmt: skip
 """One action. ``id`` is a job's, or a server's for loans. Its locations are ``places`` records from ``first`` on; 0
 lets the engine pack ``gpus`` GPUs. ``reason`` is a number of the scheduler."""
 
-PLACE = _record([("server", _I), ("gpus", _I)])
+PLACE = record_type([("server", _I), ("gpus", _I)])
 
-SEGMENT = _record(
+SEGMENT = record_type(
     [("id", _I), ("start_s", _F), ("end_s", _F), ("gpus", _I), ("gpu_type", _I), ("first", _I), ("places", _I),
      ("why", _I), ("pause_s", _F), ("progress", _F), ("progress_end", _F)]
 )  # fmt: skip
 """A period of a job on the same GPUs; its locations are ``places`` records of ``GpuState.placement_rows``, from
 ``first`` on."""
 
-PHASE = _record([("id", _I), ("segment", _I), ("start_s", _F), ("speed", _F), ("progress", _F), ("batch", _I)])
+PHASE = record_type([("id", _I), ("segment", _I), ("start_s", _F), ("speed", _F), ("progress", _F), ("batch", _I)])
 """A period of constant speed of a job, from ``start_s`` on."""
 
-DECISION = _record(
+DECISION = record_type(
     [("time_s", _F), ("kind", _I), ("id", _I), ("gpus", _I), ("reason", _I), ("estimate_s", _F), ("refused", _I)]
 )
 
-DEMAND_CHANGE = _record([("time_s", _F), ("pool", _I), ("servers", _I)])
+DEMAND_CHANGE = record_type([("time_s", _F), ("pool", _I), ("servers", _I)])
 """From ``time_s`` on, inference takes ``servers`` servers of the pool."""
 
-LOAN = _record([("server", _I), ("pool", _I), ("start_s", _F), ("until_s", _F), ("end_s", _F), ("breached", _I)])
+LOAN = record_type([("server", _I), ("pool", _I), ("start_s", _F), ("until_s", _F), ("end_s", _F), ("breached", _I)])
 
-SETTINGS = _record(
+SETTINGS = record_type(
     [
         ("seed", _I),
         ("cost_spread", _F),  # coefficient of variation of the costs of starts, restarts, rescaling and saving
@@ -148,7 +143,7 @@ SETTINGS = _record(
     ]
 )
 
-CLOCK = _record(
+CLOCK = record_type(
     [
         ("now_s", _F),
         ("arrived", _I),
@@ -234,11 +229,6 @@ class PlanBuffer(NamedTuple):
     parameters: NDArray[np.float64]  # of the scheduler
 
 
-def records(dtype: np.dtype[Any], n: int) -> Records:
-    """Makes n zeroed records with columns that read as attributes too."""
-    return np.zeros(n, dtype).view(np.recarray)
-
-
 def _example_types() -> tuple[Any, Any, Any]:
     i1, f1 = np.zeros(1, np.int64), np.zeros(1, np.float64)
     world = GpuWorld(
@@ -270,6 +260,11 @@ def _example_types() -> tuple[Any, Any, Any]:
 
 WORLD_TYPE, STATE_TYPE, PLAN_BUFFER_TYPE = _example_types()
 JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
+
+situation_of: Callable[[GpuWorld, GpuState, PlanBuffer], Any]
+dereference: Callable[[Any], tuple[GpuWorld, GpuState, PlanBuffer]]
+situation_of, dereference = joint_reference(*map(ReferenceType, (WORLD_TYPE, STATE_TYPE, PLAN_BUFFER_TYPE)))
+"""World, state and plan buffer, each already by reference, as the one argument of a scheduler; and its inverse."""
 
 SCHEDULER = int64(types.voidptr)
 """Signature of a compiled scheduler: it reads world and state through one reference, writes actions into

@@ -12,6 +12,7 @@ from typing import Any
 from numba import float64, int64
 
 from mirage.kernel.compile import kernel
+from mirage.kernel.reference import by_reference
 from mirage.schedule.engine.kernel.apply_plan import apply_plan
 from mirage.schedule.engine.kernel.event_heap import is_current, pop_event, remove_outdated
 from mirage.schedule.engine.kernel.gpu_arrays import (
@@ -30,9 +31,9 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuState,
     GpuWorld,
     PlanBuffer,
+    situation_of,
 )
 from mirage.schedule.engine.kernel.gpu_lifecycle import admit, makes_progress, process_event
-from mirage.schedule.engine.kernel.gpu_references import by_reference, situation_of
 from mirage.schedule.engine.kernel.server_loans import change_demand, enforce_returns
 
 MOST_IDLE_CALLS = 10_000

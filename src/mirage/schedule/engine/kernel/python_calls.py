@@ -7,10 +7,10 @@ from typing import Any
 from numba import float64, int64, void
 
 from mirage.kernel.compile import kernel
+from mirage.kernel.reference import by_reference
 from mirage.schedule.engine.kernel.current_amounts import write_amounts, write_placements
 from mirage.schedule.engine.kernel.gpu_arrays import JOBS_TYPE, SCHEDULER, STATE_TYPE, GpuState
 from mirage.schedule.engine.kernel.gpu_lifecycle import settle
-from mirage.schedule.engine.kernel.gpu_references import by_reference
 
 _COLUMN = int64[::1]
 
