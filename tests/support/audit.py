@@ -131,7 +131,7 @@ def _audit_running(sim: Simulation) -> None:
     assert (live.end_s >= clock.now_s).all()
     heap = state.heap[: clock.n_heap]
     alive = heap[state.live.stamp[heap.slot] == heap.stamp]
-    assert sorted(zip(alive.slot, alive.end_s)) == sorted(zip(running, live.end_s))
+    assert sorted(zip(alive.slot, alive.due)) == sorted(zip(running, live.end_s))
     for job in live[live.after_kind != AFTER_NONE]:
         fate = state.fate[job.after]
         assert job.after_kind != AFTER_START or fate >= RUNNING or sim.policy is not None  # preempted since

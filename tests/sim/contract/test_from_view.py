@@ -89,8 +89,8 @@ def test_with_true_run_times_it_continues_as_the_cluster_does(discipline: str) -
             job.end_s = job.start_s + job.run_s
     for k in range(int(state.clock[0].n_running)):  # the heap of ends, in the order of the running jobs
         entry = state.heap[k]
-        entry.end_s = state.live[entry.slot].end_s
-    order = np.argsort(state.heap.end_s[: int(state.clock[0].n_running)], kind="stable")
+        entry.due = state.live[entry.slot].end_s
+    order = np.argsort(state.heap.due[: int(state.clock[0].n_running)], kind="stable")
     state.heap[: len(order)] = state.heap[: len(order)][order]
     until_s = view.now_s + 2 * HOUR_S
     advance(world, state, scratch, discipline_spec(discipline).load(), until_s)

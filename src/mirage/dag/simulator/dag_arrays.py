@@ -71,7 +71,7 @@ CLOCK = record_type(
         ("finished", _I),
         ("n_active", _I),  # jobs in State.active
         ("n_heap", _I),
-        ("sequence", _I),  # of events: breaks ties
+        ("sequence", _I),  # of events: their order at one time
         ("round_number", _I),  # of decisions: a stage is picked at most once in a round
         # the source: its executors need a destination
         ("free", _I),  # those without a destination; 0 outside a round
@@ -144,7 +144,8 @@ EXECUTOR = record_type(
 COMMITMENT = record_type([("stage", _I), ("count", _I), ("next", _I)])
 """A number of executors of a source that go to a stage; ``NO_STAGE``: they become idle."""
 
-EVENT = record_type([("time_ms", _I), ("sequence", _I), ("executor", _I)])
+EVENT = record_type([("due", _I), ("order", _I), ("executor", _I)])
+"""The end of an executor's task or move, in the form of ``mirage.kernel.heap``: ``due`` in ms, ``order`` as added."""
 
 RUN = record_type([("stage", _I), ("task", _I), ("executor", _I), ("start_ms", _I), ("end_ms", _I), ("wave", _I)])
 """One task that ran; recorded while ``State.log`` has space."""

@@ -109,7 +109,7 @@ class DagSimulation:
         end_ms = np.where(ended, jobs.end_ms, np.maximum(clock.now_ms, arrival_ms))
         makespan_ms = int(clock.now_ms - arrival_ms[0])
         there_ms = max(1, makespan_ms * int(self.world.settings[0].executors))
-        begun = self.state.heap.time_ms[: clock.n_heap]  # counted up to their end already
+        begun = self.state.heap.due[: clock.n_heap]  # counted up to their end already
         busy_ms = int(clock.running_ms + clock.moving_ms) - int((begun - clock.now_ms).sum())
         return DagOutcome(
             jct_s=(end_ms - arrival_ms) / 1000,

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from mirage.errors import ConfigurationError
 from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
+from mirage.kernel.heap import expect, forget
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import attained_now
 from mirage.schedule.engine.kernel.gpu_arrays import (
@@ -32,11 +33,11 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 )
 from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, remove
-from mirage.schedule.schedulers.order.threshold_heap import expect, forget
 from mirage.schedule.schedulers.preemption import way_number
 
 _HEAP, _PLACES = RANKS, RANKS + 1
 _TIMES = 1
+"""Columns of the heap of jobs by the time at which each passes its next threshold."""
 
 _REASONS = (
     "",

@@ -93,7 +93,8 @@ SEGMENT = record_type(
 )  # fmt: skip
 """One run of a job from a start to an end; a job never preempted has one segment."""
 
-HEAP = record_type([("end_s", _I), ("slot", _I), ("stamp", _I)])
+END = record_type([("due", _I), ("slot", _I), ("stamp", _I)])
+"""The true end of a segment, in the form of ``mirage.kernel.heap``: ``due`` in seconds."""
 
 ACTION = record_type(
     [("kind", _I), ("id", _I), ("nodes", _I), ("speed", _F), ("suspend_s", _I), ("resume_s", _I),
@@ -223,7 +224,7 @@ class State(NamedTuple):
     queue: NDArray[np.int64]  # slots of pending jobs in queue order, from queue_head on
     running: NDArray[np.int64]  # slots of running jobs, by limit_end_s
     held: NDArray[np.int64]  # slots of jobs not yet eligible
-    heap: Records  # HEAP: future true ends
+    heap: Records  # END: future true ends
     chunks: Records  # CHUNK
     free: NDArray[np.int64]  # as capacity
     extra: NDArray[np.int64]  # as capacity: free in addition to the head at the shadow time
@@ -260,7 +261,7 @@ def _example_types() -> tuple[Any, Any, Any]:
         records(LIMIT, 1), b2, b2, b2, b2, i2, i2,
     )  # fmt: skip
     state = State(
-        np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(HEAP, 1), records(CHUNK, 1), i2, i2,
+        np.zeros(1, CLOCK), records(JOB, 1), i1, i1, i1, records(END, 1), records(CHUNK, 1), i2, i2,
         b2, np.zeros(1, np.int8), records(SEGMENT, 1), i1, i1,
         np.zeros((1, 1, 2), np.int64), f1, np.zeros((1, 1, 4), np.int64), records(COMPLETING, 1),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from numba import int64
 
 from mirage.kernel.compile import kernel
+from mirage.kernel.heap import pop
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
     DISCIPLINE_TYPE,
@@ -30,7 +31,7 @@ from mirage.sim.kernel.arrays import (
     World,
     reference,
 )
-from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, pop_end, wake_held
+from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.resources.holding import free_completed
 from mirage.sim.kernel.resources.reservations import change_level
@@ -41,10 +42,10 @@ def next_event_s(world: World, state: State) -> int:
     """Time of the next event; ``NEVER_S`` when there is none."""
     clock, heap = state.clock[0], state.heap
     while clock.n_heap > 0 and state.live[heap[0].slot].stamp != heap[0].stamp:
-        pop_end(state)
+        pop(clock, heap)
     soonest = clock.timer_s
     if clock.n_heap > 0:
-        soonest = min(soonest, heap[0].end_s)
+        soonest = min(soonest, heap[0].due)
     if clock.n_completing > 0:
         soonest = min(soonest, state.completing[0].until_s)
     if clock.arrived < len(world.jobs):
@@ -79,9 +80,9 @@ def happen(world: World, state: State) -> bool:
     """Process everything due now; False when the arrays are too small to continue."""
     clock, heap = state.clock[0], state.heap
     now = clock.now_s
-    while clock.n_heap > 0 and heap[0].end_s <= now:
+    while clock.n_heap > 0 and heap[0].due <= now:
         slot, stamp = heap[0].slot, heap[0].stamp
-        pop_end(state)
+        pop(clock, heap)
         if state.live[slot].stamp == stamp:
             finish(world, state, slot)
     if clock.n_completing > 0 and free_completed(world, state):

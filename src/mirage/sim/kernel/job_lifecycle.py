@@ -7,6 +7,7 @@ from typing import Any
 
 from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
+from mirage.kernel.heap import push
 from mirage.kernel.sorted_array import insert_at, remove_at
 from mirage.sim.kernel.arrays import (
     AFTER_NONE,
@@ -51,44 +52,11 @@ def push_end(state: State, slot: int, end_s: int) -> None:
     """Enter the true end of a segment into the heap; earlier entries of the slot become stale."""
     clock, heap = state.clock[0], state.heap
     clock.stamp += 1
-    stamp = clock.stamp
-    state.live[slot].stamp = stamp
-    k = clock.n_heap
-    if k == len(heap):
-        k = purge_heap(state)
-    clock.n_heap = k + 1
-    while k > 0:
-        parent = (k - 1) >> 1
-        if heap[parent].end_s <= end_s:
-            break
-        heap[k] = heap[parent]
-        k = parent
-    heap[k].end_s = end_s
-    heap[k].slot = slot
-    heap[k].stamp = stamp
-
-
-@kernel()
-def pop_end(state: State) -> None:
-    """Drop the first entry of the heap of ends."""
-    clock, heap = state.clock[0], state.heap
-    n = clock.n_heap - 1
-    clock.n_heap = n
-    end_s, slot, stamp = heap[n].end_s, heap[n].slot, heap[n].stamp
-    k = 0
-    while True:
-        child = 2 * k + 1
-        if child >= n:
-            break
-        if child + 1 < n and heap[child + 1].end_s < heap[child].end_s:
-            child += 1
-        if heap[child].end_s >= end_s:
-            break
-        heap[k] = heap[child]
-        k = child
-    heap[k].end_s = end_s
-    heap[k].slot = slot
-    heap[k].stamp = stamp
+    state.live[slot].stamp = clock.stamp
+    if clock.n_heap == len(heap):
+        clock.n_heap = purge_heap(state)
+    end = heap[push(clock, heap, end_s, None)]
+    end.slot, end.stamp = slot, clock.stamp
 
 
 @kernel()
@@ -101,12 +69,12 @@ def purge_heap(state: State) -> int:
     valid = 0
     for k in range(clock.n_heap):
         if state.live[heap[k].slot].stamp == heap[k].stamp:
-            end_s, slot, stamp = heap[k].end_s, heap[k].slot, heap[k].stamp
+            end_s, slot, stamp = heap[k].due, heap[k].slot, heap[k].stamp
             at = valid
-            while at > 0 and heap[at - 1].end_s > end_s:
+            while at > 0 and heap[at - 1].due > end_s:
                 heap[at] = heap[at - 1]
                 at -= 1
-            heap[at].end_s = end_s
+            heap[at].due = end_s
             heap[at].slot = slot
             heap[at].stamp = stamp
             valid += 1

@@ -104,7 +104,8 @@ JOB = record_type(
 CHUNK = record_type([("server", _I), ("gpus", _I), ("next", _I)])
 """GPUs of one job on one server."""
 
-HEAP = record_type([("due_s", _F), ("id", _I), ("stamp", _I)])
+EVENT = record_type([("due", _F), ("order", _I), ("stamp", _I)])
+"""An event of a job, in the form of ``mirage.kernel.heap``: ``due`` in seconds, ``order`` the job's id."""
 
 ACTION = record_type(
     [("kind", _I), ("id", _I), ("how", _I), ("gpus", _I), ("batch", _I), ("first", _I), ("places", _I), ("pool", _I),
@@ -199,7 +200,7 @@ class GpuState(NamedTuple):
     live: Records  # JOB: active jobs, the first n_live
     slot_of: NDArray[np.int64]  # (jobs,): row of an active job in ``live``
     ended: Records  # JOB, by id: jobs at their end
-    heap: Records  # HEAP
+    heap: Records  # EVENT
     chunks: Records  # CHUNK
     free: NDArray[np.int64]  # (servers,)
     pool_of: NDArray[np.int64]  # (servers,): the pool that may use it now
@@ -241,7 +242,7 @@ def _example_types() -> tuple[Any, Any, Any]:
         linear_speeds(f1),
     )
     state = GpuState(
-        np.zeros(1, CLOCK), records(JOB, 1), i1, records(JOB, 1), records(HEAP, 1), records(CHUNK, 1), i1, i1, f1, i1,
+        np.zeros(1, CLOCK), records(JOB, 1), i1, records(JOB, 1), records(EVENT, 1), records(CHUNK, 1), i1, i1, f1, i1,
         i1, i1, i1, records(SEGMENT, 1), records(PLACE, 1), records(PHASE, 1), records(DECISION, 1), records(LOAN, 1),
         np.zeros((1, 2), np.int64),
     )  # fmt: skip

@@ -53,7 +53,7 @@ def next_event_s(world: GpuWorld, state: GpuState) -> float:
         pop_event(clock, state.heap)
     soonest = clock.next_return_s
     if clock.n_heap > 0:
-        soonest = min(soonest, state.heap[0].due_s)
+        soonest = min(soonest, state.heap[0].due)
     if clock.arrived < len(world.jobs):
         soonest = min(soonest, world.jobs[clock.arrived].submit_s)
     if clock.demand_applied < len(world.demand):
@@ -94,10 +94,10 @@ def process_due_events(world: GpuWorld, state: GpuState) -> bool:
         remove_outdated(state)
     if clock.n_news > len(state.news) // 2:
         return False
-    while clock.n_heap > 0 and heap[0].due_s <= clock.now_s:
+    while clock.n_heap > 0 and heap[0].due <= clock.now_s:
         if not has_room(state, 1, 0):
             return False
-        is_valid, job_id = is_current(state, 0), heap[0].id
+        is_valid, job_id = is_current(state, 0), heap[0].order
         pop_event(clock, heap)
         if is_valid:
             process_event(world, state, state.live[state.slot_of[job_id]])
