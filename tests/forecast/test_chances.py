@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.forecast.run_times import SHARED, chances, uniform
+from mirage.forecast.run_times import SHARED, chances
+from mirage.kernel.random import uniform
 from tests.support.made_up_views import jobs, view
 
 PENDING = [{"id": 7, "user": 3, "limit_s": 3600}, {"id": 9, "user": 3, "limit_s": 3600}]

@@ -19,9 +19,10 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.past_arrivals import Arrivals, past_arrivals
 from mirage.forecast.rollout_kernel import FutureDraws, leave_queue, most_arrivals, roll_out
-from mirage.forecast.run_times import RunTimes, chances, uniform
+from mirage.forecast.run_times import RunTimes, chances
 from mirage.forecast.use_history import HistoryRunTimes
 from mirage.job_state import MISSING, Floats, Ints
+from mirage.kernel.random import uniform
 from mirage.kernel.record_arrays import Records, empty_records, records
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View

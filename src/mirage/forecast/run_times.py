@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirage.forecast.chances_kernel import fill_chances
 from mirage.job_state import Floats, Ints
@@ -68,23 +67,3 @@ def chances(view: View, futures: int, seed: int) -> Floats:
     found = np.empty((futures, len(ids)))
     fill_chances(np.uint64((seed * 8) & 0xFFFFFFFFFFFFFFFF), ids, user, limit_s, SHARED, found)
     return found
-
-
-def uniform(seed: int, future: NDArray[np.uint64], key: NDArray[np.uint64], stream: int) -> Floats:
-    """Returns numbers in [0, 1) that depend only on the arguments (SplitMix64's finalizer).
-
-    The arguments are broadcast.
-    """
-    mixed = _mix(np.uint64((seed * 8 + stream) & 0xFFFFFFFFFFFFFFFF) + np.uint64(0x9E3779B97F4A7C15) * _mix(future))
-    return _mix(mixed ^ _mix(key)) / np.float64(2**64)
-
-
-def _mix(bits: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
-    value: NDArray[np.uint64] = np.array(bits, dtype=np.uint64)  # arrays wrap around on overflow
-    value += np.uint64(0x9E3779B97F4A7C15)
-    value ^= value >> np.uint64(30)
-    value *= np.uint64(0xBF58476D1CE4E5B9)
-    value ^= value >> np.uint64(27)
-    value *= np.uint64(0x94D049BB133111EB)
-    value ^= value >> np.uint64(31)
-    return value

@@ -17,14 +17,12 @@ from mirage.dag.decima.networks.workspace import ARGMAX, header_of, opened, seed
 from mirage.dag.decima.observe import most_to_add, observe_2019, observe_spark_sched_sim
 from mirage.dag.decima.own_features import observe_own
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
-from mirage.dag.simulator.durations import mixed
 from mirage.dag.simulator.stage_decision import NOTHING, decision, held, under_limit
 from mirage.kernel.compile import kernel
+from mirage.kernel.random import BITS_32, mixed_32
 
 HIGHEST = -1.0
 """Instead of a random number: take the highest."""
-
-_BITS = 2**32 - 1
 
 
 @kernel(forceinline=False)
@@ -82,8 +80,8 @@ def draw(header: Ints, seed: int, world: DagWorld, state: DagState, which: int) 
     """The random number of a decision, equal whenever the same decision is requested again."""
     if header[ARGMAX]:
         return HIGHEST
-    bits = mixed(seed & _BITS ^ mixed(int(world.salts[0]) & _BITS))
-    bits = mixed(bits ^ mixed(2 * state.clock[0].decisions + which & _BITS))
+    bits = mixed_32(seed & BITS_32 ^ mixed_32(int(world.salts[0]) & BITS_32))
+    bits = mixed_32(bits ^ mixed_32(2 * state.clock[0].decisions + which & BITS_32))
     return (bits + 0.5) / 2.0**32
 
 

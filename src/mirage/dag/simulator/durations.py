@@ -9,22 +9,7 @@ from __future__ import annotations
 from mirage.dag.simulator.dag_arrays import NO_STAGE, DagState, DagWorld
 from mirage.dag.workload.templates import FIRST, FRESH, REST
 from mirage.kernel.compile import kernel
-
-_BITS = 2**32 - 1
-
-
-@kernel()
-def mixed(bits: int) -> int:
-    """Mixes 32 bits into 32 that appear random.
-
-    Two rounds of shift and multiply (multipliers from C. Wellons' search, 2018); both factors stay below 2^31, so that
-    products fit a signed word and the function is the same interpreted and compiled.
-    """
-    bits ^= bits >> 15
-    bits = bits * 0x2C1B3C6D & _BITS
-    bits ^= bits >> 12
-    bits = bits * 0x297A2D39 & _BITS
-    return bits ^ bits >> 15
+from mirage.kernel.random import BITS_32, mixed_32
 
 
 @kernel()
@@ -52,7 +37,7 @@ def duration_ms(world: DagWorld, state: DagState, stage: int, task: int, wave: i
 @kernel()
 def bits_of_task(world: DagWorld, stage: int, task: int) -> int:
     """The random bits that all draws of a task start from."""
-    return mixed(int(world.salts[stage] + 0x9E3779B9 * task & _BITS))
+    return mixed_32(int(world.salts[stage] + 0x9E3779B9 * task & BITS_32))
 
 
 @kernel()
@@ -67,10 +52,10 @@ def drawn_ms(world: DagWorld, stage: int, level: int, wave: int, bits: int) -> i
         bits: From ``bits_of_task``.
     """
     place = world.waves[world.stages[stage].profile, level, wave]
-    bits = mixed(bits ^ 0x5BD1E995)
+    bits = mixed_32(bits ^ 0x5BD1E995)
     drawn = int(world.durations_ms[place.first + (bits * place.count >> 32)] + place.added_ms)
     noise = world.settings[0].noise
     if noise > 0.0:
-        factor = 1.0 + noise * (mixed(bits ^ 0x3C6EF372) * 2.0**-31 - 1.0)
+        factor = 1.0 + noise * (mixed_32(bits ^ 0x3C6EF372) * 2.0**-31 - 1.0)
         drawn = max(1, int(drawn * factor))
     return drawn

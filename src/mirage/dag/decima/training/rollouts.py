@@ -22,7 +22,6 @@ from mirage.dag.decima.networks.workspace import opened, workspace
 from mirage.dag.decima.own_features import observe_own
 from mirage.dag.simulator.dag_arrays import DECIDER_TYPE, PARAMETERS_TYPE, STATE_TYPE, WORLD_TYPE, DagState, DagWorld
 from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
-from mirage.dag.simulator.durations import mixed
 from mirage.dag.simulator.event_loop import ENDED, NEEDS_DECISION, REFUSED, next_decision
 from mirage.dag.simulator.rounds import decide
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, stage_of
@@ -31,11 +30,11 @@ from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
 from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
+from mirage.kernel.random import BITS_32, mixed_32
 
 DECISIONS, ROWS, PLACES, EDGES = range(4)
 """Indices in ``Record.size``: decisions, stages, jobs and links that are written."""
 
-_BITS = 2**32 - 1
 
 _GRID_S = 2.0
 
@@ -181,7 +180,7 @@ def play(
     answer = next_decision(world, state)
     while answer == NEEDS_DECISION:
         decided = decider(world, state, parameters)
-        drawn = mixed(int(world.salts[0]) ^ mixed(state.clock[0].decisions & _BITS)) % 1000
+        drawn = mixed_32(int(world.salts[0]) ^ mixed_32(state.clock[0].decisions & BITS_32)) % 1000
         if decided != NOTHING and drawn < recorded_of_1000:
             observe_own(world, state, graph, room.level)
             if _fits(record, graph):

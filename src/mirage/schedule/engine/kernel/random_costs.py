@@ -10,30 +10,8 @@ import math
 from typing import Any
 
 from mirage.kernel.compile import kernel
+from mirage.kernel.random import normal
 from mirage.schedule.engine.kernel.gpu_arrays import TICK_S, GpuWorld
-
-_MASK = (1 << 32) - 1
-_TWO_PI = 2.0 * math.pi
-
-
-@kernel()
-def _mixed(number: int) -> int:
-    """A pseudo-random 32-bit number; the finisher of MurmurHash3."""
-    number &= _MASK
-    number ^= number >> 16
-    number = (number * 0x85EBCA6B) & _MASK
-    number ^= number >> 13
-    number = (number * 0xC2B2AE35) & _MASK
-    return number ^ (number >> 16)
-
-
-@kernel(forceinline=False)
-def normal(seed: int, job_id: int, draw: int) -> float:
-    """A standard normal random number (Box and Muller 1958)."""
-    start = _mixed(_mixed(_mixed(int(seed) + 0x9E3779B9) ^ int(job_id)) ^ int(draw))
-    first = (_mixed(start ^ 0x51ED270B) + 0.5) / (_MASK + 1.0)
-    second = (_mixed(start ^ 0x2545F491) + 0.5) / (_MASK + 1.0)
-    return float(math.sqrt(-2.0 * math.log(first)) * math.cos(_TWO_PI * second))
 
 
 @kernel()

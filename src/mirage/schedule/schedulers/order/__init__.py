@@ -1,1 +1,0 @@
-"""Orders of jobs that compiled schedulers maintain between calls."""
