@@ -83,7 +83,7 @@ def test_a_field_that_the_tuple_does_not_have_is_refused() -> None:
         return int(by_reference(everything).nothing)
 
     with pytest.raises(Exception, match="nothing"):
-        kernel(int64(TYPE))(missing)
+        kernel(int64(TYPE))(missing)(sums())
 
 
 @pytest.mark.parametrize("shape", [(0,), (4,), (2, 3)])

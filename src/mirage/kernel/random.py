@@ -4,7 +4,7 @@ A draw depends on its seed, its job, stage or future, and its number, and on no 
 get the same draws on one workload, which makes their differences small, and a forecast is the same in every view.
 
 There are three mixers, one for each family of published results: another one would give other draws. All give the same
-numbers interpreted and compiled.
+numbers interpreted and compiled; interpreted, numpy warns where 64 bits of a single integer overflow.
 """
 
 from __future__ import annotations
