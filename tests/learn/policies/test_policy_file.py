@@ -288,7 +288,8 @@ def test_a_damaged_model_is_refused(model, tmp_path):
 def test_a_text_is_recognised_by_its_first_line(tmp_path, monkeypatch):
     (tmp_path / "hedge.py").write_text("def policy(path, *, cost, **more):\n    return Clipped(path, cost)\n")
     with open(tmp_path / "hedge.py", "a") as module:
-        module.write("class Clipped:\n    def __init__(self, *made_of): self.made_of = made_of\n")
+        module.write("class Clipped:\n    decide = None.__eq__\n")
+        module.write("    def __init__(self, *made_of): self.made_of = made_of\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(policy_file.TEXTS, "hedge", "hedge:policy")
     path = tmp_path / "tree.txt"
