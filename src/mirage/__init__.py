@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from mirage.trace.workload.generate_workload import generate_workload
     from mirage.trace.workload.workload_json import builtin_model
     from mirage.trace.write_trace import write_trace
-
-__version__ = "0.1.0"
+    from mirage.version import __version__
 
 _MODULES = {
     "mirage.cli.check_command": "check_command",
@@ -96,6 +95,7 @@ _MODULES = {
     "mirage.trace.workload.generate_workload": "generate_workload",
     "mirage.trace.workload.workload_json": "builtin_model",
     "mirage.trace.write_trace": "write_trace",
+    "mirage.version": "__version__",
 }
 """The public names of each module."""
 
@@ -139,6 +139,7 @@ __all__ = [
     "VirtualSlurm",
     "Wait",
     "Workload",
+    "__version__",
     "builtin_model",
     "check_command",
     "check_discipline",

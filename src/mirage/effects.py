@@ -90,7 +90,9 @@ def _listen() -> None:
 
 
 def _refuse_files_and_processes(event: str, args: tuple[Any, ...]) -> None:
-    if event in EFFECTS and getattr(_watched, "on", False):
+    if (
+        getattr(_watched, "on", False) and event in EFFECTS
+    ):  # in this order: at its end, an interpreter clears our names
         target = shown(args[0]) if args else "itself"
         words: Watched = _watched.words
         _refuse(f"{EFFECTS[event]} {target} while it {words.acts}; {words.instead_of_file}")

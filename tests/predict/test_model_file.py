@@ -6,10 +6,10 @@ import struct
 import numpy as np
 import pytest
 
-from mirage import __version__
 from mirage.errors import ModelFileError
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes
 from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_file, write_model_file
+from mirage.version import __version__
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="pip install mirage-hpc[predict]")
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import mirage
 from mirage.study import trial
 from mirage.study.trial import code_key, key_of
 
@@ -30,7 +29,7 @@ def test_the_key_of_code_changes_with_code_and_versions(tmp_path: Path, monkeypa
     assert code_key(reversed(modules[2]), "numpy", "scipy") == keys[-1]
     monkeypatch.setattr(trial, "_version", lambda package: "0")
     older = code_key(modules[2], "numpy", "scipy")
-    monkeypatch.setattr(mirage, "__version__", "0")
+    monkeypatch.setattr("mirage.study.trial.__version__", "0")
     assert len({keys[-1], older, code_key(modules[2], "numpy", "scipy")}) == 3
     with pytest.raises(ModuleNotFoundError, match="no source file"):
         code_key(["no_such_rule"])

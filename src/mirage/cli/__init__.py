@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import click
 
-from mirage import __version__
 from mirage.cli.first_compile import FirstCompilation
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.kernel.compile_listener import compile_listener
+from mirage.version import __version__
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),

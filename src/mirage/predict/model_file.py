@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage import __version__
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, ModelFileError, shown
+from mirage.version import __version__
 
 CARD = "mirage"
 """Key of the card in the metadata of the file."""

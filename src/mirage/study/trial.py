@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-import mirage
 from mirage.source_digest import source_digest
+from mirage.version import __version__
 
 DIGITS = 16
 """Hexadecimal digits of a key."""
@@ -42,7 +42,7 @@ def code_key(modules: Iterable[str], *packages: str) -> str:
     Raises:
         ModuleNotFoundError: A module has no source file.
     """
-    return key_of(mirage.__version__, [(package, _version(package)) for package in packages], source_digest(modules))
+    return key_of(__version__, [(package, _version(package)) for package in packages], source_digest(modules))
 
 
 @cache

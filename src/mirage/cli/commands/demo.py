@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output, seed_option, workers_option
 from mirage.cli.output import check_page
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.demo.demonstration import Demonstration

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-import mirage
 from mirage.duration import DAY_S
 from mirage.provision.evaluation.evaluation_study import Study
 from mirage.sim.contract.job_labels import LabelBook
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.source_digest import source_digest
+from mirage.version import __version__
 
 SHARD_S = 4 * DAY_S
 """Time span of a shard, by the submission of the windows' present links."""
@@ -66,7 +66,7 @@ class Recipe:
         study, scenario, protocol = self.study, self.study.scenario, self.study.protocol
         return {
             "schema": SCHEMA,
-            "version": mirage.__version__,
+            "version": __version__,
             "numpy": np.__version__,
             "code": source_digest([*_CODE, discipline_spec(scenario.discipline).entry.partition(":")[0]])[:16],
             "trace": _trace_digest(self),

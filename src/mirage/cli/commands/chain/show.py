@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli import context as cluster
 from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, row
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.agent.model import DecisionRecord, EventRecord

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.values import WORDS
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.dag.compare.dag_comparison import DagComparison

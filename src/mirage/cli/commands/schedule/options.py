@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.cli.options import option_group, seed_option
 from mirage.cli.values import Number
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.schedule.compare.gpu_trial import GpuSetting

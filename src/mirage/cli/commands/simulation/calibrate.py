@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.cli.machine import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output, check_page
@@ -20,6 +19,7 @@ from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.calibration.declared_settings import DeclaredSettings

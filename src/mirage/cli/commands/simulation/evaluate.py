@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli.machine import MachineOptions, SimulatedMachine, machine_options
 from mirage.cli.options import (
@@ -27,6 +26,7 @@ from mirage.cli.options import (
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.provision.evaluation.evaluate import Evaluation

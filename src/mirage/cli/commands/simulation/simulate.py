@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli.machine import MachineOptions, SimulatedMachine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, ExtensibleOption, TraceOptions, examples, json_output, trace_options
@@ -18,6 +17,7 @@ from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import Duration
 from mirage.errors import ConfigurationError
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.sim.schedule import Schedule

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import click
 
-from mirage import __version__
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -17,6 +16,7 @@ from mirage.cli.values import DATE
 from mirage.errors import ConfigurationError, TraceError, UnknownFormat
 from mirage.trace.formats.column_mapping import parse_columns
 from mirage.trace.table import JobTable
+from mirage.version import __version__
 
 
 @click.command(

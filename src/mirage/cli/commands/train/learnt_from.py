@@ -95,8 +95,8 @@ class LearntFrom:
 
     def provenance(self) -> dict[str, Any]:
         """Returns the provenance of the data, with the keys of ``mirage evaluate --json``."""
-        from mirage import __version__
         from mirage.trace.statistics.summary import iso_utc
+        from mirage.version import __version__
 
         manifest = self.manifest()
         return {

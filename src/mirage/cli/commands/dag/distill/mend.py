@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage import __version__
 from mirage.atomic_file import write_output
 from mirage.cli.commands.dag.distill.options import EpisodeOptions
 from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read, tree_argument
@@ -20,6 +19,7 @@ from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError
+from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.dag.mending.line_mending import MendingResult
