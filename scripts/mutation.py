@@ -67,6 +67,10 @@ SCOPES = {
         code=("report/terminal/*.py", "report/pages/*.py"),
         tests=("report",),
     ),
+    "calibration": Scope(
+        code=("calibration/*.py",),
+        tests=("calibration", "cli/commands/simulation/test_calibrate_command.py"),
+    ),
 }
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mirage.calibration.declared_settings import check_associations, check_qos, read_declared_settings
+from mirage.calibration.declared_settings import (
+    DeclaredSettings,
+    check_associations,
+    check_qos,
+    read_declared_settings,
+)
 from mirage.calibration.fit_mechanisms import TraceSlice, choices
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.mechanisms import Mechanisms, Site
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.associations import Association
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
 from tests.support.made_up_site import Row, table
@@ -71,6 +78,21 @@ def test_a_controller_without_multifactor_priorities_declares_no_weights(tmp_pat
     )
 
 
+def test_what_is_not_declared_has_no_source() -> None:
+    assert read_declared_settings() == DeclaredSettings(SlurmSettings(), "Slurm's defaults", None, "", (), "")
+    assert read_declared_settings(settings="slurm-default").by == "Slurm's defaults"
+    assert read_declared_settings(settings="lonestar6").by == "lonestar6"
+
+
+def test_what_is_declared_has_the_name_of_its_file(qos: str, tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text(
+        "Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue\nlab|x|root|||4|\n"
+    )
+    found = read_declared_settings(qos=qos, associations=str(tmp_path / "assoc.txt"))
+    assert (found.qos_by, found.associations_by) == (qos, str(tmp_path / "assoc.txt"))
+    assert found.age_limits(table(JOBS[0], account=["x"])) == (Limit("all", ageing=4, accounts=("x",)),)
+
+
 def test_names_stand_for_settings() -> None:
     assert read_declared_settings().settings == SlurmSettings()
     assert read_declared_settings(settings="lonestar6").settings == SlurmSettings.lonestar6()
@@ -78,8 +100,13 @@ def test_names_stand_for_settings() -> None:
 
 @pytest.mark.parametrize("name", ["sprio.w.txt", "sacctmgr.qos.txt", "sacct.X.P.txt"])
 def test_a_file_that_is_no_configuration_is_refused(shared_data: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="has no settings of a scheduler"):
-        read_declared_settings(str(shared_data / "slurm-fixtures" / name))
+    path = str(shared_data / "slurm-fixtures" / name)
+    with pytest.raises(ConfigurationError) as raised:
+        read_declared_settings(path)
+    assert str(raised.value) == (
+        f"{path} has no settings of a scheduler (SchedulerType, PriorityType or SelectType); name a slurm.conf "
+        "or the output of `scontrol show config`"
+    )
 
 
 def test_weights_of_sprio_override_those_of_the_file(shared_data: Path, tmp_path: Path) -> None:
@@ -167,3 +194,34 @@ def test_qos_that_no_job_has_are_refused(qos: str, of_jobs: list[str], why: str)
         check_qos(declared, table(JOBS[0], qos=of_jobs))
     check_qos(declared, table(JOBS[0], qos=["large"]))
     check_qos(read_declared_settings(), table(JOBS[0], qos=of_jobs))
+
+
+def refusal(check: Callable[[DeclaredSettings, JobTable], None], declared: DeclaredSettings, jobs: JobTable) -> str:
+    with pytest.raises(ConfigurationError) as raised:
+        check(declared, jobs)
+    return str(raised.value)
+
+
+def test_a_refusal_names_what_is_declared_and_up_to_five_that_the_jobs_have(qos: str) -> None:
+    declared = read_declared_settings(qos=qos)
+    names = ["g", "f", "e", "d", "c", "b"]
+    several = table(*JOBS[:6], qos=names, account=names)
+    there = ", ".join(f"'{name}'" for name in names[:5])
+    assert refusal(check_qos, declared, several) == (
+        f"{qos} lists the QOS 'normal', 'large', but no job of the trace has one: its jobs have {there}; "
+        "name a trace with the column QOS, or leave --qos out"
+    )
+    known = tuple(Association(name) for name in ("z", "w", "v", "x", "u", "y"))
+    assert refusal(check_associations, replace(declared, associations=known, associations_by="a.txt"), several) == (
+        "a.txt lists the accounts 'u', 'v', 'w', 'x', 'y', but no job of the trace has one: "
+        f"its jobs have {there}; name a trace with the column Account, or leave --associations out"
+    )
+    unknown = refusal(
+        check_associations, replace(declared, associations=known[:1], associations_by="a"), table(JOBS[0])
+    )
+    assert unknown == (
+        "a lists the accounts 'z', but no job of the trace has one: it does not contain the accounts of jobs; "
+        "name a trace with the column Account, or leave --associations out"
+    )
+    check_associations(read_declared_settings(), several)
+    check_associations(replace(declared, associations=(*known, Association("c"))), several)

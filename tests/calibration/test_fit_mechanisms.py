@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mirage.calibration.fidelity.judge_fidelity import judge
 from mirage.calibration.fit_mechanisms import TraceSlice, choices, combinations, error, fit, judged
 from mirage.calibration.inferred.capacity import queued
 from mirage.calibration.inferred.shutdowns import Shutdown
@@ -20,7 +21,8 @@ from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
-from tests.support.made_up_site import table
+from tests.support.made_up_histories import history
+from tests.support.made_up_site import Row, table
 
 SETTINGS = replace(SlurmSettings(), weight_age=1000.0)
 TRUE = replace(SETTINGS, weight_age=500.0, recorded_priority=300.0, turnover_s=60)
@@ -200,6 +202,23 @@ def test_a_replay_begins_two_weeks_before_its_slice(site: Site) -> None:
     assert AFTER.within(site.jobs).submit_s.min() >= 35 * DAY_S
 
 
+def test_a_job_that_runs_when_a_replay_begins_has_its_recorded_start() -> None:
+    """Ada's job waited two weeks for no visible reason, and holds all nodes until bob's job starts."""
+    jobs = queued(table(("ada", 0, 13.9 * 24, 15.1 * 24, 4), ("bob", 28.5 * 24, 29 * 24, 1.0, 4), limit_h=20 * 24))
+    found = judged(Site(jobs, SETTINGS, 4, -1.0), Mechanisms(), TraceSlice(28 * DAY_S, 42 * DAY_S))
+    assert found.counts.compared == 1
+    assert found.simulated_wait_s.mean == pytest.approx(12 * HOUR_S, abs=HOUR_S / 4)
+
+
+def test_a_replay_is_judged_over_its_slice_with_intervals_where_they_are_wanted(site: Site) -> None:
+    found = judged(site, Mechanisms(), FITTED, resamples=7)
+    assert (found.from_s, found.until_s) == (FITTED.from_s, FITTED.until_s)
+    assert found.rank_correlation.interval is not None
+    assert judged(site, Mechanisms(), FITTED).rank_correlation.interval is None
+    held = judged(site, Mechanisms(), FITTED, held=True)
+    assert held.simulated_wait_s.mean > judged(site, Mechanisms(), FITTED).simulated_wait_s.mean
+
+
 def test_only_what_the_trace_records_is_tried(site: Site, recorded: JobTable) -> None:
     assert choices(site, FITTED)["recorded"] == (False, True)
     assert choices(site, FITTED)["fairshare"] == (0.0,)
@@ -217,9 +236,109 @@ def test_only_what_the_trace_records_is_tried(site: Site, recorded: JobTable) ->
     assert min(found["size"]) < 0 < max(found["size"])
 
 
+def test_the_candidates_of_a_site_with_users_and_without_priorities() -> None:
+    """Five users; weights are multiples of the declared weight of age."""
+    rows: list[Row] = [(f"u{k % 5}", 24.0 * k, 24.0 * k + 1, 5.0, 2) for k in range(40)]
+    jobs = queued(table(*rows))
+    known = Site.of(jobs, replace(SETTINGS, weight_age=16.0), FITTED.from_s, FITTED.until_s)
+    found = choices(known, FITTED)
+    weights = [0, 1, 2, 4, 8, 16, 32]
+    assert (found["age"], found["fairshare"]) == (weights, weights)
+    assert found["size"] == (-32, -16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16, 32)
+    assert found["user_jobs"] == (None,), "no user waits with one job while another one runs"
+    assert found["think_time_s"] == (0, 1200)
+    assert found["turnover_s"] == (0, 15, 30, 60, 120)
+    assert found["dip_s"] == (None, *(hours * HOUR_S for hours in (12, 24, 48, 96, 168)))
+    unweighted = choices(replace(known, settings=replace(SETTINGS, weight_age=0.0)), FITTED)
+    assert unweighted["age"] == [62.5 * weight for weight in weights], "of 1,000 where none is declared"
+
+
+def test_with_few_users_neither_fair_share_nor_think_times_are_tried() -> None:
+    rows: list[Row] = [(f"u{k % 4}" if k % 5 else "", 24.0 * k, 24.0 * k + 1, 5.0, 2) for k in range(40)]
+    found = choices(Site.of(queued(table(*rows)), SETTINGS, FITTED.from_s, FITTED.until_s), FITTED)
+    assert (found["fairshare"], found["think_time_s"]) == ((0.0,), (0,))
+    assert len(found["age"]) == 7
+
+
+def test_a_shutdown_counts_in_the_slice_in_which_it_begins(site: Site) -> None:
+    def begun(at_s: int) -> Site:
+        return replace(site, shutdowns=(Shutdown(at_s, at_s + DAY_S, 0, True, 1),))
+
+    tried = {at_s: choices(begun(at_s), FITTED)["shutdowns"] for at_s in (FITTED.from_s, FITTED.until_s)}
+    assert tried == {FITTED.from_s: (False, True), FITTED.until_s: (False,)}
+
+
+def test_a_fit_tries_every_value_of_each_mechanism_twice(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best age depends on the turnover: only in the second round is it the one for the turnover found."""
+    values = {"age": (0.0, 100.0, 300.0), "turnover_s": (0, 15, 60), "user_jobs": (None, 2, 5)}
+    of_turnover = {0: (100, 0.5), 15: (300, 0.0), 60: (0, 2.0)}
+
+    def missed(chosen: Mechanisms) -> float:
+        best_age, base = of_turnover[chosen.turnover_s]
+        return abs(chosen.age - best_age) / 1000 + base + (chosen.user_jobs != 5)
+
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.choices", lambda *_: values)
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.combinations", lambda *_: [Mechanisms(age=300.0)])
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.judged", lambda site, chosen, stretch: chosen)
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.error", missed)
+    tries: list[tuple[int, int, float]] = []
+    best = fit(site, FITTED, lambda *progress: tries.append(progress))
+    assert best == Mechanisms(age=300.0, turnover_s=15, user_jobs=5)
+    count, most, least = zip(*tries)
+    assert list(count) == list(range(1, len(tries) + 1))
+    assert set(most) == {1 + 2 * 9}
+    assert len(tries) < 1 + 2 * 9, "what has been tried is not replayed again"
+    assert least == tuple(np.minimum.accumulate(least))
+    assert (least[0], least[-1]) == (pytest.approx(1.7), 0.0)
+
+
+def test_weights_next_to_wfp_are_one_replay_and_not_in_the_result(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed: list[Mechanisms] = []
+
+    def judge_one(site: Site, chosen: Mechanisms, stretch: TraceSlice) -> Mechanisms:
+        replayed.append(chosen)
+        return chosen
+
+    values = {"age": (0.0, 100.0, 200.0), "wfp": (None, WFP3)}
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.choices", lambda *_: values)
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.judged", judge_one)
+    monkeypatch.setattr("mirage.calibration.fit_mechanisms.error", lambda chosen: float(chosen.wfp is None))
+    assert fit(site, FITTED) == Mechanisms(wfp=WFP3)
+    assert sorted(replayed, key=lambda one: (one.wfp is None, one.age)) == [
+        Mechanisms(wfp=WFP3), Mechanisms(), Mechanisms(age=100.0), Mechanisms(age=200.0)
+    ]  # fmt: skip
+
+
+def test_all_combinations_are_tried_where_they_are_few() -> None:
+    values = {"age": (1.0, 2.0), "turnover_s": (0, 15, 30)}
+    every = combinations(values, 6)
+    assert [(one.age, one.turnover_s) for one in every] == [(a, t) for a in (1.0, 2.0) for t in (0, 15, 30)]
+    drawn = combinations(values, 5)
+    assert len(set(drawn)) == 5
+    assert set(drawn) < set(every)
+    assert combinations(values, 5) == drawn
+    kinds = combinations(values | {"wfp": (None, WFP3), "recorded": (False, True), "size": (5.0,)}, 30)
+    ordered = [one for one in kinds if one.wfp is not None]
+    assert {(one.recorded, one.age, one.fairshare, one.size) for one in ordered} == {(False, 0.0, 0.0, 0.0)}
+    assert [one.turnover_s for one in ordered] == [0, 15, 30]
+    assert len(kinds) - len(ordered) == 2 * 3 * 2
+
+
+def test_the_error_is_one_half_of_each_figure_and_the_worst_where_one_is_not_defined() -> None:
+    submits = range(0, 16 * 24, 6)
+    waits_h = [1 + k % 5 for k in submits]
+    late = judge(history(submits, waits_h), history(submits, [2 * wait for wait in waits_h]), resamples=0)
+    assert error(late) == pytest.approx(1.0 + 1 - 1)
+    alike = judge(history(submits, [2] * 64), history(submits, [3] * 64), resamples=0)
+    assert error(alike) == pytest.approx(0.5 + 1), "no order of equal waits"
+    short = judge(history(range(5), range(5)), history(range(5), range(5, 0, -1)), resamples=0)
+    assert error(short) == pytest.approx(1.0 + 2), "no window, and the order reversed"
+
+
 def test_a_slice_is_two_weeks_long_at_least() -> None:
     with pytest.raises(ConfigurationError, match=r"a slice of 13\.0 days is too short to fit to"):
         TraceSlice(0, 13 * DAY_S)
+    assert TraceSlice(5, 5 + 14 * DAY_S).replay_from_s == 5 - 14 * DAY_S
 
 
 @pytest.mark.parametrize(("most_replayed", "tries"), [(10**9, 35), (1, 4)])

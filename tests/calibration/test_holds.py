@@ -56,3 +56,24 @@ def test_a_wait_may_be_worth_more_to_one_job_than_to_another() -> None:
     jobs = table(("eve", 0.0, 0.0, 0.5, 1), WAITS, ("bob", 1.0, 3.0, 1.0, 2))
     for gains, held_s in (((50.0, 1.0, 2.0), 0), ((0.1, 1.0, 1.4), 3 * HOUR_S)):
         assert held_until(jobs, np.zeros(3), np.array(gains), np.inf)[1] == held_s, gains
+
+
+@pytest.mark.parametrize(("wait_min", "held_min"), [(10, 5), (9, 0)])
+def test_waits_of_less_than_ten_minutes_are_ignored(wait_min: int, held_min: int) -> None:
+    jobs = table(("ada", 0, wait_min / 60, 1, 2), ("bob", 1 / 60, 5 / 60, 1, 3))
+    assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[0] == held_min * 60
+
+
+@pytest.mark.parametrize(("start_min", "held_min"), [(59, 59), (60, 0)])
+def test_one_that_starts_in_the_same_minute_passes_no_job_by(start_min: int, held_min: int) -> None:
+    jobs = table(("ada", 0, 1, 1, 2), ("bob", 0.25, start_min / 60, 1, 3))
+    assert held_until(jobs, np.zeros(2), 0.0, DAY_S)[0] == held_min * 60
+
+
+def test_jobs_without_a_user_pass_each_other_by_and_age_beyond_the_oldest_is_worth_nothing() -> None:
+    unknown = table(("", 0, 10, 1, 2), ("", 1, 3, 1, 3))
+    assert held_until(unknown, np.zeros(2), 0.0, DAY_S)[0] == 3 * HOUR_S
+    aged = table(("ada", 0, 10, 1, 2), ("bob", 4, 9, 1, 3))
+    for oldest_h, held_h in ((9, 9), (5, 0)):
+        found = held_until(aged, np.array([0.0, 3.0]), 1 / HOUR_S, oldest_h * HOUR_S)
+        assert found[0] == held_h * HOUR_S, "at 09:00 the first has waited nine hours, and the other five"

@@ -95,4 +95,6 @@ def test_the_same_seed_gives_the_same_interval_and_no_resamples_give_none() -> N
     assert blocks.estimate(statistic) == blocks.estimate(statistic)
     assert blocks.estimate(statistic, seed=1) != blocks.estimate(statistic)
     assert blocks.estimate(statistic, resamples=0).interval is None
+    low, high = blocks.estimate(statistic, resamples=1).interval
+    assert low == high != blocks.estimate(statistic).value
     assert blocks.estimate(pearson(values * 0, values)).value is None

@@ -55,6 +55,12 @@ def test_a_span_is_cut_to_what_is_known() -> None:
     assert (half.hours, half.recorded.tolist(), half.simulated.tolist()) == (1, [1], [0])
 
 
+@pytest.mark.parametrize(("length_s", "hours"), [(2 * HOUR_S - 1, 1), (2 * HOUR_S, 2), (2 * HOUR_S + 1, 2)])
+def test_an_hour_that_is_not_whole_is_left_out(length_s: int, hours: int) -> None:
+    pair = PairedJobs.of(history([0, 6], [1.5, 0]), history([0, 6], [2.5, 0]))
+    assert busy_nodes(pair, MONDAY_S + HOUR_S, MONDAY_S + HOUR_S + length_s).hours == hours
+
+
 def test_less_than_an_hour_is_one_span() -> None:
     pair = PairedJobs.of(history([0, 0.25], [0, 0]), history([0, 0.25], [0, 0]))
     found = waiting_jobs(pair, None, None)

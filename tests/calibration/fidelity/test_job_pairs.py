@@ -11,6 +11,7 @@ from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, JobState
+from mirage.trace.table import JobTable
 from tests.support.made_up_histories import MONDAY_S, history
 
 
@@ -109,6 +110,28 @@ def test_nothing_to_compare_is_an_error_with_its_reason(simulated, span, message
         PairedJobs.of(history([0, 1], [1, 1]), simulated, span)
 
 
+def refusal(recorded: JobTable, simulated: JobTable, from_s: int | None = None) -> str:
+    with pytest.raises(ConfigurationError) as raised:
+        PairedJobs.of(recorded, simulated, from_s)
+    return str(raised.value)
+
+
 def test_a_workload_without_starts_is_no_record() -> None:
-    with pytest.raises(ConfigurationError, match="none of 2 jobs has a recorded submission and start"):
-        PairedJobs.of(history([0, 1], [-1, -1]), history([0, 1], [1, 1]))
+    assert refusal(history([0, 1], [-1, -1]), history([0, 1], [1, 1])) == (
+        "none of 2 jobs has a recorded submission and start, so there is nothing to compare with; "
+        "is the trace a workload without starts?"
+    )
+
+
+def test_a_refusal_says_what_is_there_and_what_to_do() -> None:
+    here = history(range(4), [1] * 4, job_id=["a" * 30, "b", "c", "d"])
+    assert refusal(here, history([0, 1], [1, 1])) == (
+        f"no job is both recorded and simulated: 4 jobs with ids as {'a' * 19}…, b, c are recorded, 2 jobs with ids as "
+        "0, 1 simulated; simulate the same trace that is compared, with its job ids unchanged"
+    )
+    assert refusal(history([0, 1, 2], [1, 1, -1]), history([0, 1, 2], [-1, -1, 1])) == (
+        "none of 2 jobs was started in the simulation; simulate to the end of the trace"
+    )
+    assert refusal(history([0], [1]), history([0], [1]), MONDAY_S + DAY_S) == (
+        "no job that is both recorded and simulated was submitted in the span; choose another --from and --until"
+    )

@@ -64,6 +64,22 @@ def test_months_are_those_of_the_submissions() -> None:
     assert sum(one.jobs for one in found.months) == found.counts.compared == len(SUBMITS)
 
 
+def test_a_month_has_the_figures_of_its_jobs() -> None:
+    """On 31 January two jobs of an hour on two and on three nodes, of which the second is simulated a day late."""
+    submit_h = [30 * 24 - 10, 30 * 24 - 9, 30 * 24 - 8, 30 * 24 + 40]
+    recorded = history(submit_h, [0, 1, 3, 2], nodes=[2, 3, 1, 4])
+    january, february = judge(recorded, history(submit_h, [0, 25, 1, 6], nodes=[2, 3, 1, 4])).months
+    assert (january.month, january.jobs, february.jobs) == ("2023-01", 3, 1)
+    assert january.recorded_wait_s == pytest.approx(4 / 3 * HOUR_S)
+    assert january.simulated_wait_s == pytest.approx(26 / 3 * HOUR_S)
+    assert january.mean_absolute_error_s == pytest.approx(26 / 3 * HOUR_S)
+    assert january.rank_correlation == pytest.approx(0.5)
+    assert january.pearson == pytest.approx(np.corrcoef([0, 1, 3], [0, 25, 1])[0, 1])
+    assert (february.rank_correlation, february.pearson) == (None, None)
+    assert january.busy_difference == pytest.approx((3 + 1 + 1) / 10), "of the ten hours of January from the first job"
+    assert february.busy_difference == pytest.approx(3 / 40), "until the last submission"
+
+
 def test_a_span_selects_its_days() -> None:
     recorded = history(SUBMITS, WAITS)
     whole = judge(recorded, recorded)

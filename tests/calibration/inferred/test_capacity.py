@@ -35,6 +35,16 @@ def test_dips_are_filled_in_and_longer_ones_are_nodes_that_were_away() -> None:
     assert at(jobs, 24, 32) == [8]
 
 
+def test_without_dips_to_fill_in_the_capacity_is_the_level_itself() -> None:
+    """Ten minutes in which five of eight nodes are in use."""
+    rows: list[Row] = [("ada", 0, 0, 2, 5), ("bob", 0, 0, 1, 3), ("eve", 7 / 6, 7 / 6, 5 / 6, 3), ("ada", 2, 2, 1, 8)]
+    found = capacity_over_time(queued(table(*rows)), 0)
+    assert (found.times_s // 600).tolist() == [0, 6, 7]
+    assert found.nodes.tolist() == [8, 5, 8]
+    assert found.first == 8
+    assert capacity_over_time(queued(table(*rows)), 2 * STEP_S).nodes.tolist() == [8]
+
+
 def test_growth_is_found() -> None:
     jobs = queued(table(*full_for(24, 0, 8), *full_for(24, 24, 12)))
     assert at(jobs, 6, 3, 20, 28, 40) == [8, 8, 12, 12]
@@ -79,3 +89,41 @@ def test_a_job_cancelled_while_it_waited_did_not_run() -> None:
 def test_a_trace_without_starts_is_refused() -> None:
     with pytest.raises(TraceError, match="there is nothing to calibrate with"):
         queued(table(("ada", 0, 2, 0.0, 1)))
+
+
+def test_jobs_count_in_the_queue_with_a_start_an_end_and_nodes() -> None:
+    jobs = table(
+        ("eve", 3, 4, 1, 2), ("ada", 0, 2, 0, 1), ("bob", 1, 1, 5, 3), ("joe", 2, 2, 1, 1), ("zoe", 2, 2, 1, 1)
+    )
+    nodes, end_s = jobs.nodes.copy(), jobs.end_s.copy()
+    nodes[3], end_s[4] = 0, -1
+    found = queued(jobs.with_columns(nodes=nodes, end_s=end_s))
+    assert found.user.values() == ["ada", "bob", "eve"], "by submission, with the one that was cancelled"
+    started_early = jobs.with_columns(start_s=jobs.start_s - np.array([0, 0, 1, 0, 0]))
+    assert "bob" not in queued(started_early).user.values()
+
+
+@pytest.mark.parametrize(("back_h", "found"), [(12, 1), (11, 0)])
+def test_an_outage_lasts_three_hours_at_least(back_h: int, found: int) -> None:
+    rows = [*full_for(10, 0, 8), *full_for(10, back_h, 8), ("bob", 5.0, back_h + 0.5, 0.2, 1)]
+    assert len(outages(queued(table(*rows)), np.array([0]), np.array([8]))) == found
+
+
+def test_an_outage_counts_jobs_that_wait_all_the_time_and_nodes_that_stay_in_use() -> None:
+    rows = [
+        *full_for(10, 0, 6), *full_for(10, 20, 8), ("bob", 5.0, 20.5, 0.2, 1), ("eve", 9.0, 20.0, 0.2, 3),
+        ("joe", 9.5, 20.0, 0.2, 3), ("zoe", 2.0, 2.0, 40.0, 2),
+    ]  # fmt: skip
+    (outage,) = outages(queued(table(*rows)), np.array([0, HOUR_S * 15]), np.array([8, 99]))
+    assert (outage.start_s / HOUR_S, outage.end_s / HOUR_S, outage.nodes, outage.waiting) == (9, 20, 2, 2)
+    idle_half = [("zoe", 2.0, 2.0, 40.0, 2)] * 2
+    assert len(outages(queued(table(*rows, idle_half[0])), np.array([0]), np.array([8]))) == 1, "half of the nodes"
+    assert outages(queued(table(*rows, *idle_half)), np.array([0]), np.array([8])) == ()
+
+
+def test_room_in_an_outage_is_that_of_the_nodes_there_are_when_it_begins() -> None:
+    """Five of eight nodes stay in use; there had been thirty until five o'clock, and are again later."""
+    rows = [*full_for(10, 0, 3), *full_for(10, 20, 3), ("bob", 5.0, 20.5, 0.2, 1), ("zoe", 2.0, 2.0, 40.0, 5)]
+    jobs, times_s = queued(table(*rows)), np.array([0, 5, 15]) * HOUR_S
+    assert outages(jobs, times_s, np.array([30, 8, 30])) == ()
+    assert len(outages(jobs, times_s, np.array([8, 30, 8]))) == 1

@@ -73,6 +73,23 @@ def test_the_level_of_nodes_is_what_it_is_around_a_shutdown() -> None:
     assert bridged(times_s, busy, (), HOUR_S).tolist() == busy.tolist()
 
 
+def test_the_level_around_a_shutdown_begins_with_the_drain_and_ends_before_as_long_after_it() -> None:
+    times_s, one = np.arange(0, 30) * HOUR_S, Shutdown(10 * HOUR_S, 20 * HOUR_S, 1, True, 1)
+    first, last = (np.where(times_s == hour * HOUR_S, 9, 2) for hour in (7, 23))
+    assert bridged(times_s, first, (one,), 3 * HOUR_S).tolist() == [2] * 7 + [9] * 14 + [2] * 9
+    assert bridged(times_s, last, (one,), 3 * HOUR_S).tolist() == last.tolist()
+    assert bridged(times_s, np.roll(last, -1), (one,), 3 * HOUR_S)[6:22].tolist() == [2] + [9] * 14 + [2]
+
+
+def test_a_short_lull_and_one_in_which_no_job_waits_hide_no_shutdown_after_them() -> None:
+    """A lull from one to two, an idle afternoon, and then a night in which bob's job waits."""
+    busy_h = [(0, 1), (2, 10), (18, 24), (40, 44)]
+    rows: list[Row] = [("ada", float(a), float(a), float(b - a), 40) for a, b in busy_h]
+    jobs = queued(table(*rows, ("bob", 22.0, 38.0, 2.0, 5), limit_h=8.0))
+    assert hours(shutdowns(jobs)) == [(24, 38, False)]
+    assert [(one.left, one.waiting) for one in shutdowns(jobs)] == [(0, 1)]
+
+
 def test_capacity_excludes_shutdowns_that_are_modelled_separately() -> None:
     jobs = stopped(2.0, WAITS)
     assert capacity_over_time(jobs, 6 * HOUR_S).nodes.min() < 40
@@ -85,6 +102,23 @@ def test_a_known_one_is_a_reservation_and_a_failure_is_two_changes() -> None:
     assert [(one.start_s, one.end_s, one.nodes) for one in reserved] == [(10, 20, 36)]
     assert [(one.time_s, one.nodes) for one in changes] == [(30, -36), (40, 36)]
     assert out_of_use((Shutdown(10, 20, 40, True, 1),), "node", np.array([0]), np.array([40])) == ((), ())
+    (least,) = out_of_use((Shutdown(10, 20, 39, True, 1),), "node", np.array([0]), np.array([40]))[1]
+    assert (least.group, least.nodes) == ("node", 1)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "nodes", "away"),
+    [((0, 19), (40, 30), 26), ((0, 20), (40, 30), 36), ((0, 10), (30, 40), 36), ((0, 11), (30, 40), 26),
+     ((15, 18), (30, 40), 26), ((0, 12, 15), (40, 20, 30), 16)],
+)  # fmt: skip
+def test_a_shutdown_takes_the_nodes_that_there_are_all_the_time(
+    times_s: tuple[int, ...], nodes: tuple[int, ...], away: int
+) -> None:
+    for known in (True, False):
+        one = Shutdown(10, 20, 4, known, 1)
+        changes, reserved = out_of_use((one,), "node", np.array(times_s), np.array(nodes))
+        assert [change.nodes for change in changes] == ([] if known else [-away, away])
+        assert [reservation.nodes for reservation in reserved] == ([away] if known else [])
 
 
 def test_no_job_is_started_that_would_run_into_a_maintenance() -> None:

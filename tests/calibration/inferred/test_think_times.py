@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.calibration.inferred.think_times import as_submitted, closed_loop, preceding_events, share_by_chance
+from mirage.calibration.inferred.think_times import (
+    ThinkTimes,
+    as_submitted,
+    closed_loop,
+    preceding_events,
+    share_by_chance,
+)
 from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.sim.cluster import Cluster
@@ -86,6 +92,28 @@ def test_a_job_is_submitted_earlier_where_the_one_before_it_ends_earlier() -> No
 def test_an_answer_to_a_start_follows_the_simulated_start() -> None:
     table = recorded(("ada", 0, 500, 5000), ("ada", 507, 600, 700))
     assert columns(run(closed_loop(workload(table, Cluster.pool(2)), 60), nodes=2))["j1"] == (7, 7)
+
+
+def test_a_job_that_comes_later_than_the_longest_think_time_is_submitted_as_recorded() -> None:
+    table = recorded(("ada", 0, 500, 600), ("ada", 660, 660, 700), ("bob", 3, 3, 9), ("bob", 2000, 2000, 2005))
+    table = table.sorted_by_submit()
+    for longest_s, submit_s in ((59, 660), (60, 160)):
+        found = columns(run(closed_loop(workload(table, Cluster.pool(2)), longest_s), nodes=2))
+        assert found["j1"][0] == submit_s
+        counted = ThinkTimes.of(table, longest_s)
+        assert (counted.jobs, counted.longest_s) == (4, longest_s)
+        assert (counted.answer, counted.share) == ((0, 0.0) if longest_s == 59 else (1, 0.25))
+    assert ThinkTimes.of(table, 2000).answer == 2
+    assert ThinkTimes.of(table[:0]) == ThinkTimes(0, 0, 0.0, 0.0, 1200)
+
+
+def test_jobs_of_one_second_stay_in_their_order() -> None:
+    """The one that reacts is submitted for the simulation with the job that it follows, after all of that second."""
+    rows = [("ada", 0, 500, 600), *((f"u{k}", 0, 700 + k, 900) for k in range(40)), ("ada", 610, 610, 700)]
+    made = closed_loop(workload(recorded(*rows), Cluster.pool(2)), 60)
+    assert made.table.job_id.tolist() == [f"j{k}" for k in range(42)]
+    assert made.jobs.submit_s.tolist() == [0] * 42
+    assert made.jobs.after[-1] == 0
 
 
 def test_a_chain_of_answers_moves_as_a_whole() -> None:

@@ -10,14 +10,22 @@ import numpy as np
 import pytest
 
 from mirage.calibration.declared_settings import DeclaredSettings
-from mirage.calibration.site.site_accounts import PAUSE_S, SacctHistory, SiteAccounts, site_accounts, with_associations
+from mirage.calibration.site.site_accounts import (
+    PAUSE_S,
+    SacctHistory,
+    SiteAccounts,
+    site_accounts,
+    stores_accounts,
+    with_associations,
+)
 from mirage.duration import DAY_S, HOUR_S
-from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.text.sacct import HISTORY_FIELDS
 from mirage.trace.table import JobTable, Labels
 from tests.support.site_slurm import BEGIN_S, POOL, SiteCommandLines, site_slurm
 
@@ -118,8 +126,25 @@ def test_what_runs_still_has_run_until_now(slurm: VirtualSlurm, gathered: tuple[
 
 
 def test_a_short_outage_of_accounting_is_waited_out_and_a_long_one_is_not(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path, longest_s=5 * HOUR_S)
     with pytest.raises(SlurmUnreachable, match="did not answer"):
-        Login(slurm, tmp_path, longest_s=5 * HOUR_S).accounts()
+        login.accounts()
+    assert [length_s / HOUR_S for length_s in login.stretches_s()] == [24, 12, 6]
+    assert login.slept_s == pytest.approx([0.2, 0.2])
+
+
+def test_a_query_that_cannot_be_sent_is_not_repeated(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path)
+    spans: list[tuple[int, int]] = []
+
+    def not_sent(from_s: int, until_s: int) -> str:
+        spans.append((from_s, until_s))
+        raise RequestNotSent("cannot run sacct")
+
+    login.client.history = not_sent  # type: ignore[method-assign]
+    with pytest.raises(RequestNotSent):
+        login.accounts()
+    assert spans == [(login.now_s - DAY_S, login.now_s)]
 
 
 @pytest.mark.parametrize(("private", "why"), [("jobs,usage", "PrivateData=jobs"), (None, "nothing shows")])
@@ -154,21 +179,50 @@ def test_hidden_jobs_on_most_nodes_in_use_are_missed(slurm: VirtualSlurm, tmp_pa
 
     login = Login(slurm, tmp_path)
     login.client.runner = Coordinator(slurm, tmp_path)
-    with pytest.raises(ConfigurationError, match=r"nodes are in use, and accounting shows jobs on \d of them"):
+    with pytest.raises(ConfigurationError) as raised:
         login.accounts()
+    assert re.fullmatch(
+        r"\d nodes are in use, and accounting shows jobs on \d of them: jobs of others would be missing, and a "
+        r"calibration without them is wrong; ask the operators for their accounts, or calibrate with a trace of theirs",
+        str(raised.value),
+    )
 
 
 @pytest.mark.parametrize(
     ("of", "weeks", "message"),
     [
-        ({"days": 20}, 12, "accounts cover 20 days, but at least 42 are needed: .* try again in 22 days"),
-        ({"jobs": 150}, 12, "accounts contain 1[45]. jobs that ran, but at least 200 are needed"),
-        ({"jobs": 1}, 1, "accounts cover 0 days"),
+        (
+            {"days": 20}, 12,
+            r"accounts cover 20 days, but at least 42 are needed: two weeks to warm up, two to fit to, two to judge "
+            r"by; try again in 22 days, or set a higher --weeks if older accounts exist",
+        ),
+        (
+            {"jobs": 150}, 12,
+            r"accounts contain 1[45]. jobs that ran, but at least 200 are needed to fit to and to judge by; "
+            r"set a higher --weeks",
+        ),
+        ({"jobs": 1}, 1, "accounts cover 0 days.*"),
     ],
-)
+)  # fmt: skip
 def test_too_little_history_is_reported(of: dict[str, Any], weeks: int, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError) as raised:
         Login(site_slurm(**of), tmp_path).accounts(weeks)
+    assert re.fullmatch(message, str(raised.value))
+
+
+def test_a_row_that_cannot_be_read_is_left_out(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path)
+    whole = len(login.history.gather(login.now_s, login.now_s - 14 * DAY_S))
+    damaged = Login(slurm, tmp_path)
+    history = damaged.client.history
+
+    def with_another(from_s: int, until_s: int) -> str:
+        text = history(from_s, until_s)
+        cells = dict(zip(HISTORY_FIELDS, text.splitlines()[-1].split("|"))) | {"Submit": f"soon{from_s}"}
+        return "\n".join([text, "|".join(cells.values()), "a line of three|cells|", ""])
+
+    damaged.client.history = with_another  # type: ignore[method-assign]
+    assert len(damaged.history.gather(login.now_s, login.now_s - 14 * DAY_S)) == whole > 0
 
 
 def test_jobs_of_before_the_weeks_are_left_out(slurm: VirtualSlurm, tmp_path: Path) -> None:
@@ -182,9 +236,23 @@ def test_a_cluster_without_accounts_is_refused_before_any_query(tmp_path: Path) 
     slurm = site_slurm(days=1, jobs=2)
     login = Login(slurm, tmp_path)
     login.client.configuration = lambda: {"accountingstoragetype": "accounting_storage/none"}  # type: ignore[method-assign]
-    with pytest.raises(ConfigurationError, match="stores no accounts"):
+    with pytest.raises(ConfigurationError) as raised:
         login.accounts()
+    assert str(raised.value) == ("this cluster stores no accounts (AccountingStorageType): nothing to calibrate with")
     assert login.lines.queries == []
+
+
+@pytest.mark.parametrize(
+    ("options", "stores"),
+    [
+        ({}, False),
+        ({"accountingstoragetype": ""}, False),
+        ({"accountingstoragetype": "accounting_storage/none"}, False),
+        ({"accountingstoragetype": "accounting_storage/slurmdbd"}, True),
+    ],
+)
+def test_accounts_are_stored_by_any_plug_in_but_none(options: dict[str, str], stores: bool) -> None:
+    assert stores_accounts(options) is stores
 
 
 def test_a_refusal_of_sacct_is_quoted(slurm: VirtualSlurm, tmp_path: Path) -> None:
@@ -221,6 +289,17 @@ def test_limits_of_qos_are_declared_where_sacctmgr_prints_them(gathered: tuple[L
     assert [(limit.per, limit.jobs, limit.qos) for limit in declared.qos.limits] == [("user", 3, ("normal",))]
 
 
+def test_limits_on_age_that_cannot_be_read_are_a_remark(slurm: VirtualSlurm, tmp_path: Path) -> None:
+    login = Login(slurm, tmp_path)
+    options = login.client.configuration() | {"accountingstorageenforce": "limits"}
+    login.client.configuration = lambda: options  # type: ignore[method-assign]
+    found = login.accounts()
+    assert found.declared.associations == ()
+    (remark,) = found.remarks
+    assert remark.startswith("limits of users and accounts on jobs that accrue age are not known: ")
+    assert "nothing found" in remark
+
+
 ASSOCIATIONS = "Cluster|Account|ParentName|User|Partition|GrpJobsAccrue|MaxJobsAccrue\nls6|{}||ada|||2\n"
 
 
@@ -231,7 +310,8 @@ def test_limits_of_associations_are_declared_where_slurm_enforces_them_and_they_
     login, jobs = gathered[0], gathered[1].jobs
     own = jobs.with_columns(account=Labels.of(["x"] * len(jobs)))
     options = {"accountingstorageenforce": enforced, "clustername": "ls6"}
-    login.lines.associations = ASSOCIATIONS.format(account)
+    printed = {"ls6": ASSOCIATIONS.format(account)}
+    login.client.associations = printed.__getitem__  # type: ignore[method-assign]
     found = with_associations(DeclaredSettings(SlurmSettings.from_options(options, ""), ""), login.client, options, own)
     assert (len(found.age_limits(own)), found.associations_by) == (limits, "sacctmgr show assoc" if limits else "")
 
@@ -239,8 +319,8 @@ def test_limits_of_associations_are_declared_where_slurm_enforces_them_and_they_
 @pytest.mark.parametrize(
     ("qos", "remark"),
     [
-        ("", "limits of QOS are not known.*nothing found"),
-        ("Name|Priority\nnormal|0\n", "limits of QOS are not known.*no Name, Priority and Preempt"),
+        ("", "^limits of QOS are not known, and are inferred where possible: .*nothing found"),
+        ("Name|Priority\nnormal|0\n", "^limits of QOS are not known, and are inf.*: .*no Name, Priority and Preempt"),
         ("Name|Priority|Preempt|MaxJobsPU\nother|0||3\n", ""),
     ],
 )

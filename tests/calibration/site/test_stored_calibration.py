@@ -55,6 +55,19 @@ def test_what_is_written_is_read_back(place: CalibrationFiles) -> None:
     assert read_stored_calibration(place) == STORED
 
 
+def test_a_file_without_partitions_and_remarks_has_none() -> None:
+    least = {name: value for name, value in facts().items() if name not in ("partitions", "remarks")}
+    found = StoredCalibration.of(least)
+    assert found == replace(STORED, partitions=())
+    assert found.remarks == ()
+
+
+@pytest.mark.parametrize("name", ["made", "fitted_until", "judged_until"])
+def test_a_time_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(TypeError, match="a time is not a date and time"):
+        StoredCalibration.of(facts(**{name: 1_790_000_000}))
+
+
 def test_figures_that_are_not_defined_are_none(place: CalibrationFiles) -> None:
     write(place, fidelity={"all": {"judged": {"jobs": 3}}})
     stored = read_stored_calibration(place)
@@ -99,9 +112,28 @@ def test_figures_in_words(error: float, order: float, words: str, good: bool) ->
 
 
 def test_plain_values_for_programs() -> None:
-    record = STORED.to_json(MADE_S + DAY_S)
-    assert record["made"] == "2026-09-21T14:13:20Z"
-    assert (record["age"], record["stale"], record["jobs"], record["rank_correlation"]) == (DAY_S, False, 1234, 0.714)
+    stored = replace(STORED, remarks=("of main alone",))
+    assert stored.to_json(MADE_S + DAY_S) == {
+        "made": "2026-09-21T14:13:20Z",
+        "age": DAY_S,
+        "stale": False,
+        "judged_from": "2026-08-24T14:13:20Z",
+        "judged_until": "2026-09-19T14:13:20Z",
+        "jobs": 1234,
+        "moving_average_mape": 0.123,
+        "rank_correlation": 0.714,
+        "partitions": ["main"],
+        "remarks": ["of main alone"],
+    }
+    assert stored.to_json(MADE_S - 9)["age"] == 0, "a clock that was set back"
+    assert stored.to_json(MADE_S + STALE_S + 1)["stale"]
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(place: CalibrationFiles) -> None:
+    place.file.mkdir()
+    with pytest.raises(ConfigurationError) as raised:
+        read_stored_calibration(place)
+    assert str(raised.value) == f"cannot read {place.file}: Is a directory"
 
 
 def test_doctor_prints_age_slice_figures_and_their_meaning(place: CalibrationFiles) -> None:
@@ -158,6 +190,7 @@ def test_attempts_in_words() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0, "less than an hour"), (HOUR_S, "1 hour"), (47 * HOUR_S, "47 hours"), (2 * DAY_S, "2 days"),
+     (HOUR_S - 1, "less than an hour"), (2 * HOUR_S, "2 hours"), (2 * DAY_S - 1, "47 hours"), (14 * DAY_S, "2 weeks"),
      (13 * DAY_S, "13 days"), (15 * DAY_S, "2 weeks"), (-5, "less than an hour")],
 )  # fmt: skip
 def test_lengths_of_time_in_words(seconds: int, words: str) -> None:
