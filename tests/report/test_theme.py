@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirage.cli.study import DEFAULT_POLICIES
-from mirage.report.theme import DARK, LIGHT, SERIES
+from mirage.report.theme import DARK, LIGHT, SERIES, STYLES, Style, style_of
 
 LEAST = 4.5
 """WCAG 2.1, level AA, for text of any size."""
@@ -39,3 +39,31 @@ def test_every_text_can_be_read(theme: dict[str, str], ink: str, ground: str) ->
 def test_every_policy_judged_by_default_has_a_colour_of_its_own() -> None:
     series = [name for name in DEFAULT_POLICIES.split(",") if name not in ("reactive", "oracle")]
     assert len([name for name in series if not name.startswith("lead:")]) <= SERIES
+
+
+def test_a_style_is_written_as_declarations() -> None:
+    assert Style("ink", "card", 1.5, (4, 2.5), 0.25, bold=True, is_halo=True).css() == (
+        "fill: var(--ink); stroke: var(--card); stroke-width: 1.5px; stroke-dasharray: 4 2.5; stroke-linejoin: round; "
+        "opacity: 0.25; font-weight: 600; paint-order: stroke;"
+    )
+    assert Style("none", "gap", 2).css() == "fill: none; stroke: var(--gap); stroke-width: 2px; stroke-linejoin: round;"
+    assert Style("gap").css() == "fill: var(--gap);"
+    assert (Style(opacity=0).css(), Style().css()) == ("opacity: 0;", "")
+
+
+def test_lines_hollow_points_and_areas_are_distinguished() -> None:
+    kinds = {name: (style_of(name).is_line, style_of(name).is_dot) for name in ("grid", "waited", "gap", "halo", "s1")}
+    assert kinds == {
+        "grid": (True, False), "waited": (False, True), "gap": (False, False), "halo": (False, False),
+        "s1": (False, False),
+    }  # fmt: skip
+
+
+def test_of_several_styles_the_later_one_in_the_list_overrides() -> None:
+    both = style_of("hollow s3")
+    assert (both.fill, both.stroke, both.width) == ("card", "series-3", 1)
+    assert style_of("strong halo") == Style("ink", "card", 4, bold=True, is_halo=True)
+    assert style_of("s3 flat").stroke == "none"
+    assert style_of("recorded fine").width == 1.4
+    assert style_of("") == style_of("unknown") == Style()
+    assert style_of("grid") == STYLES["grid"]

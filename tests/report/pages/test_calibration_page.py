@@ -12,12 +12,15 @@ import pytest
 
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.inferred.capacity import Capacity, NodeOutage
+from mirage.calibration.mechanism_shares import WaitCauseShares
+from mirage.calibration.wait_causes import NODES, ORDER, UNEXPLAINED
 from mirage.errors import ConfigurationError
 from mirage.report.charts.calibration_charts import nodes_chart, shares_chart, wait_causes_chart, waits_chart
 from mirage.report.pages.calibration_page import calibration_page, write_calibration_page
 from mirage.report.picture import NARROW, WIDE
 from mirage.report.svg import svg_of
 from tests.support.page_markup import headings, paragraphs, tables, tiles
+from tests.support.picture_reading import hints_of, texts_of
 from tests.support.report_samples import DAY0, calibration
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -210,6 +213,20 @@ def test_causes_share_a_bar() -> None:
     ends = [float(one.get("x", 0)) + float(one.get("width", 0)) for one in first]
     assert ends[:-1] == pytest.approx([float(one.get("x", 0)) for one in first[1:]], abs=0.02)
     assert "b, recorded: 40% nodes, 0% limit, 20% order, 40% unexplained" in drawn.description
+
+
+def test_a_cause_that_never_occurs_has_no_share() -> None:
+    drawn = wait_causes_chart([WaitCauseShares({NODES: 0.75, ORDER: 0.25}, {UNEXPLAINED: 1.0}, None)], ["a"])
+    assert drawn.description == (
+        "Causes of waits. a, recorded: 75% nodes, 0% limit, 25% order, 0% unexplained; "
+        "a, replayed: 0% nodes, 0% limit, 0% order, 100% unexplained."
+    )
+    assert hints_of(drawn) == [
+        "a, recorded: 75.0% nodes", "a, recorded: 0.0% limit", "a, recorded: 25.0% order",
+        "a, recorded: 0.0% unexplained", "a, replayed: 0.0% nodes", "a, replayed: 0.0% limit",
+        "a, replayed: 0.0% order", "a, replayed: 100.0% unexplained",
+    ]  # fmt: skip
+    assert [text for text in texts_of(drawn) if "%" in text] == ["0% unexplained", "100% unexplained"]
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

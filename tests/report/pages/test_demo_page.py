@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mirage.report.charts.chain_charts import chain_chart
 from mirage.report.charts.decision_charts import decision_chart, link_to_explain
-from mirage.report.pages.demo_page import demo_page
+from mirage.report.pages.demo_page import demo_page, load_chart
 from mirage.report.svg import svg_of
 from tests.support.page_markup import classes, headings, paragraphs, tables, tiles
+from tests.support.picture_reading import readings, texts_of
 from tests.support.report_samples import DAY0, HOUR, decision, demonstration, record
 
 DEMO = demonstration()
@@ -120,3 +122,27 @@ def test_a_tail_that_is_cut_off_is_marked_with_its_height() -> None:
     assert svg.count('class="cut"') == 1
     assert ">up to 68 h<" in svg
     assert "It waited 18.0 h." in svg
+
+
+def test_busy_nodes_and_the_queue_share_an_axis_of_dates() -> None:
+    load = replace(DEMO.load, time_s=DAY0 + np.array([0, 48, 96]) * HOUR, busy=np.array([60, 76, 20]),
+                   queued=np.array([0, 235, 40]))  # fmt: skip
+    picture = load_chart(load, 76, DAY0 + 240 * HOUR, 700)
+    busy, queue = readings(picture, 2024)
+    (nodes,), (waiting,) = busy.curves("edge"), queue.curves("queue")
+
+    def hours(points: list[tuple[float, float]]) -> list[tuple[int, int]]:
+        return [(round((at_s - DAY0) / HOUR), round(value)) for at_s, value in points]
+
+    assert hours(nodes) == [(0, 60), (48, 60), (48, 76), (96, 76), (96, 20), (240, 20)]
+    assert hours(waiting) == [(0, 0), (48, 0), (48, 235), (96, 235), (96, 40), (240, 40)]
+    assert [len(frame.shapes(area)[0]) for frame, area in ((busy, "area"), (queue, "queue-area"))] == [8, 8]
+    assert busy.levels("limit") == [76]
+    assert (busy.at_y(busy.top), queue.at_y(queue.top)) == pytest.approx((76 * 1.05, 235 * 1.05))
+    assert (busy.below, queue.below[:2]) == ([], ["Oct 4", "Oct 5"])
+    words = texts_of(picture)
+    assert [word for word in words if "nodes" in word] == ["busy nodes", "76 nodes", "nodes requested by waiting jobs"]
+    assert picture.description == "Busy nodes: mean 52 of 76. Queue: mean 92 nodes."
+    empty = load_chart(replace(load, queued=np.zeros(3)), 76, DAY0 + 240 * HOUR, 700)
+    _, queue = readings(empty, 2024)
+    assert queue.at_y(queue.top) == pytest.approx(1.05)

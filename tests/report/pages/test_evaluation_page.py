@@ -186,6 +186,16 @@ def test_ratios_stand_at_their_points_and_those_that_lie_together_share_a_label(
     assert "1:1" not in set(re.findall(r">([^<>]*)</text>", svg_of(frontier_chart(single))))
 
 
+def test_ratios_that_lie_apart_in_one_direction_have_labels_each() -> None:
+    for points in (((1.0, 2.0), (6.0, 2.0)), ((3.0, 1.0), (3.0, 5.0))):
+        series = PolicySeries("average", tuple(Point(f"{k + 1}:1", *hours) for k, hours in enumerate(points)))
+        found = re.findall(
+            r">([^<>]*)</text>", svg_of(frontier_chart(replace(FRONTIER, series=(series,), oracle=None)))
+        )
+        assert {"1:1", "2:1"} <= set(found)
+        assert "1:1 to 2:1" not in found
+
+
 def test_an_interval_that_is_cut_off_is_marked() -> None:
     wide = Point("1:1", 1.0, 4.0, (0.5, 99.0), (1.0, 50.0))
     svg = svg_of(frontier_chart(replace(FRONTIER, series=(PolicySeries("average", (wide,)),))))
