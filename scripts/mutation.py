@@ -71,6 +71,12 @@ SCOPES = {
         code=("calibration/*.py",),
         tests=("calibration", "cli/commands/simulation/test_calibrate_command.py"),
     ),
+    "forecast": Scope(
+        code=tuple(
+            f"forecast/{name}.py" for name in ("forecaster", "past_arrivals", "run_times", "use_history")
+        ),  # the rest are compiled kernels, which mutmut leaves alone
+        tests=("forecast",),
+    ),
 }
 
 

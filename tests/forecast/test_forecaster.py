@@ -13,7 +13,8 @@ from mirage.forecast import forecaster
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.run_times import TrueRunTimes
 from mirage.kernel.compile import kernel
-from mirage.policy.view import QueuedLink, View
+from mirage.policy.view import Nodes, QueuedLink, View
+from mirage.sim.cluster import Limit
 from mirage.sim.disciplines.discipline_registry import DISCIPLINES, PAUSED, DisciplineSpec
 from mirage.sim.kernel.arrays import DISCIPLINE, Reference, dereference
 from mirage.sim.kernel.plan_actions import START
@@ -200,6 +201,87 @@ def test_a_future_is_followed_from_one_view_to_the_next() -> None:
     assert np.abs(other - starts_s[0]).max() > 1800
 
 
+def test_a_schedulers_parameters_of_another_type_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="the scheduler's parameters must be SlurmSettings, got 'slurm'"):
+        Forecaster(1, scheduler="slurm")  # type: ignore[arg-type]
+
+
+def test_priorities_and_plans_are_computed_seldom_and_never_more_often_than_by_the_scheduler() -> None:
+    usual = SlurmSettings(calc_period_s=300, bf_interval_s=30)
+    slow = SlurmSettings(calc_period_s=7200, bf_interval_s=900)
+    assert Forecaster(1, scheduler=usual).seldom == replace(usual, calc_period_s=HOUR_S, bf_interval_s=600)
+    assert Forecaster(1, scheduler=slow).seldom == slow
+    assert Forecaster(1).scheduler == SlurmSettings()
+
+
+def test_futures_belong_to_a_queue_and_a_moment_whatever_the_chain() -> None:
+    queue = jobs({"id": 7, "submit_s": NOW - 5, "eligible_s": NOW - 5})
+    held = jobs({"id": 9, "submit_s": NOW - 5, "eligible_s": -1})
+    observed = replace(full_machine(left_s=HOUR_S), pending=queue, held=held)
+    freely = Forecaster(1, discipline="fcfs").of(observed)
+    limited = Forecaster(1, discipline="fcfs", limits=(Limit("user", jobs=3),)).of(observed)
+    for futures in (freely, limited):
+        assert futures.are_of(replace(observed, chain=None, ended=ended()))
+        for changed in (
+            {"now_s": NOW + 1}, {"nodes": replace(observed.nodes)}, {"pending": replace(queue)},
+            {"running": replace(observed.running)},
+        ):  # fmt: skip
+            assert not futures.are_of(replace(observed, **changed)), changed
+    other = replace(observed, held=replace(held))
+    assert (freely.are_of(other), limited.are_of(other)) == (True, False)
+
+
+def test_a_link_competes_with_its_limit_and_as_a_job_of_its_user() -> None:
+    """One node is taken for two hours, and then a job takes both: only a short link fits before it."""
+    running = jobs({"limit_s": 2 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 1, "user": 5})
+    queue = jobs({"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5, "user": 6})
+    crowded = view(NOW, 2, 1, running=running, pending=queue, chain=chain(NOW + DAY_S, limit_s=5 * HOUR_S))
+
+    def start_h(observed: View, *limits: Limit) -> float:
+        found = Forecaster(2, discipline="easy", limits=limits).forecast(observed, NOW_ONLY).starts_s
+        return float(found.max() - NOW) / HOUR_S
+
+    assert start_h(crowded) == 3
+    assert start_h(replace(crowded, chain=replace(crowded.chain, limit_s=HOUR_S))) == 0
+    short = QueuedLink(job=98, submitted_s=NOW - 60, limit_s=HOUR_S, accrues_s=-1)
+    assert start_h(replace(crowded, chain=replace(crowded.chain, queued=short))) == 0, "its present limit"
+    small = replace(crowded, pending=jobs())
+    for user, expected_h in ((5, 2), (6, 0)):
+        assert start_h(replace(small, chain=replace(small.chain, user=user)), Limit("user", jobs=1)) == expected_h
+
+
+@pytest.mark.parametrize(("gpus", "cpus", "start_h"), [(1, 6, 0), (2, 6, 2), (1, 7, 2), (4, 16, 3), (-1, -1, 3)])
+def test_a_link_takes_as_many_gpus_and_cpus_of_a_shared_node_as_it_requests(gpus: int, cpus: int, start_h: int) -> None:
+    """Of four GPUs and sixteen CPUs two jobs have three and ten, one for two hours and the other for three."""
+    running = jobs(
+        {"gpus": 2, "cpus": 3, "limit_s": 2 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 1},
+        {"gpus": 1, "cpus": 7, "limit_s": 3 * HOUR_S, "submit_s": NOW - 8, "start_s": NOW, "width": 1},
+    )
+    shared = Nodes(False, np.array([[4, 16]]), np.array([[1, 6]]), np.ones((1, 1), dtype=np.bool_))
+    link = replace(chain(NOW + DAY_S, limit_s=HOUR_S), gpus=gpus, cpus=cpus)
+    observed = replace(view(NOW, 1, 0, running=running, chain=link), nodes=shared)
+    found = Forecaster(2, discipline="easy").forecast(observed, NOW_ONLY)
+    assert (found.starts_s == NOW + start_h * HOUR_S).all()
+
+
+def test_arrivals_are_those_of_a_day_of_the_past_or_none() -> None:
+    """Every day at the present hour a job takes the only node for five hours; yesterday's took it for nine."""
+    rows = [(1, 1, 10 * HOUR_S, t, t, t + run_h * HOUR_S) for t, run_h in (
+        (NOW - 3 * DAY_S + 60, 5), (NOW - 2 * DAY_S + 60, 5), (NOW - DAY_S + 60, 9)
+    )]  # fmt: skip
+    observed = view(NOW, 1, 1, history=ended(*rows), chain=chain(NOW + DAY_S, limit_s=HOUR_S))
+    delays = np.array([0, HOUR_S])
+    free = Forecaster(40, discipline="fcfs", arrivals=False).forecast(observed, delays)
+    assert (free.waits_s == 0).all()
+    first, again, other = (
+        Forecaster(40, discipline="fcfs", seed=seed).forecast(observed, delays).waits_s[:, 1] / HOUR_S
+        for seed in (0, 0, 3)
+    )
+    assert set(first.round(1).tolist()) == {4.0, 8.0}
+    assert (again == first).all()
+    assert (other != first).any()
+
+
 # -- a job that waits already --------------------------------------------------------------------------------------
 
 
@@ -260,6 +342,16 @@ def test_a_link_that_competes_counts_once() -> None:
     assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
     # held for four hours, it lets two of the three go first, and comes before the last of them
     assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2
+
+
+@pytest.mark.parametrize(
+    ("queued", "starts_h"),
+    [({}, [2, 5]), ({"held": True}, [2, 2]), ({"begins_s": NOW + 1}, [2, 2]), ({"begins_s": NOW}, [2, 5])],
+)
+def test_only_a_link_that_competes_has_age_to_lose(queued: dict[str, object], starts_h: list[int]) -> None:
+    loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, age_survives_hold=False))
+    found = loses.forecast(after_a_crowd(**queued), np.array([0, HOUR_S])).starts_s
+    assert found.tolist() == [[NOW + hours * HOUR_S for hours in starts_h]] * 2
 
 
 def test_a_link_of_a_higher_tier_comes_first_whatever_the_priorities() -> None:

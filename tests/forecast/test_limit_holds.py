@@ -83,9 +83,37 @@ def test_rows_that_compete_come_after_the_pending_ones_and_leave_the_held() -> N
     assert with_limited(observed, (Limit("all", nodes=1),)).held.id.tolist() == []
 
 
+def test_nodes_and_jobs_count_up_to_the_limit_by_user_or_together() -> None:
+    """User 5 runs two jobs on three nodes in total, user 6 one on two."""
+    runs = jobs(running(5, 2), running(5, 1), running(6, 2))
+    holds = jobs(held(11, 5, 1), held(12, 5, 2), held(13, 6, 2), held(14, 6, 3), held(15, 7, 5))
+    observed = view(NOW, 9, 4, running=runs, held=holds)
+
+    def compete(*limits: Limit) -> list[int]:
+        return with_limited(observed, limits).pending.id.tolist()
+
+    assert compete(Limit("user", nodes=4)) == [12, 14, 15]
+    assert compete(Limit("user", nodes=5)) == [], "none would be beyond it"
+    assert compete(Limit("user", jobs=2)) == [11, 12]
+    assert compete(Limit("all", nodes=7)) == [14, 15]
+    assert compete(Limit("all", jobs=3)) == [11, 12, 13, 14, 15]
+    assert compete(Limit("all", jobs=4)) == []
+    assert compete(Limit("user", jobs=2), Limit("user", nodes=4)) == [11, 12, 14, 15]
+    assert compete(Limit("user", jobs=2, nodes=4)) == [11, 12, 14, 15], "either one holds them"
+
+
+def test_a_limited_job_has_its_own_age_where_it_accrues_some() -> None:
+    aged = held(12, 5) | {"eligible_s": NOW - 3}
+    observed = view(NOW, 4, 3, running=jobs(running(5)), held=jobs(held(11, 5), aged))
+    assert with_limited(observed, (ONE_JOB,)).pending.eligible_s.tolist() == [NOW - 5, NOW - 3]
+
+
 def test_limits_that_a_view_cannot_identify_are_left_out() -> None:
     named = (Limit("account", jobs=1), Limit("user", gpus=4), Limit("user", jobs=1, qos=("long",)))
     assert foreseen((*named, ONE_JOB, Limit("user", jobs=1, partitions=("gpu",)))) == (ONE_JOB,)
+    together = (Limit("all", nodes=3), Limit("user", jobs=2, nodes=4))
+    assert foreseen((*named, *together)) == together
+    assert foreseen((Limit("all", ageing=4, accounts=("x",)),)) == ()
 
 
 def test_a_queue_with_changed_held_jobs_is_another_one() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.forecast.forecaster import PriorityOffsets, ranks
+from mirage.forecast.forecaster import PriorityOffsets, medians, ranks
 from mirage.job_state import Ints
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
@@ -116,6 +116,14 @@ def test_without_a_job_a_link_shares_all_but_nice_with_its_user_s_jobs(nice: int
     assert PriorityOffsets(observed, FAIR).of_link(link_of(1, nice=nice), 2, seed=1).tolist() == [offset] * 2
 
 
+@pytest.mark.parametrize(("priority", "offset"), [(1.0, 500.0), (2.0, (500.0 + 902.0) / 2)])
+def test_with_nice_the_least_priority_shows_no_offset_and_any_other_does(priority: float, offset: float) -> None:
+    niced = {"user": 1, "priority": priority, "nice": 900, "submit_s": NOW, "eligible_s": NOW}
+    observed = view(NOW, 4, 0, pending=jobs(niced, waits(2, 500.0)))
+    alike = PriorityOffsets(observed, SlurmSettings())
+    assert alike.of_link(link_of(9), 1, seed=1).tolist() == [offset], "the median of what is known"
+
+
 def test_nothing_is_known_of_a_user_with_the_least_priority_for_all_jobs() -> None:
     observed = view(NOW, 4, 0, pending=jobs(*BULK, waits(2, 700.0), waits(3, 500.0)))
     alike = SlurmSettings(weight_age=100.0)
@@ -142,6 +150,27 @@ def test_usage_fades_and_accounts_come_first() -> None:
     assert places(ran(0, 10, days_ago=4), ran(1, 9)).tolist() == [2, 1]
     assert places(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 8, account=3)).tolist() == [3, 1, 2]
     assert places(ran(0, 5), ran(1, 5), ran(2, 1)).tolist() == [2, 2, 3]
+
+
+def test_medians_are_by_user() -> None:
+    users, values = np.array([3, 1, 3, 1, 3, 8]), np.array([5.0, 2.0, 1.0, 4.0, 9.0, -7.0])
+    assert medians(users, values) == {1: 3.0, 3: 5.0, 8: -7.0}
+    assert medians(users[:0], values[:0]) == {}
+
+
+def test_a_user_s_account_is_that_of_the_latest_job_and_waiting_users_have_a_rank() -> None:
+    moved = ended(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 2, account=3), ran(0, 1, account=3))
+    assert ranks(view(NOW, 4, 4, history=moved), 2.0 * DAY_S).tolist() == [1, 2, 3, 3]
+    asks = jobs(waits(2, 0.0, account=5), waits(4, 0.0, account=3))
+    two = ended(ran(0, 10, account=5), ran(1, 9, account=3))
+    found = ranks(view(NOW, 4, 4, pending=asks, history=two), 2.0 * DAY_S).tolist()
+    assert found == [1, 3, 2, 4, 4, 4], "user 3 is not known, and comes last as any other"
+    assert ranks(view(NOW, 4, 4), DAY_S).tolist() == [0]
+
+
+def test_wider_jobs_use_more() -> None:
+    wide = (0, 3, DAY_S, NOW - 5 * HOUR_S, NOW - 5 * HOUR_S, NOW)
+    assert ranks(view(NOW, 4, 4, history=ended(wide, ran(1, 14), ran(2, 16))), 90.0 * DAY_S)[:-1].tolist() == [2, 3, 1]
 
 
 def test_running_jobs_count_by_what_they_have_used() -> None:
