@@ -73,7 +73,8 @@ SCOPES = {
     ),
     "forecast": Scope(
         code=tuple(
-            f"forecast/{name}.py" for name in ("forecaster", "past_arrivals", "run_times", "use_history")
+            f"forecast/{name}.py"
+            for name in ("forecaster", "priority_offsets", "past_arrivals", "run_times", "use_history")
         ),  # the rest are compiled kernels, which mutmut leaves alone
         tests=("forecast",),
     ),

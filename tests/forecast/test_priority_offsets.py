@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mirage.duration import DAY_S, HOUR_S
-from mirage.forecast.forecaster import PriorityOffsets, medians, ranks
-from mirage.job_state import Ints
+from mirage.forecast.priority_offsets import FRESH_S, PriorityOffsets, medians, ranks, use_by_user
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
+from mirage.sim.disciplines.priority import share_after, sum_by_account
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
@@ -63,7 +63,7 @@ def test_users_differ_where_priorities_are_those_of_a_record() -> None:
 
 def test_a_user_with_less_use_has_a_higher_offset() -> None:
     observed = line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 400.0, 4: 500.0})
-    assert of(observed, 2, 5, 9) == pytest.approx([300.0, 600.0, 600.0]), "who was never seen has used nothing"
+    assert of(observed, 2, 5, 9) == pytest.approx([300.0, 600.0, 700.0]), "a user without jobs is ahead of all"
 
 
 def test_a_user_with_more_usage_is_never_ahead_for_it() -> None:
@@ -84,7 +84,38 @@ def test_where_priorities_do_not_weigh_users_all_stand_alike() -> None:
     observed = line([40, 30, 20, 10], {0: 250.0, 1: 350.0})
     assert of(observed, 0, 1, 3, settings=SlurmSettings()) == [300.0] * 3
     assert of(observed, 0, 1, 3, settings=SlurmSettings(weight_qos=9.0)) == [250.0, 350.0, 300.0]
-    assert of(view(NOW, 4, 4), 0, 7) == [0.0, 0.0]
+    assert of(view(NOW, 4, 4), 0, 7, settings=SlurmSettings()) == [0.0, 0.0]
+
+
+def test_without_any_known_priority_use_alone_orders_the_users() -> None:
+    assert of(line([40, 30, 20, 10], {}), 0, 2, 3, 9) == pytest.approx([250.0, 750.0, 1000.0, 1250.0])
+
+
+@pytest.mark.parametrize(("ago_s", "counts"), [(FRESH_S, True), (FRESH_S + 1, False)])
+def test_where_fair_share_counts_the_priority_of_a_start_long_ago_is_ignored(ago_s: int, *, counts: bool) -> None:
+    running = jobs({"user": 1, "priority": 800.0, "start_s": NOW - ago_s, "eligible_s": NOW - ago_s, "width": 1})
+    observed = view(NOW, 4, 3, running=running, pending=jobs(waits(2, 500.0)))
+    constant = replace(FAIR, weight_fairshare=0.0, weight_qos=1.0)
+    assert of(observed, 1, settings=constant) == [800.0]
+    assert (of(observed, 1) == [800.0]) == counts
+    link = PriorityOffsets(observed, FAIR).of_link(link_of(1), 1, seed=1).tolist()
+    assert (link == [800.0]) == counts
+
+
+def test_few_known_users_give_the_slope_by_their_own_rank() -> None:
+    # The site has more users than the view: its ranks are divided by a larger number.
+    assert of(line([40, 30, 20, 10], {1: 200.0, 2: 300.0}), 0, 3) == pytest.approx([100.0, 400.0])
+    weighed = replace(FAIR, weight_qos=100.0)
+    assert of(line([40, 30, 20, 10], {1: 600.0}), 0, 3, settings=weighed) == pytest.approx([350.0, 1100.0])
+
+
+def test_the_part_of_the_rank_is_the_rest_s_complement() -> None:
+    observed = PriorityOffsets(line([60, 50, 40, 30, 20, 10], {0: 100.0, 1: 200.0, 3: 450.0, 4: 500.0}), FAIR)
+    assert observed.by_rank(np.array([0, 3, 5, 40])) == pytest.approx([100.0, 400.0, 600.0, 700.0])
+    assert observed.fair_share is not None
+    assert observed.fair_share.weight == pytest.approx(700.0)
+    assert PriorityOffsets(line([2, 1], {0: 1.0}), SlurmSettings()).fair_share is None
+    assert PriorityOffsets(line([2, 1], {0: 1.0}), replace(FAIR, priority="wfp")).fair_share is None
 
 
 def test_a_guess_varies_from_future_to_future_and_what_is_known_does_not() -> None:
@@ -142,14 +173,36 @@ def test_jobs_of_another_qos_count_as_far_as_it_is_known_how_far_apart_they_are(
     assert PriorityOffsets(known, weighed).of_link(link_of(1, qos=1), 1, seed=1) == pytest.approx([650.0])
 
 
-def test_usage_fades_and_accounts_come_first() -> None:
-    def places(*history: tuple[int, ...]) -> Ints:
-        return ranks(view(NOW, 4, 4, history=ended(*history)), 2.0 * DAY_S)[:-1]
+def placed(observed: View, half_life_s: float = 2.0 * DAY_S) -> list[int]:
+    """Ranks of all users of a view, then that of a user without jobs."""
+    return ranks(*use_by_user(observed, half_life_s)).tolist()
 
-    assert places(ran(0, 10), ran(1, 9)).tolist() == [1, 2]
-    assert places(ran(0, 10, days_ago=4), ran(1, 9)).tolist() == [2, 1]
-    assert places(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 8, account=3)).tolist() == [3, 1, 2]
-    assert places(ran(0, 5), ran(1, 5), ran(2, 1)).tolist() == [2, 2, 3]
+
+def test_usage_fades_and_accounts_come_first() -> None:
+    def places(*history: tuple[int, ...]) -> list[int]:
+        return placed(view(NOW, 4, 4, history=ended(*history)))
+
+    assert places(ran(0, 10), ran(1, 9)) == [1, 2, 3]
+    assert places(ran(0, 10, days_ago=4), ran(1, 9)) == [2, 1, 3]
+    assert places(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 8, account=3)) == [3, 1, 2, 4]
+    assert places(ran(0, 5), ran(1, 5), ran(2, 1)) == [2, 2, 3, 4]
+
+
+def test_ranks_are_those_of_the_simulator() -> None:
+    # Few values, so that users and accounts tie.
+    dice = np.random.default_rng(3)
+    for _ in range(40):
+        used, account = dice.integers(0, 4, 9).astype(np.float64), dice.integers(0, 4, 9)
+        cluster = Cluster.pool(1)
+        table = JobTable.build(
+            range(9), submit_s=[0] * 9, elapsed_s=[9] * 9, limit_s=[9] * 9, nodes=[1] * 9,
+            user=[f"u{k}" for k in range(9)], account=[f"a{code}" for code in account],
+        )  # fmt: skip
+        sim = Simulation(cluster, workload(table, cluster), "slurm", FAIR)
+        sim.state.usage[1:] = used
+        sum_by_account(sim.world, sim.state, sim.scratch)
+        shares = [share_after(sim.world, sim.state, sim.scratch, user) * 10 for user in range(1, 10)]
+        assert ranks(used, account).tolist() == [round(share) for share in shares]
 
 
 def test_medians_are_by_user() -> None:
@@ -158,24 +211,31 @@ def test_medians_are_by_user() -> None:
     assert medians(users[:0], values[:0]) == {}
 
 
-def test_a_user_s_account_is_that_of_the_latest_job_and_waiting_users_have_a_rank() -> None:
+def test_a_user_s_account_is_that_of_the_latest_job_that_has_one() -> None:
     moved = ended(ran(0, 10, account=5), ran(1, 9, account=3), ran(2, 2, account=3), ran(0, 1, account=3))
-    assert ranks(view(NOW, 4, 4, history=moved), 2.0 * DAY_S).tolist() == [1, 2, 3, 3]
+    assert placed(view(NOW, 4, 4, history=moved)) == [1, 2, 3, 4]
+    link = jobs({"user": 0, "start_s": NOW, "width": 1})
+    assert placed(view(NOW, 4, 4, history=moved, running=link)) == [1, 2, 3, 4], "a link shows no account"
     asks = jobs(waits(2, 0.0, account=5), waits(4, 0.0, account=3))
     two = ended(ran(0, 10, account=5), ran(1, 9, account=3))
-    found = ranks(view(NOW, 4, 4, pending=asks, history=two), 2.0 * DAY_S).tolist()
-    assert found == [1, 3, 2, 4, 4, 4], "user 3 is not known, and comes last as any other"
-    assert ranks(view(NOW, 4, 4), DAY_S).tolist() == [0]
+    assert placed(view(NOW, 4, 4, pending=asks, history=two)) == [1, 3, 2, 5, 4, 5], "no job of user 3 is in view"
+    assert placed(view(NOW, 4, 4)) == [1]
+
+
+def test_users_without_an_account_share_one() -> None:
+    history = ended(ran(0, 10), ran(1, 9, account=3), ran(2, 8))
+    assert placed(view(NOW, 4, 4, history=history)) == [1, 4, 2, 3], "a user without jobs is in the heavier account"
 
 
 def test_wider_jobs_use_more() -> None:
     wide = (0, 3, DAY_S, NOW - 5 * HOUR_S, NOW - 5 * HOUR_S, NOW)
-    assert ranks(view(NOW, 4, 4, history=ended(wide, ran(1, 14), ran(2, 16))), 90.0 * DAY_S)[:-1].tolist() == [2, 3, 1]
+    history = ended(wide, ran(1, 14), ran(2, 16))
+    assert placed(view(NOW, 4, 4, history=history), 90.0 * DAY_S)[:-1] == [2, 3, 1]
 
 
 def test_running_jobs_count_by_what_they_have_used() -> None:
     running = jobs(*({"user": user, "start_s": NOW - hours * HOUR_S, "width": 1} for user, hours in ((0, 2), (1, 9))))
-    assert ranks(view(NOW, 4, 2, running=running), DAY_S).tolist() == [2, 1, 2]
+    assert placed(view(NOW, 4, 2, running=running), DAY_S)[:-1] == [2, 1]
 
 
 def test_the_simulator_s_own_fair_share_is_found() -> None:

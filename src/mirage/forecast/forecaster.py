@@ -1,9 +1,8 @@
 """Forecaster: when the next link starts, from simulated futures of the visible queue.
 
 Two parts of the queue are not in view and are estimated first: jobs that only a limit of their user holds, which
-compete in every future, and priority offsets, the part of a job's priority beyond age, size and partition. Fair-share
-is most of it. Priorities show it for users with jobs that wait or run. For all others only their use is known, so their
-offset follows from that: the less used, the higher, with the slope of the known offsets.
+compete in every future, and priority offsets (``priority_offsets``). Where fair-share counts, use goes on in every
+future, and priorities follow it.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from numpy.typing import NDArray
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.past_arrivals import Arrivals, past_arrivals
+from mirage.forecast.priority_offsets import PriorityOffsets
 from mirage.forecast.rollout_kernel import FutureDraws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances
 from mirage.forecast.use_history import HistoryRunTimes
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING, Ints
 from mirage.kernel.random import uniform
 from mirage.kernel.record_arrays import Records, empty_records, records
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Limit
-from mirage.sim.contract.from_view import offsets_of, priority_offsets, revive
+from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
 from mirage.sim.kernel.arrays import JOB, NEEDS_POLICY, NEVER_S, NO_JOB, REACHED, REFUSED_PLAN, SEGMENT, Scratch, State
@@ -47,12 +47,6 @@ RANKED_EVERY_S, PLANNED_EVERY_S = HOUR_S, 10 * MINUTE_S
 """Minimum intervals between computations of priorities and plans of the queue. Apart from the cap on age, waiting jobs
 stay in the same order; on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h
 both), and cost twice as much."""
-
-ENOUGH_KNOWN = 4
-"""With at least this number of known users the slope is fitted to them; with fewer, that of fair-tree's even ranks."""
-
-MOST_KNOWN = 100
-"""Maximum number of users that the line is fitted to."""
 
 
 class Forecaster:
@@ -127,16 +121,17 @@ class QueueFutures:
         self.days = _days(self.past, forecaster) if forecaster.arrivals else np.zeros((forecaster.futures, 1), np.int64)
         arrivals = most_arrivals(self.past.jobs, self.days, view.now_s)
         scheduler = forecaster.scheduler
+        self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
         self.world, self.observed, scratch = revive(
-            view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits
+            view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits, self.offsets.fair_share
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.age_survives_hold = scheduler.age_survives_hold
-        self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
-        self.past.jobs.priority_offset = self.offsets.of_users(self.past.jobs.user)
-        self.observed.live.priority_offset[waiting : len(view.pending)] = self.offsets.of_users(
-            view.pending.user[waiting:]
-        )
+        pending, offset = view.pending.user, self.observed.live.priority_offset[: len(view.pending)]
+        offset[waiting:] = self.offsets.of_users(pending[waiting:])
+        offset -= self.offsets.by_rank(pending)  # the simulation adds the part of the rank, as use goes on
+        arriving = self.past.jobs.user
+        self.past.jobs.priority_offset = self.offsets.of_users(arriving) - self.offsets.by_rank(arriving)
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
@@ -207,6 +202,8 @@ class QueueFutures:
         anchors[-1:] = True
         link = np.repeat(_link(chain, len(self._ids) + len(self.world.jobs)), len(self.days)).view(np.recarray)
         link.priority_offset = self.offsets.of_link(chain, len(self.days), self.seed)
+        link.priority_offset -= self.offsets.by_rank(np.array([chain.user]))
+        link.user = min(chain.user, len(self.world.user_account) - 1)
         present = np.flatnonzero(self._ids == chain.predecessor)
         present_slot = int(present[0]) if len(present) else NO_JOB
 
@@ -340,156 +337,3 @@ def _is_over(limit: Limit, view: View) -> NDArray[np.bool_]:
     if limit.nodes is not None:
         over |= nodes + held.nodes > limit.nodes
     return over
-
-
-class PriorityOffsets:
-    """Priority offsets by user, from one view.
-
-    Where priorities include neither fair-share nor QOS, and are not recorded ones, users do not differ, and all have
-    the median.
-
-    Args:
-        view: The queue.
-        settings: The composition of priorities.
-    """
-
-    def __init__(self, view: View, settings: SlurmSettings) -> None:
-        self.view, self.settings = view, settings
-        both = (view.running, view.pending)  # the priority of a waiting job is the current one: it comes last
-        user, qos, nice = (np.concatenate([getattr(jobs, name) for jobs in both]) for name in ("user", "qos", "nice"))
-        priority: Floats = np.concatenate([jobs.priority for jobs in both])
-        value: Floats = np.concatenate([priority_offsets(jobs, view, settings) for jobs in both])
-        has = priority > 0
-        self.typical = float(np.median(value[has])) if has.any() else 0.0
-        self.known: dict[int, float] = {}
-        self.spread: Floats = np.zeros(1)
-        self._rank: Ints = np.zeros(1, dtype=np.int64)
-        self._line = (0.0, self.typical)
-        exact = has & ~((nice > 0) & (priority <= 1.0))  # Slurm reports 1 wherever nice leaves less than that
-        waits = np.arange(len(user)) >= len(view.running)
-        self._user, self._qos, self._waits = user[exact], qos[exact], waits[exact]
-        self._shared: Floats = (value + nice)[exact]
-        recorded = settings.recorded_priority is not None
-        self._users_differ = settings.weight_fairshare > 0.0 or settings.weight_qos > 0.0 or recorded
-        if self._users_differ:
-            for part in (has & ~waits, has & waits):
-                self.known.update(medians(user[part], value[part]))
-        if settings.weight_fairshare > 0.0 and self.known:
-            self._rank = ranks(view, settings.half_life_s)
-            self._lay_line(settings.weight_fairshare)
-
-    def of_users(self, users: Ints) -> Floats:
-        """Returns the offsets of jobs of these users, as in the queue where known, shape (jobs,)."""
-        slope, base = self._line
-        rank = self._rank[np.minimum(users, len(self._rank) - 1)].astype(np.float64)
-        found: Floats = base + slope * rank
-        if self.known:
-            of_known: Floats = np.full(max(int(users.max(initial=0)), *self.known) + 1, np.nan)
-            of_known[list(self.known)] = list(self.known.values())
-            own: Floats = of_known[users]
-            np.copyto(found, own, where=~np.isnan(own))
-        return found
-
-    def of_link(self, chain: ChainView, futures: int, seed: int) -> Floats:
-        """Returns the offset of the next link of a chain in each future, shape (futures,).
-
-        It is the link's own, where its job is in the queue and has a priority. Otherwise it is that of its request: the
-        part shared with the user's other jobs, but neither their nice nor their QOS. It varies where it is uncertain.
-        """
-        if chain.priority > 0:
-            return np.repeat(self._own(chain), futures)
-        if (shared := self._shared_with_user(chain)) is not None:
-            return np.repeat(shared - chain.nice, futures)
-        found = np.repeat(self.of_users(np.array([chain.user])), futures) - chain.nice
-        if chain.user not in self.known:
-            drawn = uniform(seed, np.arange(futures, dtype=np.uint64), np.full(futures, chain.user, np.uint64), 5)
-            found += self.spread[(drawn * len(self.spread)).astype(np.int64)]
-        return found
-
-    def _own(self, chain: ChainView) -> Floats:
-        """Returns the offset in the priority of the next link's job, shape (1,)."""
-        age_s = 0 if chain.accrues_s == MISSING else max(self.view.now_s - chain.accrues_s, 0)
-        row = (np.array([number]) for number in (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus))
-        return offsets_of(np.array([chain.priority]), self.view, self.settings, *row)
-
-    def _shared_with_user(self, chain: ChainView) -> float | None:
-        """Returns the offset without nice of the user's jobs in the chain's QOS; None if unknown.
-
-        Waiting jobs take precedence over running jobs, which have the priority of their start. Jobs of another QOS
-        count where the difference of the two is known, or where QOS does not matter.
-        """
-        if not self._users_differ:
-            return float(np.median(self._shared)) if len(self._shared) else None
-        mine = self._user == chain.user
-        shared, factor = self._shared, np.array(self.view.qos_factor)
-        if chain.qos != MISSING and self.settings.weight_qos > 0.0:
-            alike = mine & (self._qos == chain.qos)
-            if alike.any() or max(int(self._qos[mine].max(initial=0)), chain.qos) >= len(factor):
-                mine = alike
-            else:
-                shared = shared.copy()
-                shared[mine] += self.settings.weight_qos * (factor[chain.qos] - factor[self._qos[mine]])
-        mine = mine & self._waits if (mine & self._waits).any() else mine
-        return float(np.median(shared[mine])) if mine.any() else None
-
-    def _lay_line(self, weight: float) -> None:
-        """Fits a robust line to known offsets by rank (Theil, Sen), and stores its residuals."""
-        users = np.array(list(self.known)[-MOST_KNOWN:])
-        rank, value = self._rank[users].astype(np.float64), np.array([self.known[user] for user in users])
-        slope = weight / max(int(self._rank.max()), 1)
-        if len(users) >= ENOUGH_KNOWN:
-            first, second = np.triu_indices(len(users), 1)
-            apart = rank[first] != rank[second]
-            if apart.any():
-                slopes = (value[first] - value[second])[apart] / (rank[first] - rank[second])[apart]
-                slope = max(float(np.median(slopes)), 0.0)
-        base = float(np.median(value - slope * rank))
-        self._line = slope, base
-        if len(users) >= ENOUGH_KNOWN:
-            off: Floats = value - base - slope * rank
-            self.spread = np.sort(off)
-
-
-def medians(users: Ints, values: Floats) -> dict[int, float]:
-    """Returns the median of every user's values."""
-    order = np.lexsort((values, users))
-    users, values = users[order], values[order]
-    first = np.flatnonzero(np.diff(users, prepend=MISSING))
-    last = np.append(first[1:], len(users)) - 1
-    middle = (values[(first + last) // 2] + values[(first + last + 1) // 2]) / 2.0
-    return dict(zip(users[first].tolist(), middle.tolist()))
-
-
-def ranks(view: View, half_life_s: float) -> Ints:
-    """Returns the number of users with the same use or more, themselves included.
-
-    Shape (users + 1,); the last entry is for an unknown user. As in fair-tree, accounts come before users, and past use
-    decays with the half-life. The account of a user is that of the latest job.
-    """
-    jobs, now_s = (view.ended, view.running, view.pending), view.now_s
-    user = np.concatenate([each.user for each in jobs])
-    count = int(user.max(initial=-1)) + 1
-    used, account = np.zeros(count), np.full(count, MISSING)
-    fade = np.log(2.0) / half_life_s
-    for each, ends_s in ((view.ended, view.ended.end_s), (view.running, np.full(len(view.running), now_s))):
-        since = np.exp(-fade * (now_s - ends_s)) - np.exp(-fade * (now_s - each.start_s))
-        np.add.at(used, each.user, each.nodes * np.maximum(since, 0.0) / fade)
-    for each in jobs:
-        account[each.user] = each.account
-    of_account = np.zeros(int(account.max(initial=MISSING)) + 2)  # the last one is for users without an account
-    np.add.at(of_account, account, used)
-    is_known = np.zeros(count, dtype=bool)
-    is_known[user] = True
-    return _places(of_account[account], used, is_known)
-
-
-def _places(of_account: Floats, used: Floats, is_known: NDArray[np.bool_]) -> Ints:
-    """Returns the ranks of known users, the highest use first; all others come last."""
-    found = np.full(len(used) + 1, int(is_known.sum()), dtype=np.int64)
-    rows = np.flatnonzero(is_known)
-    rows = rows[np.lexsort((-used[rows], -of_account[rows]))]
-    last = np.ones(len(rows), dtype=bool)  # of users with equal use
-    last[:-1] = (np.diff(used[rows]) != 0) | (np.diff(of_account[rows]) != 0)
-    ends = np.flatnonzero(last)
-    found[rows] = ends[np.searchsorted(ends, np.arange(len(rows)))] + 1
-    return found

@@ -5,7 +5,7 @@ The view shows the running and waiting jobs and their limits; the caller assumes
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -25,6 +25,21 @@ from mirage.sim.kernel.resources.holding import take
 from mirage.sim.kernel.resources.job_limits import count_held
 from mirage.sim.kernel.resources.node_selection import pick
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+
+
+@dataclass(frozen=True)
+class FairShare:
+    """Use by user, for a simulation in which fair-share counts.
+
+    Attributes:
+        used: Shape (users,), decayed node-seconds at the time of the view.
+        account: Shape (users,), codes from 0 on.
+        weight: Priority of the highest rank.
+    """
+
+    used: NDArray[np.float64]
+    account: NDArray[np.int64]
+    weight: float
 
 
 def cluster_of(view: View) -> Cluster:
@@ -106,6 +121,7 @@ def revive(
     arrivals: int,
     pass_phase_s: int,
     limits: tuple[Limit, ...] = (),
+    fair_share: FairShare | None = None,
 ) -> tuple[World, State, Scratch]:
     """Arrays of a simulation in the state of a view.
 
@@ -116,17 +132,24 @@ def revive(
         arrivals: Capacity of ``world.jobs`` for jobs yet to be submitted; all initially at ``NEVER_S``.
         pass_phase_s: Seconds since the scheduler's periodic pass.
         limits: What may run at once.
+        fair_share: Use by user, which goes on and decays; codes of users are below its length. With None, all of a
+            priority besides age, size and partition is constant.
     """
     cluster = replace(cluster_of(view), limits=limits)
     pending, running = view.pending, view.running
     n = len(pending) + len(running)
-    users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2
+    if fair_share is None:
+        users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2
+        fair_share = FairShare(np.zeros(users), np.zeros(users, dtype=np.int64), 0.0)
     future = records(JOB, arrivals)
     turnover_s = 0 if spec.minutes else settings.turnover_s
-    fixed = replace(settings, turnover_s=turnover_s, weight_fairshare=0.0, weight_gpus=0.0, weight_cpus=0.0)
-    world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), np.zeros(users))
+    fixed = replace(
+        settings, turnover_s=turnover_s, weight_fairshare=fair_share.weight, weight_gpus=0.0, weight_cpus=0.0
+    )
+    world = make_world(cluster, future, fixed.record(cluster, view.now_s - pass_phase_s), fair_share.account)
     slots = max(FIRST_SLOTS, n + arrivals + 8)
     state = make_state(world, cluster, spec.plans, view.now_s, n + arrivals, slots=slots)
+    state.usage[:] = fair_share.used
     state.allowed[:] = view.nodes.allowed[:, rows_in_use(view)]  # a partition may have lost all its nodes
     scratch = make_scratch(world, slots, spec.scratch_rows)
     waiting = job_records(pending, 0)
