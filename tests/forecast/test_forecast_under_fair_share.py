@@ -1,4 +1,4 @@
-"""Where fair-share dominates, a forecast follows the use of the link's user and of others.
+"""Where fair-share dominates, a forecast follows the use of the user of the link and of others."""
 
 from __future__ import annotations
 
