@@ -338,8 +338,12 @@ def test_a_link_that_competes_counts_once() -> None:
     delays = np.array([0, 4 * HOUR_S])
     assert plays.forecast(competes, delays).starts_s.tolist() == plays.forecast(observed, delays).starts_s.tolist()
     # where holding costs it its age, a delay puts it behind all three; to stay where it is does not
-    loses = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0, age_survives_hold=False))
-    assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
+    slurm = SlurmSettings(weight_age=1000.0)
+    for loses in (
+        Forecaster(2, scheduler=replace(slurm, age_survives_hold=False)),
+        Forecaster(2, scheduler=slurm, limits=[Limit("user", jobs=9, qos="high")]),
+    ):
+        assert loses.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 5 * HOUR_S]] * 2
     # held for four hours, it lets two of the three go first, and comes before the last of them
     assert plays.forecast(competes, delays).starts_s.tolist() == [[NOW + 2 * HOUR_S, NOW + 4 * HOUR_S]] * 2
 

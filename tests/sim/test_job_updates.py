@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from mirage.errors import PlanInfeasible
 from mirage.policy.plan import Cancel, Plan
 from mirage.sim import job_updates as alter
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.kernel.arrays import (
     AFTER_OK,
     BY_ITSELF,
@@ -110,8 +113,13 @@ def test_the_age_of_a_job_once_eligible_survives_any_wait(discipline: str, waits
     audit(sim)
 
 
-def test_where_holding_costs_a_job_its_age_it_counts_from_the_release() -> None:
-    sim = empty(Cluster.pool(2), age_survives_hold=False)
+@pytest.mark.parametrize(
+    ("limits", "settings"), [((), {"age_survives_hold": False}), ((Limit("user", jobs=9),), {})], ids=["told", "limits"]
+)
+def test_where_holding_costs_a_job_its_age_it_counts_from_the_release(
+    limits: tuple[Limit, ...], settings: dict[str, Any]
+) -> None:
+    sim = empty(replace(Cluster.pool(2), limits=limits), **settings)
     put(sim, nodes=2, limit_s=6000, run_s=6000)
     held, stays = (put(sim, nodes=2, limit_s=600, run_s=600) for _ in range(2))
     sim.advance(60)

@@ -91,6 +91,7 @@ class Forecaster:
             bf_interval_s=max(self.scheduler.bf_interval_s, PLANNED_EVERY_S),
         )
         self.limits = foreseen(limits) if self.spec.limits else ()
+        self.age_survives_hold = self.scheduler.retains_age(limits)
         self.run_times = run_times or HistoryRunTimes()
 
     def of(self, view: View) -> QueueFutures:
@@ -126,7 +127,7 @@ class QueueFutures:
             view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits, self.offsets.fair_share
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
-        self.age_survives_hold = scheduler.age_survives_hold
+        self.age_survives_hold = forecaster.age_survives_hold
         pending, offset = view.pending.user, self.observed.live.priority_offset[: len(view.pending)]
         offset[waiting:] = self.offsets.of_users(pending[waiting:])
         offset -= self.offsets.by_rank(pending)  # the simulation adds the part of the rank, as use goes on

@@ -42,7 +42,7 @@ def wait_for(
 ) -> None:
     """Replace what a waiting job waits for; with no condition, it competes from now on.
 
-    Where a held job keeps its age (``SlurmSettings.age_survives_hold``), age counts from the first time that a job
+    Where a held job keeps its age (``SlurmSettings.retains_age``), age counts from the first time that a job
     competed, whatever it waits for later; else from the last time. A job that already competes and has nothing to wait
     for keeps its place and its age.
 
@@ -56,7 +56,8 @@ def wait_for(
     """
     waiting_job(sim, job_id)
     after_kind = AFTER_NONE if after == NO_JOB else after_kind
-    change_wait(sim.state, job_id, begin_s, after, after_kind, sim.settings.age_survives_hold)
+    age_survives_hold = sim.settings.retains_age(sim.cluster.limits)
+    change_wait(sim.state, job_id, begin_s, after, after_kind, age_survives_hold)
     wake_now(sim.state)
 
 

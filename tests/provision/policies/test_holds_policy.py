@@ -13,6 +13,7 @@ from mirage.policy.plan import Hold, Plan, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import QueuedLink, View
+from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from tests.support.made_up_views import chain, jobs, view
 
@@ -84,8 +85,16 @@ def test_without_it_submits_where_the_link_may_be_needed() -> None:
     assert decide(full(ends_h=14)).submits
 
 
-def test_where_holding_costs_age_it_submits_nothing_ahead_of_time() -> None:
-    loses = replace(SETTINGS, scheduler=SlurmSettings(weight_age=100_000.0, age_survives_hold=False))
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scheduler": SlurmSettings(weight_age=100_000.0, age_survives_hold=False)},
+        {"scheduler": SlurmSettings(weight_age=100_000.0), "limits": (Limit("user", jobs=99),)},
+    ],
+    ids=["told", "limits"],
+)
+def test_where_holding_costs_age_it_submits_nothing_ahead_of_time(changed: dict[str, Any]) -> None:
+    loses = replace(SETTINGS, **changed)
     for name in ("holds:futures=4", "holds:futures=4:bank=yes"):
         assert not make_policy(name, loses).decide(full(ends_h=15)).submits
     # let go without its age, behind three jobs of an hour, it would come 2 h late: it stays, an hour early

@@ -63,7 +63,7 @@ def qos(draw: st.DrawFn) -> dict[str, Any]:
 def schedulers(draw: st.DrawFn) -> SlurmSettings:
     """Any value that its type allows in every field."""
     kinds = {"int": st.integers(1, 2**40), "float": st.floats(1e-3, 2.0**40), "bool": st.booleans()}
-    kinds["float | None"] = st.none() | kinds["float"]
+    kinds |= {f"{kind} | None": st.none() | kinds[kind] for kind in ("float", "bool")}
     kinds["Literal['multifactor', 'wfp']"] = st.sampled_from(["multifactor", "wfp"])
     return SlurmSettings(**{f.name: draw(kinds[str(f.type).replace('"', "'")]) for f in fields(SlurmSettings)})
 

@@ -11,7 +11,7 @@ import pytest
 
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import ConfigurationError
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.simulation import simulate
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, option_lines, read_options
 from mirage.sim.workload import workload
@@ -78,12 +78,19 @@ def conf(tmp_path: Path) -> Write:
         ("AccountingStorageEnforce=associations,Limits,qos", {"age_survives_hold": False}),
         ("AccountingStorageEnforce=safe", {"age_survives_hold": False}),
         ("AccountingStorageEnforce=associations", {}),
-        ("AccountingStorageEnforce=limits\nPriorityFlags=ACCRUE_ALWAYS,MAX_TRES", {}),
+        ("AccountingStorageEnforce=limits\nPriorityFlags=ACCRUE_ALWAYS,MAX_TRES", {"age_survives_hold": True}),
         ("# PriorityWeightAge=9", {}),
     ],
 )
 def test_a_line_changes_what_it_names_and_nothing_else(conf: Write, line: str, changed: dict[str, Any]) -> None:
     assert SlurmSettings.from_slurm_conf(conf(f"{line}\n")) == replace(SILENT, **changed)
+
+
+@pytest.mark.parametrize(("survives", "limited"), [(None, False), (False, False), (True, True)])
+def test_limits_cost_a_held_job_its_age_unless_all_held_jobs_gain_it(survives: bool | None, limited: bool) -> None:
+    settings = SlurmSettings(age_survives_hold=survives)
+    assert settings.retains_age([Limit("user", jobs=8)]) == limited
+    assert settings.retains_age([]) == (survives is not False)
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def with_associations(
         SlurmError: sacctmgr fails.
         ConfigurationError: Its output cannot be read.
     """
-    if declared.settings.age_survives_hold:  # nothing is enforced
+    if declared.settings.retains_age(()):  # nothing is enforced
         return declared
     by = "sacctmgr show assoc"
     found = replace(

@@ -130,7 +130,7 @@ class Holds(WhatIf):
     ) -> None:
         super().__init__(**further)
         self.rule = self if by is None else by
-        self.age_retained = self.forecaster.scheduler.age_survives_hold
+        self.age_retained = self.forecaster.age_survives_hold
         self.bank, self.early_s = bank and self.age_retained, early * MINUTE_S
         self.insured = Cost(self.cost.interruption * insure, self.cost.overlap)
 

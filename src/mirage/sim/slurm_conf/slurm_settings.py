@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
@@ -11,7 +11,7 @@ from typing import Literal, Self
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
 from mirage.kernel.record_arrays import Records, records
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.kernel.arrays import SETTINGS
 
 LIMIT_CHECK_S = 30
@@ -52,7 +52,8 @@ class SlurmSettings:
             Jobs without a recorded priority, and injected ones, have this value. None where priorities are computed.
         age_survives_hold: A job that was eligible keeps its age when it is held again, or given a begin time or a
             dependency by update. On Slurm 22.05.8 it does so unless ``AccountingStorageEnforce`` has limits in it
-            (measured with and without); then its age starts again when it is released.
+            (measured with and without); then its age starts again when it is released. None: as the limits of the
+            cluster require, see ``retains_age``.
         every_pass: Also run the passes in which nothing can have changed (to measure that they have no effect).
     """
 
@@ -84,7 +85,7 @@ class SlurmSettings:
     youngest_first: bool = False
     turnover_s: int = 0
     recorded_priority: float | None = None
-    age_survives_hold: bool = True
+    age_survives_hold: bool | None = None
     every_pass: bool = False
 
     def __post_init__(self) -> None:
@@ -141,14 +142,23 @@ class SlurmSettings:
         if (key := "prioritycalcperiod") in options:
             found["calc_period_s"] = _seconds(path, key, options[key])
         enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
-        always = "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper()
-        found["age_survives_hold"] = always or not enforced & _ENFORCE_LIMITS
+        if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
+            found["age_survives_hold"] = True
+        elif enforced & _ENFORCE_LIMITS:
+            found["age_survives_hold"] = False
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
         found |= dict.fromkeys(ignored_weights(options), 0.0)
         try:
             return replace(cls(), **found)  # type: ignore[arg-type]
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from None
+
+    def retains_age(self, limits: Sequence[Limit]) -> bool:
+        """Whether a job retains its age when it is held again, on a cluster with these limits.
+
+        Slurm cannot enforce limits and let held jobs keep their age, unless ``PriorityFlags`` has ``ACCRUE_ALWAYS``.
+        """
+        return not limits if self.age_survives_hold is None else self.age_survives_hold
 
     def record(self, cluster: Cluster, epoch_s: int) -> Records:
         """The SETTINGS record of a world."""
