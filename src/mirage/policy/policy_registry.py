@@ -29,6 +29,12 @@ POLICIES: dict[str, PolicySpec] = {
     "lead": PolicySpec(f"{_RULES}:ConstantLead", "submit a constant number of hours ahead", "hours"),
     "saia": PolicySpec(f"{_RULES}:saia", "lead by nine minutes, as a service of that name does"),
     "sml": PolicySpec(f"{_RULES}:sml", "lead by three hours, as a launcher of that name does"),
+    "hold": PolicySpec(
+        f"{_RULES}:HoldForAge",
+        "submit when the link cannot start, hold it, release it at the end, with its age",
+        "hours before the end at which it is released [0]",
+        revises_queued_link=True,
+    ),
     "average": PolicySpec(f"{_RULES}:AverageWait", "lead by the mean wait of the last 100 started jobs"),
     "quantile": PolicySpec(f"{_RULES}:QuantileWait", "lead by a bound on a quantile of recent waits", "quantile"),
     "slurm-estimate": PolicySpec(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import mirage.provision  # noqa: F401  (registers them)
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.policy.plan import Wait
+from mirage.policy.plan import Hold, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
-from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s
+from mirage.policy.view import Nodes, QueuedLink
+from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s, starts_at_once
 from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 1_000_000
@@ -34,6 +38,58 @@ def test_a_constant_lead_submits_its_hours_ahead() -> None:
     policy = make_policy("lead:4")
     assert not policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S + 1))).submits
     assert policy.decide(view(NOW, 4, 0, chain=chain(NOW + 4 * HOUR_S))).submits
+
+
+def decided(
+    ends_h: float, name: str = "hold", free: int = 0, queued: QueuedLink | None = None
+) -> list[tuple[Any, ...]]:
+    """Actions of a rule with their reasons and times, for a link of two of four nodes."""
+    link = replace(chain(NOW + round(ends_h * HOUR_S), nodes=2), queued=queued)
+    plan = make_policy(name).decide(view(NOW, 4, free, chain=link))
+    return [(type(one), one.reason, *([one.until_s] if isinstance(one, Wait) else [])) for one in plan.actions]
+
+
+def test_hold_submits_what_cannot_start_and_checks_it_soon() -> None:
+    assert decided(30) == [(Submit, "gathers-age"), (Wait, "look-soon", NOW + MINUTE_S)]
+    assert decided(30, free=1) == decided(30)
+    assert decided(30, free=2) == [(Wait, "would-start-now", None)]
+    assert decided(0.25, "hold:0.125", free=2) == [(Wait, "would-start-now", NOW + 450)]
+    assert decided(0.25, "hold:0.25", free=2) == [(Submit, "lead-reached")]
+
+
+@pytest.mark.parametrize("waits", [{"held": True}, {"begins_s": NOW + 1}])
+def test_hold_holds_its_link_and_releases_it_in_time(waits: dict[str, Any]) -> None:
+    competes = QueuedLink(7, NOW - 60, NOW - 60, HOUR_S)
+    held = replace(competes, **waits)
+    assert decided(30, queued=competes) == [(Hold, "gathers-age"), (Wait, "lead-not-reached", None)]
+    assert decided(30, queued=held) == [(Wait, "lead-not-reached", None)]
+    assert decided(0, queued=held) == [(Release, "ended")]
+    assert decided(0, queued=competes) == []
+    assert decided(2, "hold:2", queued=held) == [(Release, "lead-reached")]
+    assert decided(2.25, "hold:2", queued=held) == [(Wait, "lead-not-reached", NOW + 900)]
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus", "nodes", "starts"),
+    [
+        ([[4, 8], [4, 8], [1, 8]], -1, 2, True),
+        ([[4, 8], [4, 7], [1, 8]], -1, 2, False),
+        ([[1, 2], [2, 2], [0, 8]], 1, 2, True),
+        ([[1, 2], [2, 1], [0, 8]], 1, 2, False),
+        ([[1, 2], [2, 1], [1, 8]], 1, 2, False),
+    ],
+)
+def test_on_shared_nodes_each_node_has_to_fit(free: list[list[int]], gpus: int, nodes: int, *, starts: bool) -> None:
+    machine = Nodes(False, np.full((3, 2), (4, 8)), np.array(free), np.array([[True, True, False]]))
+    observed = replace(view(NOW, 3, 0), nodes=machine)
+    link = replace(chain(NOW + HOUR_S, nodes=nodes), gpus=gpus, cpus=2 if gpus > 0 else -1)
+    assert starts_at_once(observed, link) == starts
+
+
+@pytest.mark.parametrize("name", ["hold:-1", "hold:x", "hold:inf"])
+def test_hours_that_hold_cannot_use_are_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="hold takes hours, as in hold:4; got"):
+        make_policy(name)
 
 
 @pytest.mark.parametrize(("name", "lead_s"), [("saia", 540), ("sml", 3 * HOUR_S), ("lead:0.15", 540)])

@@ -18,11 +18,8 @@ from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
 from mirage.provision.policies import what_if
-from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
+from mirage.provision.policies.lead_rules import SOON_S, chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
-
-SOON_S = MINUTE_S
-"""A link that was submitted ahead of time is checked again after this time, to be held."""
 
 INSURE = 10.0
 """Factor on the cost of an interruption in the decision whether to submit ahead of time."""

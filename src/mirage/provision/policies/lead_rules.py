@@ -14,7 +14,7 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, Ints
 from mirage.policy.parameter import COUNT, read_parameters
-from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
 from mirage.policy.view import ChainView, View
 
 RECENT_STARTS = 100
@@ -23,6 +23,9 @@ RECENT_STARTS = 100
 SAIA_H, SML_H = 9 / 60, 3.0
 """Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
 submits jobs of 12 h with ``after:PREVIOUS+9h``."""
+
+SOON_S = MINUTE_S
+"""A link that was submitted ahead of time is checked again after this time, to be held."""
 
 MOVING_S = 5 * MINUTE_S
 """A lead that changes from decision to decision is checked no more often than this."""
@@ -125,16 +128,66 @@ class ConstantLead(Lead):
     steady = True
 
     def __init__(self, parameter: str) -> None:
-        try:
-            self.hours = float(parameter)
-        except ValueError:
-            self.hours = math.nan
-        if not self.hours >= 0:
-            raise ConfigurationError(f"lead takes hours, as in lead:4; got {parameter!r}")
+        self.hours = _hours("lead", parameter)
 
     def lead_s(self, view: View, chain: ChainView) -> float:
         """Returns the constant."""
         return self.hours * HOUR_S
+
+
+class HoldForAge:
+    """``hold``: gathers age ahead of time and retains it in a held job, without any forecast.
+
+    A link that cannot start now is submitted, held a minute later, and released when the present link ends, or HOURS
+    before that (``hold:0.5``). It needs a Slurm on which a held job retains its age, see docs/provisioning.md; on any
+    other one it queues like a reactive link.
+    """
+
+    def __init__(self, parameter: str = "") -> None:
+        self.hours = _hours("hold", parameter or "0")
+
+    def decide(self, view: View) -> Plan:
+        """Submit what cannot start, hold it, and release it in time."""
+        chain = chain_of(view)
+        if chain.queued is None and (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        release_s = chain.ends_s - math.floor(self.hours * HOUR_S)
+        due = view.now_s >= release_s
+        until_s = release_s if view.now_s < release_s < min(view.now_s + chain.step_s, chain.ends_s) else None
+        if chain.queued is not None:
+            held = chain.queued.held or chain.queued.begins_s > view.now_s
+            actions: tuple[Action, ...] = (Release(reason="ended" if chain.ends_s <= view.now_s else "lead-reached"),)
+            if due:
+                return Plan(actions if held else ())
+            actions = () if held else (Hold(reason="gathers-age"),)
+            return Plan((*actions, Wait(reason="lead-not-reached", until_s=until_s)))
+        if due:
+            return Plan((Submit(reason="lead-reached"),))
+        if starts_at_once(view, chain):
+            return Plan((Wait(reason="would-start-now", until_s=until_s),))
+        return Plan((Submit(reason="gathers-age"), Wait(reason="look-soon", until_s=view.now_s + SOON_S)))
+
+
+def starts_at_once(view: View, chain: ChainView) -> bool:
+    """Whether enough nodes are free for a link; other jobs may be ahead of it in the queue."""
+    nodes, rows = view.nodes, view.nodes.allowed[chain.partition]
+    free, capacity = nodes.free[rows], nodes.capacity[rows]
+    if nodes.pools:
+        return int(free[:, 0].sum()) >= chain.nodes
+    whole = (free == capacity).all(axis=1) & capacity.any(axis=1)
+    fits = whole if chain.gpus < 0 else (free >= (chain.gpus, chain.cpus)).all(axis=1)
+    return int(fits.sum()) >= chain.nodes
+
+
+def _hours(name: str, text: str) -> float:
+    """A number of hours after the name of a rule."""
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = math.nan
+    if not 0 <= hours < math.inf:
+        raise ConfigurationError(f"{name} takes hours, as in {name}:4; got {text!r}")
+    return hours
 
 
 def saia() -> ConstantLead:
