@@ -41,11 +41,11 @@ def test_a_constant_lead_submits_its_hours_ahead() -> None:
 
 
 def decided(
-    ends_h: float, name: str = "hold", free: int = 0, queued: QueuedLink | None = None
+    ends_h: float, name: str = "hold", free: int = 0, queued: QueuedLink | None = None, waiting: int = 1
 ) -> list[tuple[Any, ...]]:
     """Actions of a rule with their reasons and times, for a link of two of four nodes."""
     link = replace(chain(NOW + round(ends_h * HOUR_S), nodes=2), queued=queued)
-    plan = make_policy(name).decide(view(NOW, 4, free, chain=link))
+    plan = make_policy(name).decide(view(NOW, 4, free, chain=link, pending=jobs(*[{}] * waiting)))
     return [(type(one), one.reason, *([one.until_s] if isinstance(one, Wait) else [])) for one in plan.actions]
 
 
@@ -53,6 +53,7 @@ def test_hold_submits_what_cannot_start_and_checks_it_soon() -> None:
     assert decided(30) == [(Submit, "gathers-age"), (Wait, "look-soon", NOW + MINUTE_S)]
     assert decided(30, free=1) == decided(30)
     assert decided(30, free=2) == [(Wait, "would-start-now", None)]
+    assert decided(30, waiting=0) == decided(30, free=2), "the next node that becomes free would be the link's"
     assert decided(0.25, "hold:0.125", free=2) == [(Wait, "would-start-now", NOW + 450)]
     assert decided(0.25, "hold:0.25", free=2) == [(Submit, "lead-reached")]
 

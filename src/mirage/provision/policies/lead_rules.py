@@ -138,9 +138,10 @@ class ConstantLead(Lead):
 class HoldForAge:
     """``hold``: gathers age ahead of time and retains it in a held job, without any forecast.
 
-    A link that cannot start now is submitted, held a minute later, and released when the present link ends, or HOURS
-    before that (``hold:0.5``). It needs a Slurm on which a held job retains its age, see docs/provisioning.md; on any
-    other one it queues like a reactive link.
+    A link that cannot start now is submitted while others wait, as they take the nodes that become free before it is
+    held, a minute later. It is released when the present link ends, or HOURS before that (``hold:0.5``). It needs a
+    Slurm on which a held job retains its age, see docs/provisioning.md; on any other one it queues like a reactive
+    link.
     """
 
     def __init__(self, parameter: str = "") -> None:
@@ -163,7 +164,7 @@ class HoldForAge:
             return Plan((*actions, Wait(reason="lead-not-reached", until_s=until_s)))
         if due:
             return Plan((Submit(reason="lead-reached"),))
-        if starts_at_once(view, chain):
+        if not len(view.pending) or starts_at_once(view, chain):
             return Plan((Wait(reason="would-start-now", until_s=until_s),))
         return Plan((Submit(reason="gathers-age"), Wait(reason="look-soon", until_s=view.now_s + SOON_S)))
 
