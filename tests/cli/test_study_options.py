@@ -20,6 +20,7 @@ from mirage.trace.table import JobTable
 STUDY = StudyOptions(
     link_nodes=(1,), link_limit=2 * DAY_S, policies=("reactive",), start=None, windows=None, every=4 * HOUR_S,
     step=None, protocol="warm", discipline=None, cost_ratios=None, seed=0, resume=None,
+    link_user="newcomer", hand_over=1,
 )  # fmt: skip
 NO_COST = CostOptions(None, None)
 

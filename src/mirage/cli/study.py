@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +127,14 @@ class StudyOptions(WindowOptions):
     """The options of a study; None where an option was not given."""
 
     policies: tuple[str, ...]
+    link_user: str
+    hand_over: int
     cost_ratios: tuple[float, ...] | None
     resume: str | None
+
+    def plan(self, table: JobTable) -> EvaluationProtocol:
+        """Returns the protocol over the requested windows, of links of the requested user."""
+        return replace(WindowOptions.plan(self, table), link_user=self.link_user, hand_over=self.hand_over)
 
     def costs(self, costs: CostOptions) -> list[Cost]:
         """Returns the costs to judge by: one, or one for each ratio.
@@ -308,6 +314,23 @@ study_options = option_group(
         help="The policies to judge.",
     ),
     *_WINDOWS,
+    click.option(
+        "--link-user",
+        type=click.Choice(["newcomer", "light", "median", "heavy"]),
+        default="newcomer",
+        show_default=True,
+        help="Owner of the links: a newcomer, who has used nothing but them, or the user of the trace at the quantile "
+        "0.1, 0.5 or 0.9 of the use in the two weeks before a window. Matters with fair-share and limits.",
+    ),
+    click.option(
+        "--hand-over",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Number of the hand-over to judge; the links before it are submitted when the last has ended. 5 is near "
+        "the steady state of a chain under fair-share.",
+    ),
     click.option(
         "--cost-ratios",
         type=NUMBERS,

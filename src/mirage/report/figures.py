@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def percent_words(value: float | None) -> str:
     """Formats a share in per cent."""
@@ -11,6 +13,12 @@ def percent_words(value: float | None) -> str:
 def number_words(value: float | None) -> str:
     """Formats a number of about one."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def chain_words(provenance: dict[str, Any]) -> str:
+    """Words for the evaluated chain: ``links of a median user, hand-over 5``."""
+    owner = provenance["link_user"]
+    return f"links of a {owner}{'' if owner == 'newcomer' else ' user'}, hand-over {provenance['hand_over']}"
 
 
 def links_words(nodes: int) -> str:

@@ -26,8 +26,9 @@ def printed(shown: Evaluation, width: int) -> list[str]:
 
 def test_the_whole_of_it() -> None:
     lines = printed(FEW, 140)
-    assert lines[:14] == [
+    assert lines[:15] == [
         "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, protocol warm, slurm on 76 nodes, settings lonestar6",
+        "links of a newcomer, hand-over 1",
         "",
         "links of 1 node, all loads: 8 windows",
         "policy    cost ratio       interruption h           overlap h  x ≤ 0  p95 int/ovl  lead h                  "
@@ -53,7 +54,7 @@ def test_the_whole_of_it() -> None:
         "oracle           5:1    0.00 [0.00, 0.00]   0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     "
         "0.00 [0.00, 0.00]        100%",
     ]
-    titles = [line for line in lines if line.startswith("links of")]
+    titles = [line for line in lines if line.startswith("links of 1")]
     assert titles == [
         "links of 1 node, all loads: 8 windows",
         "links of 1 node, light load (reactive up to 2 h): 2 windows",
@@ -70,7 +71,7 @@ def test_the_whole_of_it() -> None:
 
 def test_a_narrow_terminal_shows_every_mean_whole() -> None:
     lines = printed(FEW, 60)
-    assert lines[4:11] == [
+    assert lines[5:12] == [
         "           cost  interruption  overlap   x ≤            gap",
         "policy    ratio             h        h     0   cost  closed",
         "reactive    1:1         10.75     0.00    0%  10.75      0%",

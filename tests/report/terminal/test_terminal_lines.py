@@ -126,6 +126,7 @@ def test_an_evaluation_on_a_wide_terminal() -> None:
     )
     assert lines_of(judged(*rows), 150) == [
         "data/jobs.csv: 60 windows from 2024-10-04T00:00:00Z, protocol warm, slurm on 76 nodes, settings lonestar6",
+        "links of a newcomer, hand-over 1",
         "",
         "<bold>links of 1 node, all loads: 12 windows</>",
         "<dim>policy       interruption h          overlap h  x ≤ 0  p95 int/ovl  lead h               cost"
@@ -163,7 +164,7 @@ def test_several_costs_have_a_column_and_a_best_each() -> None:
         row("oracle", cost=0.0, ratio=None, **BARE),
     )
     lines = lines_of(judged(*rows, costs=(Cost(5, 1), Cost(1, 0))), 100)
-    assert lines[4:10] == [
+    assert lines[5:11] == [
         "<dim>policy   cost ratio  interruption h  overlap h  x ≤ 0  cost  gap closed</>",
         "lead:4          5:1            1.50       0.25    62%  3.00         34%",
         "<bold green>what-if         5:1            1.50       0.25    62%  2.00         34%</>",
@@ -190,7 +191,7 @@ def test_every_size_of_link_and_every_load_class_has_a_table() -> None:
 
 def test_where_only_the_oracle_was_judged_nothing_is_best() -> None:
     lines = lines_of(judged(row("oracle", **BARE)), 100)
-    assert lines[5].startswith("<dim>oracle")
+    assert lines[6].startswith("<dim>oracle")
 
 
 def test_without_a_terminal_there_is_room_enough(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,16 @@ from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import Ints
 from mirage.policy.view import ChainView, View
-from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_protocol import LINK_USERS, EvaluationProtocol
 from mirage.provision.evaluation.followed_link import PATIENCE_S
 from mirage.provision.link_size import LinkSize, load_class
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import Workload
+
+USE_S = 14 * DAY_S
+"""The owner of the links is chosen by the node-hours of the jobs submitted in this time before the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def warm_simulations(
 ) -> Iterator[tuple[int, Simulation]]:
     """Yields a simulation for each window, ``early_s`` before its predecessor is submitted.
 
-    A warm protocol uses one replay, forked for each window; windows must ascend.
+    A warm protocol uses one replay, forked for each window; windows must ascend. The machine of another one starts
+    empty at its warm-up, or ``early_s`` before the submission if that is earlier.
     """
     replay = scenario.simulation() if protocol.warm_up_s is None else None
     for window in windows:
@@ -96,7 +100,7 @@ def warm_simulations(
         if replay is None:
             assert protocol.warm_up_s is not None
             end_s = None if protocol.arrivals_s is None else at_s - protocol.lead_in_s + protocol.arrivals_s
-            sim = scenario.simulation(at_s - protocol.warm_up_s, end_s)
+            sim = scenario.simulation(at_s - max(protocol.warm_up_s, early_s), end_s)
         else:
             replay.approach(at_s - early_s)
             sim = replay.fork()
@@ -119,34 +123,26 @@ def play(
     on_view: OnView | None = None,
     on_decision: OnDecision | None = None,
 ) -> Episode:
-    """Submit the predecessor, then step through the decisions to its end.
+    """Submit the links up to the predecessor, then step through the decisions to its end.
 
     Args:
-        sim: Is just before the submission of the predecessor; it is consumed.
+        sim: Has not passed the submission of the first link; it is consumed.
         on_view: Called at every decision before the last with a policy's view, and at the times it requests.
         on_decision: Called at every decision, after ``on_view``, including the last.
 
     Raises:
         ConfigurationError: A link cannot start on this cluster.
     """
-    submitted_s = sim.now_s
-    first = sim.inject(nodes=link.nodes, limit_s=link.limit_s)
-    started_s = sim.run_until_started(first, submitted_s + PATIENCE_S)
-    if started_s is None:
-        raise ConfigurationError(
-            f"window {window}: a link of {link.nodes} nodes does not start within {PATIENCE_S // DAY_S} days of its "
-            "submission; is the simulated cluster smaller than the traced one?"
-        )
-    ends_s = started_s + link.limit_s
+    chain = _predecessor(sim, protocol, link, window)
+    submitted_s, started_s, ends_s = chain.submitted_s, chain.started_s, chain.ends_s
     decisions_s: list[int] = []
     outcome_s: list[int] = []
     branch = sim.fork()
-    chain = ChainView(link.nodes, link.limit_s, first, submitted_s, started_s, ends_s, protocol.step_s)
     now_s = min(started_s + protocol.step_s, ends_s)
     while True:
         sim.approach(now_s)
         branch.restore(sim)
-        following = branch.inject(nodes=link.nodes, limit_s=link.limit_s)
+        following = branch.inject(nodes=link.nodes, limit_s=link.limit_s, user=chain.user)
         start_s = branch.run_until_started(following, now_s + PATIENCE_S)
         decisions_s.append(now_s)
         outcome_s.append((now_s + PATIENCE_S if start_s is None else start_s) - ends_s)
@@ -158,3 +154,49 @@ def play(
             return Episode(window, link, submitted_s, started_s, ends_s, decisions, outcomes)
         next_s = min(now_s + protocol.step_s - (now_s - started_s) % protocol.step_s, ends_s)
         now_s = next_s if named_s is None or named_s <= now_s else min(next_s, named_s)
+
+
+def _predecessor(sim: Simulation, protocol: EvaluationProtocol, link: LinkSize, window: int) -> ChainView:
+    """Submit one link after another until the predecessor has started; return the chain.
+
+    Raises:
+        ConfigurationError: A link cannot start on this cluster, or its user does not exist.
+    """
+    user = link_user(sim.workload, protocol.link_user, protocol.submits_s(window))
+    ends_s = protocol.submits_s(window) - protocol.early_s([link])
+    for _ in range(protocol.hand_over):
+        sim.approach(ends_s)
+        submitted_s = sim.now_s
+        job = sim.inject(nodes=link.nodes, limit_s=link.limit_s, user=user)
+        started_s = sim.run_until_started(job, submitted_s + PATIENCE_S)
+        if started_s is None:
+            raise ConfigurationError(
+                f"window {window}: a link of {link.nodes} nodes does not start within {PATIENCE_S // DAY_S} days of "
+                "its submission; is the simulated cluster smaller than the traced one?"
+            )
+        ends_s = started_s + link.limit_s
+        chain = ChainView(link.nodes, link.limit_s, job, submitted_s, started_s, ends_s, protocol.step_s, user)
+    return chain
+
+
+def link_user(jobs: Workload, name: str, at_s: int) -> int:
+    """Returns the code of the owner of links: 0 for a newcomer, otherwise a user of the trace.
+
+    That user has a quantile of the node-hours of all users with jobs submitted in the ``USE_S`` before ``at_s``.
+
+    Raises:
+        ConfigurationError: The trace names no user in that time.
+    """
+    quantile = LINK_USERS[name]
+    if quantile is None:
+        return 0
+    recent = jobs.jobs[slice(*np.searchsorted(jobs.jobs.submit_s, (at_s - USE_S, at_s)))]
+    recent = recent[recent.user > 0]
+    users = np.unique(recent.user)
+    if not len(users):
+        raise ConfigurationError(
+            f"links of a {name} user need users with jobs in the {USE_S // DAY_S} days before a window; the "
+            "trace names none: use newcomer"
+        )
+    used_s = np.bincount(recent.user, weights=recent.nodes * recent.run_s)[users]
+    return int(users[np.argsort(used_s, kind="stable")[round(quantile * (len(users) - 1))]])

@@ -146,10 +146,9 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     if not len(submit_s):
         raise ConfigurationError("the trace has no jobs to replay")
     first_s, last_s = int(submit_s[0]), int(submit_s[-1])
-    if protocol.submits_s(0) < first_s:
-        raise ConfigurationError(
-            f"the first window begins before the trace: {_dates(protocol.begin_s, first_s, last_s)}"
-        )
+    if protocol.submits_s(0) - protocol.early_s(links) < first_s:
+        first_link_s = protocol.begin_s - protocol.early_s(links)
+        raise ConfigurationError(f"the first window begins before the trace: {_dates(first_link_s, first_s, last_s)}")
     if protocol.submits_s(protocol.windows - 1) > last_s:
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)

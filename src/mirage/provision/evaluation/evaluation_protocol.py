@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, shown
+from mirage.provision.link_size import LinkSize
+
+LINK_USERS = {"newcomer": None, "light": 0.1, "median": 0.5, "heavy": 0.9}
+"""The users that links can belong to, by the quantile of their use among the users of the trace; a newcomer has
+submitted nothing but the links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +21,10 @@ class EvaluationProtocol:
 
     A window begins at ``begin_s + i·every_s``; the predecessor is submitted ``lead_in_s`` later. The queue it meets
     is that of a replay from ``warm_up_s`` before that (None: from the beginning of the trace, once for all windows).
+
+    At a later hand-over than the first, the chain begins earlier by the time limits of the links before the
+    predecessor. Each of these is submitted when the last has ended, so the predecessor is submitted later than above by
+    their waits.
 
     Attributes:
         name: ``published`` or ``warm``.
@@ -25,6 +35,8 @@ class EvaluationProtocol:
         warm_up_s: Time that the machine has run by then, from empty.
         arrivals_s: Jobs submitted later than this after the beginning of the window are left out; None: none are.
         step_s: Time between decisions.
+        link_user: Owner of the links: one of ``LINK_USERS``.
+        hand_over: Number of the hand-over that is evaluated, from 1.
     """
 
     name: str
@@ -35,6 +47,14 @@ class EvaluationProtocol:
     warm_up_s: int | None = None
     arrivals_s: int | None = None
     step_s: int = 30 * MINUTE_S
+    link_user: str = "newcomer"
+    hand_over: int = 1
+
+    def __post_init__(self) -> None:
+        if self.link_user not in LINK_USERS:
+            raise ConfigurationError(f"unknown user {shown(self.link_user)} of links; use {', '.join(LINK_USERS)}")
+        if self.hand_over < 1:
+            raise ConfigurationError(f"hand-overs are numbered from 1, got {self.hand_over}")
 
     @classmethod
     def published(cls, begin_s: int, **changes: Any) -> Self:
@@ -64,3 +84,7 @@ class EvaluationProtocol:
     def submits_s(self, window: int) -> int:
         """When the predecessor of a window is submitted."""
         return self.begin_s + window * self.every_s + self.lead_in_s
+
+    def early_s(self, links: Iterable[LinkSize]) -> int:
+        """Time from the start of the longest chain to the window's earliest predecessor."""
+        return (self.hand_over - 1) * max((link.limit_s for link in links), default=0)

@@ -141,7 +141,8 @@ class Player:
     def __init__(self, study: Study) -> None:
         self.study = study
         self._window = 0
-        self._simulations = warm_simulations(study.scenario, study.protocol, self._windows())
+        early_s = study.protocol.early_s(study.links)
+        self._simulations = warm_simulations(study.scenario, study.protocol, self._windows(), early_s)
 
     def _windows(self) -> Iterator[int]:
         while True:
@@ -152,7 +153,7 @@ class Player:
         return tuple(self.trial(sim, link, window) for link, sim in self.worlds(window))
 
     def worlds(self, window: int) -> Iterator[tuple[LinkSize, Simulation]]:
-        """Yields a simulation per size of link, just before a window's predecessor is submitted.
+        """Yields a simulation per size of link, before a window's first link is submitted.
 
         Each is independent. Windows must ascend from call to call.
         """

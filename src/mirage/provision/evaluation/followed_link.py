@@ -134,7 +134,8 @@ class _FollowedLink:
         if self.job != NO_JOB:
             raise PlanInfeasible(f"a link is submitted while job {self.job} is queued; withdraw that one first")
         self.limit_s = self.present.limit_s
-        self.job = self.sim.inject(nodes=self.present.nodes, limit_s=self.present.limit_s, watched=False)
+        chain = self.present
+        self.job = self.sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user, watched=False)
 
 
 class BankedLink:
@@ -157,7 +158,7 @@ class BankedLink:
         now_s = sim.now_s
         if self._held is None:
             branch = sim.fork()
-            job = branch.inject(nodes=chain.nodes, limit_s=chain.limit_s)
+            job = branch.inject(nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user)
             start_s = branch.run_until_started(job, now_s + PATIENCE_S)
             if now_s + AGE_COUNTS_AFTER_S < chain.ends_s and (start_s is None or start_s > now_s + AGE_COUNTS_AFTER_S):
                 self._held = _submitted_and_held(sim.fork(), chain)
@@ -172,7 +173,7 @@ class BankedLink:
 
 
 def _submitted_and_held(sim: Simulation, chain: ChainView) -> tuple[Simulation, int]:
-    job = sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, watched=False)
+    job = sim.inject(nodes=chain.nodes, limit_s=chain.limit_s, user=chain.user, watched=False)
     sim.advance(sim.now_s + AGE_COUNTS_AFTER_S)
     revise_queued_link(sim, job, Hold())
     return sim, job

@@ -13,7 +13,7 @@ from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.charts.frontier_chart import frontier_chart, frontier_name
-from mirage.report.figures import links_words
+from mirage.report.figures import chain_words, links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
 from mirage.report.picture_file import BY_MATPLOTLIB, picture_kind, write_picture
@@ -62,7 +62,8 @@ def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
         _frontier_section(evaluation, frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)
     ]
     lead = f"{_where(provenance)}, {_dates(evaluation)}. {_costs(evaluation)}"
-    settings = f"Protocol {provenance['protocol']}, seed {provenance['seed']}, Mirage {provenance['version']}."
+    played = f"Protocol {provenance['protocol']}, {chain_words(provenance)}, seed {provenance['seed']}"
+    settings = f"{played}, Mirage {provenance['version']}."
     made = section(
         "How this was made", f"{settings} Brackets: {evaluation.intervals}.", command(str(provenance["command"]))
     )

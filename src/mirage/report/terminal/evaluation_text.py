@@ -14,7 +14,7 @@ from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
-from mirage.report.figures import links_words
+from mirage.report.figures import chain_words, links_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.study.intervals import Interval
 from mirage.study.play_trials import Progress as ProgressCallback
@@ -118,6 +118,7 @@ def print_evaluation(
         **provenance
     )
     console.print(Text(f"{provenance['trace']}: {conditions}, settings {provenance['settings']}"))
+    console.print(Text(chain_words(provenance)))
     for nodes in evaluation.trials:
         for load in CLASSES:
             rows = [row for row in evaluation.rows if row.link_nodes == nodes and row.load == load]

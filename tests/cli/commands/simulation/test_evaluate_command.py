@@ -6,12 +6,15 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mirage.cli import main
+from mirage.cli.commands.simulation.evaluate import evaluate
 from mirage.lab.real.cluster_processes import lives
+from mirage.provision.evaluation.evaluation_protocol import LINK_USERS
 from tests.support.waiting import until
 
 POLICIES = "reactive,average,lead:4,oracle"
@@ -57,6 +60,24 @@ def test_json_is_one_value_with_every_row(arguments, capsys):
         "step_s": 3600,
     }  # fmt: skip
     assert {"trace", "version", "command", "intervals"} <= set(report)
+
+
+def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, arguments, capsys):
+    first, *rows = Path(trace).read_text().splitlines()
+    owned = tmp_path / "owned.csv"
+    owned.write_text("\n".join([f"{first},user", *(f"{row},u{k % 7}" for k, row in enumerate(rows))]) + "\n")
+    words = ["--discipline", "slurm", "--link-user", "heavy", "--hand-over", "3"]
+    report = evaluated(capsys, *arguments[:1], str(owned), *arguments[2:], *words)
+    assert (report["link_user"], report["hand_over"]) == ("heavy", 3)
+    assert main(["evaluate", str(owned), *arguments[2:], *words]) == 0
+    assert "\nlinks of a heavy user, hand-over 3\n" in capsys.readouterr().out
+    assert main([*arguments, *words]) == 1
+    assert "links of a heavy user need users with jobs in the 14 days before a window" in capsys.readouterr().err
+
+
+def test_every_owner_of_links_is_a_choice():
+    (option,) = (one for one in evaluate.params if one.name == "link_user")
+    assert option.type.choices == tuple(LINK_USERS)
 
 
 def test_cost_ratios_give_rows_each(arguments, capsys):
