@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import stat
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mirage.errors import StoreError
 from mirage.job_state import MISSING, JobState
+from mirage.predict.start.blended_ranges import QuantileBlend
 from mirage.predict.start.promise import FORGOTTEN_S, OPEN, SETTLED, SUBMITTED_WITHIN_S, VOID, Promise
 from mirage.predict.start.promise_file import Promises
-from mirage.predict.start.quantile_levels import LEVELS
+from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS
 from mirage.predict.start.widened_ranges import PLACES
 from mirage.slurm.records import AccountedJob, QueuedJob
 
@@ -149,6 +153,38 @@ def test_promises_of_an_earlier_version_are_read_as_their_quantiles(promises: Pr
     (settled,) = promises.settled("c1")
     assert settled.forecast().wait_quantiles_s(LEVELS[1:-1]) == pytest.approx(REPORTED_S[1:-1], abs=60)
     assert promises.correction("c1").outcomes() == 1
+
+
+def test_outcomes_of_both_parts_teach_the_blend(promises: Promises) -> None:
+    parts_s = (REPORTED_S, tuple(value + 5000.0 for value in REPORTED_S))
+    for k in range(60):
+        of_both = replace(SCRIPT, job=k, submit_s=NOW - 500, made_s=NOW + 100 * k, parts_s=parts_s if k % 3 else ())
+        promises.add(of_both)
+        promises.fill_in("c1", [job(id=k, start_s=NOW + 100 * k + 5300)], NOW + 20_500)
+    assert {one.parts_s for one in promises.settled("c1")} == {(), parts_s}
+    blend = promises.blend("c1")
+    assert blend.outcomes == 40
+    blended_s = blend.quantiles_s(np.array(parts_s), NOW + 20_500)
+    assert blended_s[3] == pytest.approx(0.8 * 5300 + 0.2 * 300, rel=0.05), "40 outcomes, and 10 assumed ones"
+    assert promises.blend("another").outcomes == 0
+
+
+def test_a_wait_beyond_the_futures_counts_as_their_length(promises: Promises) -> None:
+    parts_s = (tuple(HORIZON_S + 0.0 * value for value in REPORTED_S), REPORTED_S)
+    promises.add(replace(OF_JOB, parts_s=parts_s))
+    promises.fill_in("c1", [job(start_s=NOW + 2 * HORIZON_S)], NOW + 2 * HORIZON_S + 60)
+    taught, expected = promises.blend("c1"), QuantileBlend(LEVELS, 2)
+    expected.learn(np.array(parts_s), HORIZON_S, NOW + 2 * HORIZON_S)
+    assert taught.quantiles_s(np.array(parts_s), NOW).tolist() == expected.quantiles_s(np.array(parts_s), NOW).tolist()
+
+
+def test_a_file_of_an_earlier_version_gets_the_column_of_parts(promises: Promises) -> None:
+    promises.add(OF_JOB)
+    with contextlib.closing(sqlite3.connect(promises.path)) as opened, opened:
+        opened.execute("alter table promise drop column parts")
+    assert only(promises) == OF_JOB
+    promises.add(replace(OF_JOB, job=8, parts_s=(REPORTED_S, REPORTED_S)))
+    assert [one.parts_s for _, one in promises.of("c1", OPEN)] == [(), (REPORTED_S, REPORTED_S)]
 
 
 def test_a_file_that_is_no_data_base_is_refused(promises: Promises) -> None:

@@ -13,6 +13,7 @@ from mirage.predict.start.predictor import JobRequest, StartPrediction
 from mirage.predict.start.promise_calibration import PromiseCalibration
 from mirage.report.terminal.prediction_text import (
     advice,
+    blend_note,
     calibration_note,
     hours,
     local,
@@ -81,6 +82,14 @@ def test_the_trust_in_ranges_is_described() -> None:
         "ranges corrected by 5 promises recorded on this cluster; see `mirage predict --calibration`",
         "ranges not corrected: no promise recorded on this cluster (7 so far) was as certain as this one",
         "ranges not corrected: no promise has been recorded on this cluster yet",
+    ]
+
+
+def test_the_blend_is_described() -> None:
+    assert [blend_note("waits.model", count) for count in (0, 1, 7)] == [
+        "ranges not blended with waits.model: no promise made with a model has an outcome yet",
+        "ranges blended with waits.model, by 1 promise made with a model",
+        "ranges blended with waits.model, by 7 promises made with a model",
     ]
 
 

@@ -56,12 +56,13 @@ class QuantileBlend:
         settings: How they are weighed.
 
     Attributes:
-        known: Weight of the waits learnt so far, at the time of the last one.
+        outcomes: Number of waits learnt.
+        known: Their weight at the time of the last one.
     """
 
     def __init__(self, levels: ArrayLike, parts: int, settings: BlendSettings = BLEND) -> None:
         self.levels: Floats = np.asarray(levels, dtype=np.float64)
-        self.settings, self.known = settings, 0.0
+        self.settings, self.outcomes, self.known = settings, 0, 0.0
         steps = itertools.product(range(settings.steps + 1), repeat=parts)
         shares = np.array([each for each in steps if sum(each) == settings.steps]) / settings.steps
         self._candidates: Floats = np.concatenate([stretch * shares for stretch in settings.stretches])
@@ -81,7 +82,7 @@ class QuantileBlend:
         latest_s = max(self._learnt_s, known_s)
         past, this = self._fading(latest_s - self._learnt_s), self._fading(latest_s - known_s)
         self._loss_s = past * self._loss_s + this * loss_s
-        self.known = past * self.known + this
+        self.outcomes, self.known = self.outcomes + 1, past * self.known + this
         self._learnt_s = latest_s
 
     def quantiles_s(self, quantiles_s: Floats, now_s: int) -> Floats:

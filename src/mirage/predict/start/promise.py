@@ -83,6 +83,8 @@ class Promise:
         slurm_s: The wait that Slurm expected; None if it gave no estimate.
         state: ``open``, ``kept`` or ``void``.
         wait_s: The actual wait; None while it is not known.
+        parts_s: Shape (parts, levels), the quantiles from the queue and from accounting that were blended; empty if
+            only the queue was used.
     """
 
     cluster: str
@@ -99,6 +101,7 @@ class Promise:
     slurm_s: float | None = None
     state: str = OPEN
     wait_s: float | None = None
+    parts_s: tuple[tuple[float, ...], ...] = ()
 
     @property
     def kind(self) -> str:

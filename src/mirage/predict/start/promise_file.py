@@ -8,10 +8,15 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mirage.errors import StoreError
 from mirage.job_state import MISSING
+from mirage.predict.start.blended_ranges import QuantileBlend
 from mirage.predict.start.promise import OPEN, SETTLED, ObservedJob, Promise, outcome
+from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS
 from mirage.predict.start.widened_ranges import StartCorrection
 from mirage.slurm_words.unicode import valid_unicode
 
@@ -20,13 +25,13 @@ create table if not exists promise (
     id integer primary key, cluster text not null, made_s integer not null, job integer not null,
     submit_s integer not null, user text not null, name text not null, partition text not null,
     nodes integer not null, limit_s integer not null, raw text not null, told text not null, slurm_s real,
-    state text not null, wait_s real
+    state text not null, wait_s real, parts text not null default '[]'
 );
 create index if not exists promise_by_state on promise (cluster, state);
 """
 _COLUMNS = (
     "cluster", "made_s", "job", "submit_s", "user", "name", "partition", "nodes", "limit_s", "raw", "told", "slurm_s",
-    "state", "wait_s",
+    "state", "wait_s", "parts",
 )  # fmt: skip
 PATIENCE_S = 10.0
 
@@ -104,6 +109,18 @@ class Promises:
                 made.learn(str(number), round(one.made_s + one.wait_s))
         return made
 
+    def blend(self, cluster: str) -> QuantileBlend:
+        """Returns the blend of queue and accounting by the known outcomes on a cluster.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        made = QuantileBlend(LEVELS, 2)
+        for one in self.settled(cluster):
+            if one.parts_s and one.wait_s is not None:
+                made.learn(np.array(one.parts_s), min(one.wait_s, HORIZON_S), round(one.made_s + one.wait_s))
+        return made
+
     def fill_in(self, cluster: str, jobs: Sequence[ObservedJob], now_s: int) -> int:
         """Record the outcomes of open promises; returns the number of new outcomes.
 
@@ -137,12 +154,27 @@ class Promises:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             with contextlib.closing(sqlite3.connect(self.path, timeout=self.patience_s)) as opened, opened:
                 opened.executescript(_SCHEMA)
+                _add_parts(opened)
                 yield opened
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot use the promises in {self.path}: {error}; name another MIRAGE_HOME") from error
 
 
-_ATTRIBUTE = {"raw": "waits_s", "told": "reported_s"}
+_ATTRIBUTE = {"raw": "waits_s", "told": "reported_s", "parts": "parts_s"}
+
+
+def _add_parts(opened: sqlite3.Connection) -> None:
+    """Add the column of parts to a file of an earlier version."""
+    if "parts" in _columns_of(opened):
+        return
+    opened.execute("begin immediate")
+    if "parts" not in _columns_of(opened):  # no other process has added it meanwhile
+        opened.execute("alter table promise add column parts text not null default '[]'")
+    opened.commit()
+
+
+def _columns_of(opened: sqlite3.Connection) -> set[str]:
+    return {name for _, name, *_ in opened.execute("pragma table_info(promise)")}
 
 
 def _stored(value: object) -> object:
@@ -152,10 +184,14 @@ def _stored(value: object) -> object:
     return json.dumps(value) if isinstance(value, tuple) else value
 
 
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 def _promise(values: Sequence[object]) -> Promise:
     row = dict(zip(_COLUMNS, values))
     read = {
-        _ATTRIBUTE.get(name, name): tuple(json.loads(str(value))) if name in _ATTRIBUTE else value
+        _ATTRIBUTE.get(name, name): _tuples(json.loads(str(value))) if name in _ATTRIBUTE else value
         for name, value in row.items()
     }
     return Promise(**read)  # type: ignore[arg-type]

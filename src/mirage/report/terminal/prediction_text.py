@@ -63,6 +63,14 @@ def calibration_note(n_promises: int, corrected_by: int) -> str:
     return "ranges not corrected: no promise has been recorded on this cluster yet"
 
 
+def blend_note(model: str, blended_by: int) -> str:
+    """Describes how a model of accounting has changed the ranges."""
+    if not blended_by:
+        return f"ranges not blended with {model}: no promise made with a model has an outcome yet"
+    promises = "1 promise" if blended_by == 1 else f"{blended_by} promises"
+    return f"ranges blended with {model}, by {promises} made with a model"
+
+
 def print_offers(
     offers: Sequence[Offer], levels_s: Sequence[Sequence[float]], requested: JobRequest, names: Mapping[int, str]
 ) -> None:

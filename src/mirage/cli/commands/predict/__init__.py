@@ -54,7 +54,8 @@ MOST_JOBS = 20
     cls=ExtensibleOption,
     group="mirage.wait_models",
     metavar="MODEL",
-    help="Also print the prediction of a model from accounting alone: a file of `mirage train predict`, or a NAME.",
+    help="Also predict by a model from accounting alone, and blend its ranges with the queue's by past outcomes: a "
+    "file of `mirage train predict`, or a NAME.",
 )
 @click.option("--calibration", is_flag=True, help="Show how past promises held, by partition and size.")
 @click.option(
@@ -122,7 +123,7 @@ def _predict_request(
 
     from mirage.cli.commands.predict import by_accounts, comparison
     from mirage.cli.commands.predict.cluster_now import observe_cluster
-    from mirage.cli.commands.predict.reported_prediction import learnt, promise, report_request
+    from mirage.cli.commands.predict.reported_prediction import blended, learnt, learnt_blend, promise, report_request
     from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate
     from mirage.slurm.text.requested_size import requested_size
 
@@ -136,12 +137,14 @@ def _predict_request(
     estimate = estimated.result()
     correction = learnt(promises, now)
     reported = report_request(now, requested, size, estimate.start_s if estimate else MISSING, correction)
+    waits = model.waits(now, requested, size) if model is not None else None
+    if waits is not None:
+        reported = blended(reported, waits.waits_s, learnt_blend(promises, now), now.queue.time_s)
     promise(promises, now, [reported])
     if comparing:
         first, offers = comparison.offers_for(now, requested, size)
         comparison.show(now, offers, first, correction, reported.remarks, as_json=as_json)
         return
-    waits = model.waits(now, requested, size) if model is not None else None
     _show(now, [reported], waits, as_json=as_json, single=True)
 
 
@@ -174,8 +177,10 @@ def _show(
 
     if as_json:
         simulator = faithfulness_record(now)
-        by_accounts = {} if waits is None else {"by_accounts": waits.record()}
-        records = [{**as_record(one, now.queue.time_s), **by_accounts, "simulator": simulator} for one in reported]
+        records = []
+        for one in reported:
+            by_accounts = {} if waits is None else {"by_accounts": {**waits.record(), "blended_by": one.blended}}
+            records.append({**as_record(one, now.queue.time_s), **by_accounts, "simulator": simulator})
         click.echo(json.dumps(records[0] if single else records, indent=2))
         return
     for one in reported:
@@ -183,11 +188,13 @@ def _show(
     if waits is not None:
         click.echo(waits.line())
     if reported:
-        from mirage.report.terminal.prediction_text import calibration_note
+        from mirage.report.terminal.prediction_text import blend_note, calibration_note
 
         for remark in dict.fromkeys(remark for one in reported for remark in one.remarks):
             click.echo(f"note: {remark}", err=True)
         click.echo(f"note: {calibration_note(reported[0].outcomes, max(one.corrected for one in reported))}", err=True)
+        if waits is not None:
+            click.echo(f"note: {blend_note(waits.model, reported[0].blended)}", err=True)
         click.echo(f"note: {faithfulness_note(now)}", err=True)
 
 

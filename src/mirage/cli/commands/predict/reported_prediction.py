@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,7 @@ from mirage.job_state import MISSING, JobState
 if TYPE_CHECKING:
     from mirage.cli.commands.predict.cluster_now import ClusterNow
     from mirage.cli.commands.predict.requested_job import RequestedJob
+    from mirage.predict.start.blended_ranges import QuantileBlend
     from mirage.predict.start.predictor import StartPrediction
     from mirage.predict.start.promise_file import Promises
     from mirage.predict.start.widened_ranges import StartCorrection
@@ -29,11 +30,14 @@ class ReportedPrediction:
     Attributes:
         job: The job ID; ``MISSING`` for a job that is not submitted yet.
         prediction: None where nothing can be predicted; ``why`` holds the reason.
-        quantiles_s: Shape (levels,), quantiles of the wait, corrected by the outcomes of earlier promises.
+        quantiles_s: Shape (levels,), quantiles of the wait, corrected by the outcomes of earlier promises, and blended
+            with those of a model of accounting.
         slurm_s: Slurm's estimate of the start; ``MISSING`` without one.
         why: Why the job waits, in words; empty for a job that waits its turn.
         outcomes: Number of promises on this cluster with an outcome.
         corrected: Number of promises that corrected the ranges; 0 for uncorrected ranges.
+        parts_s: Shape (parts, levels), quantiles from the queue and from accounting; empty without a model.
+        blended: Number of promises that determined the blend; 0 for the ranges from the queue alone.
     """
 
     job: int
@@ -48,6 +52,8 @@ class ReportedPrediction:
     remarks: tuple[str, ...]
     outcomes: int
     corrected: int
+    parts_s: tuple[tuple[float, ...], ...] = ()
+    blended: int = 0
 
 
 def report_request(
@@ -66,6 +72,26 @@ def report_request(
         MISSING, requested.name, size.nodes, size.limit_s, partition, prediction, quantiles_s, slurm_s, "", remarks,
         correction.outcomes(), used,
     )  # fmt: skip
+
+
+def blended(
+    reported: ReportedPrediction, waits_s: Sequence[float], blend: QuantileBlend, now_s: int
+) -> ReportedPrediction:
+    """Returns a prediction with ranges blended with those of a model of accounting.
+
+    Args:
+        reported: The prediction from the queue.
+        waits_s: Shape (levels,), the quantiles of the model.
+        blend: What is known of both.
+        now_s: The cluster's clock.
+    """
+    import numpy as np
+
+    assert reported.prediction is not None
+    horizon_s = float(reported.prediction.horizon_s)
+    parts_s = (reported.quantiles_s, tuple(min(wait_s, horizon_s) for wait_s in waits_s))
+    quantiles_s = blend.quantiles_s(np.array(parts_s), now_s).round().tolist()
+    return replace(reported, quantiles_s=tuple(quantiles_s), parts_s=parts_s, blended=blend.outcomes)
 
 
 def report_pending(now: ClusterNow, job: QueuedJob, correction: StartCorrection) -> ReportedPrediction:
@@ -125,7 +151,7 @@ def promise(promises: Promises, now: ClusterNow, reported: Sequence[ReportedPred
                 Promise(
                     now.name, made_s, one.job, submitted.get(one.job, MISSING), now.client.user, one.name,
                     one.partition, one.nodes, one.limit_s, tuple(thinned(one.prediction.waits_s)),
-                    one.quantiles_s, slurm_s,
+                    one.quantiles_s, slurm_s, parts_s=one.parts_s,
                 )
             )  # fmt: skip
     except StoreError as error:
@@ -142,6 +168,18 @@ def learnt(promises: Promises, now: ClusterNow) -> StartCorrection:
     except StoreError as error:
         click.echo(f"mirage: warning: past promises are not used: {error}", err=True)
         return StartCorrection()
+
+
+def learnt_blend(promises: Promises, now: ClusterNow) -> QuantileBlend:
+    """Returns the blend by known outcomes; without the file it warns, and blends nothing."""
+    from mirage.predict.start.blended_ranges import QuantileBlend
+    from mirage.predict.start.quantile_levels import LEVELS
+
+    try:
+        return promises.blend(now.name)
+    except StoreError as error:
+        click.echo(f"mirage: warning: past promises are not used: {error}", err=True)
+        return QuantileBlend(LEVELS, 2)
 
 
 def as_record(reported: ReportedPrediction, now_s: int) -> Mapping[str, Any]:
