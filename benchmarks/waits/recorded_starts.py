@@ -12,7 +12,8 @@ started by then, ages of the others. Waits of more than 14 days count as 14 days
 `queue-forward` is the simulated queue of `mirage predict --job`, `corrected` its ranges after the outcomes so far,
 `tabular` the model of waits, refitted every week. `rule` is five lines: the quantiles of the last 50 known waits of
 jobs of the same size class and limit class. `slurm-like` is one estimate: all jobs run until their limits, and no more
-arrive. `leader` is the one of `corrected` and `tabular` that was better lately, `mean` their mean, `blend` the blend.
+arrive. `leader` is the one of `corrected` and `tabular` that was better lately, `mean` their mean, `blend` their blend;
+`stretched` is the blend of `corrected` alone, which can only stretch it.
 
 A link is submitted ahead of the end of its predecessor by a quantile of its forecast wait: by the median where an hour
 of interruption costs as much as an hour of overlap, by the 75 % quantile where it costs three times as much. From a
@@ -180,8 +181,10 @@ def all_forecasts(queue: RecordedQueue, jobs: Jobs, tabular_s: Floats, limits: t
         "tabular": np.minimum(tabular_s, HORIZON_S),
     }
     found["mean"] = (found["corrected"] + found["tabular"]) / 2.0
-    made = blended(jobs, [found["corrected"], found["tabular"]])
-    return found | {name: np.minimum(made[name], HORIZON_S) for name in made}
+    both = blended(jobs, [found["corrected"], found["tabular"]])
+    alone = blended(jobs, [found["corrected"]])["blend"]
+    found |= {"leader": both["leader"], "stretched": alone, "blend": both["blend"]}
+    return {name: np.minimum(made_s, HORIZON_S) for name, made_s in found.items()}
 
 
 def tabular(queue: RecordedQueue, jobs: Jobs) -> Floats:
@@ -219,29 +222,38 @@ def report(jobs: Jobs, forecasts: Forecasts, judged: NDArray[np.bool_]) -> dict[
     losses = {name: pinball_h(jobs.wait_s, made_s) for name, made_s in forecasts.items()}
     best = min(PARTS, key=lambda name: float(losses[name][judged].mean()))
     stretches, everyone = Stretches.of(jobs.now_s[judged]), np.full(int(judged.sum()), True)
-    print(f"{judged.sum():,} jobs, mean wait {jobs.wait_s[judged].mean() / HOUR_S:.2f} h, best part: {best}\n")
-    heads = ["forecast", "CRPS, h", *months, f"÷ {best}", "CRPS, log10", "50 / 80 / 95 %"]
-    heads += [f"interruption / overlap, cost at {cost}:1, h" for cost in COST_LEVELS]
-    print("| " + " | ".join(heads) + " |\n|---|" + "---:|" * (len(heads) - 1))
+    print(f"{judged.sum():,} jobs, mean wait {jobs.wait_s[judged].mean() / HOUR_S:.2f} h, best part: {best}")
+    print(f"intervals: {stretches.words}\n")
+    heads = ["forecast", "CRPS, h", f"÷ {best}", "CRPS, log10", "50 / 80 / 95 %"]
+    print_heads(*heads, *(f"cost at {cost}:1 = interruption × {cost} + overlap, h" for cost in COST_LEVELS))
     found: dict[str, Any] = {"best part": best, "jobs": int(judged.sum()), "intervals": stretches.words}
     for name, made_s in forecasts.items():
         row = figures(jobs, made_s, judged)
         row["months"] = {each: float(losses[name][judged & (month == each)].mean()) for each in months}
         row["ratio"] = float(losses[name][judged].sum() / losses[best][judged].sum())
-        row["between"] = stretches.ratio(losses[name][judged], losses[best][judged], everyone)
+        between = stretches.ratio(losses[name][judged], losses[best][judged], everyone)
+        row["between"] = None if between is None or name == best else (max(between[0], 0.0), between[1])
         found[name] = row
         print(_line(name, row))
+    print()
+    print_heads("CRPS, h", *months)
+    for name in forecasts:
+        print("| " + " | ".join([name, *(f"{value:.3g}" for value in found[name]["months"].values())]) + " |")
     return found
 
 
+def print_heads(*heads: str) -> None:
+    """Print the heading of a table."""
+    print("| " + " | ".join(heads) + " |\n|---|" + "---:|" * (len(heads) - 1))
+
+
 def _line(name: str, row: dict[str, Any]) -> str:
-    cells = [name, f"{row['crps_h']:.3g}", *(f"{value:.3g}" for value in row["months"].values())]
     between = "" if row["between"] is None else " ({:.2f} … {:.2f})".format(*row["between"])
-    cells += [f"{row['ratio']:.2f}{between}", f"{row['crps_log10']:.3f}"]
+    cells = [name, f"{row['crps_h']:.3g}", f"{row['ratio']:.2f}{between}", f"{row['crps_log10']:.3f}"]
     cells.append(" / ".join(f"{100 * share:.0f}" for share in row["coverage"]))
     for cost in COST_LEVELS:
         down_h, twice_h = row[f"hand_over_{cost}"]
-        cells.append(f"{down_h:.2f} / {twice_h:.2f}, {cost * down_h + twice_h:.2f}")
+        cells.append(f"{cost * down_h + twice_h:.1f} = {down_h:.2f} × {cost} + {twice_h:.2f}")
     return "| " + " | ".join(cells) + " |"
 
 
