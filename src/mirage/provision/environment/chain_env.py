@@ -95,12 +95,9 @@ class _Episodes:
         return int(outcome_s[np.argmin(self.cost.of(outcome_s.astype(np.float64)))])
 
 
-def _losses_h(gap_s: Any) -> dict[str, Any]:
-    """Hours of interruption and of overlap of signed gaps."""
-    return {
-        "interruption_h": np.maximum(gap_s, 0) / HOUR_S,
-        "overlap_h": np.maximum(-gap_s, 0) / HOUR_S,
-    }
+def _losses_h(gap_s: float, of: str = "") -> dict[str, float]:
+    """Hours of interruption and of overlap of a signed gap; ``of`` begins their names."""
+    return {f"{of}interruption_h": max(gap_s, 0.0) / HOUR_S, f"{of}overlap_h": max(-gap_s, 0.0) / HOUR_S}
 
 
 def _prepare(table: EpisodeTable | None, cost: Cost | None, builtin: dict[str, Any]) -> _Episodes:
@@ -142,12 +139,9 @@ class ChainEnv(gym.Env[Observations, np.int64]):
             if self._decision < last:
                 return self._observation(), 0.0, False, False, {}
         reward, gap_s = self.episodes.submit(*self._place())
-        gaps_s = {
-            "": gap_s[0],
-            "reactive_": table.reactive_s[self._episode],
-            "best_": self.episodes.best_s(self._episode),
-        }
-        info = {name + of: lost_h for name, one_s in gaps_s.items() for of, lost_h in _losses_h(float(one_s)).items()}
+        info = _losses_h(float(gap_s[0]))
+        info |= _losses_h(float(table.reactive_s[self._episode]), "reactive_")
+        info |= _losses_h(float(self.episodes.best_s(self._episode)), "best_")
         return self._observation(), float(reward[0]), True, False, info
 
     def _place(self) -> tuple[Ints, Ints]:
@@ -208,9 +202,10 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
             self._episode[begins] = drawn
             self._decision[begins] = 0
         self._ended = submits
-        info: dict[str, Any] = {}
-        for name, lost_h in _losses_h(np.where(submits, gaps_s, 0)).items():
-            info |= {name: lost_h, f"_{name}": submits}
+        gap_h = np.where(submits, gaps_s, 0) / HOUR_S
+        interruption_h = np.maximum(gap_h, 0.0)
+        info: dict[str, Any] = {"interruption_h": interruption_h, "_interruption_h": submits}
+        info |= {"overlap_h": interruption_h - gap_h, "_overlap_h": submits}
         observations = self.episodes.observations(self._episode, self._decision)
         return observations, rewards, submits, np.zeros(self.num_envs, dtype=np.bool_), info
 
