@@ -13,7 +13,8 @@ started by then, ages of the others. Waits of more than 14 days count as 14 days
 `tabular` the model of waits, refitted every week. `rule` is five lines: the quantiles of the last 50 known waits of
 jobs of the same size class and limit class. `slurm-like` is one estimate: all jobs run until their limits, and no more
 arrive. `leader` is the one of `corrected` and `tabular` that was better lately, `mean` their mean, `blend` their blend;
-`stretched` is the blend of `corrected` alone, which can only stretch it.
+`stretched` is the blend of `corrected` alone, which can only stretch it. `hindsight` uses for each level the candidate
+of the blend that was best on the judged jobs: no fixed weights could have had less loss.
 
 A link is submitted ahead of the end of its predecessor by a quantile of its forecast wait: by the median where an hour
 of interruption costs as much as an hour of overlap, by the 75 % quantile where it costs three times as much. From a
@@ -123,17 +124,18 @@ def by_queue(queue: RecordedQueue, jobs: Jobs, limits: tuple[Limit, ...]) -> tup
     return waits_s, estimates_s
 
 
-def corrected(jobs: Jobs, waits_s: Ints) -> Floats:
-    """Quantiles of the futures, corrected by the outcomes known before each."""
+def corrected(jobs: Jobs, waits_s: Ints, every: int = 1) -> Floats:
+    """Quantiles of the futures, corrected by the known outcomes of every Nth job."""
     correction, found = StartCorrection(), np.empty((len(jobs), len(LEVELS)))
     for k, gone in jobs.in_time(waits_known=False):
-        for j in gone:
+        for j in (j for j in gone if j % every == 0):
             left_s = int(jobs.now_s[j] + jobs.wait_s[j])
             correction.learn(str(j), left_s, started=bool(jobs.known_s[j] < NEVER_S))
         forecast = forecast_of(int(jobs.now_s[k]), waits_s[k], HORIZON_S)
         kind = kind_of("", int(jobs.nodes[k]))
         found[k] = correction.quantiles_s(forecast, LEVELS, kind)
-        correction.promise(str(k), forecast, kind)
+        if k % every == 0:
+            correction.promise(str(k), forecast, kind)
     return found
 
 
@@ -152,7 +154,7 @@ def rule(jobs: Jobs) -> Floats:
     return found
 
 
-def blended(jobs: Jobs, parts: list[Floats]) -> Forecasts:
+def blended(jobs: Jobs, parts: list[Floats], every: int = 1) -> Forecasts:
     """The blend of parts, and the part with the least loss lately."""
     blend = QuantileBlend(LEVELS, len(parts))
     stacked = np.stack(parts, axis=1)
@@ -160,7 +162,7 @@ def blended(jobs: Jobs, parts: list[Floats]) -> Forecasts:
     found = {name: np.empty_like(parts[0]) for name in ("leader", "blend")}
     losses = np.stack([pinball_h(jobs.wait_s, part) for part in parts], axis=1)
     for k, news in jobs.in_time():
-        for j in news:
+        for j in (j for j in news if j % every == 0):
             known_s = int(jobs.known_s[j])
             blend.learn(stacked[j], float(jobs.wait_s[j]), known_s)
             loss = loss * 0.5 ** ((known_s - at_s) / blend.settings.half_life_s) + losses[j]
@@ -170,19 +172,33 @@ def blended(jobs: Jobs, parts: list[Floats]) -> Forecasts:
     return found
 
 
-def all_forecasts(queue: RecordedQueue, jobs: Jobs, tabular_s: Floats, limits: tuple[Limit, ...]) -> Forecasts:
+def hindsight(jobs: Jobs, parts: list[Floats], judged: NDArray[np.bool_]) -> Floats:
+    """For each level the candidate of the blend with the least loss on the judged jobs."""
+    stacked, wait_s = np.stack(parts, axis=1), jobs.wait_s[judged, None]
+    factors = QuantileBlend(LEVELS, len(parts)).candidates
+    loss = np.empty((len(factors), len(LEVELS)))
+    for k, each in enumerate(factors):
+        error_s = wait_s - np.tensordot(stacked[judged], each, (1, 0))
+        loss[k] = np.maximum(LEVELS * error_s, (LEVELS - 1.0) * error_s).mean(axis=0)
+    best = factors[loss.argmin(axis=0)]  # shape (levels, parts)
+    return np.minimum(np.sort(np.einsum("npk,kp->nk", stacked, best), axis=1), HORIZON_S)
+
+
+def all_forecasts(
+    queue: RecordedQueue, jobs: Jobs, tabular_s: Floats, limits: tuple[Limit, ...], every: int
+) -> Forecasts:
     """Quantiles of the wait by each forecast, shape (n, levels), in seconds."""
     waits_s, estimates_s = by_queue(queue, jobs, limits)
     found = {
         "slurm-like": np.repeat(estimates_s[:, None], len(LEVELS), axis=1),
         "rule": rule(jobs),
         "queue-forward": np.quantile(waits_s, LEVELS, axis=1).T,
-        "corrected": np.minimum(corrected(jobs, waits_s), HORIZON_S),
+        "corrected": np.minimum(corrected(jobs, waits_s, every), HORIZON_S),
         "tabular": np.minimum(tabular_s, HORIZON_S),
     }
     found["mean"] = (found["corrected"] + found["tabular"]) / 2.0
-    both = blended(jobs, [found["corrected"], found["tabular"]])
-    alone = blended(jobs, [found["corrected"]])["blend"]
+    both = blended(jobs, [found["corrected"], found["tabular"]], every)
+    alone = blended(jobs, [found["corrected"]], every)["blend"]
     found |= {"leader": both["leader"], "stretched": alone, "blend": both["blend"]}
     return {name: np.minimum(made_s, HORIZON_S) for name, made_s in found.items()}
 
@@ -273,6 +289,7 @@ def main() -> None:
     parser.add_argument("--from", dest="from_s", type=_seconds, required=True, help="forecasts and learning begin")
     parser.add_argument("--judge-from", type=_seconds, required=True)
     parser.add_argument("--until", type=_seconds, default=NEVER_S)
+    parser.add_argument("--learn-every", type=int, default=1, metavar="N", help="outcomes of every Nth job are known")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     settings, limits = SlurmSettings.lonestar6() if options.settings == "lonestar6" else SlurmSettings(), ()
@@ -283,8 +300,10 @@ def main() -> None:
     queue = RecordedQueue(table, options.nodes, settings)
     submitted = (queue.request_s >= options.from_s) & (queue.request_s < options.until)
     jobs = Jobs.of(queue, submitted & (queue.table.limit_s >= options.least_limit_h * HOUR_S))
-    forecasts = all_forecasts(queue, jobs, tabular(queue, jobs), limits)
-    found = report(jobs, forecasts, (jobs.now_s >= options.judge_from) & (jobs.known_s < NEVER_S))
+    forecasts = all_forecasts(queue, jobs, tabular(queue, jobs), limits, options.learn_every)
+    judged = (jobs.now_s >= options.judge_from) & (jobs.known_s < NEVER_S)
+    forecasts["hindsight"] = hindsight(jobs, [forecasts["corrected"], forecasts["tabular"]], judged)
+    found = report(jobs, forecasts, judged)
     if options.output:
         options.output.write_text(json.dumps(found, indent=2) + "\n")
 

@@ -13,7 +13,7 @@ from mirage.predict.waits.rolling_forecast import LEVELS
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.trace.table import JobTable
 from recorded_queue import NEVER_S, RecordedQueue
-from recorded_starts import Jobs, blended, corrected, figures, pinball_h, rule
+from recorded_starts import Jobs, blended, corrected, figures, hindsight, pinball_h, rule
 
 HOUR_S = 3600
 AGEING = SlurmSettings(weight_age=700.0, max_age_s=7.0 * HOUR_S)
@@ -116,6 +116,19 @@ def test_no_forecast_uses_a_later_wait() -> None:
         assert len(np.unique(one[100:151], axis=0)) > 10
 
 
+def test_only_every_nth_outcome_may_be_known() -> None:
+    jobs = Jobs.of(RecordedQueue(trace(), 500, AGEING), np.full(300, True))
+    random = np.random.default_rng(5)
+    waits_s = random.integers(0, HOUR_S, (300, 64))
+    parts = [np.sort(random.uniform(0, HOUR_S, (300, len(LEVELS)))) for _ in range(2)]
+    late = np.where(np.arange(300) % 4, 5 * HOUR_S, 0)
+    others = Jobs(jobs.rows, jobs.now_s, jobs.wait_s + late, jobs.known_s + late, jobs.nodes, jobs.limit_s)
+    for every, equal in ((4, True), (1, False)):
+        assert np.array_equal(corrected(jobs, waits_s, every), corrected(others, waits_s, every)) == equal
+        pairs = zip(blended(jobs, parts, every).values(), blended(others, parts, every).values(), strict=True)
+        assert all(np.array_equal(one, other) == equal for one, other in pairs)
+
+
 def test_the_rule_uses_the_last_known_waits_of_like_jobs() -> None:
     count = 120
     wait_s = np.where(np.arange(count) % 2, 3000, 60) + np.where(np.arange(count) < 16, 500, 0)
@@ -136,3 +149,15 @@ def test_figures() -> None:
     assert found["hand_over_1"] == pytest.approx([1.0, 0.5])
     assert found["hand_over_3"] == pytest.approx([0.0, 2.0])
     assert found["coverage"] == [0.5, 0.5, 0.5]
+
+
+def test_hindsight_takes_the_best_candidate_of_each_level_on_the_judged_jobs() -> None:
+    wait_s = np.array([900, 5000, 9000, 1])
+    jobs = Jobs(np.arange(4), np.arange(4), wait_s, wait_s, np.ones(4, np.int64), np.full(4, 9 * HOUR_S))
+    exact = np.repeat(wait_s[:, None], len(LEVELS), axis=1).astype(float)
+    parts = [0.5 * exact, 1.5 * exact]
+    parts[0][3], parts[1][3] = 0.0, 9000.0
+    judged = np.array([True, True, True, False])
+    found = hindsight(jobs, parts, judged)
+    assert found[:3] == pytest.approx(exact[:3])
+    assert found[3] == pytest.approx(4500.0)

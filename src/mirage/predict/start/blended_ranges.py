@@ -56,6 +56,7 @@ class QuantileBlend:
         settings: How they are weighed.
 
     Attributes:
+        candidates: Shape (candidates, parts), the factors of the parts in each candidate.
         outcomes: Number of waits learnt.
         known: Their weight at the time of the last one.
     """
@@ -65,8 +66,8 @@ class QuantileBlend:
         self.settings, self.outcomes, self.known = settings, 0, 0.0
         steps = itertools.product(range(settings.steps + 1), repeat=parts)
         shares = np.array([each for each in steps if sum(each) == settings.steps]) / settings.steps
-        self._candidates: Floats = np.concatenate([stretch * shares for stretch in settings.stretches])
-        self._loss_s = np.zeros((len(self._candidates), len(self.levels)))
+        self.candidates: Floats = np.concatenate([stretch * shares for stretch in settings.stretches])
+        self._loss_s = np.zeros((len(self.candidates), len(self.levels)))
         self._learnt_s = 0
 
     def learn(self, quantiles_s: Floats, wait_s: float, known_s: int) -> None:
@@ -77,7 +78,7 @@ class QuantileBlend:
             wait_s: The wait.
             known_s: When it became known, in any order.
         """
-        error_s = wait_s - self._candidates @ quantiles_s
+        error_s = wait_s - self.candidates @ quantiles_s
         loss_s = np.maximum(self.levels * error_s, (self.levels - 1.0) * error_s)
         latest_s = max(self._learnt_s, known_s)
         past, this = self._fading(latest_s - self._learnt_s), self._fading(latest_s - known_s)
@@ -97,7 +98,7 @@ class QuantileBlend:
         """
         least_s = np.maximum(self._loss_s.min(axis=0), _NO_LOSS_S)
         weight = np.exp(self.settings.sharpness * (1.0 - self._loss_s / least_s))
-        learnt_s = (weight * (self._candidates @ quantiles_s)).sum(axis=0) / weight.sum(axis=0)
+        learnt_s = (weight * (self.candidates @ quantiles_s)).sum(axis=0) / weight.sum(axis=0)
         known = self.known * self._fading(max(now_s - self._learnt_s, 0))
         share = known / (known + self.settings.prior) if known else 0.0
         blended: Floats = np.sort(share * learnt_s + (1.0 - share) * quantiles_s[0])
