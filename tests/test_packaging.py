@@ -108,10 +108,12 @@ def test_the_settings_of_pip_are_those_that_it_would_follow(tmp_path, monkeypatc
 
 def test_uv_searches_where_pip_does():
     options, variables = INSTALL["for_uv"](
-        {"index-url": "https://m/simple", "extra-index-url": "file:///a\nfile:///b", "find-links": "/c", "timeout": "9"}
-    )
+        {"index-url": "https://m/simple", "extra-index-url": "file:///a\nfile:///b", "find-links": "/c", "timeout": "9",
+         "constraint": "/etc/pip/versions.txt"}
+    )  # fmt: skip
     assert options[2:] == [
         "--default-index", "https://m/simple", "--index", "file:///a", "--index", "file:///b", "--find-links", "/c",
+        "--constraint", "/etc/pip/versions.txt",
     ]  # fmt: skip
     assert variables == {"UV_HTTP_TIMEOUT": "9"}
 
