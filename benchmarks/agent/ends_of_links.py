@@ -5,8 +5,8 @@
     python benchmarks/agent/ends_of_links.py --only '*/2m/*' --only 'what-if/20m/*'
 
 Chains run side by side in one private cluster per clock: limits of 2 and 5 min on a clock twice as fast, of 20 min on
-one 20 times as fast, of 48 h on one 200 times as fast. Every service loads, is ready once ``mirage link ready`` has
-returned, and serves on after the signal until Slurm ends it; the variant ``leaves`` ends at the signal, and ``at-once``
+one 20 times as fast, of 48 h on one 200 times as fast. Every service loads, is ready, calls ``mirage link ready``, and
+serves on after the signal until Slurm ends it; the variant ``leaves`` ends at the signal, and ``at-once``
 is ready from its start. A predecessor is *in time* where the signal reached it at least its grace before its limit,
 less the tolerance: 5 s of the cluster's clock or 2 real seconds, whichever is longer. Graces that are not shorter
 than half of the limit are left out, and graces of 20 s beside limits of 20 min and more, which are shorter than the
@@ -51,8 +51,8 @@ trap 'say term; exit 0' TERM
 say start
 {server}
 end=$((SECONDS + {load_s})); while (( SECONDS < end )); do sleep {beat_s} & wait $!; say beat; done
-{ready}say ready
-while true; do say beat; sleep {beat_s} & wait $!; done
+say ready
+{ready}while true; do say beat; sleep {beat_s} & wait $!; done
 """
 
 SERVER = """python3 -c '
@@ -296,7 +296,7 @@ class Run:
         script.write_text(
             SERVICE.format(
                 log=self.folder / f"{case.chain}.log", load_s=case.load_s, beat_s=self.lab.speed,
-                ready="" if case.variant == "at-once" else f"{' '.join(MIRAGE)} link ready > /dev/null 2>&1; ",
+                ready="" if case.variant == "at-once" else f"{' '.join(MIRAGE)} link ready > /dev/null 2>&1\n",
                 at_signal="exit 0" if case.variant == "leaves" else ":",
                 server=SERVER.format(port=port) if case.variant == "http" else "",
             )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from mirage.agent.background.calibration import SiteCalibration
+from mirage.agent.background.calibration import SiteCalibration, links_of_auto
 from mirage.agent.background.endpoints import InstalledEndpoints
 from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.context import CycleContext
@@ -304,7 +304,7 @@ class Agent:
         if self.promised is not None:
             self.promised.update(self.poller.options, snapshot.queue, self.poller.ended.values())
         if self.calibration is not None:
-            self.calibration.update(self.poller.options, now_s)
+            self.calibration.update(self.poller.options, now_s, links_of_auto(context))
         return Cycle(len(chains), self.turns.busy, late_answers, trouble)
 
     def _attend_all(self, context: CycleContext, turn: Sequence[int]) -> str:

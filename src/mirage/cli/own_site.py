@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,14 +31,14 @@ class OwnSite:
         jobs: The jobs of all users.
         declared: The configuration of its scheduler.
         facts: The facts for the cluster file.
-        file: Location of the cluster file.
+        place: Location of its files.
     """
 
     name: str
     jobs: JobTable
     declared: DeclaredSettings
     facts: Mapping[str, Any]
-    file: Path
+    place: CalibrationFiles
 
 
 def own_place(options: Mapping[str, str]) -> CalibrationFiles:
@@ -76,7 +75,7 @@ def own_site(weeks: int) -> Iterator[OwnSite]:
         for remark in found.remarks:
             click.echo(f"note: {remark}", err=True)
         facts = {**found.facts(), "made": datetime.fromtimestamp(int(cluster.clock()), UTC)}
-        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.declared, facts, place.file)
+        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.declared, facts, place)
 
 
 def _accounts(slurm: SlurmClient, weeks: int) -> SiteAccounts:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
+
+if TYPE_CHECKING:
+    from mirage.provision.evaluation.site_choice import LinkRequest
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -86,6 +89,34 @@ class Words(click.ParamType):  # type: ignore[type-arg]  # generic in newer clic
         return text
 
 
+class LinkRequests(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """Links that a policy is chosen for: ``8,48h`` or ``8,2-00:00:00,3,bank``."""
+
+    name = "link"
+    form = "NODES,LIMIT[,RATIO][,bank]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LinkRequest:
+        """Returns the request in a text."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        from mirage.policy.cost import Cost
+        from mirage.provision.evaluation.site_choice import LinkRequest
+
+        nodes, *words = [word.strip() for word in value.split(",")]
+        bank_age = words[-1:] == ["bank"]
+        limit, *ratio = words[:-1] if bank_age else words or [""]
+        count = CountList().word(nodes, param, ctx)
+        limit_s = Duration(least_s=1, limited=True).convert(limit, param, ctx)
+        if len(ratio) > 1:
+            self.fail(f"{shown(value)} is not {self.form}, such as 8,48h,3", param, ctx)
+        try:
+            number = float(ratio[0]) if ratio else 1.0
+            cost = Cost(1.0, 0.0) if number == math.inf else Cost(number, 1.0)
+        except (ValueError, ConfigurationError):
+            self.fail(f"{shown(ratio[0])} is no ratio of costs; write a number, such as 3", param, ctx)
+        return LinkRequest(count, limit_s, cost, bank_age)
+
+
 class CountList(Words):
     """A list of positive whole numbers."""
 
@@ -109,4 +140,4 @@ class Numbers(Words):
 
 DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
 LIMITED_DURATION = Duration(least_s=1, limited=True)
-DATE, WORDS, COUNTS, NUMBERS = Date(), Words(), CountList(), Numbers()
+DATE, WORDS, COUNTS, NUMBERS, LINK_REQUEST = Date(), Words(), CountList(), Numbers(), LinkRequests()

@@ -41,7 +41,7 @@ class PolicySpec:
         summary: One line for menus.
         parameter: What the text after the colon means; empty if the policy takes none.
         needs: Fields of ``PolicySettings`` that the factory takes: ``cost``, ``seed``, ``discipline``, ``scheduler``,
-            ``limits``, ``bank_age``.
+            ``limits``, ``bank_age``, ``choices``.
         revises_queued_link: Whether it is also called while its link is queued, and may hold, move, shorten or withdraw
             it.
         names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.

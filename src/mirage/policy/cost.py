@@ -31,6 +31,11 @@ class Cost:
                 f"overlap={self.overlap}; give what an hour of each costs you, e.g. 3 and 1"
             )
 
+    @property
+    def ratio(self) -> float | None:
+        """Cost of an hour of interruption, in hours of overlap; None if overlap is free."""
+        return self.interruption / self.overlap if self.overlap else None
+
     def of(self, gap_s: NDArray[np.float64] | float) -> NDArray[np.float64]:
         """Cost of hand-overs with a gap of ``gap_s``.
 

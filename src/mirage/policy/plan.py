@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.start_forecast import StartForecast
 
 
@@ -137,11 +138,13 @@ class Plan:
     Attributes:
         estimate: What the decision was based on, for its explanation: name → number, units in the names.
         forecast: The simulated futures, where it used any; for learners and explanations.
+        choice: Which policy decided, and why that one, if the called policy is a choice among several.
     """
 
     actions: tuple[Action, ...] = ()
     estimate: dict[str, float] = field(default_factory=dict)
     forecast: StartForecast | None = field(default=None, compare=False, repr=False)
+    choice: PolicyChoice | None = field(default=None, repr=False)
 
     @property
     def submits(self) -> bool:

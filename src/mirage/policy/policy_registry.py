@@ -21,6 +21,15 @@ _RULES = "mirage.provision.policies.lead_rules"
 _SIMULATES = ("discipline", "scheduler")
 
 POLICIES: dict[str, PolicySpec] = {
+    "auto": PolicySpec(
+        "mirage.provision.policies.auto:auto",
+        "the policy that suits the site: what-if or holds at first, then the best in evaluations of the site",
+        "bank=no, model=FILE",
+        needs=("cost", "seed", *_SIMULATES, "limits", "bank_age", "choices"),
+        revises_queued_link=True,
+        names_policy="model",
+        loads=("mirage.provision.policies.holds", "mirage.provision.policies.what_if"),
+    ),
     "reactive": PolicySpec(f"{_RULES}:Reactive", "submit when the last link has ended"),
     "dependency": PolicySpec(f"{_RULES}:Dependency", "--dependency=afterany: queued, but held until the end"),
     "singleton": PolicySpec(

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from mirage.policy.cost import Cost
+from mirage.policy.policy_choice import PolicyChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class PolicySettings:
             None for Slurm's defaults.
         limits: What users may run at once, as far as it is known; of ``mirage.sim.cluster.Limit``.
         bank_age: Whether the user allows a link to be submitted early only to gain age while it is held.
+        choices: The policies that an evaluation on this site chose, for ``auto``.
     """
 
     cost: Cost = field(default_factory=Cost)
@@ -30,3 +32,4 @@ class PolicySettings:
     scheduler: Hashable | None = None
     limits: tuple[Hashable, ...] = ()
     bank_age: bool = False
+    choices: tuple[PolicyChoice, ...] = ()

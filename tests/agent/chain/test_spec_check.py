@@ -124,7 +124,7 @@ def test_slurm_s_own_signal_comes_the_grace_before_the_limit(
 
 
 def test_a_chain_that_is_never_to_hold_two_takes_a_policy_that_never_does() -> None:
-    assert policy_name(None, never_two=False) == "what-if"
+    assert policy_name(None, never_two=False) == "auto"
     assert policy_name(None, never_two=True) == "dependency"
     assert policy_name("singleton:2", never_two=True) == "singleton:2"
     with pytest.raises(ConfigurationError, match=r"--policy lead:4 may start .* choose from reactive, dependency"):

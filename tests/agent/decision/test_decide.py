@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import UNLIMITED_S
 from mirage.policy.plan import Plan, Wait
+from mirage.policy.policy_choice import PolicyChoice
 from tests.support.one_chain import NOW_S, held, planned, queued, running
 from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
@@ -278,3 +281,18 @@ def test_intervals_scale_with_the_limit(limit_s: int, interval_s: int) -> None:
     deciding.cycle()
     step_s = min(interval_s, deciding.world.context.settings.poll_s)
     assert deciding.world.chain.next_decision_s == (NOW_S + interval_s) // step_s * step_s
+
+
+def test_the_choice_of_auto_is_logged_once_and_again_where_it_changes() -> None:
+    deciding = Deciding(deciding_chain(policy="auto"))
+    choices = [PolicyChoice("holds", "it retains age"), PolicyChoice("what-if", "in 9 hand-overs it cost less")]
+    for choice in (choices[0], choices[0], choices[1]):
+        deciding.cycle(60)
+        deciding.runner.reply(replace(WAIT, choice=choice))
+        deciding.cycle()
+        deciding.world.context.change_chain(deciding.world.chain, next_decision_s=0)
+    assert [(one.link, one.kind, one.detail) for one in deciding.world.store.reported] == [
+        (0, "policy-chosen", "holds: it retains age"),
+        (0, "policy-chosen", "what-if: in 9 hand-overs it cost less"),
+    ]
+    assert [policy for _, policy, _ in deciding.decided] == ["holds for auto", "holds for auto", "what-if for auto"]

@@ -10,6 +10,7 @@ from mirage.agent.decision.fallback import earliest_release_s, judge_forecast, l
 from mirage.agent.model import DecisionRecord, Link
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit
+from mirage.policy.policy_choice import PolicyChoice
 from tests.support.one_chain import OneChain, ended, held, running
 from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_chain, pair
 
@@ -136,18 +137,32 @@ def test_without_a_forecast_of_this_release_nothing_is_judged(decisions: list[De
     assert (world.chain.wrong_forecasts, world.events) == (1, [])
 
 
-@pytest.mark.parametrize(("wrong", "decides"), [(1, "what-if"), (2, "own waits for what-if")])
-def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(wrong: int, decides: str) -> None:
+BY_WHAT_IF, BY_HOLDS = PolicyChoice("what-if", "it loses age"), PolicyChoice("holds", "it retains age")
+
+
+@pytest.mark.parametrize(
+    ("policy", "choice", "wrong", "decides"),
+    [
+        ("what-if", None, 1, "what-if"),
+        ("what-if", None, 2, "own waits for what-if"),
+        ("auto", BY_WHAT_IF, 1, "what-if for auto"),
+        ("auto", BY_WHAT_IF, 2, "own waits for what-if"),
+        ("auto", BY_HOLDS, 2, "holds for auto"),
+    ],
+)
+def test_after_two_wrong_forecasts_the_chain_s_own_waits_decide(
+    policy: str, choice: PolicyChoice | None, wrong: int, decides: str
+) -> None:
     links = (waited(1, 300), running(2, ready_s=9_000, released_s=8_990), held(3))
-    deciding = Deciding(OneChain(*links, policy="what-if", chain={"wrong_forecasts": wrong}).shows())
+    deciding = Deciding(OneChain(*links, policy=policy, chain={"wrong_forecasts": wrong}).shows())
     world = deciding.world.shows(*pair(2))
     world.context.now_s = 11_000
     deciding.cycle()
-    deciding.runner.reply(Plan((Submit(reason="too-late-even-now"),), {"wait_p05_s": 5.0}))
+    deciding.runner.reply(Plan((Submit(reason="too-late-even-now"),), {"wait_p05_s": 5.0}, choice=choice))
     deciding.cycle()
     (record,) = world.store.decided
-    assert (record.policy, record.submits) == (decides, wrong < 2)
-    if wrong < 2:
+    assert (record.policy, record.submits) == (decides, "own waits" not in decides)
+    if record.submits:
         return
     ends_s = 9_000 + LIMIT_S - 120 - 66
     assert world.chain.next_decision_s <= ends_s - 300, "the longest of its own waits ahead of the end"

@@ -10,15 +10,19 @@ import resource
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.model import ChainState, LinkState
 from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
 from mirage.calibration.site.calibration_files import DONE, FAILED, REFUSED, CalibrationFiles
 from mirage.calibration.site.stored_calibration import StoredCalibration, read_stored_calibration
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, UNLIMITED_S, format_duration
 from mirage.errors import ConfigurationError
+from mirage.policy.cost import Cost
+from mirage.policy.policy_choice import AUTO
 from mirage.process import die_with_me
 from mirage.slurm.backend import cluster_of
 
@@ -27,6 +31,9 @@ log = logging.getLogger("mirage.agent")
 COMMAND = (sys.executable, "-m", "mirage", "calibrate", "--site")
 NICE = 19
 """Login nodes are shared: everything else goes first."""
+
+MOST_LINKS = 4
+"""A policy is chosen for at most this number of kinds of links."""
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -68,19 +75,22 @@ class SiteCalibration:
         self._since_s = self._checked_s = -1
         self._begun_s = 0.0
         self._reported = ""
+        self._links: Sequence[str] = ()
 
     @property
     def is_under_way(self) -> bool:
         """Whether a calibration process is running."""
         return self._child is not None
 
-    def update(self, options: Mapping[str, str] | None, now_s: int) -> None:
+    def update(self, options: Mapping[str, str] | None, now_s: int, links: Sequence[str] = ()) -> None:
         """Start a calibration if due, and record its end; errors never affect chains.
 
         Args:
             options: Options of slurm.conf, keys in lower case, which identify the cluster; None while unknown.
             now_s: The cluster's time.
+            links: The links for which a policy is to be chosen, as ``--choose-for`` takes them.
         """
+        self._links = links
         try:
             if self._child is not None:
                 self._follow(self._child)
@@ -147,10 +157,11 @@ class SiteCalibration:
                 _, hard = resource.getrlimit(limit)
                 resource.setrlimit(limit, (most if hard < 0 else min(most, hard), hard))
 
+        command = (*self.command, *(f"--choose-for={link}" for link in self._links))
         log_file = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             self._child = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log_file,
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log_file,
                 env={**os.environ, **ONE_THREAD}, preexec_fn=prepare, cwd="/",
             )  # fmt: skip
         finally:
@@ -190,6 +201,23 @@ class SiteCalibration:
         if what != self._reported:
             log.warning("trouble", extra={"detail": what})
         self._reported = what
+
+
+def links_of_auto(context: CycleContext) -> list[str]:
+    """The links for which ``auto`` is to choose, in the form of ``--choose-for``."""
+    found = set()
+    for chain in context.chains.values():
+        spec = chain.spec
+        if chain.state is not ChainState.ACTIVE or spec.policy.partition(":")[0] != AUTO:
+            continue
+        for link in context.of(chain, LinkState.RUNNING):
+            job = context.job_of(chain, link)
+            if job is not None and 0 < link.limit_s < UNLIMITED_S:
+                ratio = Cost(spec.interruption_cost, spec.overlap_cost).ratio
+                cost = "inf" if ratio is None else f"{ratio:g}"
+                bank = ",bank" if spec.bank_age or "bank=yes" in spec.policy.split(":") else ""
+                found.add(f"{job.nodes},{format_duration(link.limit_s)},{cost}{bank}")
+    return sorted(found)[:MOST_LINKS]
 
 
 def _last_line(path: Path) -> str:

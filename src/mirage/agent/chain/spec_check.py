@@ -12,6 +12,7 @@ from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, pars
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
+from mirage.policy.policy_choice import AUTO
 from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.slurm.sbatch_options import Chosen
@@ -56,7 +57,7 @@ def default_grace_s(limit: int | None) -> int:
     return GRACE_S if limit is None else min(GRACE_S, limit // GRACE_SHARE)
 
 
-DEFAULT_POLICY = "what-if"
+DEFAULT_POLICY = AUTO
 
 AT_THE_END = ("reactive", "dependency", "singleton")
 """Policies under which the next link competes only once the present one has ended."""

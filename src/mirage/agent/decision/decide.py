@@ -30,6 +30,7 @@ from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.policy.plan import Plan, Wait
+from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
 
 log = logging.getLogger("mirage.agent")
@@ -92,11 +93,17 @@ class Decider:
         self.failing: dict[int, str] = {}
         self.refused: dict[int, str] = {}
         self.revising = RevisingPolicies()
+        self.choices: dict[int, PolicyChoice] = {}
         self.last_number = 0
 
     def trouble(self, chain: int) -> str:
         """The problem with decisions about a chain, as text; empty for none."""
         return self.refused.get(chain) or self.failing.get(chain, "")
+
+    def deciding(self, chain: Chain) -> str:
+        """The policy that decides about a chain: its own, or the one that ``auto`` chose last."""
+        choice = self.choices.get(chain.id)
+        return chain.spec.policy if choice is None else choice.policy
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
         """Query policies about each chain that is due, and execute the plans that came.
@@ -160,10 +167,13 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         plan, decided_by = answer.plan, chain.spec.policy
-        if chain.wrong_forecasts >= DISTRUSTED and not self.revising.has(chain.spec.policy):
+        if plan.choice is not None:
+            self._note_choice(context, chain, plan.choice)
+            decided_by = f"{plan.choice.policy} for {chain.spec.policy}"
+        if chain.wrong_forecasts >= DISTRUSTED and not self.revising.has(self.deciding(chain)):
             form = chain_view(context, chain, case.present, case.waiting, view())
             plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
-            decided_by = f"{OWN_WAITS} for {chain.spec.policy}"
+            decided_by = f"{OWN_WAITS} for {self.deciding(chain)}"
         plan = self._braked(context, chain, case, plan, view)
         return ChainDecision(chain, case, plan, _reason(plan), decided_by, question.view_summary, question.requested_s)
 
@@ -177,7 +187,7 @@ class Decider:
         if case.queued is not None or not plan.submits:
             return plan
         ends_s = chain_view(context, chain, case.present, case.waiting, view()).ends_s
-        waits_s = [] if self.revising.has(chain.spec.policy) else own_waits_s(context.links[chain.id])
+        waits_s = [] if self.revising.has(self.deciding(chain)) else own_waits_s(context.links[chain.id])
         return braked(plan, context.now_s, earliest_release_s(chain, case.present, waits_s, ends_s))
 
     def _without_answer(
@@ -201,6 +211,13 @@ class Decider:
         plan = self._braked(context, chain, case, plan, lambda: view)
         decided_by, view_summary = f"{FALL_BACK} for {chain.spec.policy}", summary(view)
         return ChainDecision(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, view_summary, context.now_s)
+
+    def _note_choice(self, context: CycleContext, chain: Chain, choice: PolicyChoice) -> None:
+        """Log the choice of ``auto`` where it changes."""
+        if self.choices.get(chain.id) == choice:
+            return
+        self.choices[chain.id] = choice
+        context.change_chain(chain, context.event(chain.id, 0, "policy-chosen", f"{choice.policy}: {choice.reason}"))
 
     def _note_failure(self, chain: Chain, why: str) -> None:
         if chain.id not in self.failing:

@@ -21,7 +21,7 @@ from typing import Any
 from mirage.agent.policy_runner.compilation import Compilation
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question, simulates
-from mirage.agent.policy_runner.site_limits import SiteLimits
+from mirage.agent.policy_runner.site_knowledge import SiteKnowledge
 from mirage.errors import MirageError
 from mirage.policy.view import View
 from mirage.process import die_with
@@ -207,7 +207,7 @@ def answer_all(connection: Connection, parent: int, calibrations: Path | None) -
     """The child process: answers until its connection is closed, or its parent is gone."""
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then ends us
-    runner, view = InProcess(site=SiteLimits(calibrations)), None
+    runner, view = InProcess(site=SiteKnowledge(calibrations)), None
     while True:
         try:
             questions, options, shown = connection.recv()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, Question, settings_for
-from mirage.agent.policy_runner.site_limits import SiteLimits
+from mirage.agent.policy_runner.site_knowledge import KnownSite, SiteKnowledge
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
 from mirage.policy.policy_registry import make_policy
@@ -19,13 +19,13 @@ class InProcess:
     """Runs policies in this process. Chains with equal requests share a policy object.
 
     Attributes:
-        site: Limits from the site's calibration.
+        site: Facts from the site's calibration.
     """
 
-    site: SiteLimits = field(default_factory=lambda: SiteLimits(None))
+    site: SiteKnowledge = field(default_factory=lambda: SiteKnowledge(None))
     policies: dict[tuple[str, PolicySettings], Policy] = field(default_factory=dict)
     _options: Mapping[str, str] = field(default_factory=dict)
-    _limits: tuple[Hashable, ...] = ()
+    _known: KnownSite = field(default_factory=KnownSite)
     _settings: dict[PolicyRequest, PolicySettings] = field(default_factory=dict)
     _answers: list[Answer] = field(default_factory=list)
 
@@ -64,12 +64,12 @@ class InProcess:
 
         A site may change its scheduler's options, and is calibrated again.
         """
-        limits = self.site.of(options)
-        if (options, limits) != (self._options, self._limits):
-            self._options, self._limits = options, limits
+        known = self.site.of(options)
+        if (options, known) != (self._options, self._known):
+            self._options, self._known = options, known
             self._settings.clear()
         if request not in self._settings:
-            self._settings[request] = settings_for(request, options, limits)
+            self._settings[request] = settings_for(request, options, known.limits, known.choices)
         made = (request.policy, self._settings[request])
         if made not in self.policies:
             self.policies[made] = make_policy(*made)

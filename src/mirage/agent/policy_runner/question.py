@@ -8,6 +8,7 @@ from typing import Protocol
 
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan
+from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.policy_registry import policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
@@ -102,7 +103,10 @@ def simulates(policy: str) -> bool:
 
 
 def settings_for(
-    request: PolicyRequest, options: Mapping[str, str], limits: tuple[Hashable, ...] = ()
+    request: PolicyRequest,
+    options: Mapping[str, str],
+    limits: tuple[Hashable, ...] = (),
+    choices: tuple[PolicyChoice, ...] = (),
 ) -> PolicySettings:
     """The settings of a policy, as ``mirage evaluate`` makes them from a cluster file.
 
@@ -113,6 +117,7 @@ def settings_for(
         request: The policy and its costs.
         options: The scheduler's, keys in lower case.
         limits: Limits of users on running jobs, as far as known.
+        choices: The policies that an evaluation of the site chose.
 
     Raises:
         UnknownName: No such policy.
@@ -124,4 +129,4 @@ def settings_for(
     from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
     scheduler = SlurmSettings.from_options(options, "scontrol show config")
-    return PolicySettings(cost, scheduler=scheduler, limits=limits, bank_age=request.bank_age)
+    return PolicySettings(cost, scheduler=scheduler, limits=limits, bank_age=request.bank_age, choices=choices)

@@ -56,6 +56,11 @@ class CalibrationFiles:
         return self.folder / f"{self._stem}.toml"
 
     @property
+    def choices(self) -> Path:
+        """The policies that evaluations chose for links here."""
+        return self.folder / f"{self._stem}.policies.json"
+
+    @property
     def log(self) -> Path:
         """Log of the agent's last attempt: its standard error."""
         return self.folder / f"{self._stem}.log"

@@ -1,4 +1,4 @@
-"""Finding of ``mirage doctor`` on the calibration of its cluster."""
+"""Findings of ``mirage doctor`` on the calibration of its cluster, and on policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 
 from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.calibration.site.stored_calibration import StoredCalibration, attempt_words, read_stored_calibration
+from mirage.calibration.site.stored_choices import read_choices
+from mirage.duration import format_duration
 from mirage.errors import ConfigurationError
+from mirage.policy.policy_choice import AUTO
 from mirage.slurm.survey import OK, WARN, Finding
 
 WHAT = "calibration"
@@ -34,6 +37,24 @@ def calibration_finding(files: CalibrationFiles, now_s: float) -> Finding:
     return Finding(
         OK if good else WARN, WHAT, f"{stored.age(now_s)} old; {stored.figures}; {_slice(stored)}", "; ".join(advice)
     )
+
+
+def choice_findings(files: CalibrationFiles) -> list[Finding]:
+    """Returns a finding for each kind of link that ``auto`` has a policy for.
+
+    Args:
+        files: Location of the calibration.
+    """
+    try:
+        choices = read_choices(files)
+    except ConfigurationError as error:
+        return [Finding(WARN, AUTO, "cannot be read", str(error))]
+    found = []
+    for one in choices:
+        cost = "overlap free" if one.cost_ratio is None else f"costs {one.cost_ratio:g} : 1"
+        link = f"{one.nodes} nodes, {format_duration(one.limit_s)}, {cost}" + ", age gathered" * one.bank_age
+        found.append(Finding(OK, AUTO, f"{one.policy} for {link}", one.reason))
+    return found
 
 
 def _slice(stored: StoredCalibration) -> str:

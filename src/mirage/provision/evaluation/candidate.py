@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,13 @@ from mirage.job_state import Ints
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
+from mirage.policy.policy_choice import AUTO
 from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.followed_link import Followed, follow
+from mirage.provision.policies.auto import AutoParameters
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import to_minutes
@@ -66,6 +69,12 @@ class Candidate:
         return self.policy if self.cost is None else f"{self.policy}@{self.cost.interruption:g}:{self.cost.overlap:g}"
 
     @property
+    def members(self) -> tuple[str, ...]:
+        """The policies that it chooses from; empty for a policy that decides itself."""
+        base, _, parameter = self.policy.partition(":")
+        return AutoParameters.of(parameter).members if base == AUTO and not is_policy_file(self.policy) else ()
+
+    @property
     def revises(self) -> bool:
         """Whether it is also called while its link is queued."""
         return self.spec.revises_queued_link
@@ -86,23 +95,34 @@ class Candidate:
             UnknownName: The policy is unknown.
             ConfigurationError: Its parameter is invalid.
         """
-        settings = PolicySettings(
-            self.cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits
-        )
+        settings = settings_in(scenario, self.cost, seed)
         if self.policy == TRUE_RUN_TIMES:
             needed = {name: getattr(settings, name) for name in _KNOWING.needs}
             return _KNOWING.load()(run_times_s(scenario), **needed)
         return make_policy(self.policy, settings)
 
 
+def settings_in(scenario: Scenario, cost: Cost | None = None, seed: int = 0) -> PolicySettings:
+    """Returns the settings of a policy that decides in a scenario."""
+    return PolicySettings(cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits)
+
+
 def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
-    """Returns every policy once for each cost it weighs, without bounds in hindsight."""
-    found: list[Candidate] = []
+    """Returns every policy once for each cost it weighs, without bounds in hindsight.
+
+    A policy that chooses among others is followed by these.
+    """
+    found: dict[Candidate, None] = {}
     for policy in dict.fromkeys(policies):
-        if policy in HINDSIGHT:
-            continue
-        found += [Candidate(policy, cost) for cost in costs] if weighs_cost(policy) else [Candidate(policy)]
-    return found
+        if policy not in HINDSIGHT:
+            for name in (policy, *Candidate(policy).members):
+                found |= dict.fromkeys(each_cost(name, costs))
+    return list(found)
+
+
+def each_cost(policy: str, costs: Iterable[Cost]) -> list[Candidate]:
+    """Returns a policy once for each cost that it weighs."""
+    return [Candidate(policy, cost) for cost in costs] if weighs_cost(policy) else [Candidate(policy)]
 
 
 def weighs_cost(policy: str) -> bool:

@@ -97,6 +97,7 @@ class WindowTrial:
         followed: Key of a candidate that revises → history of its link; without those that never submitted.
         held_outcome_s: Shape (k,): outcomes of a link that was submitted early, held, and released at each decision;
             None if they were not requested.
+        decided_by: Key of a candidate that chooses among others → the policy that it had chosen.
     """
 
     episode: Episode
@@ -104,6 +105,7 @@ class WindowTrial:
     calls: dict[str, int]
     followed: dict[str, Followed] = field(default_factory=dict)
     held_outcome_s: tuple[int, ...] | None = None
+    decided_by: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the trial as plain values."""
@@ -174,6 +176,7 @@ class Player:
         runs = {
             candidate.key: run(candidate.make(study.scenario, seed), candidate.revises)
             for candidate in study.candidates
+            if not candidate.members
         }
         banked = BankedLink() if study.holds else None
 

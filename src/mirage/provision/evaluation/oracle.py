@@ -56,6 +56,14 @@ class PolicyOutcome:
         """The outcome of one decision in each window."""
         return cls.of_gaps(policy, *gaps_and_leads_s(trials, chosen))
 
+    @classmethod
+    def of_keys(cls, policy: str, keys: Sequence[str], trials: Sequence[WindowTrial]) -> Self:
+        """The outcome of a played candidate, by its key in each window."""
+        gaps_s, leads_s = gaps_and_leads_s(trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
+        followed = [trial.followed.get(key) for trial, key in zip(trials, keys)]
+        gaps_s = [gap_s if one is None else one.outcome_s for gap_s, one in zip(gaps_s, followed)]
+        return cls.of_gaps(policy, gaps_s, leads_s, [0 if one is None else one.lost_s for one in followed])
+
 
 def gaps_and_leads_s(trials: Sequence[WindowTrial], chosen: Sequence[int]) -> tuple[list[int], list[int]]:
     """Gap and lead of one decision in each window."""

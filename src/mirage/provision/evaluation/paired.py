@@ -17,7 +17,7 @@ from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.oracle import PolicyOutcome
-from mirage.provision.evaluation.policy_score import ALL, by_month, classes, cost_ratio, outcome, submissions_s
+from mirage.provision.evaluation.policy_score import ALL, by_month, classes, outcome, submissions_s
 from mirage.study.intervals import Interval, Stretches
 
 
@@ -100,7 +100,7 @@ def _difference(
         link_nodes=example.episode.link.nodes,
         load=load,
         month=month,
-        cost_ratio=cost_ratio(cost),
+        cost_ratio=cost.ratio,
         windows=stretches.windows(members),
         cost=float(costs[members].mean()),
         interruption_h=float(interruption[members].mean()),

@@ -9,6 +9,7 @@ from typing import Any
 
 from mirage.provision.compile_simulator import use
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial, begin
+from mirage.provision.evaluation.rolling_choice import with_choices
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.study.executors.executor import Executor
 from mirage.study.journal import TrialJournal
@@ -51,7 +52,7 @@ def play_study(
         link.nodes: tuple(_numbered(played.found[window][k], window) for window in windows)
         for k, link in enumerate(study.links)
     }
-    return trials, played.reused
+    return {nodes: with_choices(study, of_link) for nodes, of_link in trials.items()}, played.reused
 
 
 def _journal(path: Path, study: Study) -> TrialJournal[int, tuple[WindowTrial, ...]]:

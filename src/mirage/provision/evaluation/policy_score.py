@@ -19,7 +19,6 @@ from mirage.provision.evaluation.oracle import (
     REACTIVE,
     PolicyOutcome,
     exact_wait,
-    gaps_and_leads_s,
     oracle,
     oracle_holds,
     reactive,
@@ -84,10 +83,7 @@ def outcome(policy: str, trials: Sequence[WindowTrial], cost: Cost) -> PolicyOut
         return exact_wait(trials)
     with_cost, without = Candidate(policy, cost).key, Candidate(policy).key
     keys = [with_cost if with_cost in trial.chosen else without for trial in trials]
-    gaps_s, leads_s = gaps_and_leads_s(trials, [trial.chosen[key] for trial, key in zip(trials, keys)])
-    followed = [trial.followed.get(key) for trial, key in zip(trials, keys)]
-    gaps_s = [gap_s if one is None else one.outcome_s for gap_s, one in zip(gaps_s, followed)]
-    return PolicyOutcome.of_gaps(policy, gaps_s, leads_s, [0 if one is None else one.lost_s for one in followed])
+    return PolicyOutcome.of_keys(policy, keys, trials)
 
 
 def loads(trials: Sequence[WindowTrial]) -> NDArray[np.str_]:
@@ -150,11 +146,6 @@ def classes(trials: Sequence[WindowTrial]) -> list[tuple[str, NDArray[np.bool_]]
     return [(load, which) for load, which in members if which.any()]
 
 
-def cost_ratio(cost: Cost) -> float | None:
-    """Cost of an hour of interruption, in hours of overlap; None if overlap is free."""
-    return cost.interruption / cost.overlap if cost.overlap else None
-
-
 def row_of(
     result: PolicyOutcome,
     bounds: tuple[PolicyOutcome, PolicyOutcome],
@@ -179,7 +170,7 @@ def row_of(
         policy=result.policy,
         link_nodes=nodes,
         load=load,
-        cost_ratio=cost_ratio(cost),
+        cost_ratio=cost.ratio,
         windows=stretches.windows(members),
         interruption_h=float(interruption[members].mean()),
         overlap_h=float(overlap[members].mean()),

@@ -32,8 +32,9 @@ def ready() -> None:
     Submit the chain with --ready-by-job, so that it waits for this report. Without that option, the report is ignored
     and a remark says so.
     """
+    ready_s = int(cluster.clock())  # what follows takes seconds on a busy node, and the job serves meanwhile
     _, tag = _own()
-    _write(tag.with_marks(ready_s=int(cluster.clock())))
+    _write(tag.with_marks(ready_s=ready_s))
     _remark(tag)
 
 

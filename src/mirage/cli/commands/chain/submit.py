@@ -59,7 +59,7 @@ UNKNOWN = 75
     cls=ExtensibleOption,
     group="mirage.policies",
     metavar="NAME",
-    help="When to request the next job. [default: what-if]",
+    help="When to request the next job. [default: auto]",
 )
 @click.option(
     "--never-two",

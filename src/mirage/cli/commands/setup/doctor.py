@@ -25,7 +25,8 @@ _SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "r
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check the cluster's version, limits and settings; report what will not work and why.
 
-    The last finding is the faithfulness of the simulator here, as measured by mirage calibrate --site.
+    The last findings are the faithfulness of the simulator here, as measured by mirage calibrate --site, and the
+    policies that it chose for auto.
 
     Submits nothing and changes nothing. Exit status 1 if something will not work.
     """
@@ -34,7 +35,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     slurm = cluster.client()
     findings = survey(slurm)
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
-        findings.append(_calibration(slurm))
+        findings += [_calibration(slurm), *_choices(slurm)]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -57,3 +58,14 @@ def _calibration(slurm: SlurmClient) -> Finding:
         return calibration_finding(own_place(slurm.configuration()), cluster.clock())
     except SlurmError as error:
         return Finding(WARN, WHAT, "not known", str(error))
+
+
+def _choices(slurm: SlurmClient) -> list[Finding]:
+    """Returns the policies that an evaluation of this site chose."""
+    from mirage.calibration.site.doctor_finding import choice_findings
+    from mirage.cli.own_site import own_place
+
+    try:
+        return choice_findings(own_place(slurm.configuration()))
+    except SlurmError:
+        return []  # the calibration's finding reports it

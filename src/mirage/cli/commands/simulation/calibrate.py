@@ -16,14 +16,16 @@ from mirage.cli.machine import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
-from mirage.cli.values import DATE
-from mirage.duration import DAY_S
+from mirage.cli.values import DATE, LINK_REQUEST
+from mirage.duration import DAY_S, format_duration
 from mirage.errors import ConfigurationError
 from mirage.version import __version__
 
 if TYPE_CHECKING:
     from mirage.calibration.declared_settings import DeclaredSettings
     from mirage.calibration.fit_mechanisms import TraceSlice
+    from mirage.cli.own_site import OwnSite
+    from mirage.provision.evaluation.site_choice import LinkRequest
     from mirage.trace.table import JobTable
 
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         "mirage simulate jobs.log.gz --cluster cluster.toml -o simulated.csv",
         "mirage evaluate jobs.log.gz --cluster cluster.toml -N 8",
         "mirage calibrate --site                 this cluster, from its own accounting",
+        "mirage calibrate --site --choose-for 8,48h,3    and the best policy for links of 8 nodes, 48 h, costs 3:1",
     ),
 )
 @click.argument("trace", required=False)
@@ -48,6 +51,14 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="N",
     help="Weeks of accounting that --site reads, up to now.",
+)
+@click.option(
+    "--choose-for",
+    multiple=True,
+    type=LINK_REQUEST,
+    metavar=LINK_REQUEST.form,
+    help="With --site: evaluate policies for such links in the calibrated simulator, and store the best for auto. "
+    "RATIO is the cost of an hour of interruption in hours of overlap [1]; bank allows to gather age. Repeatable.",
 )
 @click.option("-o", "out", metavar="FILE", help="Write the fitted cluster file, for --cluster of other commands.")
 @click.option(
@@ -74,6 +85,7 @@ def calibrate(
     trace: str | None,
     at_site: bool,
     weeks: int,
+    choose_for: tuple[LinkRequest, ...],
     out: str | None,
     slurm_conf: str | None,
     settings: str | None,
@@ -102,6 +114,8 @@ def calibrate(
         raise click.UsageError("name a TRACE, or --site, and not both")
     if at_site and (slurm_conf or settings or qos or associations or sprio):
         raise click.UsageError("--site queries this cluster for the scheduler's parameters; leave the others out")
+    if choose_for and not at_site:
+        raise click.UsageError("--choose-for needs --site: a choice is for the agent of this cluster")
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
@@ -119,7 +133,9 @@ def calibrate(
     from mirage.cli.own_site import own_site
 
     with own_site(weeks) as own:
-        _calibrate(own.name, own.jobs, own.declared, replace(options, facts=own.facts, second_file=own.file))
+        _calibrate(own.name, own.jobs, own.declared, replace(options, facts=own.facts, second_file=own.place.file))
+        for request in choose_for:
+            _choose(own, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +191,27 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
     from mirage.report.terminal.calibration_text import print_calibration
 
     print_calibration(found)
+
+
+def _choose(own: OwnSite, request: LinkRequest) -> None:
+    """Evaluates policies for links in the calibrated simulator, and stores the best one."""
+    from mirage.calibration.inferred.capacity import queued
+    from mirage.calibration.site.stored_choices import read_choices, store_choices
+    from mirage.provision.evaluation.episode import Scenario
+    from mirage.provision.evaluation.site_choice import choose_policy
+    from mirage.report.figures import links_words
+    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.sim.slurm_conf.cluster_file import read_cluster_file
+    from mirage.sim.workload import workload
+
+    read = read_cluster_file(own.place.file)
+    jobs = workload(queued(own.jobs), read.cluster, refuse=False)
+    with progress_bar("windows") as progress:
+        scenario = Scenario(read.cluster, jobs, "slurm", read.settings)
+        choice = choose_policy(scenario, request, read_choices(own.place), progress)
+    store_choices(own.place, [choice])
+    links = f"{links_words(request.nodes)} and {format_duration(request.limit_s)}"
+    click.echo(f"auto uses {choice.policy} for links of {links}: {choice.reason}", err=True)
 
 
 def _check_slice(stretch: TraceSlice, jobs: JobTable) -> None:

@@ -82,7 +82,9 @@ def evaluate(
     12 h, more.
 
     Policies: reactive, dependency, singleton:K, lead:HOURS, saia (a lead of 9 min), sml (of 3 h), average,
-    quantile:SHARE, slurm-estimate, what-if, holds[:bank=yes], those of installed packages, and models by their path.
+    quantile:SHARE, slurm-estimate, what-if, hold[:HOURS], holds[:bank=yes], auto[:bank=yes], those of installed
+    packages, and models by their path. auto is judged by the policy that it would have used in each window: its
+    members are played, and chosen by the hand-overs known by then.
 
     Bounds: true-run-times (what-if with the true run times), exact-wait (with the true wait of a link submitted now),
     and in hindsight oracle (the best moment to submit) and oracle-holds (the best moment to release a link that was

@@ -1,4 +1,4 @@
-"""Limits from the site's calibration reach the policy."""
+"""Limits and choices from the site's calibration reach the policy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 from mirage.agent.policy_runner.child_process import ChildProcess
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import Answer, Question
-from mirage.agent.policy_runner.site_limits import SiteLimits
+from mirage.agent.policy_runner.site_knowledge import KnownSite, SiteKnowledge
 from mirage.calibration.site.calibration_files import CalibrationFiles
+from mirage.calibration.site.stored_choices import store_choices
 from mirage.duration import DAY_S
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
+from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, write_cluster_file
@@ -31,24 +33,54 @@ def store_file(folder: Path, options: dict[str, str], limits: tuple[Limit, ...])
 
 
 def test_limits_are_those_of_the_cluster_that_answers_and_read_anew_with_the_file(tmp_path: Path) -> None:
-    limits = SiteLimits(tmp_path)
-    assert limits.of(HERE) == ()
+    site = SiteKnowledge(tmp_path)
+    assert site.of(HERE) == KnownSite()
     store_file(tmp_path, HERE, EIGHT)
-    assert limits.of(HERE) == EIGHT
-    assert limits.of({**HERE, "clustername": "vega"}) == ()
+    assert site.of(HERE).limits == EIGHT
+    assert site.of({**HERE, "clustername": "vega"}) == KnownSite()
     file = store_file(tmp_path, HERE, NINE)
-    assert limits.of(HERE) == NINE
+    assert site.of(HERE).limits == NINE
     file.write_text("mirage_cluster = 'what'")
-    assert limits.of(HERE) == ()
+    assert site.of(HERE) == KnownSite()
     file.unlink()
-    assert limits.of(HERE) == ()
-    assert SiteLimits(None).of(HERE) == ()
+    assert site.of(HERE) == KnownSite()
+    assert SiteKnowledge(None).of(HERE) == KnownSite()
+
+
+HERE_HOLDS = PolicyChoice("holds", "it was better", nodes=2, limit_s=DAY_S)
+
+
+def test_choices_are_read_with_the_limits_and_without_them(tmp_path: Path) -> None:
+    site, files = SiteKnowledge(tmp_path), CalibrationFiles(tmp_path, cluster_of(HERE))
+    store_choices(files, [HERE_HOLDS])
+    assert site.of(HERE) == KnownSite((), (HERE_HOLDS,))
+    store_file(tmp_path, HERE, EIGHT)
+    assert site.of(HERE) == KnownSite(EIGHT, (HERE_HOLDS,))
+    files.choices.write_text("[]")
+    assert site.of(HERE) == KnownSite(EIGHT)
+
+
+def test_a_choice_reaches_auto(
+    slurm: VirtualSlurm, tmp_path: Path, question: Callable[..., Question], answer: Callable[..., Answer]
+) -> None:
+    runner, about = InProcess(site=SiteKnowledge(tmp_path)), question("auto")
+
+    def chosen() -> str:
+        plan = answer(runner, about).plan
+        assert plan is not None
+        assert plan.choice is not None
+        return plan.choice.policy
+
+    assert chosen() == "holds"
+    better = PolicyChoice("reactive", "it was better", nodes=about.form.nodes, limit_s=about.form.limit_s)
+    store_choices(CalibrationFiles(tmp_path, cluster_of(slurm.configuration())), [better])
+    assert chosen() == "reactive"
 
 
 def test_a_new_calibration_makes_a_new_policy(
     slurm: VirtualSlurm, tmp_path: Path, question: Callable[..., Question], answer: Callable[..., Answer]
 ) -> None:
-    runner = InProcess(site=SiteLimits(tmp_path))
+    runner = InProcess(site=SiteKnowledge(tmp_path))
     for limits in ((), EIGHT, EIGHT, NINE):
         if limits:
             store_file(tmp_path, dict(slurm.configuration()), limits)

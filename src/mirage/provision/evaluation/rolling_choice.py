@@ -1,0 +1,112 @@
+"""Choice of a policy by rolling origin: the best in the hand-overs known so far.
+
+The choice begins with a default and changes only where another policy was better by more than the interval of the
+paired difference. It is made anew every week, as on a real site, from the hand-overs that were over by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mirage.duration import WEEK_S
+from mirage.job_state import Floats, Ints
+from mirage.policy.cost import Cost
+from mirage.policy.policy_choice import PolicyChoice
+from mirage.provision.evaluation.candidate import Candidate, each_cost
+from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
+from mirage.provision.evaluation.oracle import PolicyOutcome
+from mirage.provision.policies.auto import Auto
+from mirage.study.intervals import Stretches
+
+FEWEST = 8
+"""With fewer known hand-overs the default stays."""
+
+LONGEST_S = 12 * WEEK_S
+"""Older hand-overs do not count: users and queues change."""
+
+
+def with_choices(study: Study, trials: tuple[WindowTrial, ...]) -> tuple[WindowTrial, ...]:
+    """Returns trials with the outcomes of candidates that choose among others.
+
+    Args:
+        study: What was played; the policies to choose from are among its candidates.
+        trials: By window, all of one size of link.
+    """
+    for candidate in study.candidates:
+        if candidate.members:
+            trials = _chosen(study, candidate, trials)
+    return trials
+
+
+def _chosen(study: Study, candidate: Candidate, trials: tuple[WindowTrial, ...]) -> tuple[WindowTrial, ...]:
+    cost = candidate.cost or Cost()
+    keys = {name: each_cost(name, [cost])[0].key for name in candidate.members}
+    outcomes = {name: PolicyOutcome.of_keys(name, [key] * len(trials), trials) for name, key in keys.items()}
+    policy = candidate.make(study.scenario, study.seed)
+    assert isinstance(policy, Auto)
+    link = trials[0].episode.link
+    choices = weekly_choices(trials, outcomes, policy.choice(link.nodes, link.limit_s), cost)
+    return tuple(_as_chosen(one, candidate.key, choice, keys) for one, choice in zip(trials, choices))
+
+
+def _as_chosen(trial: WindowTrial, key: str, choice: PolicyChoice, keys: Mapping[str, str]) -> WindowTrial:
+    """The trial with the outcome of a choice, which is that of the chosen policy."""
+    of_member = keys[choice.policy]
+    followed = {key: trial.followed[of_member]} if of_member in trial.followed else {}
+    return replace(
+        trial,
+        chosen=trial.chosen | {key: trial.chosen[of_member]},
+        calls=trial.calls | {key: trial.calls[of_member]},
+        followed=trial.followed | followed,
+        decided_by=trial.decided_by | {key: choice.policy},
+    )
+
+
+def weekly_choices(
+    trials: Sequence[WindowTrial], outcomes: Mapping[str, PolicyOutcome], default: PolicyChoice, cost: Cost
+) -> list[PolicyChoice]:
+    """Returns the choice in each window, from what was known at the beginning of its week.
+
+    Args:
+        trials: By window, all of one size of link.
+        outcomes: Of the policies to choose from, by name.
+        default: The choice without known hand-overs; one of these policies.
+        cost: Cost of an hour of interruption and of overlap.
+    """
+    submitted_s = np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
+    known_s = np.array([t.episode.ends_s + max(t.episode.reactive_s, 0) for t in trials], dtype=np.int64)
+    costs = {name: one.costs(cost) for name, one in outcomes.items()}
+    found: dict[int, PolicyChoice] = {}
+    choice = default
+    for week_s in sorted({int(at_s) // WEEK_S * WEEK_S for at_s in submitted_s}):
+        known = (known_s <= week_s) & (submitted_s >= week_s - LONGEST_S)
+        found[week_s] = choice = better_choice(choice, submitted_s[known], {n: c[known] for n, c in costs.items()})
+    return [found[int(at_s) // WEEK_S * WEEK_S] for at_s in submitted_s]
+
+
+def better_choice(choice: PolicyChoice, submitted_s: Ints, costs: Mapping[str, Floats]) -> PolicyChoice:
+    """Returns the best policy that is better beyond the interval; else the present one.
+
+    Args:
+        choice: The present choice.
+        submitted_s: Shape (windows,), when each window's predecessor was submitted.
+        costs: Cost of every hand-over by policy, shape (windows,) each.
+    """
+    if len(submitted_s) < FEWEST or choice.policy not in costs:
+        return choice
+    stretches, everyone = Stretches.of(submitted_s), np.full(len(submitted_s), True)
+    best, best_cost = choice, float(costs[choice.policy].mean())
+    for name, of_policy in costs.items():
+        difference = of_policy - costs[choice.policy]
+        between = stretches.ratio(difference, np.ones_like(difference), everyone)
+        if between is not None and between[1] < 0 and of_policy.mean() < best_cost:
+            best_cost = float(of_policy.mean())
+            why = (
+                f"in {len(submitted_s)} hand-overs of this site it cost {-difference.mean():.2f} less than "
+                f"{choice.policy} ({-between[1]:.2f} … {-between[0]:.2f})"
+            )
+            best = PolicyChoice(name, why, choice.nodes, choice.limit_s, choice.cost_ratio, choice.bank_age)
+    return best

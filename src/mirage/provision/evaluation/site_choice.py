@@ -1,0 +1,99 @@
+"""Choice of a policy for links on a site, by an evaluation on its own accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mirage.duration import DAY_S, WEEK_S
+from mirage.errors import ConfigurationError
+from mirage.policy.cost import Cost
+from mirage.policy.policy_choice import PolicyChoice, nearest_choice
+from mirage.provision.evaluation.candidate import settings_in
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import evaluate
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.policy_score import outcome, submissions_s
+from mirage.provision.evaluation.rolling_choice import FEWEST, LONGEST_S, better_choice
+from mirage.provision.link_size import LinkSize
+from mirage.provision.policies.auto import AutoParameters, default_choice
+from mirage.study.play_trials import Progress
+
+WARM_UP_S = 2 * WEEK_S
+"""Accounts before the first hand-over, for a queue as it was."""
+
+MOST_WINDOWS = 28
+SHORTEST_S = 2 * DAY_S
+"""Windows closer to each other meet the same queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRequest:
+    """Links that a policy is chosen for.
+
+    Attributes:
+        nodes: Nodes of a link.
+        limit_s: Its time limit.
+        cost: What an hour of interruption and of overlap cost its user.
+        bank_age: Whether the user allows links to be submitted early only to gather age.
+    """
+
+    nodes: int
+    limit_s: int
+    cost: Cost = field(default_factory=Cost)
+    bank_age: bool = False
+
+
+def windows_of(scenario: Scenario, limit_s: int) -> EvaluationProtocol:
+    """Returns the windows of the last weeks of a site, with hand-overs that are over.
+
+    Raises:
+        ConfigurationError: The accounts are too short for enough of them.
+    """
+    submit_s = scenario.jobs.jobs.submit_s
+    first_s, last_s = (int(submit_s[0]), int(submit_s[-1])) if len(submit_s) else (0, 0)
+    end_s = last_s - limit_s - DAY_S
+    begin_s = max(first_s + WARM_UP_S, end_s - LONGEST_S)
+    every_s = max((end_s - begin_s) // MOST_WINDOWS, SHORTEST_S)
+    count = (end_s - begin_s) // every_s
+    if count < FEWEST:
+        raise ConfigurationError(
+            f"the accounts are {(last_s - first_s) / DAY_S:.0f} days long; to choose a policy for links of "
+            f"{limit_s / DAY_S:.3g} days, at least {FEWEST} hand-overs are needed: "
+            f"{(WARM_UP_S + FEWEST * SHORTEST_S + limit_s) / DAY_S + 1:.0f} days"
+        )
+    return EvaluationProtocol.warm(begin_s, windows=count, every_s=every_s)
+
+
+def choose_policy(
+    scenario: Scenario, request: LinkRequest, stored: Iterable[PolicyChoice] = (), progress: Progress | None = None
+) -> PolicyChoice:
+    """Returns the policy for links: the one so far, unless another is surely better.
+
+    Args:
+        scenario: The site, with its accounts as the trace.
+        request: The links.
+        stored: The choices so far.
+        progress: Called after every window.
+
+    Raises:
+        ConfigurationError: The accounts are too short.
+    """
+    protocol = windows_of(scenario, request.limit_s)
+    members = AutoParameters(request.bank_age).members
+    link = LinkSize(request.nodes, request.limit_s)
+    played = evaluate(scenario, protocol, [link], members, [request.cost], progress=progress)
+    trials = played.trials[link.nodes]
+    costs = {name: outcome(name, trials, request.cost).costs(request.cost) for name in members}
+    default = default_choice(settings_in(scenario, request.cost), bank_age=request.bank_age)
+    nodes, limit_s, ratio, bank_age = request.nodes, request.limit_s, request.cost.ratio, request.bank_age
+    so_far = nearest_choice(stored, nodes, limit_s, ratio, bank_age=bank_age)
+    begin = default if so_far is None or so_far.policy not in costs else so_far
+    present = PolicyChoice(begin.policy, begin.reason, nodes, limit_s, ratio, bank_age)
+    found = better_choice(present, submissions_s(trials), costs)
+    if found != present:
+        return found
+    means = ", ".join(f"{name} {float(np.mean(cost)):.2f}" for name, cost in costs.items())
+    return replace(present, reason=f"none is better beyond the interval: cost of a hand-over {means}")
