@@ -7,11 +7,11 @@ import pytest
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
+from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.explain.readable_columns import COLUMNS, columns_in, rows_of
 from mirage.learn.explain.tree_rule import TreeRule, tree_rule_of
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.hand_over_features import feature_names, features_of
-from mirage.learn.policies.shared_futures import shared_futures
 from mirage.policy.check_policy import check_policy
 from mirage.policy.example_views import example_views
 from mirage.policy.plan import Submit, Wait

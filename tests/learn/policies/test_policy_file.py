@@ -7,8 +7,8 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
+from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.policies import policy_file
-from mirage.learn.policies.shared_futures import shared_futures
 from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model_contract import TrainingSettings
 from mirage.learn.training.method_trials import outside_share

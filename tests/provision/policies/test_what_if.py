@@ -10,7 +10,8 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
-from mirage.job_state import Ints
+from mirage.forecast.shared_futures import shared_futures
+from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
 from mirage.policy.policy_registry import make_policy
@@ -131,13 +132,45 @@ def test_where_there_is_plenty_of_time_nothing_is_weighed() -> None:
     assert "cost_now" in between.estimate
 
 
-def test_a_quick_check_is_shared_and_gives_each_chain_its_own_plan() -> None:
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ChainView, int]]:
+    """The chain and the number of delays of all simulations from now on; nothing is cached."""
+    found: list[tuple[ChainView, int]] = []
+    play = QueueFutures.play
+
+    def counted(queue: QueueFutures, link: ChainView, delays_s: Ints, until_s: int) -> StartForecast:
+        found.append((link, len(delays_s)))
+        return play(queue, link, delays_s, until_s)
+
+    shared_futures.cache_clear()
+    monkeypatch.setattr(QueueFutures, "play", counted)
+    return found
+
+
+def test_a_quick_check_is_shared_and_gives_each_chain_its_own_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     observed = full_machine(left_s=2 * HOUR_S)
     chains = [replace(observed, chain=chain(NOW + hours * HOUR_S)) for hours in (1, 3, 30)]
-    shared = WhatIf(futures=8, quick=True)
+    alone = []
     for one in chains:
-        assert shared.decide(one) == WhatIf(futures=8, quick=True).decide(one)
-    assert len(shared._waits) == 1
+        shared_futures.cache_clear()
+        alone.append(WhatIf(futures=8, quick=True).decide(one))
+    played, shared = simulated(monkeypatch), WhatIf(futures=8, quick=True)
+    assert [shared.decide(one) for one in chains] == alone
+    assert sum(link.predecessor == MISSING for link, _ in played) == 1
+
+
+def test_policies_with_equal_forecasts_simulate_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One policy at two costs, and one with another seed."""
+    observed = full_machine(left_s=2 * HOUR_S, ends_s=NOW + 3 * HOUR_S)
+    played = simulated(monkeypatch)
+    WhatIf(futures=8).decide(observed)
+    once = len(played)
+    dear = WhatIf(futures=8, cost=Cost(9, 1))
+    plan = dear.decide(observed)
+    assert once <= len(played) <= once + 1, "another cost may look at more delays, and at no other twice"
+    WhatIf(futures=8, seed=1).decide(observed)
+    assert len(played) >= 2 * once
+    shared_futures.cache_clear()
+    assert plan == WhatIf(futures=8, cost=Cost(9, 1)).decide(observed)
 
 
 def test_a_later_moment_of_an_empty_queue_is_another_one() -> None:
@@ -191,16 +224,9 @@ def test_a_forecast_is_played_once_and_weighed_at_several_costs(monkeypatch: pyt
     runs = {"id": 50, "nodes": 2, "limit_s": DAY_S, "submit_s": 0, "start_s": NOW - 22 * HOUR_S, "width": 2}
     left_s = 13 * HOUR_S
     observed = view(NOW, 2, 0, running=jobs(runs), pending=jobs(*waits), chain=chain(NOW + left_s, nodes=2))
-    played: list[int] = []
-    play = QueueFutures.play
-
-    def counted(futures: QueueFutures, link: ChainView, delays: Ints, until_s: int) -> StartForecast:
-        played.append(len(delays))
-        return play(futures, link, delays, until_s)
-
-    monkeypatch.setattr(QueueFutures, "play", counted)
+    played = simulated(monkeypatch)
     policy, every = make_policy("what-if:8:quick=no"), len(delays_s(left_s, observed.chain.step_s))
     plans = [policy.weighed_at(observed, observed.chain, cost) for cost in (Cost(1, 1), Cost(3, 1), Cost(1, 1))]
-    assert played == [2, every]  # a few delays, as waiting may do, and then all of them
+    assert [delays for _, delays in played] == [2, every]  # a few delays, as waiting may do, and then all of them
     assert [len(plan.forecast.delays_s) for plan in plans] == [every] * 3
     assert plans[0] == plans[2] != plans[1]

@@ -21,10 +21,10 @@ from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import reason
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, MirageError, UnknownName, shown
+from mirage.forecast.shared_futures import SharedFutures, shared_futures
 from mirage.learn.explain.readable_columns import Column, columns_named, rows_of
-from mirage.learn.features.forecast_features import FUTURES, forecast_of
+from mirage.learn.features.forecast_features import FUTURES, forecast_at
 from mirage.learn.features.hand_over_features import features_of
-from mirage.learn.policies.shared_futures import SharedFutures, shared_futures
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
@@ -86,7 +86,7 @@ class TreeRule:
         forecast = None
         if self._forecasts:
             assert self.futures is not None
-            forecast = forecast_of(self.futures.at(view), chain)
+            forecast = forecast_at(self.futures, view, chain)
         values, names = features_of(view, forecast)
         remaining_s = np.array([chain.ends_s - view.now_s], dtype=np.int64)
         row = rows_of(self._columns, values[None, :], names, remaining_s)[0]

@@ -6,9 +6,10 @@ import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.forecast.forecaster import BEYOND_S, QueueFutures
+from mirage.forecast.shared_futures import SharedFutures
 from mirage.job_state import Floats
 from mirage.policy.start_forecast import StartForecast
-from mirage.policy.view import ChainView
+from mirage.policy.view import ChainView, View
 
 LEVELS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Levels of the quantiles."""
@@ -37,6 +38,11 @@ def forecast_of(queue: QueueFutures, chain: ChainView) -> StartForecast:
     now_s = queue.view.now_s
     later_s = min(chain.step_s, max(chain.ends_s - now_s, 0))
     return queue.play(chain, np.unique([0, later_s]).astype(np.int64), chain.ends_s + BEYOND_S)
+
+
+def forecast_at(futures: SharedFutures, view: View, chain: ChainView) -> StartForecast:
+    """The forecast for the features at a moment, simulated once for a chain."""
+    return futures.once(view, ("features", chain), lambda queue: forecast_of(queue, chain))
 
 
 def forecast_features(forecast: StartForecast) -> Floats:

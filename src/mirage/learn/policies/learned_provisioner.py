@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.forecast.shared_futures import SharedFutures
+from mirage.learn.features.forecast_features import forecast_at
 from mirage.learn.features.hand_over_features import features_of
 from mirage.learn.features.queue_history import queue_history
 from mirage.learn.features.repeats import repeats_of
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, chain_columns
-from mirage.learn.policies.shared_futures import SharedFutures
 from mirage.learn.ranges import Outside
 from mirage.learn.regression.model_contract import DecisionInputs
 from mirage.learn.training.trained_policy import LinkSizeModel, TrainedPolicy
@@ -86,7 +87,7 @@ class LearnedProvisioner:
         values, names = np.zeros(0, dtype=np.float32), tuple[str, ...]()
         others = _without_queued(view, chain)
         if part.model.inputs:
-            forecast = None if self.futures is None else self.futures.forecast(view, chain)
+            forecast = None if self.futures is None else forecast_at(self.futures, view, chain)
             values, names = features_of(others, forecast)
         times = (chain.ends_s - view.now_s, chain.nodes, chain.limit_s, chain.started_s - chain.submitted_s)
         remaining_s, nodes, limit_s, wait_s = np.array(times, dtype=np.int64)[:, None]

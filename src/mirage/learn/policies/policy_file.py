@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mirage.errors import ModelFileError, shown
+from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.policies.learned_provisioner import LearnedProvisioner
-from mirage.learn.policies.shared_futures import shared_futures
 from mirage.learn.training.methods import METHODS
 from mirage.learn.training.trained_policy import TrainedPolicy, read_trained
 from mirage.policy.contract import Policy

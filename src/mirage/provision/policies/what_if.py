@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
-from mirage.forecast.run_times import TrueRunTimes
-from mirage.forecast.use_history import HistoryRunTimes
+from mirage.forecast.forecaster import BEYOND_S, Forecaster
+from mirage.forecast.run_times import RunTimes, TrueRunTimes
+from mirage.forecast.shared_futures import SharedFutures, shared_futures
 from mirage.job_state import MISSING, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
@@ -71,6 +71,7 @@ class WhatIf:
         quick: Whether to check first the wait of a link submitted now, a forecast that chains of the same form share,
             and to weigh only what it leaves open. An agent with hundreds of chains needs it.
         names: Whether run times are also learnt from jobs of the same name.
+        run_times: Source of run times; None for the view's history.
 
     Attributes:
         forecasts: It weighs futures of the queue, which some models do not.
@@ -91,20 +92,23 @@ class WhatIf:
         tie: float = TIE,
         quick: bool = True,
         names: bool = False,
+        run_times: RunTimes | None = None,
     ) -> None:
         self.cost = cost or Cost()
-        self.forecaster = Forecaster(
-            futures,
-            seed=seed,
-            discipline=discipline,
-            scheduler=scheduler,
-            limits=limits,
-            run_times=NamedHistory() if names else HistoryRunTimes(),
-        )
+        self.futures = shared_futures(futures, seed, discipline, scheduler, tuple(limits))
+        if names or run_times is not None:
+            source = run_times or NamedHistory()
+            self.futures = SharedFutures(
+                Forecaster(
+                    futures, seed=seed, discipline=discipline, scheduler=scheduler, limits=limits, run_times=source
+                )
+            )
         self.information, self.tie, self.quick = information, tie, quick
-        self._queue: QueueFutures | None = None
-        self._waits: dict[ChainView, Ints] = {}
-        self._forecasts: dict[tuple[ChainView, bytes], StartForecast] = {}
+
+    @property
+    def forecaster(self) -> Forecaster:
+        """The forecaster that draws the futures."""
+        return self.futures.forecaster
 
     def decide(self, view: View) -> Plan:
         """Weigh submitting now against submitting later, over the same futures."""
@@ -114,7 +118,6 @@ class WhatIf:
 
     def weighed_at(self, view: View, chain: ChainView, cost: Cost) -> Plan:
         """Plan at a cost: submit now or wait; for a queued link, let it compete or hold it."""
-        queue = self._futures(view)
         remaining_s = chain.ends_s - view.now_s
         waits_s = None
         if self.quick:
@@ -124,23 +127,17 @@ class WhatIf:
         delays = delays_s(remaining_s, chain.step_s)
         if remaining_s >= 2 * chain.step_s:
             few = delays[[0, likely_delay(delays, remaining_s, waits_s)]]
-            plan = self._weighed(self._played(queue, chain, few), chain, cost)
+            plan = self._weighed(self._played(view, chain, few), chain, cost)
             if not plan.submits:
                 return plan
-        return self._weighed(self._played(queue, chain, delays), chain, cost)
+        return self._weighed(self._played(view, chain, delays), chain, cost)
 
-    def _futures(self, view: View) -> QueueFutures:
-        """Returns the futures of a view's queue, drawn once."""
-        if self._queue is None or not self._queue.are_of(view):
-            self._queue, self._waits, self._forecasts = self.forecaster.of(view), {}, {}
-        return self._queue
-
-    def _played(self, queue: QueueFutures, chain: ChainView, delays: Ints) -> StartForecast:
-        """Returns the forecast of some delays, computed once: several costs may use it."""
-        key = (chain, delays.tobytes())
-        if key not in self._forecasts:
-            self._forecasts[key] = queue.play(chain, delays, chain.ends_s + BEYOND_S)
-        return self._forecasts[key]
+    def _played(self, view: View, chain: ChainView, delays: Ints) -> StartForecast:
+        """Returns the forecast of some delays, simulated once: several costs may use it."""
+        until_s = chain.ends_s + BEYOND_S
+        return self.futures.once(
+            view, (chain, delays.tobytes(), until_s), lambda queue: queue.play(chain, delays, until_s)
+        )
 
     def _weighed(self, forecast: StartForecast, chain: ChainView, at: Cost) -> Plan:
         """Returns the plan by the costs of submitting now and later.
@@ -180,7 +177,6 @@ class WhatIf:
 
         They are equal for all chains of its form. The present link is not assumed to run until its limit.
         """
-        queue = self._futures(view)
         form = replace(
             chain,
             predecessor=MISSING,
@@ -188,10 +184,11 @@ class WhatIf:
             started_s=view.now_s,
             ends_s=view.now_s + chain.limit_s,
         )
-        if form not in self._waits:
-            now = np.zeros(1, dtype=np.int64)
-            self._waits[form] = queue.play(form, now, form.ends_s).waits_s[:, 0]
-        return self._waits[form]
+        now = np.zeros(1, dtype=np.int64)
+        played = self.futures.once(
+            view, (form, now.tobytes(), form.ends_s), lambda queue: queue.play(form, now, form.ends_s)
+        )
+        return played.waits_s[:, 0]
 
 
 def likely_delay(delays: Ints, remaining_s: int, waits_s: Ints | None) -> int:
@@ -234,6 +231,4 @@ def what_if_with_true_run_times(run_s: Ints, **needed: Any) -> WhatIf:
         run_s: Shape (jobs,), by job id.
         needed: What ``what-if`` needs of the settings.
     """
-    policy = WhatIf(**needed)
-    policy.forecaster.run_times = TrueRunTimes(run_s)
-    return policy
+    return WhatIf(**needed, run_times=TrueRunTimes(run_s))
