@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.version import __version__
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -79,6 +80,26 @@ def test_what_is_completed_are_the_commands(monkeypatch, capsys):
         main([])
     assert end.value.code == 0
     assert capsys.readouterr().out.split() == ["plain,convert"]
+
+
+def test_the_workflows_run_scripts_that_exist_and_the_hooks_are_the_checks_of_the_gate():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed; pip install PyYAML")
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    programs = [step["run"].split()[0] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert sorted(set(programs)) == [".ci/run", "pip", "scripts/lowest"]
+    assert all(os.access(ROOT / name, os.X_OK) for name in programs if "/" in name)
+    gate = (ROOT / "scripts" / "test").read_text() + (ROOT / "tests" / "test_architecture.py").read_text()
+    for hook in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]:
+        command = hook["entry"].split(" --check")[0].removeprefix(".venv/bin/").removeprefix("python ")
+        assert command.split("/")[-1] in gate, f"{hook['id']}: the gate does not run {command}"
+    for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        assert {"name", "description", "body"} <= yaml.safe_load(form.read_text()).keys()
+
+
+def test_the_citation_names_this_version():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed; pip install PyYAML")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
 
 
 INSTALL = runpy.run_path(str(ROOT / "scripts" / "install"))
