@@ -118,7 +118,9 @@ def test_two_packages_cannot_have_one_name(install: Install) -> None:
 
 def test_an_unknown_name_lists_the_known_ones(install: Install) -> None:
     install("quiet_pkg", quiet="quiet_pkg:Plain")
-    with pytest.raises(UnknownName, match=r"unknown policy 'quite'. Did you mean 'quiet'\? Known: average, .*what-if"):
+    with pytest.raises(
+        UnknownName, match=r"unknown policy 'quite'. Did you mean 'quiet'\? Known: auto, average, .*what-if"
+    ):
         make_policy("quite:4")
 
 

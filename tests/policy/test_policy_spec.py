@@ -48,7 +48,10 @@ def test_it_gets_the_settings_it_needs_and_no_others(
 def test_every_need_that_there_is_not_is_named() -> None:
     with pytest.raises(ConfigurationError) as refused:
         PolicySpec("a:B", "greedy", needs=("time", "cost", "money"))
-    assert str(refused.value) == "a:B needs money, time; known are cost, seed, discipline, scheduler, limits, bank_age"
+    assert (
+        str(refused.value)
+        == "a:B needs money, time; known are cost, seed, discipline, scheduler, limits, bank_age, choices"
+    )
 
 
 def test_the_default_settings_of_a_policy() -> None:

@@ -73,6 +73,13 @@ def _yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
+def _named(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return text
+
+
 COUNT = ParameterForm("NUMBER", _count)
 SHARE = ParameterForm("SHARE", _share)
 YES_OR_NO = ParameterForm("yes|no", _yes_or_no)
+MODEL = ParameterForm("MODEL", _named, last=True)

@@ -9,9 +9,6 @@ from typing import Any, Self
 
 from mirage.errors import ConfigurationError, shown
 
-AUTO = "auto"
-"""Name of the policy that chooses among others."""
-
 ALIKE = 2.0
 """Links whose nodes and limits differ by no more than this factor share a choice."""
 

@@ -24,7 +24,7 @@ POLICIES: dict[str, PolicySpec] = {
     "auto": PolicySpec(
         "mirage.provision.policies.auto:auto",
         "the policy that suits the site: what-if or holds at first, then the best in evaluations of the site",
-        "bank=no, model=FILE",
+        "bank=no, model=MODEL",
         needs=("cost", "seed", *_SIMULATES, "limits", "bank_age", "choices"),
         revises_queued_link=True,
         names_policy="model",

@@ -9,13 +9,13 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError, UnknownName
+from mirage.policy.auto_parameters import AutoParameters
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Release, Submit, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.policy_registry import make_policy, policy_named_by
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
-from mirage.provision.policies.auto import AutoParameters
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from tests.provision.policies.test_holds_policy import NOW, full, queued
@@ -38,7 +38,7 @@ def chosen(settings: PolicySettings, name: str = "auto") -> str:
         (AGE, "auto:bank=yes", "holds:bank=yes"),
         (replace(AGE, bank_age=True), "auto", "holds:bank=yes"),
         (FAIR, "auto", "holds"),
-        (FAIR, "auto:bank=yes", "holds"),
+        (FAIR, "auto:bank=yes", "holds:bank=yes"),
         (LIMITED, "auto", "what-if"),
         (LIMITED, "auto:bank=yes", "what-if"),
         (PolicySettings(), "auto", "holds"),

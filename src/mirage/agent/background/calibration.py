@@ -21,8 +21,8 @@ from mirage.calibration.site.calibration_files import DONE, FAILED, REFUSED, Cal
 from mirage.calibration.site.stored_calibration import StoredCalibration, read_stored_calibration
 from mirage.duration import DAY_S, UNLIMITED_S, format_duration
 from mirage.errors import ConfigurationError
+from mirage.policy.auto_parameters import AUTO
 from mirage.policy.cost import Cost
-from mirage.policy.policy_choice import AUTO
 from mirage.process import die_with_me
 from mirage.slurm.backend import cluster_of
 

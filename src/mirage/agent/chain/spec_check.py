@@ -11,8 +11,8 @@ from mirage.agent.model import ChainSpec
 from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration, parse_limit_s
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import MISSING
+from mirage.policy.auto_parameters import AUTO
 from mirage.policy.cost import Cost
-from mirage.policy.policy_choice import AUTO
 from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.slurm.sbatch_options import Chosen

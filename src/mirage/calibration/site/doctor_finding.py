@@ -9,7 +9,7 @@ from mirage.calibration.site.stored_calibration import StoredCalibration, attemp
 from mirage.calibration.site.stored_choices import read_choices
 from mirage.duration import format_duration
 from mirage.errors import ConfigurationError
-from mirage.policy.policy_choice import AUTO
+from mirage.policy.auto_parameters import AUTO
 from mirage.slurm.survey import OK, WARN, Finding
 
 WHAT = "calibration"

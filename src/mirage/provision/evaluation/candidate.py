@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.job_state import Ints
+from mirage.policy.auto_parameters import AUTO, AutoParameters
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
-from mirage.policy.policy_choice import AUTO
 from mirage.policy.policy_registry import is_policy_file, known_policies, make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.followed_link import Followed, follow
-from mirage.provision.policies.auto import AutoParameters
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import to_minutes

@@ -50,10 +50,10 @@ class Study:
         distance and their number. It includes the code that plays them, without its docstrings and comments: this
         module, the discipline, the policies, and what they import.
         """
-        scenario = self.scenario
+        scenario, played = self.scenario, tuple(one for one in self.candidates if not one.members)
         modules = [__name__, discipline_spec(scenario.discipline).entry.partition(":")[0]]
         files: list[bytes] = []
-        for candidate in self.candidates:
+        for candidate in played:
             files.append(_content(candidate.policy) or _content(candidate.policy.partition(":")[2]))
             files.append(_content(policy_named_by(candidate.policy) or ""))
             modules += codes_of(candidate)
@@ -66,7 +66,7 @@ class Study:
             LabelBook(scenario.jobs.table).codes.tobytes(),
             replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
-            self.candidates,
+            played,
             self.seed,
             self.holds,
             *files,

@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.duration import DAY_S, WEEK_S
 from mirage.errors import ConfigurationError
+from mirage.policy.auto_parameters import AutoParameters
 from mirage.policy.cost import Cost
 from mirage.policy.policy_choice import PolicyChoice, nearest_choice
 from mirage.provision.evaluation.candidate import settings_in
@@ -18,7 +19,7 @@ from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.policy_score import outcome, submissions_s
 from mirage.provision.evaluation.rolling_choice import FEWEST, LONGEST_S, better_choice
 from mirage.provision.link_size import LinkSize
-from mirage.provision.policies.auto import AutoParameters, default_choice
+from mirage.provision.policies.auto import default_choice
 from mirage.study.play_trials import Progress
 
 WARM_UP_S = 2 * WEEK_S

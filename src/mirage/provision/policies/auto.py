@@ -8,57 +8,19 @@ user allows it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mirage.errors import ConfigurationError
+from mirage.policy.auto_parameters import AUTO, BANKING, HOLDS, WHAT_IF, AutoParameters
 from mirage.policy.contract import Policy
-from mirage.policy.parameter import YES_OR_NO, ParameterForm, read_parameters
 from mirage.policy.plan import Action, Plan, Release, Wait
-from mirage.policy.policy_choice import AUTO, PolicyChoice, nearest_choice
+from mirage.policy.policy_choice import PolicyChoice, nearest_choice
 from mirage.policy.policy_registry import make_policy, policy_spec
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import View
 from mirage.provision.policies.lead_rules import chain_of
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
-
-REACTIVE, WHAT_IF, HOLDS, HOLD, BANKING = "reactive", "what-if", "holds", "hold", "holds:bank=yes"
-
-
-def _named(text: str) -> str:
-    if not text:
-        raise ValueError(text)
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class AutoParameters:
-    """What follows the name: ``auto:bank=yes``, ``auto:model=./model``.
-
-    Attributes:
-        bank: Whether a link may be submitted early only to gather age.
-        model: A trained model that may be chosen too; empty for none.
-    """
-
-    bank: bool = False
-    model: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> AutoParameters:
-        """Reads the text after the name.
-
-        Raises:
-            ConfigurationError: It is something else.
-        """
-        forms = {"bank": YES_OR_NO, "model": ParameterForm("FILE", _named, last=True)}
-        return cls(**read_parameters(AUTO, text, forms))
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the policies that an evaluation may choose from, the simplest first."""
-        banking = (HOLD, BANKING) if self.bank else ()
-        model = (self.model,) if self.model else ()
-        return (REACTIVE, WHAT_IF, HOLDS, *banking, *model)
 
 
 def default_choice(settings: PolicySettings, *, bank_age: bool) -> PolicyChoice:
@@ -71,11 +33,9 @@ def default_choice(settings: PolicySettings, *, bank_age: bool) -> PolicyChoice:
     scheduler = settings.scheduler if isinstance(settings.scheduler, SlurmSettings) else SlurmSettings()
     if not scheduler.retains_age(settings.limits):  # type: ignore[arg-type]
         return PolicyChoice(WHAT_IF, "a job that is held loses its age on this cluster")
-    fair = scheduler.weight_fairshare > scheduler.weight_age
-    if bank_age and not fair:
-        return PolicyChoice(BANKING, "age orders the queue, a held job retains it, and --bank-age allows to gather it")
-    why = "a held job retains its age"
-    return PolicyChoice(HOLDS, f"{why}, but fair-share weighs more than age: nothing is gathered" if fair else why)
+    if bank_age:
+        return PolicyChoice(BANKING, "a held job retains its age, and --bank-age allows to gather it")
+    return PolicyChoice(HOLDS, "a held job retains its age")
 
 
 def auto(parameter: str = "", *, bank_age: bool = False, **needed: Any) -> Auto:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
-from mirage.policy.parameter import COUNT, YES_OR_NO, ParameterForm, read_parameters
+from mirage.policy.parameter import COUNT, MODEL, YES_OR_NO, ParameterForm, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
@@ -38,17 +38,11 @@ def _times(text: str) -> float:
     return value
 
 
-def _named(text: str) -> str:
-    if not text:
-        raise ValueError(text)
-    return text
-
-
 PARAMETERS = {
     "bank": YES_OR_NO,
     "insure": ParameterForm("TIMES", _times),
     "early": COUNT,
-    BY: ParameterForm("MODEL", _named, last=True),
+    BY: MODEL,
     **what_if.PARAMETERS,
 }
 """Parameters after the name: ``holds:bank=yes``, ``holds:insure=20:early=5:futures=32``, ``holds:by=./model``."""
