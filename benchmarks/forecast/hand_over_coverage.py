@@ -78,7 +78,7 @@ class Moments:
 
 
 def watch(found: Moments, forecaster: Forecaster, settings: SlurmSettings, every_s: int) -> Any:
-    """Returns what an episode calls at its decisions: it forecasts every ``every_s`` before the end."""
+    """Returns what an episode calls at its decisions; it forecasts every ``every_s``."""
 
     def on_decision(sim: Simulation, chain: ChainView) -> None:
         left_s = chain.ends_s - sim.now_s

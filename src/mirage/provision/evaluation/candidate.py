@@ -145,7 +145,7 @@ def window_seed(seed: int, link_nodes: int, submitted_s: int) -> int:
     It does not depend on the order or process in which windows are played, nor on the study that has the window.
     """
     # SeedSequence takes no negative numbers: two's complement makes those of a trace that begins before zero positive
-    return int(np.random.SeedSequence([seed, link_nodes, submitted_s % 2**64]).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence([seed, link_nodes, submitted_s % 2**64]).generate_state(1, np.uint64)[0]) >> 1
 
 
 @dataclass(slots=True)
