@@ -33,14 +33,14 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Installs packages of one module with entry points as pip does, for this process and its children."""
+    """Installs packages of one module with entry points, for this process and its children."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
     def install(package: str, module: str, text: str, points: dict[str, dict[str, str]]) -> None:
-        """Args: names of package and module, the module's text, and group → name → value of the entry points."""
+        """Args: names of package and module, the module's text, entry points by group and name."""
         (site / f"{module}.py").write_text(text, encoding="utf-8")
         monkeypatch.delitem(sys.modules, module, raising=False)
         found = site / f"{package.replace('-', '_')}-1.0.dist-info"

@@ -63,7 +63,7 @@ def test_a_public_class_name_has_one_meaning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edges", "said"),
+    ("edges", "message"),
     [
         ({"mirage.sim.cluster": {"mirage.agent.model"}, "mirage.agent.model": set()}, "higher floor"),
         (
@@ -74,9 +74,9 @@ def test_a_public_class_name_has_one_meaning() -> None:
         ({"mirage.attic": set()}, "has no floor"),
     ],
 )
-def test_a_broken_rule_of_the_layout_is_named(edges: dict[str, set[str]], said: str) -> None:
+def test_a_broken_rule_of_the_layout_is_named(edges: dict[str, set[str]], message: str) -> None:
     (wrong,) = ROOMS["broken_rules"](edges)
-    assert said in wrong
+    assert message in wrong
 
 
 def test_the_layout_in_the_docs_is_the_layout_of_the_code() -> None:
@@ -101,7 +101,7 @@ def test_importing_is_light(module: str) -> None:
 
 
 def uses(path: Path, module: str, name: str) -> list[int]:
-    """Lines on which a module says ``module.name`` or imports the name from the module."""
+    """Lines on which a module contains ``module.name`` or imports the name from the module."""
     printed = [
         node.lineno
         for node in ast.walk(tree_of(path))
@@ -125,7 +125,7 @@ def test_processes_are_started_in_one_room_only() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [("time", "time"), ("datetime", "now")])
-def test_nobody_reads_the_clock_behind_the_callers_back(module: str, name: str) -> None:
+def test_no_module_reads_the_clock_without_its_callers_knowing(module: str, name: str) -> None:
     assert not [f"{path.relative_to(ROOT)}:{line}" for path in MODULES for line in uses(path, module, name)]
 
 
@@ -152,7 +152,7 @@ def unpickling(tree: ast.AST) -> list[int]:
     return found
 
 
-def test_nothing_is_ever_unpickled() -> None:
+def test_nothing_is_unpickled() -> None:
     assert not [f"{path.relative_to(ROOT)}:{line}" for path in MODULES for line in unpickling(tree_of(path))]
 
 

@@ -1,4 +1,4 @@
-"""The base, ``pip install mirage-hpc``, serves a login node: the main commands run without any extra."""
+"""The base, ``pip install mirage-hpc``, runs the main commands of a login node."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ INSTALL = runpy.run_path(str(ROOT / "scripts" / "install"))
 
 
 def test_the_settings_of_pip_are_those_that_it_would_follow(tmp_path, monkeypatch):
-    """A variable before a setting for installations, and that before one for all of pip; other commands' are theirs."""
+    """A variable comes before a setting of install, that before a global one; no others count."""
     printed = [
         "[global]",
         "find-links = /srv/a /srv/b",

@@ -1,4 +1,4 @@
-"""``import mirage as m``: the public names, where they come from, and what importing them costs."""
+"""``import mirage as m``: the public names, their modules, and what importing them costs."""
 
 from __future__ import annotations
 

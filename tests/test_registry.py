@@ -1,4 +1,4 @@
-"""Plug-ins of installed packages: how they are found, and how one that cannot be used is named."""
+"""Plug-ins of installed packages: how they are found, and how an unusable one is named."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_commands_of_packages_are_listed_and_run_and_broken_ones_harm_no_other(i
     install_package("garden", "garden_pkg", COMMAND, {"mirage.commands": {"dig": "garden_pkg:dig"}})
     points = {"mow": "gone_pkg:mow", "submit": "swamp_pkg:COMMAND", "rake": "swamp_pkg:RAKE"}
     install_package("swamp", "swamp_pkg", "RAKE = 3", {"mirage.commands": points})
-    _, told, _ = mirage("--help")
-    listed = [" ".join(line.split()) for line in told.partition("Commands of installed packages:")[2].splitlines()]
+    _, printed, _ = mirage("--help")
+    listed = [" ".join(line.split()) for line in printed.partition("Commands of installed packages:")[2].splitlines()]
     assert "dig All about garden_pkg. (package garden)" in listed
     assert "mow All about swamp_pkg. (package swamp)" in listed
     assert "is built in: rename the command in the package swamp, or uninstall it" in " ".join(listed)
@@ -141,9 +141,9 @@ def test_commands_of_packages_are_listed_and_run_and_broken_ones_harm_no_other(i
         assert mirage(name) == (1, "", f"mirage: error: {complaint} the package swamp\n")
     status, _, complaint = mirage("dgi")
     assert (status, complaint.splitlines()[-1]) == (2, "Error: No such command 'dgi'. Did you mean 'dig'?")
-    status, told, _ = mirage("submit", "--help")
+    status, printed, _ = mirage("submit", "--help")
     assert status == 0
-    assert "Submit a batch script" in " ".join(told.split())
+    assert "Submit a batch script" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
-"""Names and first lines use the words of the project, and the script that checks them finds what they may not use."""
+"""Names and first lines use the words of the project; the script finds what they may not."""
 
 from __future__ import annotations
 
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,13 @@ def test_terms_of_the_field_pass(text: str) -> None:
 
 def test_a_module_is_named_by_the_words_too() -> None:
     assert "module name has 'told'" in complaints("", "told_jobs.py")[0]
+
+
+@pytest.mark.parametrize("folder", ["src", "scripts", "benchmarks", "tests", "docs", "examples"])
+def test_all_of_the_project_is_checked_by_default(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPTS / "words", tmp_path / "scripts")
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "jobs.py").write_text("told = 1\n")
+    found = subprocess.run([sys.executable, "scripts/words"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr.split(":")[0]) == (1, f"{folder}/jobs.py")

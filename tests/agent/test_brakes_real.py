@@ -1,4 +1,4 @@
-"""Brakes on chains on a real slurmctld: links in a day, and forecasts that were wrong twice in a row."""
+"""Brakes on chains on a real slurmctld: links in a day, and two wrong forecasts in a row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_chain_uses_no_more_links_in_a_day_than_its_user_allows(private_cluste
 
 
 def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_cluster: Any, tmp_path: Path) -> None:
-    """A reservation that always begins before a link could end lets none start, and no forecast knows of it."""
+    """No link starts: a reservation unknown to forecasts begins before any link could end."""
     cluster = private_cluster(nodes=2, gpus=0, speed=SPEED, cred_expire_s=600, min_job_age_s=360_000)
     shell = Shell(cluster, tmp_path, PYTHONPATH=f"{a_package(tmp_path)}:{os.environ.get('PYTHONPATH', '')}")
     shell.submit("misled", "-N1", "--exclusive", "-t", "10", "--grace", "1m", "--policy", "hopeful", "serve.sh")
@@ -69,7 +69,7 @@ def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_clust
 
 
 def a_package(folder: Path) -> Path:
-    """A package with a policy that expects every link to start at once, and submits it at once."""
+    """A package with a policy that expects every link to start at once, and submits so."""
     package, facts = folder / "package", folder / "package" / "hopeful-1.0.dist-info"
     facts.mkdir(parents=True)
     (package / "hopeful.py").write_text(HOPEFUL)
@@ -96,7 +96,7 @@ def closed(cluster: Any, condition: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def waits_s(shell: Shell, link: int) -> int:
-    """How long a released link has waited, by the cluster's clock."""
+    """The wait of a released link so far, by the cluster's clock."""
     now_s = int(shell.cluster.run("date", "+%s"))
     waiting = [job for job in shell.found("misled").get(link, []) if job.state is JobState.PENDING]
     return max((now_s - job.eligible_s for job in waiting if not job.dependency and job.eligible_s > 0), default=0)

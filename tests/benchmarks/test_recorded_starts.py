@@ -20,7 +20,7 @@ AGEING = SlurmSettings(weight_age=700.0, max_age_s=7.0 * HOUR_S)
 
 
 def trace(jobs: int = 300) -> JobTable:
-    """Jobs of three users that wait up to an hour; some leave without a start, the last ones run."""
+    """Jobs of three users that wait up to an hour; some leave unstarted, the last ones run."""
     random = np.random.default_rng(7)
     submit_s = np.sort(random.integers(0, 30 * HOUR_S, jobs))
     start_s = submit_s + random.integers(0, HOUR_S, jobs)

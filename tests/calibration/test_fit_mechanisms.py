@@ -203,7 +203,7 @@ def test_a_replay_begins_two_weeks_before_its_slice(site: Site) -> None:
 
 
 def test_a_job_that_runs_when_a_replay_begins_has_its_recorded_start() -> None:
-    """Ada's job waited two weeks for no visible reason, and holds all nodes until bob's job starts."""
+    """Ada's job waited two weeks for no visible reason; it holds all nodes until bob's starts."""
     jobs = queued(table(("ada", 0, 13.9 * 24, 15.1 * 24, 4), ("bob", 28.5 * 24, 29 * 24, 1.0, 4), limit_h=20 * 24))
     found = judged(Site(jobs, SETTINGS, 4, -1.0), Mechanisms(), TraceSlice(28 * DAY_S, 42 * DAY_S))
     assert found.counts.compared == 1
@@ -269,7 +269,7 @@ def test_a_shutdown_counts_in_the_slice_in_which_it_begins(site: Site) -> None:
 
 
 def test_a_fit_tries_every_value_of_each_mechanism_twice(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best age depends on the turnover: only in the second round is it the one for the turnover found."""
+    """The best age depends on the turnover: only the second round finds that of the best one."""
     values = {"age": (0.0, 100.0, 300.0), "turnover_s": (0, 15, 60), "user_jobs": (None, 2, 5)}
     of_turnover = {0: (100, 0.5), 15: (300, 0.0), 60: (0, 2.0)}
 

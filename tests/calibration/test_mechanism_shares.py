@@ -52,7 +52,7 @@ def test_each_mechanism_that_is_on_is_left_out_once_and_only_the_later_slice_is_
 
 
 def test_the_causes_are_those_of_the_slice_as_recorded_and_as_replayed() -> None:
-    """Until the fourth week ada waits for a limit, later for nodes; a replay knows of the limit alone."""
+    """Until the fourth week ada waits for a limit, then for nodes; a replay knows the limit."""
     rows: list[Row] = []
     for day in range(44):
         rows += [("ada", 24.0 * day, 24.0 * day, 9.0, 1), ("ada", 24.0 * day + 1, 24.0 * day + 9, 2.0, 1)]

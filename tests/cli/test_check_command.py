@@ -16,7 +16,7 @@ COUNT = [0]
 @click.command()
 @click.argument("name", default="ada")
 def greet(name: str) -> None:
-    """Greet someone."""
+    """Greet by name."""
     click.echo(f"hello {name}")
 
 
@@ -59,7 +59,7 @@ def test_built_in_commands_pass(name: str) -> None:
     check_command(name)
 
 
-def test_a_command_that_keeps_its_word_passes() -> None:
+def test_a_command_that_satisfies_the_contract_passes() -> None:
     check_command(greet, ["grace"])
 
 

@@ -1,4 +1,4 @@
-"""What commands about chains work on: the home, the store and the cluster that the environment names."""
+"""What commands about chains work on: home, store and cluster of the environment."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_the_cluster_is_observed_as_the_environment_declares(
     assert client.clock is context.clock
 
 
-@pytest.mark.parametrize(("asked", "patience_s"), [(None, TIMEOUT_S), (5, 5), (0, TIMEOUT_S)])
-def test_a_command_is_given_the_requested_time(asked: float | None, patience_s: float) -> None:
-    runner = context.client(asked).runner
+@pytest.mark.parametrize(("requested", "patience_s"), [(None, TIMEOUT_S), (5, 5), (0, TIMEOUT_S)])
+def test_a_command_is_given_the_requested_time(requested: float | None, patience_s: float) -> None:
+    runner = context.client(requested).runner
     assert isinstance(runner, SystemRunner)
     assert runner.timeout_s == patience_s
 

@@ -24,7 +24,7 @@ def dig(depth):
 
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LazyGroup:
-    """A group of one lazy command, one whose module is absent, and one of its own."""
+    """A group of one lazy command, one with a module that is absent, and one of its own."""
     (tmp_path / "garden_tools.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "garden_tools", raising=False)

@@ -35,7 +35,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "cluster"),
+    ("given", "cluster"),
     [
         ({"nodes": 4}, Cluster.pool(4)),
         ({"processors": 352}, Cluster.pool(352)),
@@ -48,8 +48,8 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"slurm_conf": "slurm.conf", "nodes": 9, "gpus_per_node": 2}, Cluster.gpu(9, 2)),
     ],
 )
-def test_the_nodes(said: dict[str, Any], cluster: Cluster) -> None:
-    assert replace(NOTHING, **said).machine().cluster == cluster
+def test_the_nodes(given: dict[str, Any], cluster: Cluster) -> None:
+    assert replace(NOTHING, **given).machine().cluster == cluster
 
 
 def test_the_think_time_is_that_of_the_file() -> None:
@@ -58,7 +58,7 @@ def test_the_think_time_is_that_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "settings", "said_by"),
+    ("given", "settings", "source"),
     [
         ({}, SlurmSettings(), "slurm-default"),
         ({"settings": "slurm-default"}, SlurmSettings(), "slurm-default"),
@@ -72,13 +72,13 @@ def test_the_think_time_is_that_of_the_file() -> None:
         ),
     ],
 )
-def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: str) -> None:
-    machine = replace(NOTHING, nodes=4, **said).machine()
-    assert (machine.settings, machine.source) == (settings, said_by)
+def test_the_scheduler(given: dict[str, Any], settings: SlurmSettings, source: str) -> None:
+    machine = replace(NOTHING, nodes=4, **given).machine()
+    assert (machine.settings, machine.source) == (settings, source)
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("given", "message"),
     [
         ({}, "give the size of the cluster: --nodes N, --processors N, --slurm-conf FILE or --cluster FILE"),
         (
@@ -100,9 +100,9 @@ def test_the_scheduler(said: dict[str, Any], settings: SlurmSettings, said_by: s
         ),
     ],
 )
-def test_options_that_describe_no_machine_or_two(said: dict[str, Any], message: str) -> None:
+def test_options_that_describe_no_machine_or_two(given: dict[str, Any], message: str) -> None:
     with pytest.raises(click.UsageError) as refused:
-        replace(NOTHING, **said).machine()
+        replace(NOTHING, **given).machine()
     assert refused.value.message == message
 
 
@@ -114,7 +114,7 @@ def test_the_scheduler_of_a_cluster_file(tested: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "option"),
+    ("given", "option"),
     [
         ({"nodes": 4}, "--nodes"),
         ({"processors": 4}, "--processors"),
@@ -124,9 +124,9 @@ def test_the_scheduler_of_a_cluster_file(tested: int | None) -> None:
         ({"settings": "lonestar6"}, "--settings"),
     ],
 )
-def test_a_cluster_file_says_it_all(said: dict[str, Any], option: str) -> None:
+def test_a_cluster_file_describes_all_of_it(given: dict[str, Any], option: str) -> None:
     with pytest.raises(click.UsageError) as refused:
-        replace(NOTHING, cluster="cluster.toml", **said).machine()
+        replace(NOTHING, cluster="cluster.toml", **given).machine()
     assert refused.value.message == f"--cluster and {option} exclude each other; the file defines it"
 
 

@@ -91,13 +91,13 @@ def test_costs_that_cannot_be_are_refused_when_they_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("defaults", "told"),
+    ("defaults", "shown"),
     [((), "Cost of an hour without the service.  [default: 1]"), ((3.0, 1.0), "[default: 3.0]")],
 )
-def test_the_help_reports_every_default_once(defaults: tuple[float, ...], told: str) -> None:
+def test_the_help_reports_every_default_once(defaults: tuple[float, ...], shown: str) -> None:
     command = click.command()(cost_options(*defaults)(lambda costs: None))
     (line,) = [line for line in CliRunner().invoke(command, ["--help"]).output.splitlines() if "--interr" in line]
-    assert line.endswith(told)
+    assert line.endswith(shown)
     assert line.count("default") == 1
 
 

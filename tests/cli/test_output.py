@@ -32,10 +32,10 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
 
 def test_a_closed_folder_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old.html").touch()
-    asked = []
+    requested = []
 
     def closed(path: Path, mode: int) -> bool:
-        asked.append((path, mode))
+        requested.append((path, mode))
         return False
 
     monkeypatch.setattr(os, "access", closed)
@@ -43,7 +43,7 @@ def test_a_closed_folder_is_refused_with_what_to_do(tmp_path: Path, monkeypatch:
         with pytest.raises(ConfigurationError) as refused:
             check_output(tmp_path / name)
         assert str(refused.value) == f"cannot write {tmp_path}/{name}: permission denied; name another place"
-    assert asked == [(tmp_path.resolve(), os.W_OK)] * 2, "a file is replaced, so its folder must be open"
+    assert requested == [(tmp_path.resolve(), os.W_OK)] * 2, "a file is replaced, so its folder must be open"
 
 
 def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ NO_COST = CostOptions(None, None)
 
 
 @pytest.mark.parametrize(
-    ("said", "queue"),
+    ("given", "queue"),
     [
         ({}, "slurm"),
         ({"protocol": "published"}, "mirage-2023"),
@@ -34,8 +34,8 @@ NO_COST = CostOptions(None, None)
         ({"protocol": "published", "discipline": "easy"}, "easy"),
     ],
 )
-def test_the_discipline_is_that_of_the_protocol_unless_one_is_named(said: dict[str, Any], queue: str) -> None:
-    assert replace(STUDY, **said).queue == queue
+def test_the_discipline_is_that_of_the_protocol_unless_one_is_named(given: dict[str, Any], queue: str) -> None:
+    assert replace(STUDY, **given).queue == queue
 
 
 def test_there_is_a_link_of_each_size() -> None:
@@ -67,7 +67,7 @@ def submitted(*days: float) -> JobTable:
 
 
 @pytest.mark.parametrize(
-    ("days", "said", "plan"),
+    ("days", "given", "plan"),
     [
         # from the midnight before two thirds on; a window needs two days behind it
         ((0.5, 30.5), {}, EvaluationProtocol("warm", 20 * DAY_S, 52)),
@@ -88,9 +88,9 @@ def submitted(*days: float) -> JobTable:
     ],
 )
 def test_windows_fit_after_two_thirds_of_the_trace(
-    days: tuple[float, ...], said: dict[str, Any], plan: EvaluationProtocol
+    days: tuple[float, ...], given: dict[str, Any], plan: EvaluationProtocol
 ) -> None:
-    assert replace(STUDY, **said).plan(submitted(*days)) == plan
+    assert replace(STUDY, **given).plan(submitted(*days)) == plan
 
 
 def test_a_cost_that_cannot_be_is_refused() -> None:

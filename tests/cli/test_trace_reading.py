@@ -1,4 +1,4 @@
-"""A trace as a command reads it: the reader's options from the command's, its complaints on standard error."""
+"""A trace as a command reads it: the reader's options, its complaints on standard error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READING = TraceOptions(None, None, None, "UTC", False)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "given"),
     [
         ("JobID|Submit|NNodes\n7|1000|4\n", {}),
         ("7|1000|4\n", {"fields": "JobID,Submit,NNodes"}),
@@ -36,11 +36,11 @@ READING = TraceOptions(None, None, None, "UTC", False)
     ],
 )
 def test_the_same_job_however_it_is_written(
-    text: str, said: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "sacct.txt"
     path.write_text(text)
-    table = read_named_trace(str(path), replace(READING, **said)).table
+    table = read_named_trace(str(path), replace(READING, **given)).table
     assert (table.job_id.tolist(), table.submit_s.tolist(), table.nodes.tolist()) == (["7"], [1000], [4])
     assert capsys.readouterr() == ("", "")
 
@@ -58,7 +58,7 @@ def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_reported(
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, terminal: bool, *moments: tuple[float, int]) -> str | None:
-    """What is shown of a reading that is (at second, so far of 100); None where nobody asks how far it is."""
+    """What is shown of a reading with progress (second, percent); None where it is not wanted."""
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=terminal, width=60, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda stderr: console)

@@ -1,4 +1,4 @@
-"""Values of options: what is taken, and what is said of the rest."""
+"""Values of options: what is taken, and the messages about the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration in small: a day of four nodes in place of two weeks of seventy-six, and no chain kept alive."""
+"""The demonstration in small: a day of four nodes, not two weeks of 76; no real chain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LINKS = (LinkSize(2, 6 * HOUR_S), LinkSize(1, 6 * HOUR_S))
 
 
 def scenario(seed: int) -> tuple[Scenario, int]:
-    """A job before the time shown, three in it, and one behind it."""
+    """A job before the time shown, three in it, and one after it."""
     table = JobTable.build(
         range(5),
         submit_s=[0, BEGIN_S, BEGIN_S, BEGIN_S + 600, BEGIN_S + DAY_S],
@@ -48,16 +48,16 @@ def at_begin(seed: int) -> Simulation:
     return sim
 
 
-Asked = tuple[LinkSize, str, Cost, int, int]
+ChainRequest = tuple[LinkSize, str, Cost, int, int]
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[ChainRequest]:
     """Which chains were to be kept alive: form, policy, cost, from when, until when."""
-    asked: list[Asked] = []
+    requests: list[ChainRequest] = []
 
     def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int) -> str:
-        asked.append((link, policy, cost, sim.view().now_s, until_s))
+        requests.append((link, policy, cost, sim.view().now_s, until_s))
         sim.run()
         return f"{policy} on {link.nodes}"
 
@@ -66,10 +66,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
         "LINKS": LINKS, "POLICIES": {"reactive": "reactive", "ahead": "lead:{futures}"},
     }.items():  # fmt: skip
         monkeypatch.setattr(demonstration, name, value)
-    return asked
+    return requests
 
 
-def test_every_chain_is_kept_alive_for_the_time_shown_with_every_policy(asked: list[Asked]) -> None:
+def test_every_chain_is_kept_alive_for_the_time_shown_with_every_policy(requests: list[ChainRequest]) -> None:
     printed: list[str] = []
     shown = demonstrate(7, Cost(3, 1), 1, printed.append)
     assert [line.split(" (")[0] for line in printed] == [
@@ -83,7 +83,7 @@ def test_every_chain_is_kept_alive_for_the_time_shown_with_every_policy(asked: l
         (2, "ahead"): "lead:2 on 2", (1, "ahead"): "lead:2 on 1", (2, "reactive"): "reactive on 2",
         (1, "reactive"): "reactive on 1",
     }  # fmt: skip
-    assert asked == [
+    assert requests == [
         (link, policy, Cost(3, 1), BEGIN_S, BEGIN_S + DAY_S) for policy in ("lead:2", "reactive") for link in LINKS
     ], "each from the same moment, whatever the others did"
 

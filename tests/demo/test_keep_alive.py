@@ -1,6 +1,6 @@
-"""One chain that the agent keeps alive on a simulated Slurm: four nodes, three jobs of others, first come first served.
+"""One chain that the agent keeps alive on a simulated Slurm of four nodes, under fcfs.
 
-Others' third job needs three nodes: it starts when the first link of two has ended, and keeps the next one waiting.
+Of three jobs of others the third needs three nodes: it starts after the first link of two, and delays the next one.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def test_a_chain_with_a_lead_submits_ahead_and_ends_the_older_link_once_the_next
         (0, 0, 7_130), (1_680, 10_730, 12_660), (12_410, 12_410, 14_460),
     ]  # fmt: skip
     assert run.links[0].ends_s == 7_200 - 120 - 10 + 60, "signalled before its limit, it left within a minute"
-    asked, again, _ = [decision for decision in run.decisions if decision.submits]
-    assert (asked.now_s, asked.link, asked.remaining_s, asked.reason) == (1_680, 0, 5_520, "lead-reached")
-    assert asked.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
+    first, again, _ = [decision for decision in run.decisions if decision.submits]
+    assert (first.now_s, first.link, first.remaining_s, first.reason) == (1_680, 0, 5_520, "lead-reached")
+    assert first.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
     assert (again.now_s, again.link) == (12_410, 1)
     assert run.hand_overs == (
         HandOver(0, 7_130, 3_600, following=1),

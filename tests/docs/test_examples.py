@@ -1,4 +1,4 @@
-"""Every program in ``examples`` runs, prints, stays short, and uses the public interface alone."""
+"""Every program in ``examples`` runs, prints, is short, and uses only public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/extending.md: each section is installed by pip as a package of its own, and its commands and checks are run."""
+"""docs/extending.md: pip installs each section as a package; its commands and checks run."""
 
 from __future__ import annotations
 

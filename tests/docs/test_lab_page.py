@@ -29,8 +29,10 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     programs.mkdir()
     (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
     (programs / "mirage").chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))}
-    return {**kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))
+    }
+    return {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home)}
 
 
 def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]) -> None:

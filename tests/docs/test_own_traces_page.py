@@ -1,4 +1,4 @@
-"""The commands of docs/traces.md about a trace of one's own, typed in order, on made-up rows and on the public file."""
+"""Commands of docs/traces.md about one's own trace, in order, on made-up and public rows."""
 
 from __future__ import annotations
 

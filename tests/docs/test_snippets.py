@@ -1,4 +1,4 @@
-"""Every snippet of README and docs: Python is executed, TOML read, command lines parsed, the quick ones run."""
+"""Snippets of README and docs: Python runs, TOML is read, commands parse, quick ones run."""
 
 from __future__ import annotations
 

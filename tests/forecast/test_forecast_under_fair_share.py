@@ -1,4 +1,4 @@
-"""Where fair-share dominates, a forecast follows the use of the user of the link and of others."""
+"""Where fair-share dominates, a forecast follows the use of the link's user and of others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW_ONLY = np.zeros(1, dtype=np.int64)
 
 @pytest.fixture(scope="module")
 def busy() -> Workload:
-    """Ten days of users of unlike use in three accounts, more than the machine can run at once."""
+    """Ten days of users of unequal use in three accounts, more than the machine can run."""
     dice = np.random.default_rng(6)
     batches = 110
     submit_s = np.sort(np.repeat(dice.integers(0, SINCE_S, batches), 4))
@@ -47,7 +47,7 @@ def busy() -> Workload:
 
 
 def foreseen_and_real_s(busy: Workload, now_s: int, user: int, age_s: int) -> tuple[int, int, int]:
-    """A moment, the start of a user's next link as forecast with true run times, and as it comes; no jobs follow."""
+    """A moment, and the forecast (with true run times) and real start of a user's next link."""
     jobs = workload(busy.table[busy.table.submit_s < now_s], CLUSTER)
     sim = Simulation(CLUSTER, jobs, "slurm", FAIR)
     sim.advance(now_s - age_s)

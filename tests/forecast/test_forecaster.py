@@ -232,7 +232,7 @@ def test_futures_belong_to_a_queue_and_a_moment_whatever_the_chain() -> None:
 
 
 def test_a_link_competes_with_its_limit_and_as_a_job_of_its_user() -> None:
-    """One node is taken for two hours, and then a job takes both: only a short link fits before it."""
+    """One node is taken for two hours, then a job takes both: only a short link fits before."""
     running = jobs({"limit_s": 2 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 1, "user": 5})
     queue = jobs({"id": 7, "nodes": 2, "limit_s": HOUR_S, "submit_s": NOW - 5, "eligible_s": NOW - 5, "user": 6})
     crowded = view(NOW, 2, 1, running=running, pending=queue, chain=chain(NOW + DAY_S, limit_s=5 * HOUR_S))
@@ -252,7 +252,7 @@ def test_a_link_competes_with_its_limit_and_as_a_job_of_its_user() -> None:
 
 @pytest.mark.parametrize(("gpus", "cpus", "start_h"), [(1, 6, 0), (2, 6, 2), (1, 7, 2), (4, 16, 3), (-1, -1, 3)])
 def test_a_link_takes_as_many_gpus_and_cpus_of_a_shared_node_as_it_requests(gpus: int, cpus: int, start_h: int) -> None:
-    """Of four GPUs and sixteen CPUs two jobs have three and ten, one for two hours and the other for three."""
+    """Two jobs have three of four GPUs and ten of 16 CPUs, one for two hours, one for three."""
     running = jobs(
         {"gpus": 2, "cpus": 3, "limit_s": 2 * HOUR_S, "submit_s": NOW - 9, "start_s": NOW, "width": 1},
         {"gpus": 1, "cpus": 7, "limit_s": 3 * HOUR_S, "submit_s": NOW - 8, "start_s": NOW, "width": 1},
@@ -265,7 +265,7 @@ def test_a_link_takes_as_many_gpus_and_cpus_of_a_shared_node_as_it_requests(gpus
 
 
 def test_arrivals_are_those_of_a_day_of_the_past_or_none() -> None:
-    """Every day at the present hour a job takes the only node for five hours; yesterday's took it for nine."""
+    """Daily at this hour a job takes the only node for 5 hours; yesterday's took it for 9."""
     rows = [(1, 1, 10 * HOUR_S, t, t, t + run_h * HOUR_S) for t, run_h in (
         (NOW - 3 * DAY_S + 60, 5), (NOW - 2 * DAY_S + 60, 5), (NOW - DAY_S + 60, 9)
     )]  # fmt: skip

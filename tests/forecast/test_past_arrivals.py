@@ -36,7 +36,7 @@ def test_days_are_known_back_to_the_first_ended_job_that_is_shown() -> None:
 
 
 def test_an_arrival_has_the_request_of_its_job_and_the_row_of_one_that_is_still_there() -> None:
-    """In order of submission: a waiting, an ended, a running, and another ended job; older ones are left out."""
+    """In order of submission: a waiting, an ended, a running, an ended job; no older ones."""
     old = {"submit_s": NOW - 15 * DAY_S, "nodes": 99, "user": 99}
     pending = jobs(
         old,

@@ -216,9 +216,9 @@ def test_a_user_s_account_is_that_of_the_latest_job_that_has_one() -> None:
     assert placed(view(NOW, 4, 4, history=moved)) == [1, 2, 3, 4]
     link = jobs({"user": 0, "start_s": NOW, "width": 1})
     assert placed(view(NOW, 4, 4, history=moved, running=link)) == [1, 2, 3, 4], "a link shows no account"
-    asks = jobs(waits(2, 0.0, account=5), waits(4, 0.0, account=3))
+    requests = jobs(waits(2, 0.0, account=5), waits(4, 0.0, account=3))
     two = ended(ran(0, 10, account=5), ran(1, 9, account=3))
-    assert placed(view(NOW, 4, 4, pending=asks, history=two)) == [1, 3, 2, 5, 4, 5], "no job of user 3 is in view"
+    assert placed(view(NOW, 4, 4, pending=requests, history=two)) == [1, 3, 2, 5, 4, 5], "no job of user 3 is in view"
     assert placed(view(NOW, 4, 4)) == [1]
 
 

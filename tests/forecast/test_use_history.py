@@ -129,7 +129,7 @@ def test_a_user_and_a_limit_are_one_kind() -> None:
     assert kind_of(np.array([3, 3]), np.array([60, 60])).tolist() == [kind_of(np.array([3]), np.array([60]))[0]] * 2
 
 
-def test_weights_count_as_so_many_values() -> None:
+def test_weights_count_as_numbers_of_values() -> None:
     uses, often = np.array([0.9, 0.1, 0.5]), np.array([1.0, 4.0, 3.0])
     repeated = np.repeat(uses, often.astype(int))
     assert evenly(uses, often).tolist() == evenly(repeated).tolist()

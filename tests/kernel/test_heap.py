@@ -1,4 +1,4 @@
-"""Heaps return what a sorted list returns, whatever is added, replaced and removed between."""
+"""Heaps return what a sorted list returns, whatever is added, replaced and removed."""
 
 from __future__ import annotations
 

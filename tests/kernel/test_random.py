@@ -1,4 +1,4 @@
-"""Random numbers are those of the published algorithms, and those that published figures were drawn with."""
+"""Random numbers are those of the published algorithms and of the published figures."""
 
 from __future__ import annotations
 

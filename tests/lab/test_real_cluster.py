@@ -160,7 +160,7 @@ def test_two_stand_side_by_side_and_leave_nothing(private_cluster) -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_slurm
-def test_a_node_whose_port_is_taken_meanwhile_is_named_and_all_is_removed(tmp_path: Path, monkeypatch) -> None:
+def test_a_node_with_a_port_that_is_taken_meanwhile_is_named_and_all_is_removed(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("mirage.lab.real.private_cluster._NODE_S", 3.0)
     cluster = PrivateCluster(LabSpec(directory=tmp_path / "lab", nodes=2))
     cluster.write()

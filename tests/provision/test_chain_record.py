@@ -20,6 +20,6 @@ def test_a_link_that_loads_beyond_the_end_of_the_last_one_overlaps_and_interrupt
     assert chain.cost(Cost(3600, 7200)) == 730 + 2 * 40
 
 
-def test_the_nodes_of_a_link_that_loads_beyond_the_horizon_are_held_twice_all_the_same() -> None:
+def test_the_nodes_of_a_link_that_loads_beyond_the_horizon_are_held_twice_too() -> None:
     (hand_over,) = run(120, (0, MISSING, 100), (60, 130, 300)).hand_overs
     assert (hand_over.overlap_s, hand_over.following) == (40, 1)

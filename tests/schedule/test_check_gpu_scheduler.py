@@ -78,7 +78,7 @@ def spec(name: str) -> GpuSchedulerSpec:
     return GpuSchedulerSpec(f"{__name__}:{name}", "")
 
 
-def test_a_scheduler_that_keeps_its_word_passes() -> None:
+def test_a_scheduler_that_satisfies_the_contract_passes() -> None:
     check_gpu_scheduler(spec("Right"))
 
 

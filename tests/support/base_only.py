@@ -1,6 +1,7 @@
-"""Runs commands of Mirage as on a login node with nothing but its base: ``python -m tests.support.base_only FOLDER``.
+"""Runs commands with nothing but the base: ``python -m tests.support.base_only FOLDER``.
 
-Modules of other installed packages cannot be found. The commands print to standard output; a failure ends the process.
+As on a login node, modules of other installed packages cannot be found. The commands print to standard output, and a
+failure ends the process.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 
 def pythonpath(folder: Path) -> str:
-    """PYTHONPATH with which a job finds these, as a package that is installed in a folder and extends Mirage."""
+    """PYTHONPATH with which a job finds these, as a package in a folder that extends Mirage."""
     installed = folder / "tests-1.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tests\nVersion: 1\n")

@@ -166,7 +166,7 @@ def _number(text: str) -> float | None:
 
 
 def _instants(names: list[str], year: int) -> list[float | None]:
-    """Instants of dates and times of day; a time without a date is of the day before it in the list."""
+    """Instants of dates and times of day; a time without a date is of the last date before it."""
     found: list[float | None] = []
     day = ""
     for name in names:

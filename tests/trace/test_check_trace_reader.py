@@ -76,7 +76,7 @@ def reads_none(r: TraceReading) -> JobTable:
     return JobTable.build([])
 
 
-def test_a_reader_that_keeps_its_word_passes() -> None:
+def test_a_reader_that_satisfies_the_contract_passes() -> None:
     check_trace_reader(TraceReaderSpec(f"{__name__}:right", "", begins=b"7"), CONTENT, BAD)
 
 

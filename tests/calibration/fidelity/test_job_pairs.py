@@ -123,7 +123,7 @@ def test_a_workload_without_starts_is_no_record() -> None:
     )
 
 
-def test_a_refusal_says_what_is_there_and_what_to_do() -> None:
+def test_a_refusal_names_what_is_there_and_what_to_do() -> None:
     here = history(range(4), [1] * 4, job_id=["a" * 30, "b", "c", "d"])
     assert refusal(here, history([0, 1], [1, 1])) == (
         f"no job is both recorded and simulated: 4 jobs with ids as {'a' * 19}…, b, c are recorded, 2 jobs with ids as "

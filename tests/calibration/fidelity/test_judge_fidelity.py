@@ -65,7 +65,7 @@ def test_months_are_those_of_the_submissions() -> None:
 
 
 def test_a_month_has_the_figures_of_its_jobs() -> None:
-    """On 31 January two jobs of an hour on two and on three nodes, of which the second is simulated a day late."""
+    """On 31 January two jobs of an hour, on two and three nodes; the second is simulated late."""
     submit_h = [30 * 24 - 10, 30 * 24 - 9, 30 * 24 - 8, 30 * 24 + 40]
     recorded = history(submit_h, [0, 1, 3, 2], nodes=[2, 3, 1, 4])
     january, february = judge(recorded, history(submit_h, [0, 25, 1, 6], nodes=[2, 3, 1, 4])).months

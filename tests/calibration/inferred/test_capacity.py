@@ -122,7 +122,7 @@ def test_an_outage_counts_jobs_that_wait_all_the_time_and_nodes_that_stay_in_use
 
 
 def test_room_in_an_outage_is_that_of_the_nodes_there_are_when_it_begins() -> None:
-    """Five of eight nodes stay in use; there had been thirty until five o'clock, and are again later."""
+    """Five of eight nodes stay in use; thirty were until five o'clock, and are again later."""
     rows = [*full_for(10, 0, 3), *full_for(10, 20, 3), ("bob", 5.0, 20.5, 0.2, 1), ("zoe", 2.0, 2.0, 40.0, 5)]
     jobs, times_s = queued(table(*rows)), np.array([0, 5, 15]) * HOUR_S
     assert outages(jobs, times_s, np.array([30, 8, 30])) == ()

@@ -108,7 +108,7 @@ def test_a_job_that_comes_later_than_the_longest_think_time_is_submitted_as_reco
 
 
 def test_jobs_of_one_second_stay_in_their_order() -> None:
-    """The one that reacts is submitted for the simulation with the job that it follows, after all of that second."""
+    """A job that reacts is submitted with the job that it follows, after all of that second."""
     rows = [("ada", 0, 500, 600), *((f"u{k}", 0, 700 + k, 900) for k in range(40)), ("ada", 610, 610, 700)]
     made = closed_loop(workload(recorded(*rows), Cluster.pool(2)), 60)
     assert made.table.job_id.tolist() == [f"j{k}" for k in range(42)]
@@ -169,6 +169,6 @@ def test_chance_is_measured_a_week_apart() -> None:
 
 
 def test_chance_is_the_mean_of_a_week_earlier_and_a_week_later() -> None:
-    """The second job follows the first one's end a week later; nothing follows an event of a week ahead."""
+    """The second job follows the first one's end a week later; none follows one a week ahead."""
     jobs = recorded(("ada", 0, 0, HOUR_S), ("ada", 7 * DAY_S + HOUR_S + 60, 7 * DAY_S + HOUR_S + 60, 8 * DAY_S))
     assert share_by_chance(jobs) == 0.25

@@ -1,4 +1,4 @@
-"""``mirage agent``: what it says where no agent runs, and where one does elsewhere."""
+"""``mirage agent``: what it prints where no agent runs, and where one does elsewhere."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize(
-    ("said", "words", "every_s"),
+    ("interval", "words", "every_s"),
     [
         (None, [], 7 * DAY_S),
         ("14d", [], 14 * DAY_S),
@@ -159,7 +159,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(
 )
 @pytest.mark.usefixtures("store")
 def test_how_often_the_site_is_calibrated(
-    said: str | None, words: list[str], every_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    interval: str | None, words: list[str], every_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Agent] = []
     monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
@@ -167,8 +167,8 @@ def test_how_often_the_site_is_calibrated(
     monkeypatch.setattr("mirage.agent.monitoring.log.start_logging", lambda **_: None)
     monkeypatch.setattr("mirage.cli.commands.agent.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None))
     monkeypatch.delenv("MIRAGE_CALIBRATE_EVERY", raising=False)
-    if said is not None:
-        monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", said)
+    if interval is not None:
+        monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", interval)
     assert main(["agent", "run", *words]) == 0
     calibration = made[0].calibration
     assert calibration is not None

@@ -1,4 +1,4 @@
-"""Blended ranges: parts are weighed by level, by what came; no outcome leaves the first part."""
+"""Blended ranges: outcomes weigh the parts at each level; without any the first stays."""
 
 import numpy as np
 import pytest

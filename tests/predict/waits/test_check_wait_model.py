@@ -65,7 +65,7 @@ class Careless(Right):
         return super().waits_of_next_s(accounts, job, levels)
 
 
-def test_a_model_that_keeps_its_word_passes() -> None:
+def test_a_model_that_satisfies_the_contract_passes() -> None:
     check_wait_model(Right)
     check_wait_model(WaitModelSpec(f"{__name__}:Right", ""))
 

@@ -144,7 +144,7 @@ class At(Policy):
 
 
 def test_all_that_follows_a_link_has_its_user() -> None:
-    """Under fair-share the user decides about the wait, so each way of following a link sees the same start."""
+    """Under fair-share the user determines the wait: each way to follow a link has one start."""
     trial, begin_s = fair_scenario()
     link, banked, followed_s = LinkSize(16, 12 * HOUR_S), BankedLink(), list[int]()
     protocol = EvaluationProtocol.warm(begin_s, windows=1, link_user="heavy", step_s=2 * HOUR_S)

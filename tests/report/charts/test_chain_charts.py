@@ -1,4 +1,4 @@
-"""Charts of a chain, read with the dates below them: links in lanes and in rows, and what was lost."""
+"""Charts of a chain, read with their dates: links in lanes and in rows, and what was lost."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def hours(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def made(*rows: tuple[float, int, float, bool, float]) -> list[Decision]:
-    """Decisions by hour, link, hours left, choice, and median wait in hours; the 95 % wait is three times that."""
+    """Decisions by hour, link, hours left, choice, and median wait in hours (95 %: triple)."""
     return [
         decision(hour, link, left_h, submits, wait_p50_s=wait_h * HOUR, wait_p95_s=3 * wait_h * HOUR)
         for hour, link, left_h, submits, wait_h in rows

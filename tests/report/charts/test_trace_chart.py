@@ -1,4 +1,4 @@
-"""The picture of a trace, read with its own axes: busy nodes, their weekly means, and waits."""
+"""The picture of a trace, read with its axes: busy nodes, their weekly means, and waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY0 = 19_723 * DAY_S  # 2024-01-01, a Monday
 
 
 def table(**changes: object) -> JobTable:
-    """Eleven days: 3 nodes from day 1 on, 2 more on days 3 and 4, 40 more on day 10; waits of 0, 1, 1 and 6 h."""
+    """Eleven days: 3 nodes from day 1, 2 more on days 3 and 4, 40 on day 10; waits up to 6 h."""
     start_s = DAY0 + np.array([1, 3, 10, 11]) * DAY_S
     values = {
         "submit_s": start_s - np.array([0, 1, 1, 6]) * HOUR_S, "start_s": start_s,

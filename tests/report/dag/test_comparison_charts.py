@@ -1,4 +1,4 @@
-"""Charts of stage schedulers, read with their own axes: means with intervals, executors, students."""
+"""Charts of stage schedulers, read with their axes: intervals, executors, students."""
 
 from __future__ import annotations
 

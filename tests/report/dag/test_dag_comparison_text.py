@@ -1,4 +1,4 @@
-"""A comparison of stage schedulers on the terminal: a table of rows and one of differences a setting."""
+"""A comparison of stage schedulers on the terminal: rows and differences of each setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings as sentences: proven and open statements, from differences and claims made by hand."""
+"""Findings as sentences: proven and open ones, from differences and claims made by hand."""
 
 from __future__ import annotations
 

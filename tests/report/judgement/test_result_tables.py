@@ -1,4 +1,4 @@
-"""Tables of results, from rows made by hand: each figure is under its head and in the row of its policy."""
+"""Tables of results, from rows made by hand: each figure is in its column and row."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def log_of(cluster: GpuCluster, submit_s: list[float], gpus: list[int], run_s: l
 
 @pytest.fixture(scope="module")
 def log() -> GpuLog:
-    """Four GPUs for an hour, one for two hours, two for half an hour, and four that wait for the first."""
+    """Four GPUs for 1 h, one for 2 h, two for half an hour, and four that wait for the first."""
     return log_of(CLUSTER, [0, 0, 0, 0], [4, 1, 2, 4], [HOUR, 2 * HOUR, HOUR / 2, 3 * HOUR])
 
 

@@ -77,7 +77,7 @@ def test_the_terminal(played: tuple[GpuOutcome, GpuLog]) -> None:
 
 
 def test_each_figure_stands_under_its_name(played: tuple[GpuOutcome, GpuLog]) -> None:
-    """Mean times of decisions and long ones, shares of GPUs held by the hour and by the count: easily exchanged."""
+    """Mean and long decisions, shares of GPUs held by hour and by count: easily exchanged."""
     outcome, log = played
     console = Console(width=200, record=True, file=io.StringIO())
     print_rows([replace(outcome.row, policy_ms=1.25, policy_p95_ms=8.5)], console)

@@ -32,7 +32,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def played() -> tuple[GpuOutcome, GpuLog]:
-    """Two jobs of four GPUs for one hour and two, one of two for three hours, and one of four that waits."""
+    """Jobs of four GPUs for 1 h and 2 h, one of two GPUs for 3 h, and one of four that waits."""
     jobs = GpuJobs.linear([0, 0, 0, 0], [4, 2, 4, 4], [3600, 10_800, 7200, 1800], name=("wide", "long", "late", "last"))
     return play(GpuSetting(CLUSTER), GpuWorkload("by/hand", jobs, no_profiles(CLUSTER)), SchedulerText.of("fifo"))
 

@@ -18,7 +18,7 @@ LAST_H = {1: (13, 1, 2, 3, 40, 12), 16: (0, 30)}
 
 
 def rows() -> HandOvers:
-    """Six windows of one node, and before them two of sixteen: the larger size comes first in the rows."""
+    """Six windows of one node, and before them two of sixteen: the larger size comes first."""
     parts = []
     for nodes in (16, 1):
         made = made_up_hand_overs(2, nodes=nodes)

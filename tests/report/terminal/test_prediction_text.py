@@ -1,4 +1,4 @@
-"""Predicted starts on the terminal: moments, offers, the advice, and how past promises held."""
+"""Predicted starts on the terminal: moments, offers, advice, and how past promises held."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ def test_offers_are_printed_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_advice_names_all_that_would_change() -> None:
-    asked = offer(REQUESTED, [6])
+    requested = offer(REQUESTED, [6])
 
     def advised(request: JobRequest, sooner_h: float = 2.5) -> str:
-        return advice([offer(request, [3], sooner_h, 0.8), asked], REQUESTED, NAMES)
+        return advice([offer(request, [3], sooner_h, 0.8), requested], REQUESTED, NAMES)
 
     tail = "starts 2.5 h sooner (in 80% of the futures it is sooner)"
     assert advised(replace(REQUESTED, limit_s=6 * HOUR_S)) == f"6 h instead of 8 h: {tail}"
@@ -133,7 +133,7 @@ def test_the_advice_names_all_that_would_change() -> None:
     assert advised(replace(REQUESTED, nodes=1), 60 / 3600) == (
         "1 node instead of 4: starts 1 min sooner (in 80% of the futures it is sooner)"
     )
-    assert advice([asked, offer(replace(REQUESTED, nodes=1), [9], -3.0)], REQUESTED, NAMES) == nothing
+    assert advice([requested, offer(replace(REQUESTED, nodes=1), [9], -3.0)], REQUESTED, NAMES) == nothing
 
 
 def test_past_promises_are_printed_with_slurm_s(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""An explanation word by word: the tree with its remarks, tables, and where tree and policy differ."""
+"""An explanation word by word: tree and remarks, tables, where tree and policy differ."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_requeued_job_follows_those_submitted_before_its_requeue() -> None:
     ids=["running, two nodes for one", "ended, 90 s for 100", "ended, two nodes 60 s for 100"],
 )
 def test_fair_share_counts_nodes_by_time_once(nodes: int, run_s: int, first: str) -> None:
-    """Priorities are computed at 100 s; then bob's job has used a node for 100 s, and ada's may have ended."""
+    """At 100 s, when priorities are computed, bob's job has used a node; ada's may be over."""
     table = JobTable.build(
         range(5),
         submit_s=[0, 0, 0, 1, 2],

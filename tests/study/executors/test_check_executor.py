@@ -59,7 +59,7 @@ def spec(name: str) -> ExecutorSpec:
     return ExecutorSpec(f"{__name__}:{name}", "")
 
 
-def test_an_executor_that_keeps_its_word_passes(tmp_path: Path) -> None:
+def test_an_executor_that_satisfies_the_contract_passes(tmp_path: Path) -> None:
     check_executor(spec("InTurn"), tmp_path)
 
 

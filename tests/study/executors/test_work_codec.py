@@ -1,4 +1,4 @@
-"""Files of work and results: every value survives, and no file makes a reader call what it names."""
+"""Files of work and results: every value survives, and no file makes a reader call code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Leaf:
 
 @dataclass
 class Checked:
-    """A value whose constructor checks it, and derives another."""
+    """A value with a constructor that checks it, and derives another."""
 
     size: int
     twice: int = field(init=False)
@@ -75,7 +75,7 @@ def again(value: object) -> Any:
 
 
 def edited(value: object, change: Any) -> bytes:
-    """The bytes of a value in whose JSON text a string was replaced, or that a function changed."""
+    """The bytes of a value after a string of its JSON was replaced, or a function applied."""
     content = encode(value)
     begin_of_text = content.index(b"\n") + 9
     end = begin_of_text + int.from_bytes(content[begin_of_text - 8 : begin_of_text], "big")

@@ -40,8 +40,8 @@ def test_list_reports_when_the_agent_last_polled(type_: Type, store: SqlStore) -
     store.take_lease(holder_name(), NOW_S, 300)
     assert type_("chain", "list")[1] == "as of 2026-09-21T14:12:20\n"
     assert type_("chain", "list", "-P")[1] == type_("chain", "list", "-n")[1] == ""
-    seen = [(one["as_of"], one["agent"]) for one in json.loads(type_("chain", "list", "--json")[0])]
-    assert seen == [(NOW_S - 60, True)] * 3
+    listed = [(one["as_of"], one["agent"]) for one in json.loads(type_("chain", "list", "--json")[0])]
+    assert listed == [(NOW_S - 60, True)] * 3
 
 
 @pytest.mark.parametrize("words", [("chain", "list"), ("chain", "show", "serve")])
@@ -226,17 +226,17 @@ def test_revisions_are_reported(type_: Type, store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [(["list"], "serve  active"), (["show", "serve"], "interrupted 00:30:00"), (["log", "serve"], "job 101 on n1"),
      (["explain", "serve"], "lead-reached"), (["list", "--json"], '"chain": "train"')],
 )  # fmt: skip
 def test_chains_are_shown_where_nothing_can_be_written(
-    type_: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    type_: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
-    with read_only(tmp_path / "home", tmp_path / "seen") as seen:
-        monkeypatch.setenv("MIRAGE_HOME", str(seen))
+    with read_only(tmp_path / "home", tmp_path / "seen") as home:
+        monkeypatch.setenv("MIRAGE_HOME", str(home))
         out, err = type_("chain", *words)
-        assert said in out
+        assert message in out
         line = err.splitlines()[0]
         assert line.startswith("mirage: warning: the store is opened read-only: cannot open the store")
         assert "Read-only file system" in line

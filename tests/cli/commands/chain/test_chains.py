@@ -188,8 +188,8 @@ def test_a_name_that_is_taken_leaves_the_chain_and_its_script_as_they_are(termin
     Path("serve.sh").write_text("#!/bin/sh\nanother\n")
     terminal.type("submit", "--chain", "serve", "--no-agent", "serve.sh", status=1)
     assert "there is a chain 'serve' already" in terminal.stderr
-    (kept,) = (terminal.folder / "home" / "chains" / "serve").rglob("serve.sh")
-    assert "another" not in kept.read_text()
+    (stored,) = (terminal.folder / "home" / "chains" / "serve").rglob("serve.sh")
+    assert "another" not in stored.read_text()
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--policy lead:abc", "lead takes hours, as in lead:4; got 'abc'"),
         ("--policy lead", "lead takes hours"),
@@ -258,9 +258,11 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
         ("--chain a/b", "cannot name a chain"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_submitted(terminal: Terminal, words: str, said: str) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_submitted(
+    terminal: Terminal, words: str, message: str
+) -> None:
     assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh", status=1) == ""
-    assert said in terminal.stderr
+    assert message in terminal.stderr
     assert terminal.served.slurm.own == {}
     assert terminal.type("chain", "list", "--all", "--noheader") == ""
 
@@ -275,8 +277,8 @@ def test_what_makes_sense_is_submitted(terminal: Terminal, words: str) -> None:
 
 
 def test_a_short_link_has_a_short_grace(terminal: Terminal) -> None:
-    for limit, asked, grace_s in (("4", [], 60), ("2:00:00", [], 120), ("4", ["--grace", "3m"], 180)):
-        terminal.type("submit", "--no-agent", "-t", limit, *asked, "serve.sh")
+    for limit, options, grace_s in (("4", [], 60), ("2:00:00", [], 120), ("4", ["--grace", "3m"], 180)):
+        terminal.type("submit", "--no-agent", "-t", limit, *options, "serve.sh")
         with cluster.store() as store:
             assert store.chains()[-1].spec.grace_s == grace_s
 
@@ -308,7 +310,7 @@ def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         ("--until 2001-02-03", 1, "--until 2001-02-03: 2001-02-03T00:00:00 has passed"),
         ("--until now", 1, "has passed; give a time in the future"),
@@ -316,9 +318,11 @@ def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:
         ("--until tomorrow --for 2d", 2, "--for and --until both define the end of the chain; give one of them"),
     ],
 )
-def test_a_date_that_no_chain_can_live_until_is_refused(terminal: Terminal, words: str, status: int, said: str) -> None:
+def test_a_date_that_no_chain_can_live_until_is_refused(
+    terminal: Terminal, words: str, status: int, message: str
+) -> None:
     assert terminal.type("submit", "--no-agent", *words.split(), "serve.sh", status=status) == ""
-    assert said in terminal.stderr
+    assert message in terminal.stderr
     assert terminal.served.slurm.own == {}
 
 

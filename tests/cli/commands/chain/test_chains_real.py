@@ -95,7 +95,7 @@ def test_a_job_reports_that_it_is_ready_and_that_the_work_is_done(shell: Shell) 
 
 
 def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -> None:
-    """What the controller did in its last seconds is lost with it, jobs as well: the chain goes on with others.
+    """Jobs of the controller's last seconds are lost with it: the chain continues with others.
 
     The agent believes sooner than by default that a lost job is lost, and asks for another sooner.
     """
@@ -122,7 +122,7 @@ def test_slurmctld_killed_and_restarted_in_the_middle_of_a_chain(shell: Shell) -
 
 
 def test_an_hour_without_an_agent(private_cluster, tmp_path: Path) -> None:
-    """On a clock sixty times as fast: the agent is killed, and the held link takes over when its time has come."""
+    """At sixty times the speed: the agent is killed, and the held link takes over in time."""
     fast = Shell(private_cluster(nodes=2, speed=60, min_job_age_s=360_000), tmp_path)
     fast.mirage(
         "submit",
@@ -162,7 +162,7 @@ exit 1
 
 
 def test_the_account_of_a_finished_chain_is_that_of_its_jobs(shell: Shell) -> None:
-    """However the chain ends, and however late the agent's poll finds that out: here up to half a minute later."""
+    """However the chain ends, and however late a poll finds out: here up to half a minute."""
     shell.script("end.sh", ENDING.format(mirage=f"{sys.executable} -m mirage"))
     common = ("--policy", "reactive", "--no-agent", "--signal-previous", "none")
     ends = {

@@ -76,7 +76,7 @@ def test_a_port_may_be_derived_from_the_number_of_the_job(type_: Type, slurm: An
 
 
 class Scenario:
-    """The pauses of a watch, in each of which the next step takes place; the clock advances meanwhile."""
+    """The pauses of a watch: the next step takes place in each, while the clock advances."""
 
     def __init__(self, patch: pytest.MonkeyPatch, file: Path) -> None:
         self.file, self.steps = file, list[Callable[[], object]]()
@@ -225,7 +225,7 @@ def test_a_signal_ends_a_watch_without_an_error(
 
 
 def test_a_link_that_the_store_does_not_know_to_run_is_followed(type_: Type, slurm: Any, store: SqlStore) -> None:
-    """No agent has looked since link 2 ended and link 3 started."""
+    """No agent has polled since link 2 ended and link 3 started."""
     slurm.jobs = (QueuedJob(102, JobState.NODE_FAIL, nodelist="gpu07"), QueuedJob(103, JobState.RUNNING, nodelist="n3"))
     assert "server n3:80;" in type_("endpoint", "serve", "--port", "80")[0]
     assert store.links(1)[2].state is LinkState.HELD

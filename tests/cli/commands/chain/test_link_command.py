@@ -1,4 +1,4 @@
-"""``mirage link``: what a job says of itself."""
+"""``mirage link``: what a job reports of itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inside(monkeypatch: pytest.MonkeyPatch, slurm: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("word", "comment", "said"),
+    ("word", "comment", "written"),
     [
         ("ready", OURS, f"{OURS} ready@{NOW_S}"),
         ("ready", f"{OURS} ready@7 | mine", f"{OURS} ready@{NOW_S} | mine"),
@@ -36,10 +36,12 @@ def inside(monkeypatch: pytest.MonkeyPatch, slurm: Any) -> Any:
         ("done", "", f"{OURS} done"),
     ],
 )
-def test_a_job_writes_its_word_in_its_own_comment(type_: Type, inside: Any, word: str, comment: str, said: str) -> None:
+def test_a_job_writes_its_word_in_its_own_comment(
+    type_: Type, inside: Any, word: str, comment: str, written: str
+) -> None:
     inside.jobs = (QueuedJob(102, JobState.RUNNING, comment=comment),)
     assert type_("link", word) == ("", "")
-    assert inside.calls == [("update", 102, {"Comment": said})]
+    assert inside.calls == [("update", 102, {"Comment": written})]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def queue(store: SqlStore, slurm: Any) -> Any:
 
 
 def job_of(of: SqlStore, number: int, state: JobState, user: str = "ada", **tag: str) -> QueuedJob:
-    """A job of chain serve, or one that only looks like it: with something else in its tag."""
+    """A job of chain serve, or one that only resembles it: with something else in its tag."""
     ours = {"store": of.identity().identity, "key": of.chain("serve").key}
     return QueuedJob(number, state, user=user, comment=str(Tag("serve", number - 100, **ours | tag)))
 
@@ -57,7 +57,7 @@ def test_pause_withdraws_the_waiting_job_and_resume_continues(type_: Type, store
 
 
 @pytest.mark.parametrize(
-    ("words", "cancelled", "said"),
+    ("words", "cancelled", "message"),
     [
         (["serve"], [("cancel", 103), ("cancel", 102)], "stopping: jobs 102 and 103 are cancelled"),
         (
@@ -70,9 +70,9 @@ def test_pause_withdraws_the_waiting_job_and_resume_continues(type_: Type, store
     ],
 )
 def test_stop_cancels_what_waits_and_unless_an_option_differs_what_runs(
-    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]], said: str
+    type_: Type, store: SqlStore, queue: Any, words: list[str], cancelled: list[tuple[object, ...]], message: str
 ) -> None:
-    assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is {said}\n")
+    assert type_("chain", "stop", *words) == ("", f"chain {words[-1]} is {message}\n")
     assert queue.calls == cancelled
     chain = store.chain(words[-1])
     state = ChainState.ENDING if words[0] == "--after-this-link" else ChainState.STOPPING
@@ -129,17 +129,17 @@ def test_where_slurm_does_not_answer_the_agent_cancels(type_: Type, store: SqlSt
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["pause"], "paused: jobs 102 and 103 run to their ends, none follows until `mirage chain resume serve`"),
         (["stop", "--after-this-link"], "ending: jobs 102 and 103 run to their ends, none follows"),
     ],
 )
 def test_a_job_that_runs_on_is_named_whatever_the_agent_has_observed(
-    type_: Type, store: SqlStore, queue: Any, words: list[str], said: str
+    type_: Type, store: SqlStore, queue: Any, words: list[str], message: str
 ) -> None:
     queue.jobs = (job_of(store, 102, JobState.RUNNING), job_of(store, 103, JobState.RUNNING))
-    assert type_("chain", *words, "serve")[1] == f"chain serve is {said}\n"
+    assert type_("chain", *words, "serve")[1] == f"chain serve is {message}\n"
 
 
 def test_a_pause_without_an_answer_names_the_job_that_ran_last(type_: Type, store: SqlStore, queue: Any) -> None:

@@ -1,4 +1,4 @@
-"""``mirage submit`` where a real slurmctld is away, silent, or on a clock sixty times as fast."""
+"""``mirage submit`` where a real slurmctld is away, silent, or on a fast clock (60 times)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_controller_that_gives_no_answer_from_the_beginning_gets_no_request_fo
 
 
 def silencing_sbatch(folder: Path, controller: int) -> dict[str, str]:
-    """An environment in which the first sbatch finds that the controller has just stopped to answer."""
+    """An environment in which the first sbatch finds that the controller has just gone silent."""
     (folder / "bin").mkdir()
     once = f"mkdir {folder}/silenced 2> /dev/null && kill -STOP {controller}"  # later links keep this PATH
     (folder / "bin" / "sbatch").write_text(f'#!/bin/sh\n{once}\nexec {shutil.which("sbatch")} "$@"\n')

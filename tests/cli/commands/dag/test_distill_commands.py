@@ -38,21 +38,24 @@ else:
 """
 
 
-def said(*words):
+def output_of(*words):
     return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
 
 
 def test_the_shipped_tree_is_shown_as_it_lies_there():
-    assert said("show") == shipped_path().read_text()
+    assert output_of("show") == shipped_path().read_text()
 
 
 def test_rules_are_shown_by_score(mine):
-    assert said("show", mine, "--rules") == "2: own\n1: not own and drains_in >= 35s\n-1: not own and drains_in < 35s\n"
+    assert (
+        output_of("show", mine, "--rules")
+        == "2: own\n1: not own and drains_in >= 35s\n-1: not own and drains_in < 35s\n"
+    )
 
 
 def test_an_edit_shows_what_differs_and_writes_what_runs(mine, tmp_path):
     out = tmp_path / "other.txt"
-    printed = said("edit", mine, "drains_in < 35s -> drains_in < 1min", "11: -1 -> 0", "-o", str(out))
+    printed = output_of("edit", mine, "drains_in < 35s -> drains_in < 1min", "11: -1 -> 0", "-o", str(out))
     assert [line for line in printed.splitlines()[2:] if line[0] in "+-"] == [
         "-    if drains_in < 35s:",
         "-        -1",
@@ -61,12 +64,12 @@ def test_an_edit_shows_what_differs_and_writes_what_runs(mine, tmp_path):
     ]
     assert out.read_text() == TREE.replace("35s", "1min").replace("-1", "0")
     with pytest.raises(ConfigurationError, match="from -4 to 4"):
-        said("edit", mine, "cap: 0.25 1.5 -> cap: 9 1.5", "-o", str(tmp_path / "bad.txt"))
+        output_of("edit", mine, "cap: 0.25 1.5 -> cap: 9 1.5", "-o", str(tmp_path / "bad.txt"))
     assert not (tmp_path / "bad.txt").exists()
 
 
 def test_an_edit_may_begin_with_a_negative_number(mine):
-    assert "+        0\n" in said("edit", mine, "-1 -> 0")
+    assert "+        0\n" in output_of("edit", mine, "-1 -> 0")
 
 
 def test_an_edit_that_changes_nothing_is_reported(mine):
@@ -80,36 +83,36 @@ def test_an_edit_that_changes_nothing_is_reported(mine):
 def test_what_is_no_tree_is_reported_with_what_to_do(tmp_path):
     for command in ("run", "check", "show"):
         with pytest.raises(ConfigurationError, match=r"'fair' is a scheduler.*mirage dag compare --policies fair,tree"):
-            said(command, "fair")
+            output_of(command, "fair")
         with pytest.raises(ConfigurationError, match=r"there is no file .*none.txt.*mirage distill fit"):
-            said(command, str(tmp_path / "none.txt"))
+            output_of(command, str(tmp_path / "none.txt"))
 
 
 def test_a_check_reports_the_executor_rule_and_when_jobs_end(mine):
-    printed = said("check", mine)
+    printed = output_of("check", mine)
     assert "executor rule: cap 0.25 1.5, most 100 %" in printed
     assert f"mirage distill run {mine}" in printed
-    printed = said("check", mine, "--teacher", mine, "--setting", "10/5", "--seeds", "1")
+    printed = output_of("check", mine, "--teacher", mine, "--setting", "10/5", "--seeds", "1")
     assert re.search(r"mean time from arrival to end: 10/5 [\d.]+ s; makespan: 10/5 \d+ s", printed)
 
 
 def test_a_check_reports_leaves_and_fidelity(mine):
     short = ("--setting", "10/5", "--seeds", "1")
-    report = json.loads(said("check", mine, "--teacher", mine, *short, "--json"))
+    report = json.loads(output_of("check", mine, "--teacher", mine, *short, "--json"))
     assert (report["leaves"], report["depth"], report["asks"]) == (3, 2, ["own", "drains_in"])
     assert report["fidelity"]["own_states"]["stage"] == 1
     assert 0 < report["fidelity"]["mean_jct_s"]["10/5"] < report["fidelity"]["makespan_s"]["10/5"]
 
 
 def test_a_tree_runs_with_others(mine):
-    report = json.loads(said("run", mine, "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
+    report = json.loads(output_of("run", mine, "--beside", "tree", "--setting", "10/5", "--seeds", "1-2", "--json"))
     assert [row["policy"] for row in report["rows"]] == [mine, "tree"]
 
 
 def test_a_tree_runs_that_has_the_name_of_a_scheduler(mine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fifo").write_text(TREE)
-    report = json.loads(said("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
+    report = json.loads(output_of("run", "fifo", "--beside", mine, "--setting", "10/5", "--seeds", "1-2", "--json"))
     assert report["rows"][0]["policy"] == "tree:fifo"
     assert report["rows"][0]["mean_jct_s"] == report["rows"][1]["mean_jct_s"]
 
@@ -117,13 +120,13 @@ def test_a_tree_runs_that_has_the_name_of_a_scheduler(mine, tmp_path, monkeypatc
 def test_a_tuned_tree_is_written(mine, tmp_path):
     out = str(tmp_path / "tuned.txt")
     short = ("--setting", "10/5", "--seeds", "1-2", "--changes", "5", "--numbers")
-    report = json.loads(said("tune", mine, *short, "-o", out, "--json"))
+    report = json.loads(output_of("tune", mine, *short, "-o", out, "--json"))
     assert (report["tree"], report["tried"]) == (out, 5)
-    assert said("check", out).startswith(f"{out}: ")
+    assert output_of("check", out).startswith(f"{out}: ")
     useless = tmp_path / "useless.txt"
     useless.write_text(Path(mine).read_text().replace("        -1", "        1"))
-    said("tune", str(useless), *short[:-3], "--changes", "0", "--prune", "-o", out)
-    assert "drains_in" not in said("check", out)
+    output_of("tune", str(useless), *short[:-3], "--changes", "0", "--prune", "-o", out)
+    assert "drains_in" not in output_of("check", out)
 
 
 def test_a_tuning_shows_what_it_changed_alone(tmp_path):
@@ -131,9 +134,9 @@ def test_a_tuning_shows_what_it_changed_alone(tmp_path):
     swapped = TREE[TREE.index("    if drains_in") : TREE.index("else:\n    2")]
     remarked.write_text(TREE[: TREE.index("if not own")] + f"if own:  # mine\n    2\nelse:\n{swapped}")
     short = ("--setting", "10/5", "--seeds", "1-2", "--numbers", "-o", str(out), "--changes")
-    assert said("tune", str(remarked), *short, "0").startswith("before: ")
+    assert output_of("tune", str(remarked), *short, "0").startswith("before: ")
     assert out.read_text() == remarked.read_text()
-    printed = said("tune", str(remarked), *short, "30")
+    printed = output_of("tune", str(remarked), *short, "30")
     assert "own" not in "".join(re.findall(r"^[-+] *\w.*", printed, re.M))
     assert "# mine" not in out.read_text()
 
@@ -143,9 +146,9 @@ def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):
     link.symlink_to(mine)
     for out in (mine, str(link)):
         with pytest.raises(ConfigurationError, match=r"is the tree to tune.*name another file"):
-            said("tune", mine, "-o", out)
+            output_of("tune", mine, "-o", out)
     with pytest.raises(ConfigurationError, match="has 3 leaves, and --leaves allows 2; give --leaves 3 or more"):
-        said("tune", mine, "--leaves", "2", "-o", str(tmp_path / "out.txt"))
+        output_of("tune", mine, "--leaves", "2", "-o", str(tmp_path / "out.txt"))
 
 
 @pytest.mark.parametrize("name", ["fit", "tune"])
@@ -161,7 +164,7 @@ def test_the_edits_of_the_help_can_be_made_in_the_shipped_tree():
     changes = re.findall(r"'(.+ -> .+)'", tree_file.edit.epilog)
     assert len(changes) == 3
     for change in changes:
-        assert said("edit", "tree", change).count("\n-") == 1  # the line that differs
+        assert output_of("edit", "tree", change).count("\n-") == 1  # the line that differs
 
 
 def test_a_teacher_gets_the_weights_that_lie_next_to_the_profiles(mine, tmp_path):
@@ -173,7 +176,7 @@ def test_a_teacher_gets_the_weights_that_lie_next_to_the_profiles(mine, tmp_path
     short = ("--teacher", "decima", "--profiles", str(profiles), "--setting", "2/4", "--seeds", "1-2")
     for command in (("check", mine), ("fit", "-o", str(tmp_path / "out.txt"))):
         with pytest.raises(ModelFileError, match=PUBLISHED_NAME):
-            said(*command, *short)
+            output_of(*command, *short)
 
 
 SHORT = ("--setting", "10/6", "--seeds", "1-2")
@@ -188,15 +191,18 @@ def interrupted(*words):
 @pytest.mark.slow
 def test_an_interrupted_tuning_resumes_as_if_it_had_not_been(mine, tmp_path, monkeypatch):
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
-    report = json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", whole, "--json"))
+    report = json.loads(output_of("tune", mine, *SHORT, "--changes", "62", "-o", whole, "--json"))
     with monkeypatch.context() as patch:
         patch.setattr(tuning, "changed", stops_after(small_changes.changed, 52))
         stderr = interrupted("tune", mine, *SHORT, "--changes", "62", "-o", out)
     assert f"{out}.checkpoint; the same command resumes" in stderr
-    assert said("check", out).startswith(out)  # the best so far
+    assert output_of("check", out).startswith(out)  # the best so far
     with pytest.raises(ConfigurationError, match="seed was 0 and is 4"):
-        said("tune", mine, *SHORT, "--changes", "62", "--seed", "4", "-o", out)
-    assert json.loads(said("tune", mine, *SHORT, "--changes", "62", "-o", out, "--json")) == {**report, "tree": out}
+        output_of("tune", mine, *SHORT, "--changes", "62", "--seed", "4", "-o", out)
+    assert json.loads(output_of("tune", mine, *SHORT, "--changes", "62", "-o", out, "--json")) == {
+        **report,
+        "tree": out,
+    }
     assert Path(out).read_text() == Path(whole).read_text()
     assert not Path(f"{out}.checkpoint").exists()
 
@@ -205,7 +211,7 @@ def test_an_interrupted_tuning_resumes_as_if_it_had_not_been(mine, tmp_path, mon
 def test_an_interrupted_fit_resumes_after_its_last_tree(mine, tmp_path, monkeypatch):
     whole, out = str(tmp_path / "whole.txt"), str(tmp_path / "out.txt")
     command = ("fit", "--teacher", "sjf", *SHORT, "--leaves", "3,6", "--rounds", "1", "--json", "-o")
-    report = json.loads(said(*command, whole))
+    report = json.loads(output_of(*command, whole))
     fit = tree_methods.TimedLearner.__call__
     with monkeypatch.context() as patch:
         patch.setattr(tree_methods.TimedLearner, "__call__", stops_after(fit, 3))
@@ -214,7 +220,7 @@ def test_an_interrupted_fit_resumes_after_its_last_tree(mine, tmp_path, monkeypa
     monkeypatch.setattr(
         tree_methods.TimedLearner, "__call__", stops_after(fit, 1)
     )  # one is left, and no other is fitted again
-    again = json.loads(said(*command, out))
+    again = json.loads(output_of(*command, out))
     assert [row.pop("fit_s") is None for row in again["students"]] == [True, True]
     assert all(row.pop("fit_s") > 0 for row in report["students"])
     assert again == {**report, "tree": out}
@@ -237,7 +243,7 @@ def test_a_tree_reports_whether_it_is_proven_to_be_optimal(tmp_path, monkeypatch
     pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
     out = str(tmp_path / "student.txt")
     command = ("fit", "--teacher", "sjf", "--method", "optimal", "--rounds", "0", "--setting", "10/5", "--seeds", "1-2")
-    report = json.loads(said(*command, "--leaves", "2", "-o", out, "--json"))
+    report = json.loads(output_of(*command, "--leaves", "2", "-o", out, "--json"))
     assert [row["proven"] for row in report["students"]] == [True]
     monkeypatch.setattr(tree_methods, "optimal", partial(tree_methods.optimal, settings=OptimalSettings(limit_s=0.2)))
     report = CliRunner().invoke(distill, [*command, "--leaves", "2,32", "-o", out], catch_exceptions=False)
@@ -253,16 +259,16 @@ def test_methods_are_fitted_next_to_each_other_and_drawn(tmp_path):
     out, plot = tmp_path / "student.txt", tmp_path / "frontier.svg"
     short = ("--setting", "10/5", "--seeds", "1-3", "--leaves", "2,3", "--rounds", "0", "--plot", str(plot), "--json",
              "--rule", "tree")  # fmt: skip
-    report = json.loads(said("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
+    report = json.loads(output_of("fit", "--teacher", "sjf", "--method", "cart,trustee", *short, "-o", str(out)))
     rows = report["students"]
     assert [row["method"] for row in rows] == ["cart", "cart", "trustee", "trustee"]
     assert [row["leaves"] <= most for row, most in zip(rows, (2, 3, 2, 3), strict=True)] == [True] * 4
     assert all(row["fit_s"] > 0 and row["proven"] is None for row in rows)
     assert all(0 < row["mean_jct_s"]["10/5"] < row["makespan_s"]["10/5"] for row in rows)
-    assert said("check", str(out)).startswith(f"{out}: {rows[-1]['leaves']} leaves")
+    assert output_of("check", str(out)).startswith(f"{out}: {rows[-1]['leaves']} leaves")
     assert "    crowded_cap: 0.1 7\n" in out.read_text()
     drawn = plot.read_text()
     assert drawn.count("<circle") == 2 + 2 * len(rows)
     assert "cart, 2 leaves" in drawn
     with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
-        said("fit", "--teacher", "sjf", "--plot", str(tmp_path / "frontier.gif"), "-o", str(out))
+        output_of("fit", "--teacher", "sjf", "--plot", str(tmp_path / "frontier.gif"), "-o", str(out))

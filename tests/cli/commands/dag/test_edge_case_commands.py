@@ -1,4 +1,4 @@
-"""Edge cases on the command line: ``--case`` of several commands, and ``mirage distill mend``."""
+"""Edge cases on the command line: ``--case`` of several commands, ``mirage distill mend``."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ else:
 PAGE = Path(__file__).parents[4] / "docs" / "edge-cases.md"
 
 
-def said(*words):
+def output_of(*words):
     return CliRunner().invoke(distill, words, catch_exceptions=False).stdout
 
 
@@ -63,7 +63,7 @@ def test_schedulers_are_compared_on_a_case(capsys):
     assert capsys.readouterr().out.startswith("large-job: one job of the largest size")
 
 
-def test_what_a_case_says_is_not_said_again(capsys):
+def test_what_a_case_sets_is_not_given_again(capsys):
     for words in (
         ("--case", "gap-15", "--gap", "15"),
         ("--case", "executors-25", "--setting", "25/100"),
@@ -74,7 +74,7 @@ def test_what_a_case_says_is_not_said_again(capsys):
         assert main(["dag", "compare", *words]) == 2
         assert f"--case {words[1]} defines {words[2]} already" in capsys.readouterr().err
     with pytest.raises(UnknownName, match="Did you mean 'gap-15'"):
-        said("run", "--case", "gap15")
+        output_of("run", "--case", "gap15")
 
 
 def test_a_setting_is_named_once(capsys, mine):
@@ -93,13 +93,13 @@ def test_what_resumes_is_of_the_same_jobs():
 
 def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
     short = ("--setting", "10/8", "--seeds", "1-5", "--case", "large-job", "--json")
-    report = json.loads(said("check", mine, *short))
-    row = json.loads(said("run", mine, "--beside", "fair", *short))["rows"][0]
+    report = json.loads(output_of("check", mine, *short))
+    row = json.loads(output_of("run", mine, "--beside", "fair", *short))["rows"][0]
     assert report["mean_jct_s"]["10/8"] == pytest.approx(row["mean_jct_s"])
     assert report["makespan_s"]["10/8"] == pytest.approx(row["makespan_s"])
     out = str(tmp_path / "tuned.txt")
-    tuned = json.loads(said("tune", mine, *short, "--changes", "60", "-o", out))
-    after = json.loads(said("check", out, *short))
+    tuned = json.loads(output_of("tune", mine, *short, "--changes", "60", "-o", out))
+    after = json.loads(output_of("check", out, *short))
     for name in ("mean_jct_s", "makespan_s"):
         assert (tuned["before"][name], tuned[name]) == (report[name], after[name])
     assert tuned["mean_jct_s"]["10/8"] / report["mean_jct_s"]["10/8"] == pytest.approx(tuned["cost"])
@@ -111,23 +111,23 @@ SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
 def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
     out, page = tmp_path / "mended", tmp_path / "page.md"
     words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--page", str(page))
-    (case,) = json.loads(said(*words, "--json"))["cases"]
+    (case,) = json.loads(output_of(*words, "--json"))["cases"]
     assert (case["case"], case["setting"], case["helps"]) == ("gap-15", "5/6", True)
     written = (out / "gap-15.txt").read_text()
     assert written == edited(TREE, [case["change"]])[0]
     assert case["diff"] == difference(TREE, written, mine)
     assert case["diff"] in page.read_text()
-    before = json.loads(said("check", mine, *SHORT[:2], "--seeds", "11-16", "--case", "gap-15", "--json"))
-    after = json.loads(said("check", str(out / "gap-15.txt"), *SHORT[:2], "--seeds", "11-16", "--case", "gap-15",
+    before = json.loads(output_of("check", mine, *SHORT[:2], "--seeds", "11-16", "--case", "gap-15", "--json"))
+    after = json.loads(output_of("check", str(out / "gap-15.txt"), *SHORT[:2], "--seeds", "11-16", "--case", "gap-15",
                             "--json"))  # fmt: skip
     for key, name in (("mean_jct", "mean_jct_s"), ("makespan", "makespan_s")):
         assert case["reported"][key]["before_s"] == pytest.approx(before[name]["5/6"])
         assert case["reported"][key]["after_s"] == pytest.approx(after[name]["5/6"])
-    printed = said(*words)
+    printed = output_of(*words)
     assert case["change"] in printed
     assert "makespan" in printed
     with pytest.raises(ConfigurationError, match="the seed 4 is in --seeds and in --report-seeds"):
-        said("mend", mine, "--seeds", "1-4", "--report-seeds", "4-9")
+        output_of("mend", mine, "--seeds", "1-4", "--report-seeds", "4-9")
 
 
 def test_an_interrupted_mending_resumes_after_the_last_case(mine, tmp_path, monkeypatch):
@@ -146,9 +146,9 @@ def test_an_interrupted_mending_resumes_after_the_last_case(mine, tmp_path, monk
         assert "the same command resumes" in CliRunner().invoke(distill, words).stderr
     assert not page.exists()
     with pytest.raises(ConfigurationError, match="seeds was '1-6' and is '1-3'"):
-        said(*words, "--seeds", "1-3")
+        output_of(*words, "--seeds", "1-3")
     monkeypatch.setattr(line_mending, "mended", lambda *arguments: done[0])
-    printed = said(*words)
+    printed = output_of(*words)
     assert printed.count(done[0].change) >= 2
     assert page.read_text().count("## gap-") == 2
     assert not Path(f"{page}.checkpoint").exists()

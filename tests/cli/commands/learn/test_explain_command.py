@@ -50,10 +50,10 @@ def explained(trace, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tree")
     rule, tree = folder / "rule.txt", folder / "tree.txt"
     rule.write_text(RULE)
-    asked = [*MACHINE, *WINDOWS, "--start", "1970-01-08", "--windows", "30", "--futures", "4"]
+    options = [*MACHINE, *WINDOWS, "--start", "1970-01-08", "--windows", "30", "--futures", "4"]
     printed = io.StringIO()
     with redirect_stdout(printed):
-        assert main(["explain", str(rule), trace, *asked, "--leaves", "4", "--json", "-o", str(tree)]) == 0
+        assert main(["explain", str(rule), trace, *options, "--leaves", "4", "--json", "-o", str(tree)]) == 0
     return json.loads(printed.getvalue()), tree
 
 
@@ -76,7 +76,7 @@ def test_the_tree_is_a_policy_that_hands_over_as_was_printed(explained, trace, c
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["what-if"], "give TRACE, or hand-overs of it with --data"),
         (["what-of", "jobs.csv"], "unknown policy 'what-of'. Did you mean 'what-if'?"),
@@ -85,6 +85,6 @@ def test_the_tree_is_a_policy_that_hands_over_as_was_printed(explained, trace, c
         (["./no-model", "jobs.csv"], "./no-model: no such file; mirage train makes one"),
     ],
 )
-def test_what_cannot_be_explained_is_refused_before_the_work(arguments, said, capsys, tmp_path):
+def test_what_cannot_be_explained_is_refused_before_the_work(arguments, message, capsys, tmp_path):
     assert main(["explain", *arguments, "-N", "8", "-o", str(tmp_path / "tree.txt")]) in (1, 2)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

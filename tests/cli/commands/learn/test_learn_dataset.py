@@ -1,4 +1,4 @@
-"""``mirage learn dataset``: the same data by any number of processes, after a kill, and from a Slurm cluster."""
+"""``mirage learn dataset``: the same data by any processes, after a kill, and from Slurm."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def asked(trace: str) -> list[str]:
+def command_line(trace: str) -> list[str]:
     return ["learn", "dataset", trace, *OPTIONS, *WINDOWS, "--futures", "4"]
 
 
@@ -52,8 +52,8 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def test_it_reports_what_it_made(asked, tmp_path: Path, capsys) -> None:
-    few = [*asked, "--windows", "2", "--no-forecast", "--workers", "1", "-o", str(tmp_path / "set")]
+def test_it_reports_what_it_made(command_line, tmp_path: Path, capsys) -> None:
+    few = [*command_line, "--windows", "2", "--no-forecast", "--workers", "1", "-o", str(tmp_path / "set")]
     assert main(few) == 0
     out, err = capsys.readouterr()
     assert err.removeprefix(COMPILES) == "", "features are compiled at their first use"
@@ -99,36 +99,36 @@ def test_jobs_that_play_windows_need_a_folder_that_all_nodes_see(executor, capsy
     assert "--resume DIR" in capsys.readouterr().err
 
 
-def test_without_a_slurm_an_array_is_refused(asked, tmp_path: Path, capsys, monkeypatch) -> None:
+def test_without_a_slurm_an_array_is_refused(command_line, tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main([*asked, "--executor", "slurm", "-o", str(tmp_path / "set")]) == 1
+    assert main([*command_line, "--executor", "slurm", "-o", str(tmp_path / "set")]) == 1
     assert "no Slurm is found here" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_the_same_data_after_a_kill_and_by_several_processes(asked, tmp_path: Path, capsys) -> None:
+def test_the_same_data_after_a_kill_and_by_several_processes(command_line, tmp_path: Path, capsys) -> None:
     killed, shared = tmp_path / "killed", tmp_path / "shared"
-    command = [sys.executable, "-m", "mirage", *asked, "--workers", "1", "-o", str(killed)]
+    command = [sys.executable, "-m", "mirage", *command_line, "--workers", "1", "-o", str(killed)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         until(lambda: process.poll() is not None or len(list(killed.glob("rows-*"))) > 1, 20, "a shard", pause_s=0.005)
         process.send_signal(signal.SIGKILL)
     done = len(list(killed.glob("rows-*")))
     assert process.returncode == -signal.SIGKILL
     assert 1 < done < 6
-    assert main([*asked, "--workers", "1", "--json", "-o", str(killed)]) == 0
+    assert main([*command_line, "--workers", "1", "--json", "-o", str(killed)]) == 0
     assert json.loads(capsys.readouterr().out)["reused"] == done
-    assert main([*asked, "--workers", "2", "-o", str(shared)]) == 0
+    assert main([*command_line, "--workers", "2", "-o", str(shared)]) == 0
     assert files(shared) == files(killed)
 
 
 @pytest.mark.slow
 @pytest.mark.real_slurm
-def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, private_cluster) -> None:
+def test_an_array_of_slurm_jobs_makes_the_same_data(command_line, tmp_path: Path, private_cluster) -> None:
     environment = {**os.environ, **private_cluster(nodes=2).environment}
     here, there = tmp_path / "here", tmp_path / "there"
-    asked = [*asked, "--no-forecast"]
-    assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
-    command = [sys.executable, "-m", "mirage", *asked, "--executor", "slurm", "--array-jobs", "2"]
+    command_line = [*command_line, "--no-forecast"]
+    assert main([*command_line, "--workers", "1", "-o", str(here)]) == 0
+    command = [sys.executable, "-m", "mirage", *command_line, "--executor", "slurm", "--array-jobs", "2"]
     done = subprocess.run(
         [*command, "--sbatch", "time=10", "-o", str(there)], env=environment, capture_output=True, text=True
     )
@@ -141,18 +141,18 @@ def test_an_array_of_slurm_jobs_makes_the_same_data(asked, tmp_path: Path, priva
 
 @pytest.mark.slow
 @pytest.mark.real_slurm
-def test_hyperqueue_inside_a_slurm_job_makes_the_same_data(asked, tmp_path: Path, private_cluster) -> None:
+def test_hyperqueue_inside_a_slurm_job_makes_the_same_data(command_line, tmp_path: Path, private_cluster) -> None:
     cluster, server = private_cluster(nodes=1), tmp_path / "server"
     environment = {**os.environ, **cluster.environment, "HQ_SERVER_DIR": str(server)}
     here, there = tmp_path / "here", tmp_path / "there"
-    asked = [*asked, "--no-forecast"]
-    assert main([*asked, "--workers", "1", "-o", str(here)]) == 0
+    command_line = [*command_line, "--no-forecast"]
+    assert main([*command_line, "--workers", "1", "-o", str(here)]) == 0
     server.mkdir()
     serves = f"exec {sys.executable} {hyperqueue_server.__file__} {server}"
     reported = ["sbatch", "--parsable", "--time=10", f"--output={tmp_path / 'server.log'}", f"--wrap={serves}"]
     subprocess.run(reported, env=environment, check=True, capture_output=True)
     until((server / "hq-current" / "access.json").exists, 20, "a server")
-    command = [sys.executable, "-m", "mirage", *asked, "--executor", "hyperqueue", "--array-jobs", "2"]
+    command = [sys.executable, "-m", "mirage", *command_line, "--executor", "hyperqueue", "--array-jobs", "2"]
     done = subprocess.run([*command, "-o", str(there)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert files(there) == files(here)

@@ -1,4 +1,4 @@
-"""Commands of learning where a package is missing: they say so before they read anything."""
+"""Commands of learning where a package is missing report it before they read anything."""
 
 import pytest
 

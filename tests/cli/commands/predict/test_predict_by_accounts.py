@@ -1,4 +1,4 @@
-"""``mirage predict --waits``: a model of queue waits that was trained on accounting, asked beside the queue."""
+"""``mirage predict --waits``: a model trained on accounting, next to the queue's range."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def type_(
 
 @pytest.fixture
 def model(type_: Type, tmp_path: Path) -> str:
-    """Trained on what sacct tells of this cluster, as its user would."""
+    """Trained on what sacct reports of this cluster, as its user would."""
     now_s = int(cluster.clock())
     (tmp_path / "accounts.txt").write_text(cluster.client().history(now_s - 30 * DAY_S, now_s))
     type_("train", "predict", "accounts.txt", "--hold-out", "0.1", "-o", "waits.model")
     return "waits.model"
 
 
-def test_what_the_model_says_stands_beside_the_range(type_: Type, model: str) -> None:
+def test_the_wait_of_the_model_is_next_to_the_range(type_: Type, model: str) -> None:
     report = json.loads(type_("predict", "--waits", model, "--json", "-N", "1", "-t", "1:00:00")[0])["by_accounts"]
     assert list(report) == ["model", "median", "50%", "80%", "95%", "blended_by"]
     ends = [
@@ -115,7 +115,7 @@ def test_a_model_predicts_no_wait_beyond_the_futures() -> None:
 
 
 @pytest.mark.parametrize("words", [["--mine"], ["--job", "1"], ["--compare", "-N", "1"], ["--calibration"]])
-def test_it_is_asked_about_one_job_to_be_submitted(type_: Type, words: list[str]) -> None:
+def test_it_predicts_for_one_job_to_be_submitted(type_: Type, words: list[str]) -> None:
     assert "--waits predicts one job to submit" in type_("predict", "--waits", "x", *words, status=2)[1]
 
 

@@ -41,7 +41,7 @@ ENDLESS = Cluster(CLUSTER.groups, (Partition("main", ("a", "b")),))
 
 
 class Terminal:
-    """A user's terminal beside the simulated Slurm."""
+    """A user's terminal next to the simulated Slurm."""
 
     def __init__(self, served: Served, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.served, self.folder, self.capsys = served, folder, capsys
@@ -70,7 +70,7 @@ def terminal(
     capsys: pytest.CaptureFixture[str],
     utc: None,
 ) -> Iterator[Terminal]:
-    """An hour ago a job took three nodes for eight hours, and a job of all four waits behind it.
+    """An hour ago a job took three nodes for eight hours, and a job of all four waits for it.
 
     Before that, jobs of three nodes and eight hours ran, one after another, one to seven hours of them.
     """
@@ -95,7 +95,7 @@ def terminal(
         yield Terminal(served, tmp_path, capsys)
 
 
-def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_beside_them(terminal: Terminal) -> None:
+def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_after_them(terminal: Terminal) -> None:
     report = terminal.json("serve.sh")
     wait = report["wait"]
     assert (report["name"], report["nodes"], report["limit"], report["partition"]) == (
@@ -114,7 +114,7 @@ def test_a_script_is_predicted_with_ranges_and_slurm_s_own_estimate_beside_them(
     assert report["simulator"] is None, "nobody has calibrated it here"
 
 
-def test_a_table_says_the_same_in_local_time(terminal: Terminal) -> None:
+def test_a_table_has_equal_values_in_local_time(terminal: Terminal) -> None:
     printed = terminal.type("serve.sh").splitlines()
     assert printed[0] == "serve.sh: 2 nodes for 04:00:00 in main"
     assert printed[1].split() == ["queue", "1", "waiting,", "1", "running"]
@@ -132,7 +132,7 @@ def test_options_alone_describe_a_job(terminal: Terminal) -> None:
     assert report["slurm"]["wait"] == 0
 
 
-def test_a_job_whose_name_is_no_utf_8_is_predicted(terminal: Terminal) -> None:
+def test_a_job_with_a_name_that_is_no_utf_8_is_predicted(terminal: Terminal) -> None:
     assert terminal.type("-J", "a\udcffb", "serve.sh").splitlines()[0] == "a?b: 2 nodes for 04:00:00 in main"
     assert "is not stored" not in terminal.stderr
 
@@ -153,7 +153,7 @@ def test_a_job_that_waits_is_predicted_where_it_stands(terminal: Terminal) -> No
     assert both[1]["wait"]["median"] > report["wait"]["median"]
 
 
-def test_a_held_job_is_not_predicted_and_its_reason_told(terminal: Terminal) -> None:
+def test_a_held_job_is_not_predicted_and_its_reason_printed(terminal: Terminal) -> None:
     held, dependent = terminal.submit(hold=None), terminal.submit(dependency="afterany:14")
     report = terminal.json("--job", str(held))
     assert report["wait"] is None
@@ -162,16 +162,16 @@ def test_a_held_job_is_not_predicted_and_its_reason_told(terminal: Terminal) -> 
     assert "it waits for another job (afterany:14(unfulfilled))" in terminal.type("--job", str(dependent))
 
 
-def test_what_cannot_be_weighed_is_said(terminal: Terminal) -> None:
+def test_what_cannot_be_weighed_is_remarked(terminal: Terminal) -> None:
     report = terminal.json("--array=0-9", "serve.sh")
     assert "it is an array: this is its first task" in report["remarks"]
 
 
 def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(terminal: Terminal) -> None:
     report = terminal.json("--compare", "-N", "1", "-t", "12:00:00", "serve.sh")
-    first, asked = report["offers"][0], next(offer for offer in report["offers"] if offer["limit"] == 12 * HOUR_S)
+    first, requested = report["offers"][0], next(offer for offer in report["offers"] if offer["limit"] == 12 * HOUR_S)
     assert (first["limit"], first["wait"]["mean"]) == (6 * HOUR_S, 0)
-    assert first["sooner"] == asked["wait"]["mean"] > HOUR_S
+    assert first["sooner"] == requested["wait"]["mean"] > HOUR_S
     assert report["advice"].startswith("6 h instead of 12 h: starts ")
     assert first["node_hours"] == 6
     means = [offer["wait"]["mean"] for offer in report["offers"][1:]]
@@ -181,7 +181,7 @@ def test_a_shorter_limit_that_fits_before_the_reservation_is_recommended(termina
     assert report["advice"] in table
 
 
-def test_what_was_asked_for_is_marked_though_others_start_with_it(terminal: Terminal) -> None:
+def test_what_was_requested_is_marked_though_others_start_with_it(terminal: Terminal) -> None:
     table = terminal.type("--compare", "--nodes", "1,2", "--time", "12h,13h", "-p", "main")
     (marked,) = [line.split() for line in table.splitlines() if " * " in line]
     assert marked[2:4] == ["1", "12:00:00"]
@@ -231,12 +231,12 @@ def test_partitions_are_tried_where_none_is_named(terminal: Terminal) -> None:
     assert sooner[8 * HOUR_S] > HOUR_S, "nobody waits for the small one"
 
 
-def test_promises_are_kept_and_their_outcomes_filled_in(terminal: Terminal) -> None:
+def test_promises_are_stored_and_their_outcomes_filled_in(terminal: Terminal) -> None:
     terminal.type("serve.sh")
     number = terminal.submit()
     promised = terminal.json("--job", str(number))
-    kept = terminal.folder / "home" / "promises.db"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    database = terminal.folder / "home" / "promises.db"
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
     assert json.loads(terminal.type("--calibration", "--json"))["open"] == 2
     terminal.served.slurm.sleep(DAY_S)
     found = json.loads(terminal.type("--calibration", "--json"))
@@ -253,15 +253,15 @@ def test_promises_are_kept_and_their_outcomes_filled_in(terminal: Terminal) -> N
 
 
 def late_promises(terminal: Terminal, words: tuple[str, ...], count: int) -> None:
-    """So many promises like that of a question, kept: each job started ten hours after the latest future."""
-    asked, promises = terminal.json(*words), Promises(terminal.folder / "home" / "promises.db")
+    """Stores copies of a request's promise, settled: each job started long after all futures."""
+    requested, promises = terminal.json(*words), Promises(terminal.folder / "home" / "promises.db")
     here = cluster_of(cluster.client().configuration())
     now_s = int(terminal.served.slurm.clock())
     ((_, promise),) = promises.of(here, OPEN)
     wait_s = max(promise.waits_s) + 10 * HOUR_S
     for k in range(count):
         promises.add(replace(promise, made_s=now_s - DAY_S, job=1000 + k, submit_s=k, state=SETTLED, wait_s=wait_s))
-    assert asked["calibration"] == {"kept": 0, "corrected_by": 0}
+    assert requested["calibration"] == {"kept": 0, "corrected_by": 0}
 
 
 def test_ranges_are_corrected_by_what_became_of_earlier_promises(terminal: Terminal) -> None:
@@ -289,7 +289,7 @@ def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
         (["absent.sh"], 1, "cannot read the script absent.sh: No such file"),
         (["--job", "4711"], 1, "the queue shows no job 4711"),
@@ -304,9 +304,9 @@ def test_offers_are_reported_with_corrected_ranges(terminal: Terminal) -> None:
         (["--frobnicate", "serve.sh"], 1, "unrecognized option '--frobnicate'"),
     ],
 )
-def test_errors_say_what_is_wrong(terminal: Terminal, words: list[str], status: int, said: str) -> None:
+def test_errors_report_what_is_wrong(terminal: Terminal, words: list[str], status: int, message: str) -> None:
     assert terminal.type(*words, status=status) == ""
-    assert said in terminal.stderr
+    assert message in terminal.stderr
 
 
 def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
@@ -316,7 +316,7 @@ def test_a_heterogeneous_job_is_refused(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("words", [["serve.sh"], ["--mine"], ["--calibration"]])
-def test_without_a_controller_it_says_what_to_do(terminal: Terminal, words: list[str]) -> None:
+def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: list[str]) -> None:
     terminal.served.close()
     terminal.type(*words, status=1)
     advice, _, slurms = terminal.stderr.partition("try again later: ")

@@ -20,7 +20,7 @@ BOTH_S = 2 * 10 * 60 + 60
 SCRIPT = "#!/bin/bash\n#SBATCH -N 2 --exclusive -t 3 -J mine -o /dev/null\nsleep 1\n"
 
 
-def test_a_promise_is_made_stored_and_kept(private_cluster, tmp_path: Path) -> None:
+def test_a_promise_is_made_stored_and_settled(private_cluster, tmp_path: Path) -> None:
     site = private_cluster(nodes=2, gpus=0, accounting=False, min_job_age_s=36_000)
     environment = {**os.environ, **site.environment, "MIRAGE_HOME": str(tmp_path / "home"), "TZ": "UTC"}
     (tmp_path / "mine.sh").write_text(SCRIPT)
@@ -55,11 +55,11 @@ def test_a_promise_is_made_stored_and_kept(private_cluster, tmp_path: Path) -> N
 
     (tmp_path / "go").touch()
 
-    def kept() -> int:
+    def settled() -> int:
         groups = json.loads(mirage("--json", "--calibration"))["groups"]
         return groups[0]["kept"] if groups else 0
 
-    until(lambda: kept() == 3, 30, "the script that became a job, this job, and the one before it", 2.0)
+    until(lambda: settled() == 3, 30, "the script that became a job, this job, and the one before it", 2.0)
     (group, *_) = json.loads(mirage("--json", "--calibration"))["groups"]
     assert group["kept"] == 3
     assert group["slurm_kept"] >= 1

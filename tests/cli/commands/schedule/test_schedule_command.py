@@ -1,4 +1,4 @@
-"""``mirage schedule``: the JSON that scripts read, the table, the story, and what is refused."""
+"""``mirage schedule``: the JSON that scripts read, the table, the story, and refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _cluster(gpus: int) -> str:
 
 @pytest.fixture
 def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Two jobs beside the clusters ``four.toml``, which they fill, and ``two.toml``, on which one does not fit."""
+    """Two jobs and two clusters: they fill ``four.toml``; one does not fit on ``two.toml``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "four.toml").write_text(_cluster(4))
     (tmp_path / "two.toml").write_text(_cluster(2))
@@ -92,7 +92,7 @@ def test_help_names_every_scheduler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "message"),
     [
         (["--scheduler", "gittins", "--cluster", "four.toml"], 1, "gittins:service_gpu_s=600/3600/86400"),
         (["--scheduler", "fife"], 1, "Did you mean 'fifo'"),
@@ -111,11 +111,11 @@ def test_what_is_refused(
     workload: str,
     words: list[str],
     status: int,
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["schedule", "run", workload, *words]) == status
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_trial_that_fails_is_reported_at_the_end(

@@ -1,4 +1,4 @@
-"""``mirage compile``, and what other commands say when they must compile."""
+"""``mirage compile``, and what other commands print when they must compile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mirage(cache: Path, *words: str, text: str = "") -> subprocess.CompletedProc
     return subprocess.run([*MIRAGE, *words], env=environment, input=text, capture_output=True, text=True, check=False)
 
 
-def test_check_says_that_there_is_something_to_compile_and_compiles_nothing(tmp_path: Path) -> None:
+def test_check_reports_that_there_is_something_to_compile_and_compiles_nothing(tmp_path: Path) -> None:
     found = mirage(tmp_path, "compile", "--check")
     assert found.returncode == 1
     assert found.stdout.startswith("not compiled: engine, schedule, dag, what-if, ")
@@ -45,14 +45,14 @@ def test_an_unknown_part_is_refused_with_those_there_are(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("room", "package", "told"),
+    ("room", "package", "reported"),
     [
         ("schedule", "scipy", "schedule: without sia, sia-plus, gavel, which need scipy: pip install 'mirage-hpc[sch"),
         ("dag", "torch", "dag: without mirage train decima, which needs torch: pip install 'mirage-hpc[learn]'"),
     ],
 )
-def test_what_needs_a_package_that_is_not_there_is_left_out_and_told(
-    room: str, package: str, told: str, monkeypatch: pytest.MonkeyPatch
+def test_what_needs_a_package_that_is_not_there_is_left_out_and_reported(
+    room: str, package: str, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = import_module(f"mirage.{room}.compile_ahead")
     used: list[str] = []
@@ -60,14 +60,14 @@ def test_what_needs_a_package_that_is_not_there_is_left_out_and_told(
     monkeypatch.setattr(ahead, "use", lambda: used.append(ahead.left_out()))
     done = CliRunner().invoke(compile_kernels, [room])
     assert (done.exit_code, len(used)) == (0, 1)
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(reported)
     monkeypatch.undo()
     assert ahead.left_out() == "" or find_spec(package) is None
 
 
 @pytest.fixture
 def partly_filled(tmp_path: Path) -> Path:
-    """A cache that holds, a day old, what fcfs needs but for its own kernels; all of it takes a minute to compile."""
+    """A cache, a day old, of what fcfs needs but for its own kernels; all would take a minute."""
     (tmp_path / "before").touch()
     before_ns = (tmp_path / "before").stat().st_mtime_ns
     mirage(cache_folder().parent, "compile", "fcfs")
@@ -82,7 +82,7 @@ def partly_filled(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_after_compiling_there_is_nothing_to_compile(partly_filled: Path) -> None:
-    """Only what the command compiled or loaded, and so would have compiled, is left to the simulation."""
+    """Only what the command compiled or loaded remains for the simulation."""
     folder = partly_filled / "mirage" / "kernels"
     simulate = ("simulate", "-", "--format", "swf", "--processors", "4", "--discipline", "fcfs", "--json")
     assert mirage(partly_filled, "compile", "--check", "fcfs").returncode == 1
@@ -107,18 +107,18 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_shows_how_far_it_is_and_is_left_clean() -> None:
     stream = Terminal()
-    say = FirstCompilation(stream)
-    say("mirage.sim.kernel.event_loop.advance")
-    say("mirage.sim.kernel.event_loop.happen")
+    report = FirstCompilation(stream)
+    report("mirage.sim.kernel.event_loop.advance")
+    report("mirage.sim.kernel.event_loop.happen")
     assert stream.getvalue().split("\r")[-1].endswith(": 2 kernels")
-    say(None)
+    report(None)
     assert stream.getvalue().endswith("\r\033[K")
 
 
 def test_elsewhere_one_line_is_enough() -> None:
     stream = io.StringIO()
-    say = FirstCompilation(stream)
+    report = FirstCompilation(stream)
     for kernel in ("advance", "happen", None, "copy_state", None):
-        say(kernel)
+        report(kernel)
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().startswith("mirage: compiling, once (up to a minute")

@@ -44,7 +44,7 @@ def test_json_has_every_field_and_the_same_status(
     ]
 
 
-def test_where_there_is_no_slurm_it_says_what_to_look_at(
+def test_where_there_is_no_slurm_it_reports_what_to_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

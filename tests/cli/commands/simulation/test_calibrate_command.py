@@ -58,7 +58,7 @@ def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("few_tries")
-def test_json_reports_the_same(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_reports_equal_figures(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--fit-from", "1970-01-08", "--judge-from", "1970-01-22", "--until", "1970-02-05"]
     assert main(["calibrate", trace, "--columns", MAP, *words, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -113,7 +113,9 @@ def test_what_is_declared_is_taken_and_not_inferred(
         (["-o", "/no/such/folder/x.toml"], "there is no folder"),
     ],
 )
-def test_what_cannot_be_is_said(trace: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_reported(
+    trace: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["calibrate", trace, "--columns", MAP, *words]) == 1
     assert message in capsys.readouterr().err
 
@@ -125,7 +127,7 @@ def test_a_trace_without_starts_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert "there is nothing to calibrate with" in capsys.readouterr().err
 
 
-def test_where_nobody_waited_there_is_nothing_to_fit_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_no_job_waited_there_is_nothing_to_fit_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{k},{k * 3600},{k * 3600},{k * 3600 + 1800},1,3600\n" for k in range(24 * 90))
     (tmp_path / "jobs.csv").write_text("job_id,submit_s,start_s,end_s,nodes,limit_s\n" + rows)
     assert main(["calibrate", str(tmp_path / "jobs.csv"), "-o", str(tmp_path / "cluster.toml")]) == 1

@@ -1,4 +1,4 @@
-"""``mirage calibrate --site``, and what doctor and predict say after it, by real command lines of a simulated Slurm."""
+"""``mirage calibrate --site``, then doctor and predict, on commands of a simulated Slurm."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def served(slurm: VirtualSlurm, home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
-def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
+def test_it_calibrates_and_doctor_and_predict_report_how_good_it_is(
     slurm: VirtualSlurm, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def typed(*words: str) -> tuple[str, str]:
@@ -65,10 +65,10 @@ def test_it_calibrates_and_doctor_and_predict_say_how_good_it_is(
     assert out.startswith(f"the cluster of the accounts of {HERE}\n")
     (path,) = (home / "calibration").glob("*.toml")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    kept = read_cluster_file(path)
-    assert kept.calibration["cluster"] == HERE
-    assert kept.settings.weight_age == kept.calibration["mechanisms"]["age"]
-    figures = kept.calibration["fidelity"]["all"]["judged"]
+    stored = read_cluster_file(path)
+    assert stored.calibration["cluster"] == HERE
+    assert stored.settings.weight_age == stored.calibration["mechanisms"]["age"]
+    figures = stored.calibration["fidelity"]["all"]["judged"]
     attempt = CalibrationFiles(path.parent, HERE).attempt()
     assert attempt is not None
     assert attempt.outcome == "done"
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_read_is_a_warning_to_predict(
     assert "make it anew: mirage calibrate --site" in printed
 
 
-def test_a_refusal_is_noted_for_doctor_and_keeps_the_last_file(
+def test_a_refusal_is_noted_for_doctor_and_retains_the_last_file(
     served: Served, slurm: VirtualSlurm, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = CalibrationFiles(home / "calibration", HERE)

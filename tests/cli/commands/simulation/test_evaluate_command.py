@@ -99,7 +99,7 @@ def test_json_has_months_and_differences_from_one_policy(arguments, capsys):
     assert {(row["month"], row["windows"]) for row in report["months"]} == {("1970-01", 4)}
 
 
-def test_months_are_printed_where_they_are_asked_for(arguments, capsys):
+def test_months_are_printed_where_they_are_requested(arguments, capsys):
     assert main([*arguments, "--by", "month", "--windows", "15", "--against", "average"]) == 0
     out = capsys.readouterr().out
     assert "1970-01: 14 windows" in out

@@ -40,7 +40,7 @@ def test_easy_fills_the_hole_and_fcfs_does_not(swf, tmp_path, capsys):
     assert fcfs["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)
 
 
-def test_the_report_says_where_it_comes_from(swf, capsys):
+def test_the_report_names_where_it_comes_from(swf, capsys):
     report = simulated(capsys, swf, "--processors", "3", "--discipline", "easy")
     assert {"simulate_cpu_s", "jobs_per_cpu_s", "version", "command"} <= set(report)
     assert (report["trace"], report["discipline"], report["nodes"]) == (swf, "easy", 3)
@@ -94,13 +94,13 @@ def test_jobs_that_wait_indefinitely_and_for_less_than_declared_are_reported(tmp
 
 
 def test_a_trace_without_a_job_to_simulate_is_an_error(tmp_path, capsys):
-    for rows, told in (("", "left out: none"), ("1,0,60,2\n2,5,60,3\n", "left out: 2 that can never run")):
+    for rows, reported in (("", "left out: none"), ("1,0,60,2\n2,5,60,3\n", "left out: 2 that can never run")):
         path = tmp_path / "jobs.csv"
         path.write_text("job_id,submit_s,elapsed_s,nodes\n" + rows)
         assert main(["simulate", str(path), "--nodes", "1", "--discipline", "easy", "--skip-impossible"]) == 1
         out, err = capsys.readouterr()
         assert out == ""
-        assert f"{path} has no job to simulate; {told}" in err
+        assert f"{path} has no job to simulate; {reported}" in err
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_complaints(swf, capsys, arguments, status, complaint):
     assert complaint in capsys.readouterr().err
 
 
-def test_a_slurm_conf_says_what_the_machine_is(shared_data, tmp_path, capsys):
+def test_a_slurm_conf_describes_the_machine(shared_data, tmp_path, capsys):
     trace = tmp_path / "jobs.csv"
     rows = [f"{k},{k},{k},{k + 100},600,1,8" for k in range(1, 40)]
     trace.write_text("job_id,submit_s,start_s,end_s,limit_s,nodes,gpus\n" + "\n".join(rows) + "\n")

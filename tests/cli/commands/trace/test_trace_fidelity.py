@@ -1,4 +1,4 @@
-"""``mirage trace fidelity``: a simulated history beside the recorded one, as typed."""
+"""``mirage trace fidelity``: a simulated history against the recorded one, as typed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+def reported(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
     assert main(["trace", "fidelity", "--json", *words]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -52,7 +52,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, status: int = 1) ->
 def test_a_schedule_by_mirage_simulate_is_read_as_it_is(folder, capsys) -> None:
     assert main(["simulate", "jobs.csv", "--nodes", "4", "--discipline", "fcfs", "-o", "simulated.csv"]) == 0
     capsys.readouterr()
-    found = told(capsys, "jobs.csv", "simulated.csv", "--format", "csv")
+    found = reported(capsys, "jobs.csv", "simulated.csv", "--format", "csv")
     assert found["recorded"] == "jobs.csv"
     assert found["simulated"] == "simulated.csv"
     assert found["counts"]["compared"] == 84
@@ -82,15 +82,15 @@ def test_any_known_format_and_one_of_another_tool(folder, capsys) -> None:
         "job;began;asked\n" + "".join(f"j{k};{DAY0 + 6 * k * HOUR + 60};{DAY0 + 6 * k * HOUR}\n" for k in range(80))
     )
     capsys.readouterr()
-    assert told(capsys, "jobs.csv", "later.parquet")["starts"]["mean_s"] == HOUR / 2
+    assert reported(capsys, "jobs.csv", "later.parquet")["starts"]["mean_s"] == HOUR / 2
     mapped = "job_id=job,submit_s=asked,start_s=began"
-    found = told(capsys, "--simulated-columns", mapped, "jobs.csv", "other.csv")
+    found = reported(capsys, "--simulated-columns", mapped, "jobs.csv", "other.csv")
     assert (found["counts"]["compared"], found["counts"]["only_recorded"]) == (80, 4)
     assert found["simulated_wait_s"]["mean"] == 60
 
 
 def test_a_span_of_submissions(folder, capsys) -> None:
-    found = told(capsys, "jobs.csv", "later.csv", "--from", "2024-10-05", "--until", "2024-10-07")
+    found = reported(capsys, "jobs.csv", "later.csv", "--from", "2024-10-05", "--until", "2024-10-07")
     assert (found["counts"]["compared"], found["from"], found["until"]) == (
         8, "2024-10-05T00:00:00Z", "2024-10-07T00:00:00Z",
     )  # fmt: skip
@@ -133,6 +133,6 @@ def test_swf_counts_from_a_beginning_of_its_own(folder, capsys) -> None:
     Path("log.swf").write_text(f"; UnixStartTime: {DAY0}\n" + "\n".join(rows) + "\n")
     assert main(["simulate", "log.swf", "--processors", "4", "--discipline", "fcfs", "-o", "simulated.csv"]) == 0
     capsys.readouterr()
-    found = told(capsys, "log.swf", "simulated.csv")
+    found = reported(capsys, "log.swf", "simulated.csv")
     assert (found["shift_s"], found["counts"]["compared"], found["counts"]["submitted_apart"]) == (DAY0, 39, 0)
     assert found["busy_nodes"]["recorded_mean"] > 0

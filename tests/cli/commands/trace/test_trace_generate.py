@@ -66,8 +66,8 @@ def test_fit_fills_in_what_the_trace_does_not_declare(tmp_path):
     main(["trace", "generate", "--days", "9", "-o", str(tmp_path / "t.csv")])
     lines = (tmp_path / "t.csv").read_text().splitlines()
     head = lines[0].split(",")
-    keep = [head.index(c) for c in ("job_id", "submit_s", "elapsed_s", "limit_s", "nodes", "user")]
-    bare.write_text("\n".join(",".join(line.split(",")[k] for k in keep) for line in lines) + "\n")
+    columns = [head.index(c) for c in ("job_id", "submit_s", "elapsed_s", "limit_s", "nodes", "user")]
+    bare.write_text("\n".join(",".join(line.split(",")[k] for k in columns) for line in lines) + "\n")
     options = ["--gpus-per-node", "4", "--cpus-per-node", "64", "-p", "gpu", "-N", "76"]
     assert main(["trace", "fit", str(bare), *options, "--from", "2024-01-02", "-o", str(model)]) == 0
     read = read_model(model)

@@ -169,7 +169,7 @@ def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_model(made
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     assert not (tmp_path / "again").exists()
-    kept = {path: path.stat().st_mtime_ns for path in steps.rglob("trees-*.safetensors")}
-    assert 2 <= len(kept) < 20
+    stored = {path: path.stat().st_mtime_ns for path in steps.rglob("trees-*.safetensors")}
+    assert 2 <= len(stored) < 20
     assert main(command(tmp_path / "again")) == 0
     assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
