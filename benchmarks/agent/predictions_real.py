@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.predict.cluster_now import observe_cluster
 from mirage.cli.commands.predict.reported_prediction import learnt, promise, report_request
 from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate

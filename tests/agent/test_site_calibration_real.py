@@ -14,7 +14,7 @@ import pytest
 
 from mirage.calibration import fit_mechanisms
 from mirage.calibration.site.calibration_files import REFUSED, CalibrationAttempt, CalibrationFiles
-from mirage.cli import context as cli_context
+from mirage.cli import cli_context as cli_context
 from mirage.cli import main
 from mirage.duration import MINUTE_S
 from mirage.job_state import JobState

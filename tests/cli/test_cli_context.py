@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.cli import context
+from mirage.cli import cli_context
 from mirage.errors import StoreError
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
@@ -36,7 +36,7 @@ def test_the_home_is_where_the_environment_declares_and_closed_to_others(
 ) -> None:
     for name, value in changed.items():
         monkeypatch.setenv(name, value.format(home=tmp_path))
-    home = context.home()
+    home = cli_context.home()
     assert (home.folder, home.store_url) == (tmp_path / folder, url.format(home=tmp_path))
     assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
     assert home.log == tmp_path / folder / "agent.log"
@@ -48,7 +48,7 @@ def test_a_home_that_cannot_be_is_reported_with_the_variable_that_names_another(
     (tmp_path / "file").touch()
     monkeypatch.setenv("MIRAGE_HOME", f"{tmp_path}/file/home")
     with pytest.raises(StoreError) as refused:
-        context.home()
+        cli_context.home()
     assert str(refused.value) == (
         f"cannot make {tmp_path}/file/home: Not a directory; name another folder with MIRAGE_HOME"
     )
@@ -58,7 +58,7 @@ def test_the_store_is_released_even_where_a_command_fails() -> None:
     pools = []
 
     def fail() -> None:
-        with context.store() as opened:
+        with cli_context.store() as opened:
             opened.chains()
             pools.append((opened.engine, opened.engine.pool))
             raise KeyError
@@ -77,14 +77,14 @@ def test_the_cluster_is_observed_as_the_environment_declares(
     source: str, kind: type[SlurmClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRAGE_QUEUE", source)
-    client = context.client()
+    client = cli_context.client()
     assert type(client) is kind
-    assert client.clock is context.clock
+    assert client.clock is cli_context.clock
 
 
 @pytest.mark.parametrize(("requested", "patience_s"), [(None, TIMEOUT_S), (5, 5), (0, TIMEOUT_S)])
 def test_a_command_is_given_the_requested_time(requested: float | None, patience_s: float) -> None:
-    runner = context.client(requested).runner
+    runner = cli_context.client(requested).runner
     assert isinstance(runner, SystemRunner)
     assert runner.timeout_s == patience_s
 
@@ -93,7 +93,7 @@ def test_a_home_in_which_others_can_write_is_reported_once(tmp_path: Path, capsy
     (tmp_path / ".mirage").mkdir()
     (tmp_path / ".mirage").chmod(0o775)
     for _ in range(2):
-        context.home()
+        cli_context.home()
     assert capsys.readouterr().err == (
         f"mirage: warning: its group can write in {tmp_path}/.mirage, and so have jobs submitted in your name; "
         f"chmod go-w {tmp_path}/.mirage\n"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from mirage.cli.machine import MachineOptions, discipline_help
+from mirage.cli.machine_options import MachineOptions, discipline_help
 from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, write_cluster_file

@@ -22,7 +22,7 @@ import pytest
 
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.chain.tag import parse_tag
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.slurm.client import SlurmClient
 from tests.support.sbatch_usages import BOTH_REFUSE, BUT, SAME, WE_REFUSE, Usage, script

@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.sql_store import open_store
-    from mirage.cli import context
+    from mirage.cli import cli_context
     from mirage.cli import main as mirage
     from mirage.duration import DAY_S, HOUR_S
     from mirage.lab.commands.server import served_slurm
@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
     )
     slurm = VirtualSlurm(Simulation(cluster, workload(others, cluster), "slurm"), user=user_of_process())
     slurm.sleep(BEGIN_S + HOUR_S - slurm.clock())
-    context.clock = slurm.clock
+    cli_context.clock = slurm.clock
     with served_slurm(slurm) as served:
         os.environ["PATH"] = served.environment["PATH"]
         typed("doctor")
@@ -122,7 +122,7 @@ def main(folder: Path) -> None:
             "serve.sh",
         )
         settings = AgentSettings(poll_s=600, busy_poll_s=60, lease_s=DAY_S)
-        with closing(open_store(context.home().store_url)) as store:
+        with closing(open_store(cli_context.home().store_url)) as store:
             client = SlurmClient(SystemRunner(), clock=slurm.clock)
             agent = Agent(
                 store, client, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="h", settings=settings

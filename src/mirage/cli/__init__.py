@@ -11,10 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
 
 import click
 
-from mirage.cli.first_compile import FirstCompilation
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
@@ -23,24 +24,28 @@ from mirage.version import __version__
 
 COMMANDS = {
     "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
-    "submit": LazyCommand("mirage.cli.commands.chain.submit:submit", "Submit a job as sbatch does, and keep it alive."),
+    "submit": LazyCommand(
+        "mirage.cli.commands.chain.submit_command:submit", "Submit a job as sbatch does, and keep it alive."
+    ),
     "chain": LazyCommand("mirage.cli.commands.chain:chain", "List chains, inspect them and control them."),
-    "agent": LazyCommand("mirage.cli.commands.agent:agent", "Start, stop and find the agent."),
+    "agent": LazyCommand("mirage.cli.commands.agent_command:agent", "Start, stop and find the agent."),
     "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: report that it is ready, or done."),
     "predict": LazyCommand(
         "mirage.cli.commands.predict:predict", "When a job will start, and which request would start sooner."
     ),
-    "endpoint": LazyCommand("mirage.cli.commands.chain.endpoint:endpoint", "Point a proxy at a chain's live job."),
+    "endpoint": LazyCommand(
+        "mirage.cli.commands.chain.endpoint_command:endpoint", "Point a proxy at a chain's live job."
+    ),
     "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
     "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
     "simulate": LazyCommand(
         "mirage.cli.commands.simulation.simulate:simulate", "Replay a trace under a queue discipline."
     ),
     "evaluate": LazyCommand(
-        "mirage.cli.commands.simulation.evaluate:evaluate", "Judge policies by interruption and overlap."
+        "mirage.cli.commands.simulation.evaluate_command:evaluate", "Judge policies by interruption and overlap."
     ),
     "compare": LazyCommand(
-        "mirage.cli.commands.learn.compare:compare", "Compare learning methods, policies and bounds over months."
+        "mirage.cli.commands.learn.learn_compare:compare", "Compare learning methods, policies and bounds over months."
     ),
     "schedule": LazyCommand(
         "mirage.cli.commands.schedule:schedule",
@@ -48,7 +53,7 @@ COMMANDS = {
     ),
     "calibrate": LazyCommand("mirage.cli.commands.simulation.calibrate:calibrate", "Fit the simulator to a cluster."),
     "compile": LazyCommand(
-        "mirage.cli.commands.setup.compile:compile_kernels", "Compile the simulator before it is needed."
+        "mirage.cli.commands.setup.compile_command:compile_kernels", "Compile the simulator before it is needed."
     ),
     "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to submit the next link."),
     "train": LazyCommand("mirage.cli.commands.train:train", "Train policies and wait predictions from a trace."),
@@ -57,7 +62,7 @@ COMMANDS = {
     ),
     "dag": LazyCommand("mirage.cli.commands.dag:dag", "Compare schedulers of jobs made of stages."),
     "distill": LazyCommand(
-        "mirage.cli.commands.dag.distill:distill",
+        "mirage.cli.commands.distill:distill",
         "Stage schedulers as trees that fit on a page: read, edit and run them.",
     ),
     "trace": LazyCommand("mirage.cli.commands.trace:trace", "Inspect traces, convert them, generate new ones."),
@@ -129,6 +134,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
+
+
+@dataclass
+class FirstCompilation:
+    """Reports that kernels compile: a counting line in a terminal, one plain line elsewhere."""
+
+    stream: TextIO
+    kernels: int = 0
+
+    def __call__(self, kernel: str | None) -> None:
+        """Reports a kernel, or the end; implements ``mirage.kernel.compile_listener.Listener``."""
+        in_terminal = self.stream.isatty()
+        if kernel is None:
+            if in_terminal:
+                click.echo("\r\033[K", file=self.stream, nl=False)
+            return
+        self.kernels += 1
+        text = "mirage: compiling, once (up to a minute; the result is cached)"
+        if in_terminal:
+            click.echo(f"\r\033[K{text}: {self.kernels} kernels", file=self.stream, nl=False)
+        elif self.kernels == 1:
+            click.echo(f"{text} ...", file=self.stream)
 
 
 def _open_closed_streams() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.machine import discipline_help
+from mirage.cli.machine_options import discipline_help
 from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
 from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import DAY_S

@@ -20,7 +20,7 @@ from mirage.agent.paths import private_folder
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore, open_store
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
 from mirage.slurm.records import Queue, Submission
@@ -165,7 +165,9 @@ def test_how_often_the_site_is_calibrated(
     monkeypatch.setattr(cluster, "client", lambda *_: Slurm())
     monkeypatch.setattr(Agent, "run", lambda agent, *_: made.append(agent))
     monkeypatch.setattr("mirage.agent.monitoring.log.start_logging", lambda **_: None)
-    monkeypatch.setattr("mirage.cli.commands.agent.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None))
+    monkeypatch.setattr(
+        "mirage.cli.commands.agent_command.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None)
+    )
     monkeypatch.delenv("MIRAGE_CALIBRATE_EVERY", raising=False)
     if interval is not None:
         monkeypatch.setenv("MIRAGE_CALIBRATE_EVERY", interval)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mirage.cli.commands.dag.distill import distill
+from mirage.cli.commands.distill import distill
 from mirage.dag.distilled.candidate_columns import FEATURES, candidate_rows
 from mirage.dag.distilled.combining import combined
 from mirage.dag.distilled.decisions import Teacher, decisions_of

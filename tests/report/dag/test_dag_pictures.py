@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cli.commands.dag import dag
-from mirage.cli.commands.dag.distill import distill
+from mirage.cli.commands.distill import distill
 from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.dag.distilled.tree_policy import shipped_tree

@@ -13,7 +13,7 @@ import pytest
 
 from mirage.agent.model import ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.store.sql_store import SqlStore, open_store
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.job_state import JobState
 from mirage.slurm.records import Queue, QueuedJob, Submission

@@ -14,7 +14,7 @@ from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import SqlStore
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.errors import SlurmUnreachable
 from tests.support.read_only import read_only
 

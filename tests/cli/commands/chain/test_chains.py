@@ -16,7 +16,7 @@ from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm

@@ -14,7 +14,7 @@ import pytest
 from mirage.agent.endpoint import NOWHERE
 from mirage.agent.model import ChainState, EventRecord, LinkState
 from mirage.agent.store.sql_store import SqlStore
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain import endpoint_watch
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mirage.agent.model import ChainSpec, ChainState
 from mirage.agent.store.chain_file import StoredChain, read_chain_files, write_chain_file
 from mirage.agent.store.sql_store import SqlStore
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.slurm.records import Submission
 
 Type = Callable[..., tuple[str, str]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.cli.commands.predict.reported_prediction import ReportedPrediction, blended
 from mirage.duration import DAY_S

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S, HOUR_S
 from mirage.lab.commands.server import Served, served_slurm

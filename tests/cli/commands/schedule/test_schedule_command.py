@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
-from mirage.cli.commands.schedule.options import NAMES
+from mirage.cli.commands.schedule.schedule_options import NAMES
 from mirage.schedule.scheduler_contract import GpuPlan, GpuView
 from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, GpuSchedulerSpec
 

@@ -14,7 +14,7 @@ import pytest
 
 from mirage.calibration import fit_mechanisms
 from mirage.calibration.site.calibration_files import CalibrationFiles
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
 from mirage.lab.commands.server import Served, served_slurm

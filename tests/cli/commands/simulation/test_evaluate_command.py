@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mirage.cli import main
-from mirage.cli.commands.simulation.evaluate import evaluate
+from mirage.cli.commands.simulation.evaluate_command import evaluate
 from mirage.lab.real.cluster_processes import lives
 from mirage.provision.evaluation.evaluation_protocol import LINK_USERS
 from tests.support.waiting import until

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.errors import ConfigurationError, SlurmError, StoreError, UnknownName, shortened, shown
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError

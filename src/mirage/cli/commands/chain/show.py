@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, row
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page

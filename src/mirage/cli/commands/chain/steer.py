@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable

@@ -9,7 +9,7 @@ dag = LazyGroup(
     name="dag",
     lazy={
         "compare": LazyCommand(
-            "mirage.cli.commands.dag.compare:compare", "Compare schedulers of stages on the same episodes."
+            "mirage.cli.commands.dag.dag_compare:compare", "Compare schedulers of stages on the same episodes."
         ),
     },
     context_settings=CONTEXT,

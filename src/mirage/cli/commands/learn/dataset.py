@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.train.options import futures_option
-from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.commands.train.learning_options import futures_option
+from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
 from mirage.cli.trace_reading import read_named_trace

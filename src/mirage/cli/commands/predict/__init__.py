@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
 from mirage.cli.values import LIMITED_DURATION

@@ -9,9 +9,11 @@ schedule = LazyGroup(
     name="schedule",
     lazy={
         "compare": LazyCommand(
-            "mirage.cli.commands.schedule.compare:compare", "Compare several schedulers on workloads."
+            "mirage.cli.commands.schedule.schedule_compare:compare", "Compare several schedulers on workloads."
         ),
-        "run": LazyCommand("mirage.cli.commands.schedule.run:run", "Play one workload under one scheduler, in detail."),
+        "run": LazyCommand(
+            "mirage.cli.commands.schedule.schedule_run:run", "Play one workload under one scheduler, in detail."
+        ),
     },
     context_settings=CONTEXT,
     help="Compare schedulers of GPU clusters: which jobs run, where, how wide.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.machine import SETTINGS
+from mirage.cli.machine_options import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output, check_page
 from mirage.cli.trace_reading import read_named_trace

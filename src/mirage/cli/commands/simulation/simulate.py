@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.machine import MachineOptions, SimulatedMachine, discipline_help, machine_options
+from mirage.cli.machine_options import MachineOptions, SimulatedMachine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, ExtensibleOption, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -96,7 +96,8 @@ def simulate(
         schedule = as_submitted(schedule)
     if out is not None:
         write_output(out, _as_csv(schedule, _origin_s(read)))
-    report = {**schedule.metrics(), **_speed(len(jobs.jobs), cpu_s), "left_out": jobs.left_out, **answering}
+    speed = {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": len(jobs.jobs) / cpu_s if cpu_s > 0 else 0.0}
+    report = {**schedule.metrics(), **speed, "left_out": jobs.left_out, **answering}
     report["dependencies_dropped"] = jobs.dependencies_dropped
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
@@ -134,10 +135,6 @@ def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) 
         )
     click.echo(f"mirage: {no_follower}: jobs are submitted at the recorded times", err=True)
     return jobs, {}
-
-
-def _speed(jobs: int, cpu_s: float) -> dict[str, float]:
-    return {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": jobs / cpu_s if cpu_s > 0 else 0.0}
 
 
 def _provenance(trace: str, discipline: str, machine: SimulatedMachine) -> dict[str, Any]:

@@ -10,7 +10,7 @@ trace = LazyGroup(
     lazy={
         "info": LazyCommand("mirage.cli.commands.trace.info:info", "Show the statistics of a trace."),
         "convert": LazyCommand("mirage.cli.commands.trace.convert:convert", "Write a trace in another format."),
-        "fit": LazyCommand("mirage.cli.commands.trace.fit:fit", "Write the workload model of a trace."),
+        "fit": LazyCommand("mirage.cli.commands.trace.trace_fit:fit", "Write the workload model of a trace."),
         "generate": LazyCommand("mirage.cli.commands.trace.generate:generate", "Generate a workload like a real one."),
         "fidelity": LazyCommand(
             "mirage.cli.commands.trace.fidelity:fidelity", "Show how well a simulation agrees with a trace."

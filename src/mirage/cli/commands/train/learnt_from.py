@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from mirage.cli.commands.train.options import LearningOptions
-from mirage.cli.machine import MachineOptions, SimulatedMachine
+from mirage.cli.commands.train.learning_options import LearningOptions
+from mirage.cli.machine_options import MachineOptions, SimulatedMachine
 from mirage.cli.options import TraceOptions
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace

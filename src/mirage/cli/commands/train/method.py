@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.cli.commands.train.learning_options import LearningOptions, learning_options
 from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import LearningOptions, learning_options
-from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import as_policy, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
@@ -82,7 +82,7 @@ def _command(method: str, what: str) -> click.Command:
     ) -> None:
         begun = _begin(trace, machine, windows, where, learning, reading, (method,))
         data = begun.data()
-        _write(begun, data, {nodes: method for nodes in _sizes(data)}, as_json)
+        _write(begun, data, dict.fromkeys(sorted(set(data.link_nodes.tolist())), method), as_json)
 
     return command
 
@@ -275,8 +275,3 @@ def _settings(learning: LearningOptions, seed: int) -> TrainingSettings:
     from mirage.learn.regression.model_contract import TrainingSettings
 
     return TrainingSettings(seed=seed, threads=learning.threads, trees=learning.trees, epochs=learning.epochs)
-
-
-def _sizes(data: HandOvers) -> list[int]:
-    """Returns the sizes of links in the data."""
-    return sorted({int(nodes) for nodes in data.link_nodes})

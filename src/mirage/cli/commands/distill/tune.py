@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.times import times_line, times_under
-from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read
+from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
+from mirage.cli.commands.distill.times import times_line, times_under
+from mirage.cli.commands.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.errors import ConfigurationError

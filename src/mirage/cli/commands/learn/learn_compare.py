@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.commands.train.learnt_from import LearntFrom
-from mirage.cli.commands.train.options import (
+from mirage.cli.commands.train.learning_options import (
     LearningOptions,
     data_option,
     futures_option,
     threads_option,
     trees_option,
 )
-from mirage.cli.machine import MachineOptions, machine_options
+from mirage.cli.commands.train.learnt_from import LearntFrom
+from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import (
     CONTEXT,
     ExtensibleOption,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION

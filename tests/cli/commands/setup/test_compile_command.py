@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cache_folder import cache_folder
-from mirage.cli.commands.setup.compile import compile_kernels
-from mirage.cli.first_compile import FirstCompilation
+from mirage.cli import FirstCompilation
+from mirage.cli.commands.setup.compile_command import compile_kernels
 from mirage.duration import DAY_S
 
 MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]

@@ -1,4 +1,4 @@
-"""``mirage distill show``, ``edit``, ``check``: a tree that schedules stages, in a file."""
+"""``mirage distill show``, ``draw``, ``edit``, ``combine``, ``check``: files of trees."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.times import by_setting, times_line, times_under
+from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
+from mirage.cli.commands.distill.times import by_setting, times_line, times_under
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
+from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from mirage.distill.tree import Tree
+
 
 SHIPPED = "tree"
 """Name of the tree that ships with the package, in place of a file."""
@@ -184,3 +186,68 @@ def fidelity_line(where: str, one: dict[str, float]) -> str:
         f"{where}: job {one['job']:.1%}, stage {one['stage']:.1%}, executors {one['executors']:.1%}, "
         f"probability {one['probability']:.3f} of {one['most']:.3f}, {one['decisions']:,} decisions"
     )
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage distill draw -o tree.svg                    the tree that ships with Mirage",
+        "mirage distill draw mine.txt -o mine.png",
+    ),
+)
+@tree_argument
+@click.option(
+    "-o", "--out", required=True, metavar="FILE", help="Picture to write: .svg, or .png and .pdf by matplotlib."
+)
+def draw(tree_file: str, out: str) -> None:
+    """Draw a tree: tests from left to right, scores at the leaves, the executor rule below."""
+    from mirage.report.dag.tree_picture import tree_picture
+    from mirage.report.picture_file import picture_kind, write_picture
+
+    picture_kind(out)
+    check_output(out)
+    _, tree = read(tree_file)
+    heading = "The tree that ships with Mirage" if tree_file == SHIPPED else tree_file
+    write_picture(tree_picture(tree, heading), out)
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage distill combine quiet.txt busy.txt --from '20 %' -o both.txt",
+        "mirage distill combine quiet.txt tree full.txt --from '10 %,150 %' -o three.txt",
+    ),
+)
+@click.argument("tree_files", metavar="TREE TREE...", nargs=-1, required=True)
+@click.option(
+    "--from",
+    "starts",
+    type=WORDS,
+    required=True,
+    metavar="LOAD,…",
+    help="Load, in jobs per executor and per cent, from which the second tree decides, then the third, and so on.",
+)
+@click.option("-o", "--out", required=True, metavar="FILE", help="The combined tree; its path is then a policy.")
+@json_output
+def combine(tree_files: tuple[str, ...], starts: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Combine several trees, each with its executor rule and its range of load, into one.
+
+    The first tree decides while there are few jobs per executor in the cluster, the others from the loads of --from.
+    The result is a tree like any other: it tests the load first, and the settings of the busier trees begin with
+    ``crowded_``, ``crowded2_`` and so on. TREE is a file, or tree for the one that ships with Mirage.
+    """
+    from mirage.dag.distilled.combining import LOAD, combined
+    from mirage.distill.tree_text import text_of
+    from mirage.distill.units import number_of
+
+    check_output(out)
+    loads = [number_of(word, LOAD.unit) for word in starts]
+    tree = combined([read(file)[1] for file in tree_files], loads)
+    write_output(out, text_of(tree))
+    if as_json:
+        parts = [{"tree": file, "from": load} for file, load in zip(tree_files, (0.0, *loads), strict=True)]
+        click.echo(json.dumps({"tree": out, "leaves": len(tree.leaves), "parts": parts}, indent=2))
+        return
+    ranges = [f"below {starts[0]} {tree_files[0]}"]
+    ranges += [f"from {start} on {file}" for start, file in zip(starts, tree_files[1:], strict=True)]
+    click.echo(f"{out}: {len(tree.leaves)} leaves; {', '.join(ranges)}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mirage.cli.commands.dag.distill.options import EpisodeOptions
+    from mirage.cli.commands.distill.distill_options import EpisodeOptions
     from mirage.dag.distilled.tuning import Episodes
     from mirage.distill.tree import Tree
 

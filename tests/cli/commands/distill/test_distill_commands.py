@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirage import source_digest
-from mirage.cli.commands.dag.distill import distill, tree_file
+from mirage.cli.commands.distill import distill, tree_file
 from mirage.dag.decima.decima_schedulers import PUBLISHED_NAME
 from mirage.dag.distilled import small_changes, tuning
 from mirage.dag.distilled.methods import tree_methods
@@ -151,9 +151,9 @@ def test_a_tuning_refuses_what_it_cannot_do(mine, tmp_path):
         output_of("tune", mine, "--leaves", "2", "-o", str(tmp_path / "out.txt"))
 
 
-@pytest.mark.parametrize("name", ["fit", "tune"])
+@pytest.mark.parametrize("name", ["distill_fit", "tune"])
 def test_what_is_stored_of_a_command_depends_on_all_code_that_it_calls(name):
-    command = import_module(f"mirage.cli.commands.dag.distill.{name}")
+    command = import_module(f"mirage.cli.commands.distill.{name}")
     followed = source_digest._closure(command._CODE)
     calls = ast.walk(ast.parse(Path(command.__file__).read_text()))
     called = {call.module for call in calls if isinstance(call, ast.ImportFrom)}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.dag.distill.options import EpisodeOptions
-from mirage.cli.commands.dag.distill.tree_file import SHIPPED, read, tree_argument
+from mirage.cli.commands.distill.distill_options import EpisodeOptions
+from mirage.cli.commands.distill.tree_file import SHIPPED, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS

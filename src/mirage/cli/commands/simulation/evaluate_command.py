@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.machine import MachineOptions, SimulatedMachine, machine_options
+from mirage.cli.machine_options import MachineOptions, SimulatedMachine, machine_options
 from mirage.cli.options import (
     CONTEXT,
     CostOptions,

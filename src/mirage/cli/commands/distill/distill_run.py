@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from mirage.cli.commands.dag.compare import compare
-from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.tree_file import policy_of, read, tree_argument
+from mirage.cli.commands.dag.dag_compare import compare
+from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
+from mirage.cli.commands.distill.tree_file import policy_of, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import WORDS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.schedule.options import NAMES, PlayOptions, play_options, provenance, report_left_out
+from mirage.cli.commands.schedule.schedule_options import NAMES, PlayOptions, play_options, provenance, report_left_out
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.dag.distill.options import EpisodeOptions, episode_options
-from mirage.cli.commands.dag.distill.times import by_setting, times_line
-from mirage.cli.commands.dag.distill.tree_file import fidelity_line, read
+from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
+from mirage.cli.commands.distill.times import by_setting, times_line
+from mirage.cli.commands.distill.tree_file import fidelity_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS

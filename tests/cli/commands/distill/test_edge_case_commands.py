@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cli import main
-from mirage.cli.commands.dag.compare import compare
-from mirage.cli.commands.dag.distill import distill
-from mirage.cli.commands.dag.distill.options import EpisodeOptions
+from mirage.cli.commands.dag.dag_compare import compare
+from mirage.cli.commands.distill import distill
+from mirage.cli.commands.distill.distill_options import EpisodeOptions
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.mending import line_mending
 from mirage.dag.workload.edge_cases import EDGE_CASES

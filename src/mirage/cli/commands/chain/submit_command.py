@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli import context as cluster
+from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, ExtensibleOption, cost_options, examples, json_output
 from mirage.cli.values import DURATION, POSITIVE_DURATION
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
 
+
 UNKNOWN = 75
 """Exit status if it is unknown whether a job was submitted (EX_TEMPFAIL of sysexits.h)."""
+
+STORE = "STORE"
+"""Placeholder of the random part of a tag in a dry run."""
 
 
 @click.command(
@@ -140,10 +146,8 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     now_s = int(cluster.clock())
     spec = _spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
-        from mirage.cli.commands.chain.dry_run import show
-
         name = words["name"] or _new_name(words, request)
-        show(request, spec, name, as_json=words["as_json"])
+        _show_dry_run(request, spec, name, as_json=words["as_json"])
         _note(words, *_endless(words, name))
         return
     with cluster.store() as store:
@@ -325,3 +329,37 @@ def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None
             "succeeds",
             err=True,
         )
+
+
+def _show_dry_run(request: Request, spec: ChainSpec, name: str, *, as_json: bool) -> None:
+    """Prints the command lines of the first and next job, and sbatch's answer to the first.
+
+    Raises:
+        SlurmRefused: sbatch would refuse the first job.
+    """
+    from mirage.agent.chain.create import with_scripts
+    from mirage.agent.chain.submission import FIRST_LINK_ONLY, link_submission
+    from mirage.agent.model import Chain
+    from mirage.agent.paths import Home
+    from mirage.slurm.sbatch_options import to_argv
+
+    with tempfile.TemporaryDirectory() as folder:
+        copied = with_scripts(Home(Path(folder), ""), request, spec, name)
+        chain = Chain(0, name, copied, 0, key="KEY")
+        lines = []
+        for number, previous in ((1, MISSING), (2, 0)):
+            link = link_submission(chain, STORE, number, previous, hold=number > 1)
+            text = shlex.join(["sbatch", *to_argv(link.options), request.script_name, *link.arguments])
+            lines.append(text.replace("afterany:0", "afterany:JOB"))
+        answer = cluster.client().test(link_submission(chain, STORE, 1, MISSING, hold=False))
+    left_out = [f"--{option}" for option in FIRST_LINK_ONLY if option in request.given] if copied.later_script else []
+    if as_json:
+        record = {"chain": name, "first": lines[0], "next": lines[1], "left_out": left_out, "sbatch": answer}
+        click.echo(json.dumps(record))
+        return
+    click.echo(f"chain {name}, policy {spec.policy}")
+    click.echo(f"now:   {lines[0]}")
+    click.echo(f"then, as soon as that one runs: {lines[1]}")
+    if left_out:
+        click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, which are for the first job")
+    click.echo(answer, err=True)
