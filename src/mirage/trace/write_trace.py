@@ -11,7 +11,7 @@ from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
-from mirage.trace.formats.swf_write import swf_bytes
+from mirage.trace.formats.swf import swf_bytes
 from mirage.trace.table import JobTable
 
 WRITERS: dict[str, Callable[[JobTable], bytes]] = {

@@ -10,7 +10,7 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.trace.formats.swf_write import swf_bytes
+from mirage.trace.formats.swf import swf_bytes
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 

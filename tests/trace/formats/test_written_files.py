@@ -11,7 +11,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats.job_table_csv import csv_bytes
 from mirage.trace.formats.parquet import parquet_bytes
-from mirage.trace.formats.swf_write import swf_bytes
+from mirage.trace.formats.swf import swf_bytes
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 

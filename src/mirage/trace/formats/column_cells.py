@@ -111,7 +111,7 @@ def _instant(unit_s: float, clock: LocalClock, local: Callable[[], None]) -> Rea
             if is_absent(word) or word == "NaT":
                 return MISSING
         instant_s = clock.seconds(word)
-        if not _names_zone(word):
+        if len(word) <= _WITHOUT_ZONE or _ZONE.search(word, 10) is None:
             local()
         return instant_s
 
@@ -133,10 +133,6 @@ def _formatted(form: str, clock: LocalClock, local: Callable[[], None]) -> ReadC
         return clock.seconds(moment.isoformat(timespec="seconds"))
 
     return read
-
-
-def _names_zone(word: str) -> bool:
-    return len(word) > _WITHOUT_ZONE and _ZONE.search(word, 10) is not None
 
 
 def _duration(unit_s: float) -> ReadCell:

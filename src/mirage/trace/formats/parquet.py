@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.job_table_csv import COLUMNS
@@ -85,10 +85,6 @@ def _column(column: Any, name: str, tally: ReadTally) -> Any:
         return np.array([*map(job_state, names), JobState.UNKNOWN])[codes]
     if name == "job_id":
         return np.array([*names, ""], dtype=np.str_)[codes]
-    return _without_empty(codes, names)
-
-
-def _without_empty(codes: Ints, names: tuple[str, ...]) -> Labels:
     if "" not in names:
         return Labels(codes, names)
     return Labels.of([names[code] if code >= 0 else None for code in codes.tolist()])

@@ -157,6 +157,7 @@ def _weekly_level(model: WorkloadModel, seed: int, weeks: int) -> Floats:
 
 def _table(model: WorkloadModel, jobs: Drawn) -> JobTable:
     """Returns the job table with generated names."""
+    stem = (jobs.user * 7 + jobs.shape) % len(NAME_STEMS)  # one for a user's jobs of one shape, numbered by burst
     return JobTable.build(
         np.arange(1, len(jobs.user) + 1),
         submit_s=jobs.submit_s,
@@ -171,18 +172,12 @@ def _table(model: WorkloadModel, jobs: Drawn) -> JobTable:
         account=_labels(jobs.user % model.accounts, lambda a: f"proj{a + 1:02d}"),
         partition=_labels(jobs.partition, lambda p: model.partitions[p]),
         qos=_labels(np.zeros(len(jobs.user), dtype=np.int64), lambda _: "normal"),
-        name=_labels(_name_codes(jobs), lambda n: f"{NAME_STEMS[n // 100]}-{n % 100}"),
+        name=_labels(stem * 100 + jobs.burst % 100, lambda n: f"{NAME_STEMS[n // 100]}-{n % 100}"),
     )
 
 
 def _total(nodes: Ints, per_node: int) -> Ints:
     return np.where(per_node >= 0, nodes * per_node, MISSING)
-
-
-def _name_codes(jobs: Drawn) -> Ints:
-    """One stem for a user's jobs of one shape, numbered by burst."""
-    stem = (jobs.user * 7 + jobs.shape) % len(NAME_STEMS)
-    return np.asarray(stem * 100 + jobs.burst % 100, dtype=np.int64)
 
 
 def _labels(codes: Ints, name: Callable[[int], str]) -> Labels:
