@@ -12,8 +12,7 @@ from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_simulation import DagSimulation
 from mirage.dag.simulator.dag_world import DagCluster
-from mirage.dag.workload.digest import templates_digest
-from mirage.dag.workload.templates import JobTemplate
+from mirage.dag.workload.templates import JobTemplate, templates_digest
 from mirage.errors import ConfigurationError
 from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import code_key, key_of

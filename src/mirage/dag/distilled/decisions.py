@@ -14,8 +14,8 @@ from mirage.dag.distilled.candidate_columns import FEATURES, READY, WORK, candid
 from mirage.dag.distilled.tree_decider import uses_usual_work
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.dag_event_loop import ENDED, NEEDS_DECISION, apply, next_decision
 from mirage.dag.simulator.dag_world import initial_state
-from mirage.dag.simulator.event_loop import ENDED, NEEDS_DECISION, apply, next_decision
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, stage_of
 from mirage.distill.ranking import Contests, margins
 from mirage.errors import ContractBroken

@@ -17,8 +17,8 @@ from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of
 from mirage.dag.setting import EpisodeSetting
+from mirage.dag.simulator.dag_event_loop import ENDED, run
 from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
-from mirage.dag.simulator.event_loop import ENDED, run
 from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.distill.tree import Leaf, Node, Tree, merged

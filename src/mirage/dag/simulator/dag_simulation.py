@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.dag.simulator.dag_arrays import DagState, DagWorld
+from mirage.dag.simulator.dag_event_loop import NEEDS_DECISION, REFUSED, STALLED, apply, next_decision, run
 from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
-from mirage.dag.simulator.event_loop import NEEDS_DECISION, REFUSED, STALLED, apply, next_decision, run
 from mirage.dag.simulator.stage_decision import NOTHING, decision
 from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate

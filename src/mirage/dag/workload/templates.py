@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ LONGEST_MS = 10**9
 
 MOST_TASKS = 10**6
 """Most tasks of one stage."""
+
+_SHOWN = 16
+"""Hexadecimal digits of a digest that are shown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,16 +72,13 @@ class StageProfile:
         was measured with at most as many executors as it has tasks.
         """
         count = executors if executors in self.first_ms else max(self.first_ms)
-        fresh, first, rest = (_at(measured, count) for measured in (self.fresh_ms, self.first_ms, self.rest_ms))
+        waves = (self.fresh_ms, self.first_ms, self.rest_ms)
+        fresh, first, rest = (measured.get(count, np.zeros(0, np.int32)) for measured in waves)
         added_ms = warm_up_ms if wave == FRESH and not len(fresh) else 0
         for found in {FRESH: (fresh, first), FIRST: (first, fresh), REST: (rest, first, fresh)}[wave]:
             if len(found):
                 return found, added_ms
         raise ConfigurationError(f"nothing was measured of a stage of {self.tasks} tasks with {count} executors")
-
-
-def _at(measured: Durations, count: int) -> NDArray[np.int32]:
-    return measured.get(count, np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,3 +143,17 @@ class JobTemplate:
             after = (below[child] for parent, child in self.edges if parent == stage)
             below[stage] = frozenset([stage]).union(*after)
         return tuple(below)
+
+
+def templates_digest(templates: Sequence[JobTemplate]) -> str:
+    """Number and ordered digest of templates, as ``154 kinds of jobs, 8c5e...``."""
+    whole = hashlib.sha256()
+    for template in templates:
+        whole.update(repr((template.name, template.edges, len(template.stages))).encode())
+        for stage in template.stages:
+            whole.update(repr(stage.tasks).encode())
+            for wave in (stage.fresh_ms, stage.first_ms, stage.rest_ms):
+                for level in sorted(wave):
+                    whole.update(repr((level, len(wave[level]))).encode() + wave[level].astype("<i8").tobytes())
+                whole.update(b";")
+    return f"{len(templates)} kinds of jobs, {whole.hexdigest()[:_SHOWN]}"

@@ -92,13 +92,15 @@ _PREEMPT = {"preempt": "save"}
 _SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0, **_PREEMPT}
 SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     "fifo": GpuSchedulerSpec(
-        f"{_HERE}.fifo:scheduler", "first in, first out; the first that does not fit blocks the rest"
+        f"{_HERE}.gpu_fifo:scheduler", "first in, first out; the first that does not fit blocks the rest"
     ),
-    "sjf": GpuSchedulerSpec(f"{_HERE}.sjf:scheduler", "shortest job first, without preemption", knows_run_s=True),
+    "sjf": GpuSchedulerSpec(f"{_HERE}.gpu_sjf:scheduler", "shortest job first, without preemption", knows_run_s=True),
     "srtf": GpuSchedulerSpec(
-        f"{_HERE}.srtf:scheduler", "shortest remaining time first, preemptive", _PREEMPT, knows_run_s=True
+        f"{_HERE}.gpu_srtf:scheduler", "shortest remaining time first, preemptive", _PREEMPT, knows_run_s=True
     ),
-    "easy": GpuSchedulerSpec(f"{_HERE}.easy:scheduler", "EASY backfill: the head has a reservation", knows_run_s=True),
+    "easy": GpuSchedulerSpec(
+        f"{_HERE}.gpu_easy:scheduler", "EASY backfill: the head has a reservation", knows_run_s=True
+    ),
     "tiresias": GpuSchedulerSpec(
         f"{_HERE}.tiresias:scheduler",
         "least attained service in two levels, preemptive",

@@ -54,7 +54,7 @@ def test_an_unknown_part_is_refused_with_those_there_are(tmp_path: Path) -> None
 def test_what_needs_a_package_that_is_not_there_is_left_out_and_reported(
     room: str, package: str, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead = import_module(f"mirage.{room}.compile_ahead")
+    ahead = import_module(f"mirage.{room}.compile_{room}")
     used: list[str] = []
     monkeypatch.setattr(ahead, "find_spec", lambda name: None if name == package else find_spec(name))
     monkeypatch.setattr(ahead, "use", lambda: used.append(ahead.left_out()))

@@ -28,8 +28,8 @@ from mirage.dag.simulator.dag_simulation import DagSimulation  # noqa: E402
 from mirage.dag.simulator.dag_world import DagCluster  # noqa: E402
 from mirage.dag.simulator.stage_decision import executors_of, stage_of  # noqa: E402
 from mirage.dag.workload.dag_arrivals import poisson_arrivals  # noqa: E402
-from mirage.dag.workload.digest import templates_digest  # noqa: E402
 from mirage.dag.workload.generated import generated_templates  # noqa: E402
+from mirage.dag.workload.templates import templates_digest  # noqa: E402
 from mirage.errors import ConfigurationError, ModelFileError  # noqa: E402
 
 SMALL = TrainingSetting(6, 5, 10.0, 1000, 100.0, "capped:0:2")

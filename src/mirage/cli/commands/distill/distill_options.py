@@ -67,7 +67,7 @@ class EpisodeOptions:
 
     def plan(self) -> dict[str, object]:
         """Returns all that determines the episodes; a resumed command must match it."""
-        from mirage.dag.workload.digest import templates_digest
+        from mirage.dag.workload.templates import templates_digest
 
         chosen = self.chosen
         return {

@@ -176,7 +176,7 @@ _CODE = ("mirage.dag.mending.line_mending", "mirage.dag.workload.edge_cases", "m
 
 def _plan(text: str, options: _MendOptions, played: EpisodeOptions) -> dict[str, object]:
     """Returns all that determines the edits, except the cases."""
-    from mirage.dag.workload.digest import templates_digest
+    from mirage.dag.workload.templates import templates_digest
     from mirage.source_digest import source_digest
 
     return {

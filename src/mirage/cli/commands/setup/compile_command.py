@@ -95,4 +95,4 @@ def _wanted(parts: Sequence[str]) -> list[str]:
 
 
 def _room(room: str) -> Any:
-    return import_module(f"mirage.{room}.compile_ahead")
+    return import_module(f"mirage.{room}.compile_{room}")

@@ -88,8 +88,8 @@ def decima(
     check_packages("mirage train decima", ["torch"])
     from mirage.dag.decima.network_file import write_network
     from mirage.dag.decima.training.decima_training import DecimaTrainingPlan, train
-    from mirage.dag.workload.digest import templates_digest
     from mirage.dag.workload.generated import generated_templates
+    from mirage.dag.workload.templates import templates_digest
     from mirage.dag.workload.tpch import read_tpch
 
     templates = generated_templates() if profiles is None else read_tpch(Path(profiles))

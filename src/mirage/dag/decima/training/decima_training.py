@@ -35,8 +35,7 @@ from mirage.dag.decima.training.torch_network import (
     save_checkpoint,
 )
 from mirage.dag.schedulers.stage_schedulers import make_scheduler, scheduler_spec
-from mirage.dag.workload.digest import templates_digest
-from mirage.dag.workload.templates import JobTemplate
+from mirage.dag.workload.templates import JobTemplate, templates_digest
 from mirage.job_state import Floats
 from mirage.source_digest import source_digest
 

@@ -21,8 +21,8 @@ from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph,
 from mirage.dag.decima.networks.workspace import opened, workspace
 from mirage.dag.decima.own_features import observe_own
 from mirage.dag.simulator.dag_arrays import DECIDER_TYPE, PARAMETERS_TYPE, STATE_TYPE, WORLD_TYPE, DagState, DagWorld
+from mirage.dag.simulator.dag_event_loop import ENDED, NEEDS_DECISION, REFUSED, next_decision
 from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
-from mirage.dag.simulator.event_loop import ENDED, NEEDS_DECISION, REFUSED, next_decision
 from mirage.dag.simulator.rounds import decide
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, stage_of
 from mirage.dag.workload.dag_arrivals import poisson_arrivals
@@ -174,7 +174,7 @@ def play(
         recorded_of_1000: Number of decisions that are recorded, out of a thousand.
 
     Returns:
-        The result of the loop, see ``mirage.dag.simulator.event_loop``.
+        The result of the loop, see ``mirage.dag.simulator.dag_event_loop``.
     """
     _, graph, room = opened(space)
     answer = next_decision(world, state)

@@ -28,7 +28,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 )
 from mirage.schedule.engine.kernel.gpu_packing import allowed
 from mirage.schedule.engine.kernel.plan_writers import write_placed_start
-from mirage.schedule.schedulers.fifo import start_heads
+from mirage.schedule.schedulers.gpu_fifo import start_heads
 from mirage.schedule.schedulers.job_queue import (
     GONE,
     NEWCOMER,

@@ -45,20 +45,15 @@ def _play(scheduler: str, types: int) -> None:
     from mirage.schedule.engine.gpu_simulation import GpuSimulation  # imported here, as the import compiles it
 
     cluster = GpuCluster(tuple(ServerGroup(f"g{k}", f"t{k}", 2, 2) for k in range(types)))
-    GpuSimulation(cluster, _jobs(), make_scheduler(scheduler), speeds=_speeds(types)).run(until_s=400.0)
+    linear = GpuJobs.linear([0.0] * 3, [1] * 3, [1.0] * 3, max_gpus=4)
+    jobs = replace(linear, model=np.zeros(3, np.int64), work=np.full(3, 3e4), batch=np.full(3, 8), models=("any",))
+    GpuSimulation(cluster, jobs, make_scheduler(scheduler), speeds=_speeds(types)).run(until_s=400.0)
 
 
 def _choose(unused: int) -> None:
     """Solve a choice with a fractional linear program, so that the search has work to do."""
     value = np.full((3, 1), 2.0)
     choose(value, np.full(1, 2), np.zeros(1, np.int64), np.array([3, unused]))
-
-
-def _jobs() -> GpuJobs:
-    """Jobs of one model, from which goodput can learn."""
-    n = 3
-    linear = GpuJobs.linear([0.0] * n, [1] * n, [1.0] * n, max_gpus=4)
-    return replace(linear, model=np.zeros(n, np.int64), work=np.full(n, 3e4), batch=np.full(n, 8), models=("any",))
 
 
 def _speeds(types: int) -> Speeds:

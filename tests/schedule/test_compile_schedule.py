@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from mirage.schedule import compile_ahead
+from mirage.schedule import compile_schedule
 from tests.support.toy_profiles import write_profiles
 
 COMPARE = """
 import sys
-from mirage.schedule.compile_ahead import use
+from mirage.schedule.compile_schedule import use
 from mirage.kernel import cache
 use()
 kernels, load = [], cache._KernelCache._load_overload
@@ -49,8 +49,8 @@ def test_comparison_needs_no_kernel_beyond_those_compiled_ahead(tmp_path: Path) 
 
 def test_schedulers_that_need_scipy_are_not_played_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[str] = []
-    monkeypatch.setattr(compile_ahead, "_play", lambda name, types: played.append(name))
-    monkeypatch.setattr(compile_ahead, "_choose", lambda unused: played.append("a choice"))
-    monkeypatch.setattr(compile_ahead, "find_spec", lambda name: None)
-    compile_ahead.use()
+    monkeypatch.setattr(compile_schedule, "_play", lambda name, types: played.append(name))
+    monkeypatch.setattr(compile_schedule, "_choose", lambda unused: played.append("a choice"))
+    monkeypatch.setattr(compile_schedule, "find_spec", lambda name: None)
+    compile_schedule.use()
     assert played == ["fifo"]

@@ -10,7 +10,7 @@ from typing import Any
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, dereference
-from mirage.schedule.schedulers.fifo import start_heads
+from mirage.schedule.schedulers.gpu_fifo import start_heads
 from mirage.schedule.schedulers.job_queue import NEWCOMER, RETURNED, WAITING, enter
 from mirage.schedule.schedulers.run_time_estimates import estimate_ends
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 PLAY = """
-from mirage.dag.compile_ahead import use
+from mirage.dag.compile_dag import use
 from mirage.kernel import cache
 use()
 kernels, load = [], cache._KernelCache._load_overload
