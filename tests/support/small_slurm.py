@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import CommandOutput, Invocation
+from mirage.lab.commands.server import answer
 from mirage.lab.virtual.program import Program
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation

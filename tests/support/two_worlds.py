@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mirage.lab.commands.dispatch import answer
 from mirage.lab.commands.invocation import Invocation
+from mirage.lab.commands.server import answer
 from mirage.lab.virtual.queries import ACCOUNT
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View

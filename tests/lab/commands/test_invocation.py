@@ -8,10 +8,10 @@ import pytest
 
 from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
-from mirage.lab.commands.dispatch import COMMANDS
 from mirage.lab.commands.invocation import CommandOutput, midnight_s, read_words
 from mirage.lab.commands.output_columns import OutputFormat, elapsed
 from mirage.lab.commands.query_commands import cell, read_fields, read_format
+from mirage.lab.commands.server import COMMANDS
 from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, command, small_slurm
 
 TRY = '\nTry "{} --help" for more information\n'

@@ -11,8 +11,7 @@ import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.lab.commands import command_client
-from mirage.lab.commands.dispatch import COMMANDS
-from mirage.lab.commands.server import CommandExecutor, environment, place_commands, served_slurm
+from mirage.lab.commands.server import COMMANDS, CommandExecutor, environment, place_commands, served_slurm
 from tests.support.small_slurm import BEGIN_S, small_slurm
 
 

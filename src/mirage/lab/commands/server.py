@@ -3,13 +3,15 @@
     with served_slurm(VirtualSlurm(simulation)) as served:
         slurm = SlurmClient(SystemRunner(served.environment), clock=served.slurm.clock)
 
-Time passes on ``fake-slurm advance 2h`` or when ``served.slurm.sleep`` is called. Tests serve a
-subclass that fails on request.
+The commands, ``sbatch``, ``squeue`` and others, take the options that Mirage, its tests and interactive users need, and
+reject others with getopt's messages. Time passes on ``fake-slurm advance 2h`` or when ``served.slurm.sleep`` is called.
+Tests serve a subclass that fails on request.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getopt
 import json
 import os
 import shlex
@@ -18,20 +20,28 @@ import socketserver
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from mirage.duration import parse_duration_s
-from mirage.errors import ConfigurationError
-from mirage.lab.commands.dispatch import COMMANDS, answer
-from mirage.lab.commands.invocation import CommandOutput, Invocation, WantsScript
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.lab.commands.control_commands import sbatch, scancel, scontrol
+from mirage.lab.commands.invocation import CommandOutput, Failed, Invocation, WantsScript, getopt_words
+from mirage.lab.commands.query_commands import sacct, sinfo, sprio, squeue
 from mirage.lab.sockets import require_short_path
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 
 STEERING = "fake-slurm"
 SOCKET, BIN, SPOOL = "slurm.sock", "bin", "spool"
+
+VERSION = "slurm-wlm 22.05.8"
+
+COMMANDS: dict[str, Callable[[VirtualSlurm, Invocation], str | CommandOutput]] = {
+    "sbatch": sbatch, "squeue": squeue, "sacct": sacct, "scancel": scancel, "scontrol": scontrol, "sinfo": sinfo,
+    "sprio": sprio,
+}  # fmt: skip
 
 
 @dataclass
@@ -157,3 +167,26 @@ def _steer(slurm: VirtualSlurm, command: Invocation) -> CommandOutput:
         case _:
             return CommandOutput("", f"usage: {STEERING} now | advance TIME\n", 2)
     return CommandOutput(f"{slurm.now_s}\n")
+
+
+def answer(slurm: VirtualSlurm, name: str, command: Invocation) -> CommandOutput:
+    """Executes a command.
+
+    Raises:
+        WantsScript: The command reads its script from its standard input.
+    """
+    try:
+        if set(command.words) & {"-V", "--version"}:
+            return CommandOutput(VERSION + "\n")
+        result = COMMANDS[name](slurm, command)
+        return result if isinstance(result, CommandOutput) else CommandOutput(result)
+    except Failed as error:
+        return CommandOutput("", error.words + "\n", error.status)
+    except getopt.GetoptError as error:
+        return CommandOutput("", f'{name}: {getopt_words(error)}\nTry "{name} --help" for more information\n', 1)
+    except (SlurmRefused, SlurmUnreachable) as error:
+        lost = isinstance(error, SlurmUnreachable) and name == "sbatch"
+        before = "sbatch: error: Batch job submission failed: " if lost else ""
+        return CommandOutput("", f"{before}{error.stderr}\n", 1)
+    except ConfigurationError as error:
+        return CommandOutput("", f"{name}: error: {error}\n", 1)
