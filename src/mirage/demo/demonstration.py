@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
-from mirage.demo.keep_alive import keep_alive
-from mirage.duration import DAY_S, MINUTE_S
+from mirage.agent.agent import Agent
+from mirage.agent.chain.history import chain_run
+from mirage.agent.cycle.readiness import SystemShell
+from mirage.agent.model import ChainSpec
+from mirage.agent.settings import AgentSettings
+from mirage.agent.store.sql_store import open_store
+from mirage.duration import DAY_S, MINUTE_S, format_duration
 from mirage.job_state import Ints
+from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
 from mirage.process import die_with
 from mirage.provision.chain_record import ChainRun
@@ -26,6 +35,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
+from mirage.slurm.records import Submission
 from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
@@ -34,13 +44,25 @@ MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
 POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}"}
-"""Names as shown, and what the agent is asked to run."""
+"""Names as shown, and the policy that the agent runs."""
 
 LINKS = (LinkSize(8),)
 FUTURES = 48
 """Fewer than the policy's own default, so that the whole demonstration takes a minute or two."""
 
 StageReport = Callable[[str], None]
+
+NAME = "service"
+SETTINGS = AgentSettings(
+    poll_s=10 * MINUTE_S,
+    busy_poll_s=10 * MINUTE_S,
+    decide_s=30 * MINUTE_S,
+    longest_sleep_s=DAY_S,
+    lease_s=DAY_S,
+)
+"""Ten minutes between polls and half an hour between decisions: two weeks are to pass in a minute or two."""
+
+SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +89,7 @@ class Demonstration:
 
     Attributes:
         nodes: Of the cluster.
-        cost: What the policy was progress.
+        cost: The cost that the policies minimise.
         runs: (nodes of a link, policy) → what became of the chain.
     """
 
@@ -153,3 +175,33 @@ def _run(task: Task) -> ChainRun:
     link = next(link for link in LINKS if link.nodes == nodes)
     policy = POLICIES[name].format(futures=FUTURES)
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
+
+
+def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int) -> ChainRun:
+    """The record of a chain that the agent manages from now until a time.
+
+    Args:
+        sim: The simulation; it is consumed.
+        link: Size of every link.
+        policy: Name of the provisioner.
+        cost: The cost that the policy minimises.
+    """
+    slurm = VirtualSlurm(sim)
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-"))
+        store = opened.enter_context(closing(open_store(f"sqlite:///{folder}/store.db")))
+        script = Path(folder) / "serve.sh"
+        script.write_text(SCRIPT, encoding="utf-8")
+        options: dict[str, str | None] = {"nodes": str(link.nodes), "time": format_duration(link.limit_s)}
+        spec = ChainSpec(
+            Submission(str(script), options),
+            policy=policy,
+            interruption_cost=cost.interruption,
+            overlap_cost=cost.overlap,
+        )
+        chain = store.add_chain(NAME, spec, slurm.now_s)
+        agent = Agent(
+            store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="demo", settings=SETTINGS
+        )
+        agent.run(slurm.sleep, lambda: slurm.now_s >= until_s)
+        return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)
