@@ -86,7 +86,7 @@ FROM_FILE = PolicySpec(
     needs=("cost", "seed", "discipline", "scheduler", "limits"),
     loads=(
         "mirage.learn.explain.tree_rule",
-        "mirage.learn.networks.trained_network",
+        "mirage.learn.networks.network_model",
         "mirage.learn.regression.published_regression",
         "mirage.learn.regression.boosted_outcomes",
         "mirage.learn.regression.corrected_forecast",

@@ -51,7 +51,7 @@ def test_a_network_never_submits_earlier_than_its_training_covers(data):
 
 
 def test_every_network_has_a_trainer_and_those_of_2023_read_no_forecast():
-    networks = {name: method for name, method in METHODS.items() if ".network_trainers" in method.trainer}
+    networks = {name: method for name, method in METHODS.items() if ".network_training" in method.trainer}
     assert len(networks) == 10
     for name, method in networks.items():
         assert callable(method.train())

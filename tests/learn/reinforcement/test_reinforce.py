@@ -7,7 +7,7 @@ from mirage.learn.networks.network_inputs import OF_THE_LINK
 from mirage.learn.networks.network_model import network_arrays, network_from, network_settings
 from mirage.learn.networks.published_networks import PublishedPolicy, PublishedTransformer
 from mirage.learn.regression.model_contract import TrainingSettings
-from mirage.learn.reinforcement import network_trainers
+from mirage.learn.reinforcement import network_training
 from mirage.learn.reinforcement.published_training import PublishedSettings, train_published
 from mirage.learn.reinforcement.reinforce import ReinforceLearning, _weights, probes
 from mirage.learn.training.stored_steps import StoredSteps
@@ -52,9 +52,9 @@ def test_a_row_is_predicted_once_and_alike_in_any_order():
 
 def test_fewer_epochs_bound_regressions_and_leave_reinforce_as_published(monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr(network_trainers, "train_published", lambda *arguments: calls.append(arguments[-1]))
-    monkeypatch.setattr(network_trainers, "_trained", lambda model, steps: model)
-    network_trainers.train_moe_pg_2023(None, None, TrainingSettings(epochs=3), StoredSteps(tmp_path))
+    monkeypatch.setattr(network_training, "train_published", lambda *arguments: calls.append(arguments[-1]))
+    monkeypatch.setattr(network_training, "_trained", lambda model, steps: model)
+    network_training.train_moe_pg_2023(None, None, TrainingSettings(epochs=3), StoredSteps(tmp_path))
     assert (calls[0].epochs, calls[0].reinforce_epochs) == (3, None)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirage.learn.training.comparison.method_comparison import MethodComparison
-from mirage.learn.training.comparison.under_load import UnderLoad
+from mirage.learn.training.comparison.method_comparison import MethodComparison, UnderLoad
 from mirage.report.judgement.result_tables import (
     ResultsView,
     cheapest,

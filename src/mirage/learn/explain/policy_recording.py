@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from mirage.errors import ConfigurationError
 from mirage.policy.contract import Policy
@@ -22,9 +21,8 @@ from mirage.provision.evaluation.evaluation_study import Player, Study, WindowTr
 from mirage.provision.link_size import LinkSize
 from mirage.sim.simulation import Simulation
 from mirage.study.executors.executor import Executor
-from mirage.study.executors.local_processes import LocalProcesses
 from mirage.study.executors.work_codec import sent_to_jobs
-from mirage.study.play_trials import Progress
+from mirage.study.play_trials import Progress, play_trials
 
 SubmitsByTime = dict[int, bool]
 """Time of a decision → whether the policy submits."""
@@ -117,16 +115,18 @@ def recorded(
     alone = replace(compared, candidates=compared.candidates[:1])
     windows = range(protocol.windows)
     early, late = ([w for w in windows if (protocol.submits_s(w) >= judged_s) == is_late] for is_late in (False, True))
-    play = executor or LocalProcesses()
-    several = chain(play(_player, alone, early), play(_player, compared, late))
     found = Recording({link.nodes: {} for link in links}, {link.nodes: {} for link in links})
-    for done, played in enumerate(several, 1):
-        for of_link in played:
+    for study, of_study, before in ((alone, early, 0), (compared, late, len(early))):
+
+        def report(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + done, len(windows))
+
+        played = play_trials(_begin, study, of_study, executor=executor, progress=report)
+        for of_link in (one for window in of_study for one in played.found[window]):
             episode = of_link.trial.episode
             found.trials[episode.link.nodes][episode.submitted_s] = of_link.trial
             found.submits[episode.link.nodes][episode.submitted_s] = of_link.submits
-        if progress:
-            progress(done, len(windows))
     return found
 
 
@@ -161,11 +161,11 @@ def played_since(
 
 
 @sent_to_jobs
-def _player(study: Study) -> Callable[[int], tuple[RecordedWindow, ...]]:
+def _begin(study: Study) -> Callable[[int], tuple[int, tuple[RecordedWindow, ...]]]:
     player = Player(study)
 
-    def play(window: int) -> tuple[RecordedWindow, ...]:
-        return tuple(_played(player, link, sim, window) for link, sim in player.worlds(window))
+    def play(window: int) -> tuple[int, tuple[RecordedWindow, ...]]:
+        return window, tuple(_played(player, link, sim, window) for link, sim in player.worlds(window))
 
     return play
 

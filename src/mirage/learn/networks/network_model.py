@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import nn
 
 from mirage.duration import HOUR_S
 from mirage.errors import ModelFileError, UnknownName
+from mirage.job_state import Floats
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.networks.hand_over_network import (
     COST_UNIT_H,
@@ -31,14 +32,14 @@ from mirage.learn.networks.published_networks import (
     PublishedMixture,
     PublishedPolicy,
     PublishedTransformer,
+    is_published,
     submits_by_regression,
     weights_of,
 )
 from mirage.learn.networks.training_loop import Curve, torch_threads
 from mirage.learn.networks.transformer import TransformerBody
-from mirage.predict.model_file import (
-    Arrays,
-)
+from mirage.learn.regression.model_contract import Arrays, DecisionInputs, Flags
+from mirage.policy.cost import Cost
 
 SHARES = (0.05, 0.95)
 """Costs that our networks learn at: an hour of interruption costs 1/19 to 19 hours of overlap."""
@@ -55,6 +56,9 @@ PUBLISHED: Mapping[str, type[nn.Module]] = {
     "transformer-2023": PublishedTransformer,
     "mixture-2023": PublishedMixture,
 }
+
+_AT_ONCE = 512
+"""Decisions that a network reads at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,3 +211,55 @@ def _quantile(values: NDArray[np.float32], level: float) -> NDArray[np.float64]:
     above = min(below + 1, len(LEVELS) - 1)
     found: NDArray[np.float64] = values[:, below] + (position - below) * (values[:, above] - values[:, below])
     return found
+
+
+class TrainedNetwork:
+    """A network that implements ``mirage.learn.regression.model_contract.Model``.
+
+    Args:
+        network: The trained network.
+    """
+
+    def __init__(self, network: NetworkModel) -> None:
+        self.network = network
+        self.inputs: tuple[str, ...] = () if is_published(network.body) else network.scaling.names
+
+    def submits(self, decisions: DecisionInputs, cost: Cost) -> Flags:
+        """Where the network submits; never at a longer lead than it was trained for."""
+        found: Flags = np.zeros(len(decisions), dtype=np.bool_)
+        late = np.flatnonzero(decisions.remaining_s <= self.network.longest_lead_s)
+        if len(late):
+            share = cost.interruption / (cost.interruption + cost.overlap)
+            found[late] = self._outputs(decisions, late, share)["submits"]
+        return found
+
+    def estimates(self, decisions: DecisionInputs) -> dict[str, Floats]:
+        """Its answers at equal costs of interruption and overlap."""
+        estimates = self._outputs(decisions, np.arange(len(decisions)), 0.5)
+        return {name: np.asarray(values, dtype=np.float64) for name, values in estimates.items() if name != "submits"}
+
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
+        """The network's arrays, as a model file stores them."""
+        return dict(network_arrays(self.network))
+
+    def settings(self) -> dict[str, Any]:
+        """The network's settings; JSON values."""
+        return network_settings(self.network)
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, settings: Mapping[str, Any]) -> Self:
+        """The network stored in a model file."""
+        return cls(network_from(settings, arrays))
+
+    def _outputs(self, decisions: DecisionInputs, rows: NDArray[np.int64], share: float) -> dict[str, NDArray[Any]]:
+        """Its answers for some rows, in their order."""
+        history = decisions.history()
+        features = decisions.columns(self.inputs)
+        link = np.stack(
+            [decisions.remaining_s, decisions.link_nodes, decisions.link_limit_s, decisions.wait_s], axis=1
+        ).astype(np.float32)
+        parts = [
+            self.network.estimates(history[some], features[some], link[some], share)
+            for some in np.array_split(rows, -(-len(rows) // _AT_ONCE))
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -52,8 +52,8 @@ _REGRESSION = "mirage.learn.regression"
 
 def _network(name: str, summary: str) -> Method:
     """A method that trains a network; those of 2023 use no forecast and have own bodies."""
-    trainer = f"mirage.learn.reinforcement.network_trainers:train_{name.replace('-', '_')}"
-    model = "mirage.learn.networks.trained_network:TrainedNetwork"
+    trainer = f"mirage.learn.reinforcement.network_training:train_{name.replace('-', '_')}"
+    model = "mirage.learn.networks.network_model:TrainedNetwork"
     published = name.endswith("-2023")
     body = f"{name.partition('-')[0]}{'-2023' if published else ''}"
     return Method(trainer, model, summary, "torch", forecast=not published, body=body)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from mirage.errors import ConfigurationError
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
-from mirage.learn.training.folds import check_months, month_begin_s, split, tune_since_s
+from mirage.learn.training.folds import check_months, month_begin_s, shifted, split, tune_since_s
 from mirage.learn.training.method_choice import MethodChoice, choose
 from mirage.learn.training.method_trials import RollingOriginPlan, trials_of, try_methods
 from mirage.learn.training.methods import method_named
@@ -25,10 +26,13 @@ from mirage.learn.training.trained_policy import WHAT_IF, LinkSizeModel, Trained
 from mirage.policy.cost import Cost
 from mirage.predict.model_file import TrainedOn
 from mirage.provision.evaluation.candidate import ORACLE
-from mirage.provision.evaluation.evaluate import Evaluation, assess
+from mirage.provision.evaluation.episode import Scenario
+from mirage.provision.evaluation.evaluate import Evaluation, assess, evaluate
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.policy_score import ALL, score
+from mirage.provision.link_size import LinkSize
 from mirage.study.executors.executor import Executor
 from mirage.study.executors.local_processes import LocalProcesses
 from mirage.study.executors.work_codec import sent_to_jobs
@@ -263,3 +267,54 @@ def _trainings(nodes: int, data: HandOvers, plan: RollingOriginPlan) -> Iterator
 def _origin(nodes: int) -> str:
     """The location of the steps of a link size's rolling origin."""
     return f"rolling-origin/{nodes}"
+
+
+def play_what_if(
+    scenario: Scenario,
+    protocol: EvaluationProtocol,
+    links: Sequence[LinkSize],
+    months: Sequence[str],
+    costs: Sequence[Cost],
+    *,
+    seed: int = 0,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    resume_dir: Path | None = None,
+) -> dict[int, tuple[WindowTrial, ...]]:
+    """Plays ``what-if`` in the windows from the first to the last of some months.
+
+    Args:
+        scenario: The cluster, its queue and the trace of the data.
+        protocol: The protocol of the data, with all its windows.
+        links: Link sizes.
+        months: Test months, in any order.
+        costs: Every cost is played.
+        seed: The seed of the data and of the futures.
+        executor: Plays the windows; None for this process.
+        progress: Called as windows are finished.
+        resume_dir: Where finished windows are stored.
+
+    Returns:
+        Nodes of a link → windows.
+
+    Raises:
+        ConfigurationError: No window lies in these months, or the data were made of another trace.
+    """
+    begin_s, end_s = month_begin_s(min(months)), month_begin_s(shifted(max(months), 1))
+    inside = [window for window in range(protocol.windows) if begin_s <= protocol.submits_s(window) < end_s]
+    if not inside:
+        raise ConfigurationError(f"no window of the data lies in {', '.join(months)}")
+    first_s = protocol.begin_s + inside[0] * protocol.every_s
+    within = replace(protocol, begin_s=first_s, windows=len(inside))
+    found = evaluate(
+        scenario,
+        within,
+        links,
+        [WHAT_IF],
+        costs,
+        seed=seed,
+        executor=executor,
+        progress=progress,
+        resume_dir=resume_dir,
+    )
+    return found.trials

@@ -10,9 +10,8 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, _capped, claims
 from mirage.learn.training.comparison.comparison_models import ModelKey
 from mirage.learn.training.comparison.comparison_plan import Group, kind_of
-from mirage.learn.training.comparison.method_comparison import judged
+from mirage.learn.training.comparison.method_comparison import judged, under_load
 from mirage.learn.training.comparison.play_comparison import ComparisonSetup, _study, merged
-from mirage.learn.training.comparison.under_load import under_load
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol

@@ -138,8 +138,7 @@ def best(
     """``mirage train best``."""
     from mirage.learn.training.folds import check_months, last_months
     from mirage.learn.training.method_trials import RollingOriginPlan
-    from mirage.learn.training.play_what_if import play_what_if
-    from mirage.learn.training.train_policy import try_and_choose
+    from mirage.learn.training.train_policy import play_what_if, try_and_choose
     from mirage.policy.cost import Cost
     from mirage.report.terminal.evaluation_text import progress_bar
     from mirage.report.training.training_text import step_line
