@@ -22,8 +22,7 @@ from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
 from mirage.report.dag.comparison_charts import EpisodeLog, executors_chart
 from mirage.report.dag.distillation_chart import students_chart
-from mirage.report.dag.tree_layout import laid_out
-from mirage.report.dag.tree_picture import FEATURE_WORDS, head_words, rule_words, tree_picture
+from mirage.report.dag.tree_picture import FEATURE_WORDS, head_words, laid_out, rule_words, tree_picture
 from mirage.report.svg import svg_of
 
 

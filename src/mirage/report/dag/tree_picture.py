@@ -8,9 +8,9 @@ from itertools import accumulate, zip_longest
 
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.dag.distilled.tree_policy import check_features
-from mirage.distill.tree import Tree
+from mirage.distill.tree import Condition, Leaf, Node, Split, Tree
+from mirage.distill.tree_text import answer_text, condition_text, per_cent
 from mirage.distill.units import Unit, written
-from mirage.report.dag.tree_layout import BOX_PX, PAD_PX, TreeBox, TreeLayout, bends, laid_out
 from mirage.report.picture import Bar, Drawn, Label, Moved, Picture, Stroke, line, text_px
 
 MARGIN_PX, LINE_PX = 16.0, 22.0
@@ -24,6 +24,10 @@ HOW = "Of all stages that may be picked, the one with the highest score gets exe
 TIES = "Ties go to the job with less work."
 ALONE = "A score below 0 leaves a stage alone."
 SHARES = "In brackets: share of the candidates that reach a leaf."
+
+ROW_PX, BOX_PX, PAD_PX = 34.0, 24.0, 9.0
+GAP_PX = 46.0
+"""Distance between two columns; the answers of a question are on its lines there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,20 +232,15 @@ def tree_picture(tree: Tree, heading: str) -> Picture:
 
 
 def _tree(sheet: TreeSheet) -> list[Drawn]:
-    boxes, parts = sheet.layout.boxes, []
+    boxes, parts = sheet.layout.boxes, list[Drawn]()
     for one in boxes:
         if one.above >= 0:
-            parts += _line_to(boxes[one.above], one)
+            parts += [Stroke(bends(boxes[one.above], one), "lead"), Label(one.answer, one.x - 24, one.y - 5)]
     for one in boxes:
         class_ = "lead-dot" if not one.is_leaf else "overlap-band" if one.is_left_alone else "area"
         parts.append(Bar(one.x, one.y - BOX_PX / 2, one.width, BOX_PX, class_, rx=12 if one.is_leaf else 4))
         parts.append(Label(one.text, one.x + PAD_PX, one.y + 4, style="strong" if one.is_leaf else "ink"))
     return parts
-
-
-def _line_to(above: TreeBox, one: TreeBox) -> list[Drawn]:
-    """Draws the line from a question to the next box, with the answer on it."""
-    return [Stroke(bends(above, one), "lead"), Label(one.answer, one.x - 24, one.y - 5)]
 
 
 def _rule(sheet: TreeSheet) -> list[Drawn]:
@@ -251,3 +250,109 @@ def _rule(sheet: TreeSheet) -> list[Drawn]:
             class_ = "strong" if k == 0 else "ink" if column else ""
             parts.append(Label(text, x, k * LINE_PX, style=class_))
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBox:
+    """A question or an answer at its place.
+
+    Attributes:
+        text: Its text.
+        is_leaf: Whether it is an answer.
+        is_left_alone: Whether it is an answer below 0, which leaves a stage alone.
+        x: Left edge, in pixels.
+        y: Middle, in pixels.
+        width: In pixels.
+        above: Index of the question that leads here; -1 for the first.
+        answer: The answer to that question.
+    """
+
+    text: str
+    is_leaf: bool
+    is_left_alone: bool
+    x: float
+    y: float
+    width: float
+    above: int
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLayout:
+    """Boxes, each after the question that leads to it, and their total size."""
+
+    boxes: tuple[TreeBox, ...]
+    width: float
+    height: float
+
+
+@dataclass
+class _Entry:
+    node: Node
+    depth: int
+    above: int
+    answer: str
+    text: str
+    y: float = 0.0
+
+
+def laid_out(tree: Tree) -> TreeLayout:
+    """Lays out all questions and answers of a tree, true branches above false ones."""
+    entries: list[_Entry] = []
+    _list(tree, tree.root, 0, -1, "", entries)
+    row = 0
+    for entry in entries:
+        if isinstance(entry.node, Leaf):
+            entry.y = (row + 0.5) * ROW_PX
+            row += 1
+    for k in range(len(entries) - 1, -1, -1):
+        if isinstance(entries[k].node, Split):
+            under = [entry.y for entry in entries if entry.above == k]
+            entries[k].y = sum(under) / len(under)
+    widths = _widths(entries)
+    left = [0.0]
+    for width in widths:
+        left.append(left[-1] + width + GAP_PX)
+    boxes = tuple(
+        TreeBox(
+            entry.text,
+            isinstance(entry.node, Leaf),
+            isinstance(entry.node, Leaf) and isinstance(entry.node.value, float) and entry.node.value < 0,
+            left[entry.depth],
+            entry.y,
+            text_px(entry.text) + 2 * PAD_PX,
+            entry.above,
+            entry.answer,
+        )
+        for entry in entries
+    )
+    return TreeLayout(boxes, max(box.x + box.width for box in boxes), row * ROW_PX)
+
+
+def _list(tree: Tree, node: Node, depth: int, above: int, answer: str, entries: list[_Entry]) -> None:
+    """Appends a node and its subtree; for a flag the side where it is set comes first."""
+    if isinstance(node, Leaf):
+        text = answer_text(node.value, tree)
+        words = text if node.share is None else f"{text}  ({per_cent(node.share)})"
+        entries.append(_Entry(node, depth, above, answer, words))
+        return
+    here = len(entries)
+    is_flag = condition_text(Condition(node.feature, node.threshold, True), tree).startswith("not ")
+    question = condition_text(Condition(node.feature, node.threshold, not is_flag), tree).replace("_", " ")
+    entries.append(_Entry(node, depth, above, answer, f"{question}?"))
+    sides = (node.above, node.below) if is_flag else (node.below, node.above)
+    for branch, side in zip(("yes", "no"), sides, strict=True):
+        _list(tree, side, depth + 1, here, branch, entries)
+
+
+def _widths(entries: list[_Entry]) -> list[float]:
+    """Returns the width of each column: that of its widest question or answer."""
+    depth = max(entry.depth for entry in entries)
+    return [max(text_px(e.text) + 2 * PAD_PX for e in entries if e.depth == column) for column in range(depth + 1)]
+
+
+def bends(above: TreeBox, one: TreeBox) -> list[tuple[float, float]]:
+    """Returns the line from a question to a following box: across, down or up, and across."""
+    begin = above.x + above.width
+    turn = max(begin, one.x - 30)
+    return [(begin, above.y), (turn, above.y), (turn, one.y), (one.x, one.y)]

@@ -61,7 +61,8 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
         scheduler: np.concatenate([o.jct_s for o in comparison.outcomes if o.row.scheduler == scheduler])
         for scheduler in schedulers
     }
-    ranked = sorted(_of_all(comparison.rows), key=lambda row: row.mean_jct_s)
+    of_all = [row for row in comparison.rows if row.workload == MEAN] or list(comparison.rows)
+    ranked = sorted(of_all, key=lambda row: row.mean_jct_s)
     figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.3f} h", "mean JCT") for row in ranked]
     plural = "s" if len(workloads) > 1 else ""
     n = len(comparison.failed)
@@ -74,10 +75,6 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
         _rows_section(comparison.rows),
         folded("How this was made", command(str(provenance["command"]))),
     )
-
-
-def _of_all(rows: Sequence[GpuComparisonRow]) -> list[GpuComparisonRow]:
-    return [row for row in rows if row.workload == MEAN] or list(rows)
 
 
 def _use_section(heading: str, uses: Sequence[UseOverTime]) -> str:

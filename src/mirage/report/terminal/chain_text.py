@@ -54,17 +54,13 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         if len(run.links) > LAST_LINKS:
             lines.append(Text(f"({len(run.links) - LAST_LINKS} earlier links are not drawn)", style="dim"))
         lines += timeline(run, out.width, plain=not out.encoding.lower().startswith("utf"))
-        lines.append(Text(_summary(run)))
+        lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
+        wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
+        lines.append(Text(f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"))
     if decision is not None:
         lines.append(Text(f"last decision {_clock(decision.time_s)}: {decision.reason}"))
     for line in lines:
         out.print(line, soft_wrap=True)
-
-
-def _summary(run: ChainRun) -> str:
-    lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
-    wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
-    return f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"
 
 
 def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:

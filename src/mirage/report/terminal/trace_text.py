@@ -12,7 +12,7 @@ from mirage.duration import format_duration
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.trace.read_trace import Trace
 from mirage.trace.statistics.occupancy import Occupancy
-from mirage.trace.statistics.summary import LimitUse, TraceStatistics, ValueSummary, iso_utc
+from mirage.trace.statistics.summary import TraceStatistics, ValueSummary, iso_utc
 from mirage.trace.statistics.utilization import BusyNodes, covered_s
 from mirage.trace.table import JobTable
 
@@ -113,7 +113,10 @@ def _shares(statistics: TraceStatistics) -> list[Text]:
     if statistics.partitions:
         lines.append(_named("partitions", statistics.partitions))
     if statistics.limit_use is not None:
-        lines.append(_limits(statistics.limit_use, statistics.unlimited))
+        use, unlimited = statistics.limit_use, statistics.unlimited
+        shares = f"{use.at_limit_share:.1%} of jobs use 99 % or more, {use.over_limit:,} run over"
+        others = f", {unlimited:,} unlimited" if unlimited else ""
+        lines.append(Text.assemble((f"{'limits':<12}", "dim"), shares, others))
     odd = {"zero duration": statistics.zero_duration, "never started": statistics.never_started}
     return [*lines, _named("oddities", {name: count for name, count in odd.items() if count} or {"none": 0})]
 
@@ -122,11 +125,6 @@ def _named(title: str, counts: Mapping[str, int]) -> Text:
     shown = [f"{name} {count:,}" if count else name for name, count in list(counts.items())[:_MOST_NAMED]]
     more = [f"{len(counts) - _MOST_NAMED} more"] if len(counts) > _MOST_NAMED else []
     return Text.assemble((f"{title:<12}", "dim"), ", ".join([*shown, *more]))
-
-
-def _limits(limit_use: LimitUse, unlimited: int) -> Text:
-    shares = f"{limit_use.at_limit_share:.1%} of jobs use 99 % or more, {limit_use.over_limit:,} run over"
-    return Text.assemble((f"{'limits':<12}", "dim"), shares, f", {unlimited:,} unlimited" if unlimited else "")
 
 
 def _print_busy(table: JobTable, busy: BusyNodes, console: Console) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mirage.report.picture_file import write_picture
-from mirage.report.training.learning_curves import learning_curves, panels_of
+from mirage.report.training.report_folder import learning_curves, panels_of
 
 CURVES = {
     "8/transformer/pretrain/tune": np.array([0.4, 0.3]),

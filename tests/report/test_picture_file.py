@@ -10,7 +10,7 @@ import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.report.picture import Bar, Bars, Dot, Drawn, Label, Moved, Picture, Shape, Stroke, text_px
-from mirage.report.png import png_of
+from mirage.report.picture_file import png_of
 from mirage.report.theme import LIGHT
 
 pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")
