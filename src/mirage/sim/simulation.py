@@ -115,7 +115,8 @@ class Simulation:
         accounts = np.zeros(jobs.users, dtype=np.int64)
         accounts[jobs.jobs.user] = jobs.jobs.account
         names = jobs.table.user.names, jobs.table.account.names
-        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), _dense(accounts), *names)
+        dense = np.unique(accounts, return_inverse=True)[1]  # from 0, to index an array no longer than the users'
+        self.world = make_world(cluster, replayed, self.settings.record(cluster, now_s), dense, *names)
         if self.spec.minutes:
             self.world.settings.turnover_s = 0
         codes = int(jobs.jobs.account.max(initial=0)) + 1
@@ -364,11 +365,6 @@ def _chosen(discipline: str | DisciplineSpec | Policy) -> tuple[DisciplineSpec, 
         f"a discipline is a name, a DisciplineSpec or a policy (an object, not a class, with decide(view)); "
         f"got {discipline!r}"
     )
-
-
-def _dense(codes: Any) -> Any:
-    """Account codes renumbered from 0, to index an array no longer than the users'."""
-    return np.unique(codes, return_inverse=True)[1]
 
 
 def simulate(

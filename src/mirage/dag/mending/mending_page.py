@@ -88,14 +88,11 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
         yield _row(case)
     for case in cases:
         yield f"\n## {case.name}\n"
-        yield f"{_sentence(case)} {verdict(case.mended)}"
+        about = edge_case_of(case.name).about
+        tried = f"at {case.setting}; {case.mended.tried} edits were tried."
+        yield f"{about[0].upper()}{about[1:]}, {tried} {verdict(case.mended)}"
         if case.diff:
             yield f"\n```diff\n{case.diff}```"
-
-
-def _sentence(case: Case) -> str:
-    about = edge_case_of(case.name).about
-    return f"{about[0].upper()}{about[1:]}, at {case.setting}; {case.mended.tried} edits were tried."
 
 
 def _row(case: Case) -> str:
