@@ -120,17 +120,14 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
         ]
         for d in shown
     ]
-    headings = ("time (UTC)", "link", "choice", "why", *(_heading(name) for name in (*names, *observed)))
+    columns = [name.removesuffix("_s").replace("_", " ") for name in (*names, *observed)]
+    headings = ("time (UTC)", "link", "choice", "why", *columns)
     return folded(f"{len(shown)} of {len(decisions)} decisions", table(headings, rows, numbers_from=4))
 
 
 def _choice(decision: Mapping[str, Any]) -> str:
     """Returns the decision as a word; a revision has its own."""
     return decision.get("revision") or ("compete" if decision["submits"] else WAIT)
-
-
-def _heading(name: str) -> str:
-    return name.removesuffix("_s").replace("_", " ")
 
 
 def _number(name: str, value: float | None) -> str:

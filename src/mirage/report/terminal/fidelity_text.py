@@ -69,12 +69,8 @@ def jobs_words(fidelity: Fidelity) -> Iterator[str]:
 
 def span_words(fidelity: Fidelity) -> str:
     """Formats the span of submissions: ``submitted 2023-02-01 to 2023-03-31``."""
-    first, last = (_date(instant_s) for instant_s in (fidelity.from_s, fidelity.until_s - 1))
+    first, last = ((iso_utc(instant_s) or "")[:10] for instant_s in (fidelity.from_s, fidelity.until_s - 1))
     return f"submitted {first}" if first == last else f"submitted {first} to {last}"
-
-
-def _date(instant_s: int) -> str:
-    return (iso_utc(instant_s) or "")[:10]
 
 
 def figures_words(fidelity: Fidelity) -> Iterator[tuple[str, str]]:
