@@ -47,7 +47,7 @@ def test_moments_are_spread_over_each_link_and_know_the_truth(found: Moments) ->
 
 
 def test_the_assumed_factor_is_near_the_computed_one(found: Moments) -> None:
-    """A heavy user is last of seven in most windows; the scheduler's factor is a share of ranks."""
+    """A heavy user is last of seven mostly; the scheduler's factor is a share of ranks."""
     assumed, computed = np.array(found.factors).T
     assert ((computed > 0) & (computed <= 1)).all()
     assert np.median(np.abs(assumed / computed - 1)) < 0.1

@@ -348,7 +348,7 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
     def on_view(view: View) -> None:
         here.decide(view)
 
-    play(sim, EvaluationProtocol.warm(BEGIN_S, step_s=300), LinkSize(1, limit_s), 0, on_view)
+    play(sim, EvaluationProtocol.warm(BEGIN_S, lead_in_s=0, step_s=300), LinkSize(1, limit_s), 0, on_view)
     known = {kind: list(agent.names.codes[kind]).__getitem__ for kind in ("user", "name", "account")}
     reported = NamedView(there.views[0], **known).plain(there.chains[0])
     names = {"predecessor": lambda row: row + 1, "user": ["me", "ada"].__getitem__}

@@ -1,4 +1,4 @@
-"""Choices of a policy: those of links alike in size, cost and allowance; written and read back."""
+"""Choices of a policy: for links alike in size, cost and allowance; read back."""
 
 from __future__ import annotations
 

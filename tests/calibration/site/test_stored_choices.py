@@ -1,4 +1,4 @@
-"""Choices of policies next to a calibration: stored, replaced, and refused where they are of another cluster."""
+"""Choices of policies next to a calibration: stored, replaced, refused elsewhere."""
 
 from __future__ import annotations
 

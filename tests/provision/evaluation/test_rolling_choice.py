@@ -1,4 +1,4 @@
-"""The choice of auto in an evaluation: by what was known, weekly, and only beyond the interval."""
+"""The choice of auto in an evaluation: weekly, by what was known, beyond the interval."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_within_the_interval_changes_nothing() -> None:
 
 
 def windows(count: int, every_s: int) -> tuple[WindowTrial, ...]:
-    """Windows in which the last decision is late by 5 h or more, and the first is late by none."""
+    """Windows in which the last decision is late by 5 h or more, and the first is not."""
     found = []
     for k in range(count):
         one = trial(0, [0, 3, 5 + k % 3], {"careful": 2, "good": 0})
