@@ -108,6 +108,8 @@ class LearntFrom:
             "windows": manifest["windows"],
             "every_s": manifest["every_s"],
             "step_s": manifest["step_s"],
+            "link_user": self.protocol().link_user,
+            "hand_over": self.protocol().hand_over,
             "seed": self.windows.seed,
             "version": __version__,
             "command": shlex.join(["mirage", *sys.argv[1:]]),
