@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.study.intervals import Floats, Members, Stretches, interval_of_mean, student_quantile
+from mirage.study.intervals import Floats, Members, Stretches, interval_of_mean, student_quantile, student_tail
+from tests.support.benchmark_module import benchmark_module
 
 BEGIN_S = 19_000 * DAY_S + 5 * HOUR_S
 
@@ -44,6 +42,25 @@ def test_the_quantile_is_students() -> None:
     known = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 7: 2.365, 30: 2.042}
     assert {freedom: student_quantile(freedom) for freedom in known} == pytest.approx(known, abs=6e-4)
     assert student_quantile(4) < student_quantile(3.5) < student_quantile(3)
+
+
+def test_a_tail_is_what_the_quantile_leaves() -> None:
+    for freedom in (1.0, 3.3, 30.0):
+        assert student_tail(student_quantile(freedom), freedom) == pytest.approx(0.025)
+        assert student_tail(-student_quantile(freedom), freedom) == pytest.approx(0.975)
+        assert student_tail(0.0, freedom) == 0.5
+    assert student_tail(4.0, 7.0) == pytest.approx(0.002595, abs=1e-6)
+
+
+@given(st.integers(0, 1000), st.floats(-4, 4))
+def test_an_interval_excludes_zero_where_the_p_value_is_below_5_percent(seed: int, shift: float) -> None:
+    stretches = every_four_hours(28)
+    values = np.random.default_rng(seed).exponential(size=4)[stretches.of_window] + shift
+    found = stretches.jackknife(values, np.ones(168), everyone(values))
+    assert found is not None
+    low, high = found.interval
+    if min(abs(low), abs(high)) > 1e-6:
+        assert (low > 0 or high < 0) == (found.p_value < 0.05)
 
 
 def test_without_skew_it_is_the_interval_of_student() -> None:
@@ -136,14 +153,7 @@ def test_words_name_the_method_and_warn_where_a_stretch_is_short() -> None:
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
     """The benchmark that simulates hand-overs with a known true mean."""
-    path = Path(__file__).parents[2] / "benchmarks" / "evaluation" / "interval_coverage.py"
-    spec = importlib.util.spec_from_file_location("interval_coverage", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_module("evaluation/interval_coverage.py")
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ combined into a few long stretches of time, and the unit of repetition is the st
 
 ``benchmarks/evaluation/interval_coverage.py`` measures the coverage of such intervals.
 
+Differences of two policies need more than that: ``mirage.study.paired_test``.
+
 Episodes with seeds of their own are independent, so a bootstrap over them is enough.
 """
 
@@ -39,6 +41,41 @@ RESAMPLES = 2000
 
 _A_WEEK_OR_SO_S = 6 * DAY_S
 _NOTHING = 1e-9
+_ANGLES = np.linspace(0.0, math.pi / 2, 4001)
+
+
+@dataclass(frozen=True, slots=True)
+class JackknifeEstimate:
+    """A ratio of sums over stretches.
+
+    Attributes:
+        error: Its standard error.
+        freedom: Degrees of freedom of the error.
+        skew: Skewness of the sum.
+    """
+
+    ratio: float
+    error: float
+    freedom: float
+    skew: float
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval of the ratio."""
+        low, high = _ends(student_quantile(self.freedom), self.skew)
+        return self.ratio - high * self.error, self.ratio - low * self.error
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of a true ratio of zero; below 0.05 where the interval excludes it."""
+        if abs(self.ratio) < _NOTHING:
+            return 1.0
+        if self.error < _NOTHING:
+            return 0.0
+        errors = self.ratio / self.error
+        transformed = errors + self.skew * errors**2 / 3 + self.skew**2 * errors**3 / 27 + self.skew / 6
+        tails = (student_tail(math.copysign(1.0, errors) * t, self.freedom) for t in (errors, transformed))
+        return min(2 * max(tails), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +148,11 @@ class Stretches:
             below: Shape (windows,), non-negative.
             members: Shape (windows,), which windows count.
         """
+        found = self.jackknife(above, below, members)
+        return None if found is None else found.interval
+
+    def jackknife(self, above: Floats, below: Floats, members: Members) -> JackknifeEstimate | None:
+        """Σ above / Σ below over the members with its standard error; None as for ``ratio``."""
         stretch = np.unique(self.of_window[members], return_inverse=True)[1]
         over, under = _sums(above[members], stretch), _sums(below[members], stretch)
         count, total = len(under), under.sum()
@@ -123,8 +165,7 @@ class Stretches:
         skew = _skew_of_sum(over - ratio * under) * math.sqrt(count * (count - 1)) / (count - 2)
         day = self.day_of_window[members]
         by_day = _skew_of_sum(_sums(above[members], day) - ratio * _sums(below[members], day))
-        low, high = _ends(student_quantile(freedom), by_day if abs(by_day) > abs(skew) else skew)
-        return float(ratio - high * error), float(ratio - low * error)
+        return JackknifeEstimate(float(ratio), error, freedom, by_day if abs(by_day) > abs(skew) else skew)
 
     def gap_closed(self, closed: Floats, gap: Floats, members: Members) -> Interval | None:
         """95 % interval of the gap closed, Σ closed / Σ gap.
@@ -157,14 +198,26 @@ def _ends(quantile: float, skew: float) -> Interval:
 
 @lru_cache(maxsize=4096)
 def student_quantile(freedom: float) -> float:
-    """Two-sided 95 % quantile of Student's t, also for fractional degrees of freedom ≥ 1.
+    """Two-sided 95 % quantile of Student's t, also for fractional degrees of freedom ≥ 1."""
+    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL, _student_shares(freedom), _ANGLES)))
 
-    With t = √ν·tan θ the density is that of θ, proportional to cos^(ν−1) θ.
+
+def student_tail(value: float, freedom: float) -> float:
+    """Probability that Student's t is above a value, for any degrees of freedom ≥ 1."""
+    inside = float(np.interp(math.atan(abs(value) / math.sqrt(freedom)), _ANGLES, _student_shares(freedom)))
+    return (1 - inside) / 2 if value >= 0 else (1 + inside) / 2
+
+
+@lru_cache(maxsize=64)
+def _student_shares(freedom: float) -> Floats:
+    """Probabilities that Student's t is within ±√ν·tan θ, for each angle θ.
+
+    The density of θ is proportional to cos^(ν−1) θ.
     """
-    angle = np.linspace(0.0, math.pi / 2, 4001)
-    density = np.cos(angle) ** (freedom - 1)
-    share = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL, share / share[-1], angle)))
+    density = np.cos(_ANGLES) ** (freedom - 1)
+    share: Floats = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    share /= share[-1]
+    return share
 
 
 def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
