@@ -5,7 +5,8 @@
     mirage evaluate TRACE ... --policies reactive,what-if --resume ../journals
     python benchmarks/evaluation/versions.py ../journals-before/evaluation-*.jsonl ../journals/evaluation-*.jsonl
 
-Windows are paired by the time of their predecessor's submission; brackets are 95 % intervals of the difference.
+Windows are paired by the time of their predecessor's submission; brackets are 95 % intervals of the difference, also
+with a rare loss that the windows may have missed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 from mirage.provision.evaluation.oracle import PolicyOutcome
+from mirage.provision.evaluation.paired import ComparedWindows
 from mirage.provision.evaluation.policy_score import outcome
 from mirage.study.intervals import Stretches
 
@@ -56,8 +58,9 @@ def main() -> None:
         old, new = (outcome(options.policy, [of[key] for key in both], cost) for of in (before, after))
         difference = new.costs(cost) - old.costs(cost)
         times = Stretches.of(np.array([submitted_s for _, submitted_s in both], dtype=np.int64))
-        ends = times.ratio(difference, np.ones(len(both)), np.ones(len(both), dtype=np.bool_))
-        interval = f"({ends[0]:+.2f} … {ends[1]:+.2f})" if ends else "(too few windows)"
+        windows = ComparedWindows([after[key] for key in both], np.ones(len(both), dtype=np.bool_), times)
+        test = windows.test(new, old, cost)
+        interval = f"({test.interval[0]:+.2f} … {test.interval[1]:+.2f})" if test else "(too few windows)"
         print(f"{nodes:6}{len(both):9}{printed(old):>15}{printed(new):>15}{difference.mean():+16.2f} {interval}")
 
 

@@ -24,11 +24,12 @@ def row(policy: str, cost: float, ratio: float | None = 2.0, nodes: int = 8, **k
 
 
 def less(policy: str, cost: float, half: float | None, ratio: float | None = 2.0, **known: Any) -> Difference:
-    """A difference in cost with an interval of this half width."""
+    """A difference in cost with an interval of this half width, and the p-values that go with it."""
     interval = None if half is None else (cost - half, cost + half)
+    p_value = None if half is None else 0.01 if abs(cost) > half else 0.25
     figures: dict[str, Any] = {
         "against": "what-if", "link_nodes": 8, "load": "all", "month": "all", "windows": 30, "interruption_h": 0.0,
-        "overlap_h": 0.0, "interruption_95": None, "overlap_95": None,
+        "overlap_h": 0.0, "interruption_95": None, "overlap_95": None, "p_value": p_value, "p_corrected": p_value,
     }  # fmt: skip
     return Difference(policy=policy, cost_ratio=ratio, cost=cost, cost_95=interval, **figures | known)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
@@ -23,6 +25,14 @@ def trial(window: int, outcome_h: list[float], chosen: dict[str, int] | None = N
     link = LinkSize(nodes, LIMIT_H * HOUR_S)
     episode = Episode(window, link, submitted_s, started_s, ends_s, decisions_s, outcome_s)
     return WindowTrial(episode, chosen or {}, dict.fromkeys(chosen or {}, 1))
+
+
+def at(trial: WindowTrial, submitted_s: int) -> WindowTrial:
+    """The same window at another time."""
+    later_s = submitted_s - trial.episode.submitted_s
+    times = ("submitted_s", "started_s", "ends_s", "decisions_s")
+    changed = {name: getattr(trial.episode, name) + later_s for name in times}
+    return replace(trial, episode=replace(trial.episode, **changed))
 
 
 def four_windows(nodes: int = 2) -> list[WindowTrial]:

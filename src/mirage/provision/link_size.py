@@ -31,3 +31,12 @@ def load_class(reactive_s: float) -> str:
     if reactive_s <= LIGHT_S:
         return LIGHT
     return "medium" if reactive_s <= HEAVY_S else "heavy"
+
+
+def longest_wait_s(load: str, limit_s: int) -> int:
+    """Returns the longest wait to expect: a link's limit, or less in a load class.
+
+    Args:
+        load: A load class; anything else for windows of all classes.
+    """
+    return min(limit_s, {LIGHT: LIGHT_S, "medium": HEAVY_S}.get(load, limit_s))

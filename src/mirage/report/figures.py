@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.study.intervals import Interval
+
+LOWEST_GAP = -20.0
+"""A gap closed is unknown where its interval extends below this."""
+
 
 def percent_words(value: float | None) -> str:
     """Formats a share in per cent."""
@@ -24,6 +29,13 @@ def chain_words(provenance: dict[str, Any]) -> str:
 def links_words(nodes: int) -> str:
     """Formats a link size: ``links of 8 nodes``."""
     return f"links of {nodes} node{'s' if nodes > 1 else ''}"
+
+
+def gap_words(closed: float | None, interval: Interval | None) -> str:
+    """Formats the gap closed in per cent with its interval; a dash where it is unknown."""
+    if closed is None or interval is None or interval[0] < LOWEST_GAP:
+        return "-"
+    return f"{closed:.0%} [{interval[0]:.0%}, {interval[1]:.0%}]"
 
 
 def interval_words(interval: tuple[float, float] | None) -> str:

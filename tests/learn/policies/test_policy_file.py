@@ -66,7 +66,7 @@ def test_the_card_states_the_training_data_and_settings(trained, model):
     card = read_trained(model).card
     assert card.settings["sizes"]["1"]["method"] == "correction"
     assert {feature.name for feature in card.features} == set(trained.parts[1].model.inputs)
-    assert 0 < card.figures["gap_closed_1"] <= 1
+    assert card.figures["gap_low_1"] < card.figures["gap_closed_1"] <= card.figures["gap_high_1"] == 1
     assert card.trained_on.until_s == SLICES.tune_until_s
     assert card.trained_on.first_s == BEGIN_S
 

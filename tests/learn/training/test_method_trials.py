@@ -96,26 +96,28 @@ def test_windows_that_were_played_otherwise_are_refused(tried):
         try_methods(DATA, RollingOriginPlan(("correction",), ("2023-05",)), SETTINGS, StoredSteps(), moved)
 
 
-def difference(policy, cost, interval, ratio=1.0):
+def difference(policy, cost, interval, ratio=1.0, p_corrected=0.01):
     none = dict.fromkeys(("interruption_h", "overlap_h"), 0.0)
     return Difference(
         policy, "what-if", 8, "all", "all", ratio, 99, cost, **none,
-        cost_95=interval, interruption_95=None, overlap_95=None,
+        cost_95=interval, interruption_95=None, overlap_95=None, p_value=0.01, p_corrected=p_corrected,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("differences", "chosen"),
     [
-        ([difference("a", -0.5, (-0.9, 0.1))], "what-if"),
+        ([difference("a", -0.5, (-0.9, 0.1), p_corrected=0.1)], "what-if"),
         ([difference("a", -0.5, (-0.9, -0.1))], "a"),
-        ([difference("a", -0.5, None)], "what-if"),
-        ([difference("a", -0.5, (-0.9, -0.1)), difference("a", -0.2, (-0.5, 0.1), 3.0)], "what-if"),
+        ([difference("a", -0.5, (-0.9, -0.1), p_corrected=0.06)], "what-if"),
+        ([difference("a", 0.5, (0.1, 0.9))], "what-if"),
+        ([difference("a", -0.5, None, p_corrected=None)], "what-if"),
+        ([difference("a", -0.5, (-0.9, -0.1)), difference("a", -0.2, (-0.5, 0.1), 3.0, 0.2)], "what-if"),
         ([difference("a", -0.5, (-0.9, -0.1)), difference("b", -0.7, (-0.9, -0.5))], "b"),
         ([], "what-if"),
     ],
 )
-def test_what_if_is_replaced_only_if_every_interval_excludes_a_loss(differences, chosen):
+def test_what_if_is_replaced_only_by_what_is_better_at_every_ratio(differences, chosen):
     assert choose(8, differences, ["a", "b"]).method == chosen
 
 

@@ -26,13 +26,12 @@ def test_better_worse_and_not_distinguishable() -> None:
         "The cheapest published method is `xgboost-2023` (3.25 / 0.50 h, gap closed 34 % (30 … 40); "
         "+1.00 (-0.50 … +2.50) against `what-if`). "
         "The cheapest of ours is `correction` (1.50 / 0.25 h, gap closed –; -1.00 (-1.50 … -0.50) against `what-if`). "
-        "Better than `what-if` beyond the interval: `correction`. "
-        "Worse than `what-if` beyond the interval: `average`, `reactive`. "
+        "Better than `what-if` beyond doubt: `correction`. "
+        "Worse than `what-if` beyond doubt: `average`, `reactive`. "
         "Not distinguishable from `what-if`: `xgboost-2023`, `lead:4`."
     )
     assert findings(ResultsView(compared(*paired[:2], rows=ROWS), 8, 2.0)).endswith(
-        "Nothing is better than `what-if` beyond the interval. "
-        "Worse than `what-if` beyond the interval: `average`, `reactive`."
+        "Nothing is better than `what-if` beyond doubt. Worse than `what-if` beyond doubt: `average`, `reactive`."
     )
 
 
@@ -40,7 +39,7 @@ def test_where_overlap_is_free_the_reference_itself_can_be_the_cheapest() -> Non
     view = ResultsView(compared(less("average", -1.0, 0.5, ratio=None), rows=ROWS), 8, None)
     assert findings(view) == (
         "**Links of 8 nodes with free overlap.** The cheapest of ours is `what-if` (1.50 / 0.25 h, gap closed 34 % "
-        "(30 … 40)). Better than `what-if` beyond the interval: `average`."
+        "(30 … 40)). Better than `what-if` beyond doubt: `average`."
     )
 
 
@@ -53,12 +52,11 @@ def test_policies_are_compared_with_the_reactive_chain() -> None:
     ]  # fmt: skip
     view = ResultsView(compared(reactive=tuple(against)), 8, 2.0)
     assert findings(view) == (
-        "**Links of 8 nodes at 2 : 1.** Cheaper than `reactive` beyond the interval: `average`, `what-if`. "
+        "**Links of 8 nodes at 2 : 1.** Cheaper than `reactive` beyond doubt: `average`, `what-if`. "
         "More expensive: `lead:4`."
     )
     assert findings(replace(view, comparison=compared(reactive=tuple(against[2:])))) == (
-        "**Links of 8 nodes at 2 : 1.** Nothing costs less than `reactive` beyond the interval. "
-        "More expensive: `lead:4`."
+        "**Links of 8 nodes at 2 : 1.** Nothing costs less than `reactive` beyond doubt. More expensive: `lead:4`."
     )
 
 

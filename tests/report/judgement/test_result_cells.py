@@ -20,30 +20,30 @@ def test_a_table_in_markdown() -> None:
     ("found", "text"),
     [
         (row("a", 1.0, gap_closed=None), "–"),
-        (row("a", 1.0, gap_closed=0.345, gap_closed_95=None), "34 %"),
+        (row("a", 1.0, gap_closed=0.345, gap_closed_95=None), "–"),
         (row("a", 1.0, gap_closed=0.345, gap_closed_95=(-0.25, 0.5)), "34 % (-25 … 50)"),
         (row("a", 1.0, gap_closed=0.345, gap_closed_95=(-20.0, 0.5)), "34 % (-2000 … 50)"),
-        (row("a", 1.0, gap_closed=0.345, gap_closed_95=(-20.01, 0.5)), "34 % (no telling)"),
+        (row("a", 1.0, gap_closed=0.345, gap_closed_95=(-20.01, 0.5)), "–"),
     ],
 )
 def test_the_gap_closed(found: EvaluationRow, text: str) -> None:
     assert gap(found) == text
 
 
-def test_differences_are_bold_where_the_interval_excludes_zero() -> None:
+def test_differences_are_bold_where_they_are_beyond_doubt() -> None:
     assert difference(None) == ""
     assert difference(less("a", -1.25, None)) == "-1.25"
     assert difference(less("a", -1.25, 1.0)) == "**-1.25 (-2.25 … -0.25)**"
     assert difference(less("a", 1.25, 2.0)) == "+1.25 (-0.75 … +3.25)"
+    assert difference(less("a", -1.25, 1.0, p_corrected=0.06)) == "-1.25 (-2.25 … -0.25)", "one of many"
 
 
-def test_points_are_bold_where_the_interval_excludes_zero() -> None:
-    assert points(None, (1.0, 2.0)) == ""
-    assert points(-0.0525, None) == "-5.2"
-    assert points(0.25, (0.125, 0.5)) == "**+25.0 (+12.5 … +50.0)**"
-    assert points(-0.25, (-0.5, -0.125)) == "**-25.0 (-50.0 … -12.5)**"
-    for interval, text in (((0.0, 0.5), "+0.0 … +50.0"), ((-0.5, 0.0), "-50.0 … +0.0"), ((-0.5, 0.5), "-50.0 … +50.0")):
-        assert points(0.25, interval) == f"+25.0 ({text})"
+def test_points_are_bold_where_they_are_beyond_doubt() -> None:
+    assert points(None, (1.0, 2.0), "better") == ""
+    assert points(-0.0525, None, "") == "-5.2"
+    assert points(0.25, (0.125, 0.5), "better") == "**+25.0 (+12.5 … +50.0)**"
+    assert points(-0.25, (-0.5, -0.125), "worse") == "**-25.0 (-50.0 … -12.5)**"
+    assert points(0.25, (0.125, 0.5), "") == "+25.0 (+12.5 … +50.0)"
 
 
 def test_shares_means_names_and_ratios() -> None:

@@ -81,10 +81,10 @@ def test_months_are_columns_in_order() -> None:
 
 def test_gains_under_load() -> None:
     found = (
-        UnderLoad(row("what-if", 5.0, overlap_h=2.0), None, None, None, None),
-        UnderLoad(row("average", 5.0), 0.125, (0.05, 0.25), -0.25, (-0.5, 0.0)),
-        UnderLoad(row("average", 5.0, nodes=1), 0.5, None, 0.5, None),
-        UnderLoad(row("average", 5.0, ratio=None), 0.75, None, 0.75, None),
+        UnderLoad(row("what-if", 5.0, overlap_h=2.0), None, None, "", None, None, ""),
+        UnderLoad(row("average", 5.0), 0.125, (0.05, 0.25), "better", -0.25, (-0.5, 0.0), ""),
+        UnderLoad(row("average", 5.0, nodes=1), 0.5, None, "", 0.5, None, ""),
+        UnderLoad(row("average", 5.0, ratio=None), 0.75, None, "", 0.75, None, ""),
     )
     heads, rows = under_load_cells(ResultsView(made(under_load=found), 8, 2.0))
     assert heads == [

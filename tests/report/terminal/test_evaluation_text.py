@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.paired import VERDICTS_NOTE
 from mirage.report.terminal.console_table import PLAIN_WIDTH
 from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
 from tests.support.report_samples import PROVENANCE, evaluation
@@ -31,28 +32,28 @@ def test_the_whole_of_it() -> None:
         "links of a newcomer, hand-over 1",
         "",
         "links of 1 node, all loads: 8 windows",
-        "policy    cost ratio       interruption h           overlap h  x ≤ 0  p95 int/ovl  lead h                  "
-        "cost  gap closed",
-        "reactive         1:1  10.75 [0.00, 26.77]   0.00 [0.00, 0.00]     0%     22.0/0.0     0.0   1"
-        "0.75 [0.00, 26.77]          0%",
-        "average          1:1   6.50 [0.00, 20.02]   1.75 [0.00, 6.74]    50%     16.0/5.0     6.0    "
-        "8.25 [0.00, 18.38]         23%",
-        "lead:4           1:1   7.50 [0.00, 22.63]   0.75 [0.00, 6.12]    50%     18.0/3.0     4.0    "
-        "8.25 [0.00, 21.69]         23%",
-        "what-if          1:1   3.75 [0.00, 11.31]   0.25 [0.00, 2.04]    50%      9.0/1.0     7.2    "
-        "4.00 [0.00, 11.05]         63%",
-        "oracle           1:1    0.00 [0.00, 0.00]   0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     "
-        "0.00 [0.00, 0.00]        100%",
-        "reactive         5:1  10.75 [0.00, 26.77]   0.00 [0.00, 0.00]     0%     22.0/0.0     0.0  5"
-        "3.75 [0.00, 133.85]          0%",
-        "average          5:1   6.50 [0.00, 20.02]   1.75 [0.00, 6.74]    50%     16.0/5.0     6.0   3"
-        "4.25 [0.00, 99.00]         36%",
-        "lead:4           5:1   7.50 [0.00, 22.63]   0.75 [0.00, 6.12]    50%     18.0/3.0     4.0  3"
-        "8.25 [0.00, 112.57]         29%",
-        "what-if          5:1    0.25 [0.00, 2.04]  4.75 [0.00, 11.64]    75%      1.0/9.0    15.2    "
-        "6.00 [0.53, 10.59]         89%",
-        "oracle           5:1    0.00 [0.00, 0.00]   0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     "
-        "0.00 [0.00, 0.00]        100%",
+        "policy    cost ratio       interruption h           overlap h  x ≤ 0  p95 int/ovl  lead h           "
+        "       cost         gap closed",
+        "reactive         1:1  10.75 [0.00, 26.77]   0.00 [0.00, 0.00]     0%     22.0/0.0     0.0   10.75 [0"
+        ".00, 26.77]        0% [0%, 0%]",
+        "average          1:1   6.50 [0.00, 20.02]   1.75 [0.00, 6.74]    50%     16.0/5.0     6.0    8.25 [0"
+        ".00, 18.38]   23% [-140%, 79%]",
+        "lead:4           1:1   7.50 [0.00, 22.63]   0.75 [0.00, 6.12]    50%     18.0/3.0     4.0    8.25 [0"
+        ".00, 21.69]      23% [9%, 82%]",
+        "what-if          1:1   3.75 [0.00, 11.31]   0.25 [0.00, 2.04]    50%      9.0/1.0     7.2    4.00 [0"
+        ".00, 11.05]    63% [48%, 100%]",
+        "oracle           1:1    0.00 [0.00, 0.00]   0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     0.00 ["
+        "0.00, 0.00]  100% [100%, 100%]",
+        "reactive         5:1  10.75 [0.00, 26.77]   0.00 [0.00, 0.00]     0%     22.0/0.0     0.0  53.75 [0."
+        "00, 133.85]        0% [0%, 0%]",
+        "average          5:1   6.50 [0.00, 20.02]   1.75 [0.00, 6.74]    50%     16.0/5.0     6.0   34.25 [0"
+        ".00, 99.00]      36% [5%, 72%]",
+        "lead:4           5:1   7.50 [0.00, 22.63]   0.75 [0.00, 6.12]    50%     18.0/3.0     4.0  38.25 [0."
+        "00, 112.57]   29% [-23%, 100%]",
+        "what-if          5:1    0.25 [0.00, 2.04]  4.75 [0.00, 11.64]    75%      1.0/9.0    15.2    6.00 [0"
+        ".53, 10.59]    89% [37%, 100%]",
+        "oracle           5:1    0.00 [0.00, 0.00]   0.00 [0.00, 0.00]   100%      0.0/0.0    10.8     0.00 ["
+        "0.00, 0.00]  100% [100%, 100%]",
     ]
     titles = [line for line in lines if line.startswith("links of 1")]
     assert titles == [
@@ -63,25 +64,35 @@ def test_the_whole_of_it() -> None:
         "links of 1 node, difference from what-if, window by window, at 1:1: 8 windows",
         "links of 1 node, difference from what-if, window by window, at 5:1: 8 windows",
     ]
+    assert " ".join(lines[-5:-3]).replace("  ", " ") == VERDICTS_NOTE
     assert lines[-3].startswith(
         "hours per hand-over; brackets, where there is room: 95 %, from 4 stretches of 2 d (jack"
     )
-    assert lines[-1] == "gap closed: of the cost between reactive and the oracle; seed 0"
+    assert lines[-1] == "gap closed: of the cost between reactive and the oracle, - if unknown; seed 0"
 
 
 def test_a_narrow_terminal_shows_every_mean_whole() -> None:
-    lines = printed(FEW, 60)
+    lines = [line.rstrip() for line in printed(FEW, 70)]
     assert lines[5:12] == [
-        "           cost  interruption  overlap   x ≤            gap",
-        "policy    ratio             h        h     0   cost  closed",
-        "reactive    1:1         10.75     0.00    0%  10.75      0%",
-        "average     1:1          6.50     1.75   50%   8.25     23%",
-        "lead:4      1:1          7.50     0.75   50%   8.25     23%",
-        "what-if     1:1          3.75     0.25   50%   4.00     63%",
-        "oracle      1:1          0.00     0.00  100%   0.00    100%",
+        "           cost  interruption  overlap   x ≤",
+        "policy    ratio             h        h     0   cost         gap closed",
+        "reactive    1:1         10.75     0.00    0%  10.75        0% [0%, 0%]",
+        "average     1:1          6.50     1.75   50%   8.25   23% [-140%, 79%]",
+        "lead:4      1:1          7.50     0.75   50%   8.25      23% [9%, 82%]",
+        "what-if     1:1          3.75     0.25   50%   4.00    63% [48%, 100%]",
+        "oracle      1:1          0.00     0.00  100%   0.00  100% [100%, 100%]",
     ]
-    assert all(len(line) <= 60 for line in lines)
+    assert all(len(line) <= 70 for line in lines)
     assert "…" not in "".join(lines)
+
+
+def test_no_share_of_the_gap_is_printed_without_its_interval() -> None:
+    """On a terminal without room for a table, and in load classes without intervals."""
+    lines = printed(FEW, 60)
+    shares = [line.split()[2:] for line in lines if line.split()[:2] == ["gap", "closed"]]
+    assert shares[:2] == [["0%", "[0%,", "0%]"], ["23%", "[-140%,", "79%]"]]
+    light = lines.index("links of 1 node, light load (reactive up to 2 h): 2 windows")
+    assert [line.split()[-1] for line in lines[light + 3 : light + 8]] == ["-"] * 5
 
 
 @pytest.mark.parametrize(("width", "head"), [

@@ -10,6 +10,7 @@ from mirage.learn.explain.policy_explanation import TREE, Explanation, SizePoint
 from mirage.learn.explain.tree_fidelity import HandOverFidelity, LeafDifference, WindowDifference
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
+from mirage.provision.evaluation.paired import VERDICTS_NOTE
 from mirage.report.training.explanation_text import explanation_json, head_lines, print_explanation, tree_file
 from tests.support.made_up_results import less, row
 from tests.support.printed_text import printed
@@ -112,11 +113,11 @@ def test_all_tables_are_printed() -> None:
         "",
         "<bold>links of 8 nodes: 30 windows</>",
         "<dim>policy interruption h overlap h x ≤ 0 cost gap closed</>",
-        "ours 1.50 0.25 62% 7.00 34%",
-        "<bold>its tree 1.50 0.25 62% 7.50 [7.00, 8.50] 25%</>",
-        "what-if 1.50 0.25 62% 8.00 34%",
+        "ours 1.50 0.25 62% 7.00 34% [30%, 40%]",
+        "<bold>its tree 1.50 0.25 62% 7.50 [7.00, 8.50] 25% [30%, 40%]</>",
+        "what-if 1.50 0.25 62% 8.00 34% [30%, 40%]",
         "reactive 1.50 0.25 62% 12.00 -",
-        "oracle 1.50 0.25 62% 1.00 34%",
+        "oracle 1.50 0.25 62% 1.00 34% [30%, 40%]",
         "",
         "<bold>links of 8 nodes, difference from ours, window by window: 30 windows</>",
         "<dim>policy cost interruption h overlap h </>",
@@ -132,6 +133,7 @@ def test_all_tables_are_printed() -> None:
         "",
         "<dim>a note</>",
         "<dim>another</>",
+        f"<dim>{VERDICTS_NOTE}</>",
         "<dim>hours per hand-over; brackets: by weeks</>",
     ]
     single = shown(explained(by_month=explained().by_month[:1]))

@@ -10,10 +10,11 @@ from mirage.predict.model_file import ModelCard, TrainedOn
 from mirage.report.training.training_text import print_trained
 
 
-def printed_text(rows: int, method: str, **settings: Any) -> str:
+def printed_text(rows: int, method: str, figures: dict[str, float] | None = None, **settings: Any) -> str:
     on = TrainedOn("jobs.csv", 0, HOUR_S, rows)
     written = StringIO()
-    card = ModelCard("provisioner", 1, (), on, settings={"sizes": {"8": {"method": method, **settings}}})
+    sizes = {"sizes": {"8": {"method": method, **settings}}}
+    card = ModelCard("provisioner", 1, (), on, figures=figures or {}, settings=sizes)
     print_trained(card, Console(file=written, width=140))
     return written.getvalue()
 
@@ -26,6 +27,13 @@ def test_where_what_if_is_chosen_for_every_size_nothing_was_trained() -> None:
     text = printed_text(0, "what-if")
     assert "nothing was trained" in text
     assert "decisions in windows" not in text
+
+
+def test_the_gap_closed_has_its_interval() -> None:
+    of_slice = {"windows_8": 40.0, "interruption_h_8": 1.25, "overlap_h_8": 0.5, "gap_closed_8": 0.75}
+    text = printed_text(12, "correction", {**of_slice, "gap_low_8": 0.25, "gap_high_8": 1.0})
+    assert text.splitlines()[-1].split() == ["8", "correction", "40", "1.25", "0.50", "75%", "[25%,", "100%]"]
+    assert printed_text(12, "correction", of_slice).splitlines()[-1].split()[-2:] == ["0.50", "-"]
 
 
 def test_a_mixture_is_described_with_the_use_of_its_experts() -> None:

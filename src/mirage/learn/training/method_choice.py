@@ -1,7 +1,7 @@
 """Choice by link size: ``what-if``, unless a learned method is better beyond doubt.
 
-A method is chosen only where, over all test months together, the 95 % interval of the paired difference in cost
-excludes every loss, at every cost ratio. Among such methods, the one that saves most is chosen.
+A method is chosen only where, over all test months together, it is better in a paired comparison that is corrected for
+the number of methods, at every cost ratio. Among such methods, the one that saves most is chosen.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class MethodResult:
 
     Attributes:
         interval: 95 % of the mean difference, paired by window; None with too few windows.
+        verdict: ``better`` or ``worse`` beyond doubt; otherwise empty.
     """
 
     method: str
@@ -30,11 +31,7 @@ class MethodResult:
     windows: int
     cost: float
     interval: tuple[float, float] | None
-
-    @property
-    def excludes_a_loss(self) -> bool:
-        """Whether the interval excludes every loss."""
-        return self.interval is not None and self.interval[1] < 0
+    verdict: str
 
     @property
     def words(self) -> str:
@@ -73,12 +70,12 @@ def choose(link_nodes: int, differences: Sequence[Difference], methods: Sequence
         methods: The methods that may be chosen.
     """
     tried = tuple(
-        MethodResult(found.policy, found.cost_ratio, found.windows, found.cost, found.cost_95)
+        MethodResult(found.policy, found.cost_ratio, found.windows, found.cost, found.cost_95, found.verdict)
         for found in differences
         if found.link_nodes == link_nodes and found.load == ALL and found.month == ALL and found.policy in methods
     )
     of_method = {method: [each for each in tried if each.method == method] for method in methods}
-    sure = [method for method, each in of_method.items() if each and all(one.excludes_a_loss for one in each)]
+    sure = [method for method, each in of_method.items() if each and all(one.verdict == "better" for one in each)]
     if sure:
         best = min(sure, key=lambda method: sum(one.cost for one in of_method[method]))
         words = ", ".join(one.words for one in of_method[best])

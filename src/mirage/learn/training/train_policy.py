@@ -215,7 +215,11 @@ def tuned_figures(part: LinkSizeModel, tune: HandOvers) -> dict[str, float]:
     row = score(trials_of(part, "model", tune, (Cost(),)), ["model"], [Cost()])[0]
     assert row.load == ALL
     found = {"interruption_h": row.interruption_h, "overlap_h": row.overlap_h, "windows": float(row.windows)}
-    return found if row.gap_closed is None else found | {"gap_closed": row.gap_closed}
+    if row.gap_closed is not None:
+        found["gap_closed"] = row.gap_closed
+    if row.gap_closed_95 is not None:
+        found["gap_low"], found["gap_high"] = row.gap_closed_95
+    return found
 
 
 def try_and_choose(

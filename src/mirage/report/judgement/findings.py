@@ -30,10 +30,10 @@ def against_words(view: ResultsView) -> list[str]:
         [name for name, one in paired.items() if one.verdict == verdict] for verdict in ("better", "worse", "")
     )
     base = f"`{view.against}`"
-    found = f"Better than {base} beyond the interval: {_list(better)}."
-    sentences = [found if better else f"Nothing is better than {base} beyond the interval."]
+    found = f"Better than {base} beyond doubt: {_list(better)}."
+    sentences = [found if better else f"Nothing is better than {base} beyond doubt."]
     if worse:
-        sentences.append(f"Worse than {base} beyond the interval: {_list(worse)}.")
+        sentences.append(f"Worse than {base} beyond doubt: {_list(worse)}.")
     if rest:
         sentences.append(f"Not distinguishable from {base}: {_list(rest)}.")
     return sentences
@@ -49,8 +49,8 @@ def reactive_words(view: ResultsView) -> list[str]:
     if not found:
         return []
     less, more = ([one.policy for one in found if one.verdict == v] for v in ("better", "worse"))
-    cheaper = f"Cheaper than `{REACTIVE}` beyond the interval: {_list(less)}." if less else ""
-    cheaper = cheaper or f"Nothing costs less than `{REACTIVE}` beyond the interval."
+    cheaper = f"Cheaper than `{REACTIVE}` beyond doubt: {_list(less)}." if less else ""
+    cheaper = cheaper or f"Nothing costs less than `{REACTIVE}` beyond doubt."
     return [cheaper, *([f"More expensive: {_list(more)}."] if more else [])]
 
 

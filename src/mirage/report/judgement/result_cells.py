@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from mirage.provision.evaluation.paired import Difference
 from mirage.provision.evaluation.policy_score import EvaluationRow
+from mirage.report.figures import LOWEST_GAP
 from mirage.study.intervals import Interval
-
-_TOO_WIDE = -20.0
-"""A gap is inconclusive where its interval extends below this."""
 
 
 def markdown(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -29,17 +27,14 @@ def with_interval(value: float, interval: Interval | None) -> str:
 
 
 def gap(row: EvaluationRow) -> str:
-    """Formats the gap closed between the reactive chain and the oracle, in per cent."""
-    if row.gap_closed is None:
+    """Formats the gap closed between the reactive chain and the oracle; a dash if unknown."""
+    if row.gap_closed is None or row.gap_closed_95 is None or row.gap_closed_95[0] < LOWEST_GAP:
         return "–"
-    if row.gap_closed_95 is None:
-        return percent(row.gap_closed)
-    low, high = row.gap_closed_95
-    return f"{percent(row.gap_closed)} ({'no telling' if low < _TOO_WIDE else _span(low, high)})"
+    return share(row.gap_closed, row.gap_closed_95)
 
 
 def difference(one: Difference | None) -> str:
-    """Formats a paired difference of the cost, bold where its interval excludes zero."""
+    """Formats a paired difference of the cost, bold where it is beyond doubt."""
     if one is None:
         return ""
     if one.cost_95 is None:
@@ -48,15 +43,15 @@ def difference(one: Difference | None) -> str:
     return f"**{text}**" if one.verdict else text
 
 
-def points(value: float | None, interval: Interval | None) -> str:
-    """Formats a difference of shares in points, bold where its interval excludes zero."""
+def points(value: float | None, interval: Interval | None, verdict: str) -> str:
+    """Formats a difference of shares in points, bold where it is beyond doubt."""
     if value is None:
         return ""
     if interval is None:
         return f"{100 * value:+.1f}"
     low, high = interval
     text = f"{100 * value:+.1f} ({100 * low:+.1f} … {100 * high:+.1f})"
-    return text if low <= 0 <= high else f"**{text}**"
+    return f"**{text}**" if verdict else text
 
 
 def share(value: float, interval: Interval | None) -> str:

@@ -92,7 +92,8 @@ def under_load_cells(view: ResultsView) -> Cells:
         one = found[group[0]]
         cells = [kind, named(group), both(one.row), gap(one.row)]
         if view.against:
-            cells += [points(one.more, one.more_95), points(one.more_of_all, one.more_of_all_95)]
+            cells.append(points(one.more, one.more_95, one.more_verdict))
+            cells.append(points(one.more_of_all, one.more_of_all_95, one.more_of_all_verdict))
         rows.append(cells)
     return heads, rows
 

@@ -73,10 +73,11 @@ _LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more t
 
 _HOW_TO_READ = """\
 Hours of interruption / overlap per hand-over. *Without interruption* is the share of hand-overs that had none; *gap
-closed* the share of the cost between `reactive` and the hindsight `oracle` that is saved. Brackets are 95 % intervals
-over time; differences are paired by window, and bold where their interval excludes zero. Policies of one kind with
-equal results in every window share a row. *Published* are the methods of Mirage (SC'23); *bounds* use knowledge that no
-real policy has."""
+closed* the share of the cost between `reactive` and the hindsight `oracle` that is saved (– where it is unknown).
+Brackets are 95 % intervals over time; differences are paired by window, and bold where they are beyond doubt: the
+interval excludes zero, also with a rare loss that the windows may have missed, and after a correction for the policies
+of the table (Benjamini and Hochberg). Policies of one kind with equal results in every window share a row. *Published*
+are the methods of Mirage (SC'23); *bounds* use knowledge that no real policy has."""
 
 _CLAIMS = """\
 Their abstract states that provisioning cuts interruption by 17 to 100 % and leaves 23 to 76 % of jobs without any, over
@@ -155,8 +156,7 @@ def _under_load_words(view: ResultsView) -> str:
         return lead
     return (
         f"{lead} The last columns give how many points of the gap of these windows a policy closes beyond "
-        f"`{view.against}`: the difference in cost, paired by window, over the mean gap; bold where the interval "
-        "excludes zero."
+        f"`{view.against}`: the difference in cost, paired by window, over the mean gap; bold where it is beyond doubt."
     )
 
 

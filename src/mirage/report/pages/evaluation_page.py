@@ -10,10 +10,10 @@ from typing import Any
 from mirage.atomic_file import write_output
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.frontier import Frontier, frontiers
-from mirage.provision.evaluation.paired import Difference
+from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.charts.frontier_chart import frontier_chart, frontier_name
-from mirage.report.figures import chain_words, links_words
+from mirage.report.figures import chain_words, gap_words, links_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
 from mirage.report.picture_file import BY_MATPLOTLIB, picture_kind, write_picture
@@ -97,7 +97,7 @@ def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
         _with(row.overlap_h, row.overlap_95),
         f"{row.zero_share:.0%}",
         _with(row.cost, row.cost_95),
-        "–" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+        gap_words(row.gap_closed, row.gap_closed_95),
     ]
 
 
@@ -151,8 +151,7 @@ def _differences_section(evaluation: Evaluation, of_link: list[Difference]) -> s
     several = len({d.month for d in of_link}) > 2
     shown = [d for d in of_link if d.month == ALL or several]
     explained = (
-        f"Every policy minus {against}, window by window: below zero it is better. It is marked better or worse where "
-        "the 95 % interval of the cost excludes zero."
+        f"Every policy minus {against}, window by window: below zero it is better. {VERDICTS_NOTE.capitalize()}."
     )
     columns = ["policy", "windows", "", "cost", "interruption, h", "overlap, h", ""]
     cells: list[list[Cell]] = [
@@ -181,7 +180,7 @@ def _months_section(evaluation: Evaluation, rows: list[EvaluationRow]) -> str:
             f"{row.interruption_h:.2f}",
             f"{row.overlap_h:.2f}",
             f"{row.cost:.2f}",
-            "–" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+            gap_words(row.gap_closed, row.gap_closed_95),
         ]
         for row in rows
     ]

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
-from mirage.provision.evaluation.paired import Difference
+from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
-from mirage.report.figures import chain_words, links_words
+from mirage.report.figures import chain_words, gap_words, links_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.study.intervals import Interval
 from mirage.study.play_trials import Progress as ProgressCallback
@@ -75,7 +75,7 @@ def _difference_cells(of: Difference, *, intervals: bool) -> list[str]:
 
 
 def _month_cell(row: EvaluationRow) -> str:
-    gap = "-" if row.gap_closed is None else f"{row.gap_closed:.0%}"
+    gap = gap_words(row.gap_closed, row.gap_closed_95)
     return f"{row.interruption_h:.2f}/{row.overlap_h:.2f} {row.cost:.2f} {gap}"
 
 
@@ -132,8 +132,12 @@ def print_evaluation(
         print_months(console, evaluation)
     print_differences(console, evaluation, by_month=by_month)
     console.print()
+    if evaluation.differences:
+        console.print(Text(VERDICTS_NOTE, "dim"))
     console.print(Text(f"hours per hand-over; brackets, where there is room: {evaluation.intervals}", "dim"))
-    console.print(Text(f"gap closed: of the cost between reactive and the oracle; seed {provenance['seed']}", "dim"))
+    console.print(
+        Text(f"gap closed: of the cost between reactive and the oracle, - if unknown; seed {provenance['seed']}", "dim")
+    )
 
 
 def _print_rows(console: Console, rows: Sequence[EvaluationRow], *, several: bool) -> None:
@@ -162,7 +166,7 @@ def _cells(row: EvaluationRow, *, several: bool, wide: bool, intervals: bool = T
         f"{row.zero_share:.0%}",
         *more,
         _with(row.cost, row.cost_95 if intervals else None),
-        "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+        gap_words(row.gap_closed, row.gap_closed_95),
     ]
 
 

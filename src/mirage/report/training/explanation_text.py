@@ -15,8 +15,9 @@ from mirage.learn.explain.readable_columns import columns_named
 from mirage.learn.explain.tree_fidelity import HandOverFidelity, day
 from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.provision.evaluation.oracle import REACTIVE
+from mirage.provision.evaluation.paired import VERDICTS_NOTE
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
-from mirage.report.figures import links_words
+from mirage.report.figures import gap_words, links_words
 from mirage.report.terminal.console_table import print_table
 from mirage.report.terminal.evaluation_text import at_cost, print_differences, signed
 
@@ -101,6 +102,7 @@ def print_explanation(explained: Explanation, notes: Sequence[str], console: Con
     console.print()
     for note in notes:
         console.print(Text(note, "dim"))
+    console.print(Text(VERDICTS_NOTE, "dim"))
     console.print(Text(f"hours per hand-over; brackets: {explained.evaluation.intervals}", "dim"))
 
 
@@ -179,7 +181,7 @@ def _cells(row: EvaluationRow) -> list[str]:
         f"{row.overlap_h:.2f}",
         f"{row.zero_share:.0%}",
         _with(row.cost, row.cost_95),
-        "-" if row.gap_closed is None else f"{row.gap_closed:.0%}",
+        gap_words(row.gap_closed, row.gap_closed_95),
     ]
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mirage.learn.training.method_choice import MethodChoice
 from mirage.predict.model_file import ModelCard
-from mirage.report.figures import links_words
+from mirage.report.figures import gap_words, links_words
 from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.report.terminal.evaluation_text import print_evaluation
 from mirage.trace.statistics.summary import iso_utc
@@ -43,10 +43,11 @@ def print_trained(card: ModelCard, console: Console | None = None) -> None:
     rows = []
     for nodes, chosen in card.settings["sizes"].items():
         of_size = {name: card.figures.get(f"{name}_{nodes}") for name in ("windows", "interruption_h", "overlap_h")}
-        gap = card.figures.get(f"gap_closed_{nodes}")
+        gap, low, high = (card.figures.get(f"{name}_{nodes}") for name in ("gap_closed", "gap_low", "gap_high"))
+        closed = gap_words(gap, None if low is None or high is None else (low, high))
         figures = ["-" if value is None else f"{value:.2f}" for value in list(of_size.values())[1:]]
         windows = "-" if of_size["windows"] is None else f"{of_size['windows']:.0f}"
-        rows.append([nodes, chosen["method"], windows, *figures, "-" if gap is None else f"{gap:.0%}"])
+        rows.append([nodes, chosen["method"], windows, *figures, closed])
     names = ("nodes of a link", "method", "windows tuned on", "interruption h", "overlap h", "gap closed at 1:1")
     print_table(console, names, rows, left=2)
     for nodes, chosen in card.settings["sizes"].items():

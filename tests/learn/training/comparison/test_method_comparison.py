@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirage.duration import HOUR_S
+from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, OPEN, Claim, _capped, claims
 from mirage.learn.training.comparison.comparison_models import ModelKey
@@ -21,7 +21,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.workload import workload
 from mirage.study.executors.local_processes import LocalProcesses
 from mirage.trace.table import JobTable
-from tests.support.made_up_windows import four_windows
+from tests.support.made_up_windows import at, four_windows, trial
 from tests.support.method_comparison import plan, seeds_of
 
 
@@ -150,6 +150,20 @@ def test_under_load_shares_of_the_gap_are_those_by_hand():
     assert average.more_of_all == pytest.approx((18 + 12 - 24) / 30)
     assert (what_if.more, what_if.more_of_all_95) == (None, None)
     assert average.more_of_all_95[0] < average.more_of_all < average.more_of_all_95[1]
+
+
+def test_under_load_what_is_beyond_doubt_is_that_of_the_paired_test():
+    """Two windows of three wait for 20 h: ``average`` submits early and waits for 8 h, ``what-if`` never does."""
+    chosen = {"average": 0, "what-if": 2, "lead:4": 1}
+    hours = [[8.0, 20.0, 20.0] if k % 3 else [0.0, 0.0, 0.0] for k in range(30)]
+    trials = [at(trial(k, hours[k], chosen), 2 * k * DAY_S) for k in range(30)]
+    found = {one.row.policy: one for one in under_load(trials, ["average", "what-if", "lead:4"], "what-if", [Cost()])}
+    assert found["average"].more == pytest.approx(12 / 12)
+    assert (found["average"].more_verdict, found["average"].more_of_all_verdict) == ("better", "better")
+    assert found["average"].more_95[0] > 0
+    assert (found["lead:4"].more, found["lead:4"].more_verdict, found["what-if"].more_verdict) == (0, "", "")
+    few = {one.row.policy: one for one in under_load(trials[:5], ["average", "what-if"], "what-if", [Cost()])}
+    assert (few["average"].more, few["average"].more_verdict) == (pytest.approx(1), "")
 
 
 def test_all_may_be_compared_with_another_policy():

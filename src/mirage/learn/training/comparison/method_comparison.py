@@ -16,19 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import Floats
 from mirage.learn.training.comparison.claims import Claim, claims
 from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, ComparisonPlan, kind_of
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import REACTIVE, oracle, reactive
-from mirage.provision.evaluation.paired import Difference, differences
+from mirage.provision.evaluation.oracle import REACTIVE, PolicyOutcome, oracle, reactive
+from mirage.provision.evaluation.paired import ComparedWindows, Difference, corrected_in_table, differences, verdict_of
 from mirage.provision.evaluation.play_study import Trials
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow, loads, outcome, row_of, score, submissions_s
 from mirage.provision.link_size import LIGHT
-from mirage.study.intervals import Interval, Members, Stretches
+from mirage.study.intervals import Interval, Stretches
 
 LOADED = "medium and heavy"
 
@@ -127,14 +126,17 @@ class UnderLoad:
         row: Row of the windows of medium and heavy load.
         more: Share of the gap by which it costs less there than the reference policy; None without one.
         more_95: 95 % interval of the saving, paired by window, over the gap of these windows; None with too few.
+        more_verdict: ``better`` or ``worse`` than the reference policy there beyond doubt; otherwise empty.
         more_of_all: The share over all windows, those of light load included.
     """
 
     row: EvaluationRow
     more: float | None
     more_95: Interval | None
+    more_verdict: str
     more_of_all: float | None
     more_of_all_95: Interval | None
+    more_of_all_verdict: str
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -154,28 +156,40 @@ def under_load(
     """
     stretches, loaded = Stretches.of(submissions_s(trials)), loads(trials) != LIGHT
     nodes, every = trials[0].episode.link.nodes, np.ones_like(loaded)
+    tables = [ComparedWindows(trials, members, stretches) for members in (loaded, every)]
     found = []
     for cost in costs:
         bounds = reactive(trials), oracle(trials, cost)
         gap = bounds[0].costs(cost) - bounds[1].costs(cost)
         if gap[loaded].sum() <= 0:
             continue
-        base = None if against is None else outcome(against, trials, cost).costs(cost)
-        for policy in policies:
-            result = outcome(policy, trials, cost)
-            less = None if base is None or policy == against else base - result.costs(cost)
+        results = [outcome(policy, trials, cost) for policy in policies]
+        base = None if against is None else outcome(against, trials, cost)
+        shares = [_shares(table, results, base, cost, gap) for table in tables]
+        for result, *of_both in zip(results, *shares):
             row = row_of(result, bounds, cost, nodes, LOADED, loaded, stretches)
-            shares = [_share(stretches, less, gap, members) for members in (loaded, every)]
-            found.append(UnderLoad(row, *shares[0], *shares[1]))
+            found.append(UnderLoad(row, *of_both[0], *of_both[1]))
     return found
 
 
-def _share(
-    stretches: Stretches, less: Floats | None, gap: Floats, members: Members
-) -> tuple[float | None, Interval | None]:
-    """A saving as a share of the gap of these windows, and its interval."""
-    if less is None:
-        return None, None
-    mean = float(gap[members].mean())
-    interval = stretches.ratio(less, np.ones_like(less), members)
-    return float(less[members].mean()) / mean, None if interval is None else (interval[0] / mean, interval[1] / mean)
+_Share = tuple[float | None, Interval | None, str]
+
+
+def _shares(
+    table: ComparedWindows, results: Sequence[PolicyOutcome], base: PolicyOutcome | None, cost: Cost, gap: Floats
+) -> list[_Share]:
+    """Savings against a reference as shares of the gap, with intervals and verdicts."""
+    if base is None:
+        return [(None, None, "")] * len(results)
+    tested = [None if result.policy == base.policy else table.test(result, base, cost) for result in results]
+    p_corrected = corrected_in_table([(r, None if test is None else test.p_value) for r, test in zip(results, tested)])
+    mean = float(gap[table.members].mean())
+    found: list[_Share] = []
+    for result, test, p in zip(results, tested, p_corrected):
+        if result.policy == base.policy:
+            found.append((None, None, ""))
+            continue
+        more = float((base.costs(cost) - result.costs(cost))[table.members].mean())
+        interval = None if test is None else (-test.interval[1] / mean, -test.interval[0] / mean)
+        found.append((more / mean, interval, verdict_of(-more, p)))
+    return found
