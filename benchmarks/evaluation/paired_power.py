@@ -5,7 +5,8 @@
 
 For each policy: the difference of the cost, its interval from the jackknife alone and from the paired test, the verdict
 of both, and the share of draws in which either calls the first policy better. What is drawn are stretches of the
-windows, two weeks long on average. Verdicts are corrected for the policies of the table.
+windows, two weeks long on average. Verdicts of the test are corrected for the policies of the table. The last columns
+are the number of windows in which a policy is late by more than 4 h, and the correlation of this between neighbours.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, HOUR_S
 from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import REACTIVE
+from mirage.provision.evaluation.oracle import REACTIVE, PolicyOutcome
 from mirage.provision.evaluation.paired import ComparedWindows, differences
 from mirage.provision.evaluation.policy_score import ALL, outcome, submissions_s
 from mirage.study.intervals import Interval, Stretches
@@ -39,6 +40,14 @@ def drawn(random: np.random.Generator, windows: int, days_apart: float) -> Ints:
 def verdict(interval: Interval | None) -> str:
     """``better`` below zero, ``worse`` above it."""
     return "" if interval is None or interval[0] <= 0 <= interval[1] else "better" if interval[1] < 0 else "worse"
+
+
+def late(result: PolicyOutcome) -> str:
+    """Number of windows that are late by more than 4 h, and their lag-1 autocorrelation."""
+    is_late = (result.interruption_s > 4 * HOUR_S).astype(float)
+    centred = is_late - is_late.mean()
+    spread = float((centred**2).sum())
+    return f"{is_late.sum():5.0f} {float((centred[1:] * centred[:-1]).sum()) / spread:+.2f}" if spread else "    0"
 
 
 def judged(trials: list[WindowTrial], policy: str, cost: Cost, draws: int) -> None:
@@ -70,7 +79,7 @@ def judged(trials: list[WindowTrial], policy: str, cost: Cost, draws: int) -> No
             better[:, i] += verdict(old) == "better", new is not None and new.interval[1] < 0 and p < ERROR
     print(f"\n{policy} against, {trials[0].episode.link.nodes} nodes, {cost.interruption:g}:1, {len(trials)} windows")
     heads = f"{'':16} {'difference':>10} {'jackknife':>19} {'':6} {'paired test':>19}"
-    print(f"{heads} {'':6} {'draws: before':>13} {'now':>5}")
+    print(f"{heads} {'':6} {'draws: before':>13} {'now':>5} {'late':>5}")
     found = {
         d.policy: d for d in differences(trials, [*names, policy], policy, [cost]) if (d.load, d.month) == (ALL, ALL)
     }
@@ -80,7 +89,11 @@ def judged(trials: list[WindowTrial], policy: str, cost: Cost, draws: int) -> No
         words = [f"({-b:+.2f} … {-a:+.2f})" if a is not None else "" for a, b in (now.cost_95 or (None, None),)]
         ends = f"({old[0]:+.2f} … {old[1]:+.2f})" if old else ""
         print(f"{name:16} {less[i].mean():+10.2f} {ends:>19} {verdict(old):6} {words[0]:>19}", end=" ")
-        print(f"{opposite[now.verdict]:6} {better[0, i] / draws:13.0%} {better[1, i] / draws:5.0%}", flush=True)
+        print(
+            f"{opposite[now.verdict]:6} {better[0, i] / draws:13.0%} {better[1, i] / draws:5.0%} {late(results[i])}",
+            flush=True,
+        )
+    print(f"{policy} {late(base).strip():>{105 - len(policy)}}")
 
 
 def main() -> None:
