@@ -45,7 +45,7 @@ MEMORY = 0.865
 """Lag-1 autocorrelation of the hidden load; that of the costs it makes is 0.8."""
 LIMIT_H = 48
 SIZES = {"20 to 40 h": (20, 40), "40 h": (40, 40)}
-SPANS = ((58, 48), (31, 48), (156, 4))
+SPANS = ((58, 48), (31, 48), (116, 48), (156, 4))
 """Windows, and hours between them."""
 RATES = (0.02, 0.035, 0.05)
 HEAVY = 0.15
