@@ -20,9 +20,10 @@ POWER = benchmark_module("evaluation/paired_power.py")
 def test_the_table_has_both_intervals_and_both_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``rare`` is never late here and an hour cheaper than ``steady``; ``late`` waits for 9 h in every second window.
+    """``rare`` is never late here, and an hour cheaper than ``steady``.
 
-    ``rare`` could have lost 4 h, its lead, or these 9 h, and the limit of 12 h in one window more.
+    ``late`` waits for 9 h in every second window. ``rare`` could have lost 4 h, its lead, or these 9 h, and the limit
+    of 12 h in one window more.
     """
     chosen = {"rare": 1, "steady": 0, "late": 2}
     windows = [at(trial(k, [-1, 0, 9 * (k % 2)], chosen), 2 * k * DAY_S) for k in range(40)]

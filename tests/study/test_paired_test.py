@@ -39,7 +39,10 @@ def test_weekly_windows_are_independent_and_windows_of_one_time_are_one() -> Non
 
 
 def test_a_certain_advantage_is_as_uncertain_as_a_loss_that_may_have_been_missed() -> None:
-    """Every window says −1 h, and the worst is 10 h: were it 1 in 7 windows, 20 would have missed it in 5 %."""
+    """Every window has −1 h, and the worst is 10 h.
+
+    Were it 1 in 7 windows, 20 would have missed it in 5 %.
+    """
     found = result_of(np.full(WEEKS, -1.0), PossibleLoss(np.zeros(WEEKS), 10.0, 10.0))
     assert found.interval == pytest.approx((-1, -1 + SHARE * 10), abs=0.01)
     assert found.p_value == pytest.approx(2 * 0.9**WEEKS, rel=0.01)
@@ -112,7 +115,7 @@ def test_the_interval_excludes_zero_where_the_p_value_is_below_5_percent(seed: i
 
 
 def test_several_comparisons_are_corrected_by_their_ranks() -> None:
-    """The smallest of four counts four times, the second twice, the third by 4/3; none before a smaller one."""
+    """The smallest of four counts four times, the second twice, the third by 4/3."""
     assert corrected([0.01, 0.045, 0.03, 0.004]) == pytest.approx([0.02, 0.045, 0.04, 0.016])
     assert corrected([0.04, 0.04, 0.9]) == pytest.approx([0.06, 0.06, 0.9])
     assert corrected([0.049, 0.05]) == pytest.approx([0.05, 0.05])

@@ -24,7 +24,7 @@ def row(policy: str, cost: float, ratio: float | None = 2.0, nodes: int = 8, **k
 
 
 def less(policy: str, cost: float, half: float | None, ratio: float | None = 2.0, **known: Any) -> Difference:
-    """A difference in cost with an interval of this half width, and the p-values that go with it."""
+    """A difference in cost with an interval of this half width, and its p-values."""
     interval = None if half is None else (cost - half, cost + half)
     p_value = None if half is None else 0.01 if abs(cost) > half else 0.25
     figures: dict[str, Any] = {

@@ -74,19 +74,22 @@ def table(load: str = "all") -> ComparedWindows:
 
 
 def test_a_policy_can_be_as_late_as_reactive_and_as_early_as_its_lead() -> None:
-    """``told`` at 3:1 submits 8, 8, 8 and 4 h ahead, and costs 6, 3, 3 and 4; links have a limit of 12 h."""
-    told, early, base = (outcome(name, table().trials, COST) for name in ("told", "early", "reactive"))
-    found = table().possible_loss(told, early, COST)
+    """At 3:1 the policy submits 8, 8, 8 and 4 h ahead, and costs 6, 3, 3 and 4.
+
+    Links have a limit of 12 h.
+    """
+    late, early, base = (outcome(name, table().trials, COST) for name in ("told", "early", "reactive"))
+    found = table().possible_loss(late, early, COST)
     assert found.by_window.tolist() == [8 - 6, 15 - 3, 39 - 3, 4 - 4]
     assert (found.worst, found.beyond) == (3 * 12, 0), "reactive waits for 13 h in a window"
-    assert table().possible_loss(told, base, COST).worst == 0, "reactive is as late"
-    assert table().possible_loss(base, told, COST).by_window.tolist() == [0, 0, 0, 0]
-    assert table().possible_loss(base, told, COST).worst == 36
+    assert table().possible_loss(late, base, COST).worst == 0, "reactive is as late"
+    assert table().possible_loss(base, late, COST).by_window.tolist() == [0, 0, 0, 0]
+    assert table().possible_loss(base, late, COST).worst == 36
 
 
 def test_a_load_class_bounds_the_wait_of_a_window_that_was_not_played() -> None:
-    told, early = (outcome(name, table().trials, COST) for name in ("told", "early"))
-    found = {load: table(load).possible_loss(told, early, COST) for load in ("light", "medium", "heavy")}
+    late, early = (outcome(name, table().trials, COST) for name in ("told", "early"))
+    found = {load: table(load).possible_loss(late, early, COST) for load in ("light", "medium", "heavy")}
     assert {load: loss.worst for load, loss in found.items()} == {"light": 3 * 2, "medium": 3 * 12, "heavy": 3 * 12}
     assert {load: loss.beyond for load, loss in found.items()} == {"light": 3 * (2 - 1), "medium": 3 * 7, "heavy": 0}
     assert [longest_wait_s(load, 10 * HOUR_S) // HOUR_S for load in ("light", "medium", "all")] == [2, 10, 10]
@@ -100,7 +103,10 @@ def test_bounds_in_hindsight_can_lose_nothing() -> None:
 
 
 def rarely_late(windows: int, late: int) -> list[WindowTrial]:
-    """Windows two days apart: ``rare`` is 30 h late in the last of them, ``steady`` always an hour early."""
+    """Windows two days apart.
+
+    ``rare`` is 30 h late in the last of them, ``steady`` always an hour early.
+    """
     return [
         at(trial(k, [-1, 0, 30 if k >= windows - late else 0], {"rare": 1 + (k >= windows - late), "steady": 0}),
            MARCH_S + 2 * k * DAY_S)
@@ -109,9 +115,10 @@ def rarely_late(windows: int, late: int) -> list[WindowTrial]:
 
 
 def test_a_policy_that_is_rarely_very_late_is_not_better_than_one_that_is_a_little_early() -> None:
-    """One window in 30 is late, so the means are equal. Without it the sample is certain, and wrong.
+    """One window in 30 is late, so the means are equal.
 
-    A reactive chain does not wait in these windows, so a loss of 12 h, the limit, is beyond them.
+    Without it the sample is certain, and wrong. A reactive chain does not wait in these windows, so a loss of 12 h, the
+    limit, is beyond them.
     """
     policies = ["rare", "steady"]
     windows = rarely_late(29, 0)
@@ -127,11 +134,11 @@ def test_a_policy_that_is_rarely_very_late_is_not_better_than_one_that_is_a_litt
 def test_the_policies_of_a_table_are_corrected_together() -> None:
     """Bounds are no policies, and rules that did the same are one."""
     windows = four_windows()
-    early, told, base, oracle = (outcome(name, windows, COST) for name in ("early", "told", "reactive", "oracle"))
+    early, late, base, oracle = (outcome(name, windows, COST) for name in ("early", "told", "reactive", "oracle"))
     same = replace(early, policy="same")
-    tested = [(early, 0.03), (same, 0.03), (oracle, 0.04), (told, 0.02), (base, None)]
+    tested = [(early, 0.03), (same, 0.03), (oracle, 0.04), (late, 0.02), (base, None)]
     assert corrected_in_table(tested) == [0.03, 0.03, 0.04, 0.03, None]
-    assert corrected_in_table([(early, 0.01), (told, 0.04)]) == [0.02, 0.04]
+    assert corrected_in_table([(early, 0.01), (late, 0.04)]) == [0.02, 0.04]
     assert corrected_in_table([(base, None)]) == [None]
     found = differences(windows, POLICIES, "reactive", [COST])
     p_value, p_corrected = ({d.policy: getattr(d, name) for d in found if d.load == d.month == "all"}

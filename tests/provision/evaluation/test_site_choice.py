@@ -85,7 +85,7 @@ def test_the_stored_choice_stays_unless_another_is_surely_better(
     other = "reactive" if first.policy == "lead:2" else "lead:2"
     found = chosen(calm_setting, monkeypatch, replace(first, policy=other))
     assert found.policy == other
-    assert found.reason.startswith("none is better beyond the interval: cost of a hand-over reactive ")
+    assert found.reason.startswith("none is better beyond doubt: cost of a hand-over reactive ")
     gone = chosen(calm_setting, monkeypatch, replace(first, policy="./gone"))
     assert gone == first
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats
+from mirage.job_state import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import EXACT_WAIT, ORACLE, ORACLE_HOLDS
 from mirage.provision.evaluation.evaluation_study import WindowTrial
@@ -37,6 +37,15 @@ class PolicyOutcome:
     def costs(self, cost: Cost) -> Floats:
         """Cost of every hand-over."""
         return cost.total(self.interruption_s, self.overlap_s)
+
+    def of_windows(self, windows: Ints) -> Self:
+        """The outcome in some windows, by their positions."""
+        return replace(
+            self,
+            interruption_s=self.interruption_s[windows],
+            overlap_s=self.overlap_s[windows],
+            lead_s=self.lead_s[windows],
+        )
 
     @classmethod
     def of_gaps(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -84,6 +84,11 @@ class ComparedWindows:
     load: str = ALL
     month: str = ALL
 
+    @classmethod
+    def of_all(cls, trials: Sequence[WindowTrial], month: str = ALL) -> Self:
+        """Returns the table of all of these windows."""
+        return cls(trials, np.full(len(trials), True), Stretches.of(submissions_s(trials)), month=month)
+
     def test(self, result: PolicyOutcome, base: PolicyOutcome, cost: Cost) -> PairedTest | None:
         """Tests whether a policy differs from another; None from too few windows."""
         losses = self.possible_loss(result, base, cost), self.possible_loss(base, result, cost)
@@ -121,10 +126,7 @@ def differences(
     others = [policy for policy in policies if policy != against]
     every = Stretches.of(submissions_s(trials))
     tables = [ComparedWindows(trials, members, every, load=load) for load, members in classes(trials)]
-    tables += [
-        ComparedWindows(of, np.full(len(of), True), Stretches.of(submissions_s(of)), month=month)
-        for month, of in by_month(trials).items()
-    ]
+    tables += [ComparedWindows.of_all(of, month) for month, of in by_month(trials).items()]
     found = []
     for cost in costs:
         for table in tables:

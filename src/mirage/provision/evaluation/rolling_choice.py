@@ -1,7 +1,7 @@
 """Choice of a policy by rolling origin: the best in the hand-overs known so far.
 
-The choice begins with a default and changes only where another policy was better by more than the interval of the
-paired difference. It is made anew every week, as on a real site, from the hand-overs that were over by then.
+The choice begins with a default and changes only where another policy was better beyond doubt in a paired test. It is
+made anew every week, as on a real site, from the hand-overs that were over by then.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from mirage.duration import WEEK_S
-from mirage.job_state import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.provision.evaluation.candidate import Candidate, each_cost
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
 from mirage.provision.evaluation.oracle import PolicyOutcome
+from mirage.provision.evaluation.paired import ComparedWindows, corrected_in_table, verdict_of
+from mirage.provision.evaluation.policy_score import submissions_s
 from mirage.provision.policies.auto import Auto
-from mirage.study.intervals import Stretches
 
 FEWEST = 8
 """With fewer known hand-overs the default stays."""
@@ -76,37 +76,43 @@ def weekly_choices(
         default: The choice without known hand-overs; one of these policies.
         cost: Cost of an hour of interruption and of overlap.
     """
-    submitted_s = np.array([trial.episode.submitted_s for trial in trials], dtype=np.int64)
+    submitted_s = submissions_s(trials)
     known_s = np.array([t.episode.ends_s + max(t.episode.reactive_s, 0) for t in trials], dtype=np.int64)
-    costs = {name: one.costs(cost) for name, one in outcomes.items()}
     found: dict[int, PolicyChoice] = {}
     choice = default
     for week_s in sorted({int(at_s) // WEEK_S * WEEK_S for at_s in submitted_s}):
-        known = (known_s <= week_s) & (submitted_s >= week_s - LONGEST_S)
-        found[week_s] = choice = better_choice(choice, submitted_s[known], {n: c[known] for n, c in costs.items()})
+        known = np.flatnonzero((known_s <= week_s) & (submitted_s >= week_s - LONGEST_S))
+        of_known = {name: one.of_windows(known) for name, one in outcomes.items()}
+        found[week_s] = choice = better_choice(choice, [trials[k] for k in known.tolist()], of_known, cost)
     return [found[int(at_s) // WEEK_S * WEEK_S] for at_s in submitted_s]
 
 
-def better_choice(choice: PolicyChoice, submitted_s: Ints, costs: Mapping[str, Floats]) -> PolicyChoice:
-    """Returns the best policy that is better beyond the interval; else the present one.
+def better_choice(
+    choice: PolicyChoice, trials: Sequence[WindowTrial], outcomes: Mapping[str, PolicyOutcome], cost: Cost
+) -> PolicyChoice:
+    """Returns the best policy that is better beyond doubt; else the present one.
 
     Args:
         choice: The present choice.
-        submitted_s: Shape (windows,), when each window's predecessor was submitted.
-        costs: Cost of every hand-over by policy, shape (windows,) each.
+        trials: Known hand-overs, all of one size of link.
+        outcomes: Of every policy in them, by name.
+        cost: Cost of an hour of interruption and of overlap.
     """
-    if len(submitted_s) < FEWEST or choice.policy not in costs:
+    if len(trials) < FEWEST or choice.policy not in outcomes:
         return choice
-    stretches, everyone = Stretches.of(submitted_s), np.full(len(submitted_s), True)
-    best, best_cost = choice, float(costs[choice.policy].mean())
-    for name, of_policy in costs.items():
-        difference = of_policy - costs[choice.policy]
-        between = stretches.ratio(difference, np.ones_like(difference), everyone)
-        if between is not None and between[1] < 0 and of_policy.mean() < best_cost:
-            best_cost = float(of_policy.mean())
-            why = (
-                f"in {len(submitted_s)} hand-overs of this site it cost {-difference.mean():.2f} less than "
-                f"{choice.policy} ({-between[1]:.2f} … {-between[0]:.2f})"
-            )
-            best = PolicyChoice(name, why, choice.nodes, choice.limit_s, choice.cost_ratio, choice.bank_age)
+    base, others = outcomes[choice.policy], [one for name, one in outcomes.items() if name != choice.policy]
+    table = ComparedWindows.of_all(trials)
+    tests = [table.test(one, base, cost) for one in others]
+    p_values = corrected_in_table([(one, test.p_value if test else None) for one, test in zip(others, tests)])
+    best, most = choice, 0.0
+    for one, test, p_value in zip(others, tests, p_values):
+        saved = float((base.costs(cost) - one.costs(cost)).mean())
+        if test is None or verdict_of(-saved, p_value) != "better" or saved <= most:
+            continue
+        most = saved
+        why = (
+            f"in {len(trials)} hand-overs of this site it cost {saved:.2f} less than {base.policy} "
+            f"({-test.interval[1]:.2f} … {-test.interval[0]:.2f})"
+        )
+        best = PolicyChoice(one.policy, why, choice.nodes, choice.limit_s, choice.cost_ratio, choice.bank_age)
     return best

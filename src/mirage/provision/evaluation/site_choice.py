@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from mirage.duration import DAY_S, WEEK_S
 from mirage.errors import ConfigurationError
 from mirage.policy.auto_parameters import AutoParameters
@@ -16,7 +14,7 @@ from mirage.provision.evaluation.candidate import settings_in
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
-from mirage.provision.evaluation.policy_score import outcome, submissions_s
+from mirage.provision.evaluation.policy_score import outcome
 from mirage.provision.evaluation.rolling_choice import FEWEST, LONGEST_S, better_choice
 from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.auto import default_choice
@@ -87,14 +85,14 @@ def choose_policy(
     link = LinkSize(request.nodes, request.limit_s)
     played = evaluate(scenario, protocol, [link], members, [request.cost], progress=progress)
     trials = played.trials[link.nodes]
-    costs = {name: outcome(name, trials, request.cost).costs(request.cost) for name in members}
+    outcomes = {name: outcome(name, trials, request.cost) for name in members}
     default = default_choice(settings_in(scenario, request.cost), bank_age=request.bank_age)
     nodes, limit_s, ratio, bank_age = request.nodes, request.limit_s, request.cost.ratio, request.bank_age
     so_far = nearest_choice(stored, nodes, limit_s, ratio, bank_age=bank_age)
-    begin = default if so_far is None or so_far.policy not in costs else so_far
+    begin = default if so_far is None or so_far.policy not in outcomes else so_far
     present = PolicyChoice(begin.policy, begin.reason, nodes, limit_s, ratio, bank_age)
-    found = better_choice(present, submissions_s(trials), costs)
+    found = better_choice(present, trials, outcomes, request.cost)
     if found != present:
         return found
-    means = ", ".join(f"{name} {float(np.mean(cost)):.2f}" for name, cost in costs.items())
-    return replace(present, reason=f"none is better beyond the interval: cost of a hand-over {means}")
+    means = ", ".join(f"{name} {float(one.costs(request.cost).mean()):.2f}" for name, one in outcomes.items())
+    return replace(present, reason=f"none is better beyond doubt: cost of a hand-over {means}")

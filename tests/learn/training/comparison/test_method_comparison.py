@@ -153,7 +153,7 @@ def test_under_load_shares_of_the_gap_are_those_by_hand():
 
 
 def test_under_load_what_is_beyond_doubt_is_that_of_the_paired_test():
-    """Two windows of three wait for 20 h: ``average`` submits early and waits for 8 h, ``what-if`` never does."""
+    """``average`` submits early and waits for 8 h where ``what-if`` waits for 20 h."""
     chosen = {"average": 0, "what-if": 2, "lead:4": 1}
     hours = [[8.0, 20.0, 20.0] if k % 3 else [0.0, 0.0, 0.0] for k in range(30)]
     trials = [at(trial(k, hours[k], chosen), 2 * k * DAY_S) for k in range(30)]
