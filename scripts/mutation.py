@@ -35,11 +35,13 @@ class Scope:
         code: Patterns of files below ``src/mirage``.
         tests: Files and folders below ``tests``; tests marked slow are left out.
         without: Words in the names of tests that take too long to be run for every mutant.
+        not_code: Patterns of files that ``code`` matches and that are not mutated.
     """
 
     code: tuple[str, ...]
     tests: tuple[str, ...]
     without: tuple[str, ...] = ()
+    not_code: tuple[str, ...] = ()
 
 
 SCOPES = {
@@ -77,6 +79,29 @@ SCOPES = {
             for name in ("forecaster", "priority_offsets", "past_arrivals", "run_times", "use_history")
         ),  # the rest are compiled kernels, which mutmut leaves alone
         tests=("forecast",),
+    ),
+    "schedule": Scope(
+        code=("schedule/*.py",),
+        tests=("schedule",),
+        not_code=(
+            "schedule/compile_ahead.py",  # its effect shows only in the next process; a slow test starts one
+            "schedule/engine/kernel/*.py",  # compiled kernels, which mutmut leaves alone, and what runs at their import
+        ),
+    ),
+    "dag": Scope(
+        code=("dag/*.py",),
+        tests=("dag",),
+        not_code=(
+            "dag/compile_ahead.py",  # its effect shows only in the next process; a slow test starts one
+            "dag/decima/networks/workspace.py",  # kernels inline it as it is
+            "dag/simulator/dag_arrays.py",  # the types of kernels, which are made at import
+        ),
+    ),
+    "learn": Scope(
+        code=("learn/*.py",),
+        tests=("learn",),
+        # What these two learn is judged by slow tests: each mutant would take trainings of a minute.
+        not_code=tuple(f"learn/reinforcement/{name}.py" for name in ("dqn", "ppo")),
     ),
 }
 
@@ -138,10 +163,12 @@ def _lay_out(tree: Path, scope: Scope, seed: int) -> None:
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/mirage/{pattern}" for pattern in scope.code],
+        "do_not_mutate": [f"src/mirage/{pattern}" for pattern in scope.not_code],
         "also_copy": ["benchmarks", "docs", "README.md"],
         "pytest_add_cli_args_test_selection": [f"tests/{path}" for path in scope.tests],
         "pytest_add_cli_args": ["-m", "not slow", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", *chosen],
         "timeout_multiplier": 10.0,
+        "timeout_constant": 6.0,  # seconds for fixtures, which are not in the times of tests that mutmut measures
         "track_dependencies": False,
         "use_git_change_detection": False,
     }
@@ -158,8 +185,11 @@ def _run(tree: Path, scope: str, options: argparse.Namespace) -> Outcome:
     print(f"{scope}: {len(wanted)} of {len(names)} mutants", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(options.jobs), *wanted]
     log = tree.with_name(f"{scope}.log")
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}  # a fork of PyTorch waits forever for threads that it lacks
     with log.open("w") as out:
-        status = subprocess.run(command, cwd=tree, stdout=out, stderr=out, check=False, preexec_fn=_limit_memory)
+        status = subprocess.run(
+            command, cwd=tree, env=one_thread, stdout=out, stderr=out, check=False, preexec_fn=_limit_memory
+        )
     if status.returncode:
         print("\n".join(log.read_text(errors="replace").splitlines()[-30:]), file=sys.stderr)
         raise SystemExit(f"mutmut failed on {scope}, status {status.returncode}; all it said is in {log}")
