@@ -17,10 +17,10 @@ import pytest
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
 from mirage.schedule.compare.gpu_comparison import FILE, compare
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow, mean_rows, policy_times_ms
-from mirage.schedule.compare.gpu_trial import GpuSetting, GpuTrial, begin
+from mirage.schedule.compare.gpu_trial import WARM_UP_DECISIONS, GpuSetting, GpuTrial, begin
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
-from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView, Surroundings
+from mirage.schedule.scheduler_contract import Event, GpuPlan, GpuStart, GpuView, Surroundings
 from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, GpuSchedulerSpec
 from tests.support.toy_profiles import CLUSTER, write_profiles
 
@@ -306,6 +306,36 @@ def test_what_a_policy_loads_first_is_not_part_of_its_time(
     assert LoadsFirst.decided == [0, warm, 12], "made to see that it can be, to warm up, to count"
     assert (loads.policy_ms, loads.policy_p95_ms) == (pytest.approx(2.0), pytest.approx(2.0))
     assert (loads.mean_jct_s, loads.makespan_s) == (fifo.mean_jct_s, fifo.makespan_s)
+
+
+class CallCounter:
+    """FIFO at the calls that it requests; counts the decisions of each of its instances."""
+
+    decided: ClassVar[list[int]] = []
+
+    def __init__(self, round_s: float, called_on: int) -> None:
+        self.round_s, self.called_on = round_s or None, called_on or None
+        self.decided.append(0)
+
+    def decide(self, view: GpuView) -> GpuPlan:
+        self.decided[-1] += 1
+        return GpuPlan(tuple(GpuStart(job) for job in sorted(view.jobs.id[view.jobs.pending].tolist())))
+
+
+@pytest.mark.parametrize(
+    ("round_s", "called_on", "warm", "played"),
+    [(10.0, 0, WARM_UP_DECISIONS, 100), (0.0, int(Event.SUBMITTED), 1, 3), (0.0, 0, 3, 5)],
+)
+def test_a_scheduler_is_warmed_up_by_its_own_calls_and_not_to_the_end(
+    round_s: float, called_on: int, warm: int, played: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CallCounter, "decided", [])
+    spec = GpuSchedulerSpec(f"{__name__}:CallCounter", "", {"round_s": 0.0, "called_on": 0})
+    monkeypatch.setitem(SCHEDULERS, "counts-calls", spec)
+    path = _philly(tmp_path, "three", [(0, 995, 1), (5, 400, 1), (9, 300, 1)])  # in rounds they start at 10
+    setting = GpuSetting(GpuCluster((ServerGroup("three", "gpu", 1, 3),)))
+    compare([path], [f"counts-calls:round_s={round_s}:called_on={called_on}"], setting)
+    assert CallCounter.decided == [0, warm, played]
 
 
 def test_means_leave_out_what_is_not_known() -> None:

@@ -67,7 +67,9 @@ def test_by_hand() -> None:
 def test_what_is_worth_nothing_is_not_chosen() -> None:
     found = choose(np.array([[-1.0, 0.0]]), np.array([1, 2]), np.array([0, 0]), np.array([8]))
     assert found.configuration.tolist() == [NONE]
-    assert choose(np.zeros((0, 2)), np.array([1, 2]), np.array([0, 0]), np.array([8])).status == OPTIMAL
+    none = choose(np.zeros((0, 2)), np.array([1, 2]), np.array([0, 0]), np.array([8]))
+    assert (len(none.configuration), none.configuration.dtype, none.value, none.bound) == (0, np.int64, 0.0, 0.0)
+    assert none.status == OPTIMAL
 
 
 def test_a_large_round_is_rounded_and_knows_how_far_it_may_be_off() -> None:

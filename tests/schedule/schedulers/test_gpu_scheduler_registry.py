@@ -22,6 +22,12 @@ def test_compiled_scheduler_is_made_by_name_and_finishes_every_job(name: str) ->
     assert log.segments[0].gpu_type == 1  # of the types that are free, the faster one
 
 
+@pytest.mark.parametrize("name", [*COMPILED, "gittins"])
+def test_a_compiled_scheduler_has_its_name_in_messages(name: str) -> None:
+    parameters = {"service_gpu_s": (600.0, 3600.0)} if name == "gittins" else {}
+    assert make_scheduler(name, **parameters).name == name
+
+
 def test_unknown_names_and_parameters_get_the_known_ones() -> None:
     with pytest.raises(UnknownName, match=r"Known: .*fifo, .*sjf, srtf, tiresias"):
         make_scheduler("fofo")

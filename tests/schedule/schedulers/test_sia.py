@@ -231,11 +231,15 @@ def test_a_job_that_insists_on_more_than_the_most_gpus_gets_them() -> None:
     assert (log.segments.gpus.tolist(), log.rows.due_s.tolist()) == ([100, 8], [130, 110])
 
 
-@pytest.mark.parametrize("name", ["sia", "gavel"])
-def test_a_job_that_fits_on_no_kind_of_server_is_refused_when_it_comes(name: str) -> None:
+@pytest.mark.parametrize(("name", "label"), [("sia", "Sia"), ("gavel", "Gavel")])
+def test_a_job_that_fits_on_no_kind_of_server_is_refused_when_it_comes(name: str, label: str) -> None:
     cluster = GpuCluster((ServerGroup("a", "v", 4, 4), ServerGroup("b", "v", 2, 8)))
     jobs = GpuJobs.linear([0, 100], [16, 24], [50, 50])
-    with pytest.raises(ConfigurationError, match=r"job 1 \(counted from 0\) needs 24 GPUs; .* have 16: leave"):
+    message = (
+        rf"^job 1 \(counted from 0\) needs 24 GPUs; {label} runs a job on servers of one GPU type, one size and one "
+        "pool, and those it may use have 16: leave the job out, or make the servers of each type identical$"
+    )
+    with pytest.raises(ConfigurationError, match=message):
         GpuSimulation(cluster, jobs, make_scheduler(name)).run()
 
 

@@ -50,6 +50,13 @@ def test_a_model_cannot_run_on_a_type_it_was_not_measured_on(tmp_path: Path) -> 
     assert speed_law.speed(speeds, 0, 0, 1, 1, 10, 0.0) > 0.0
 
 
+def test_placements_reach_to_the_most_servers_and_the_most_gpus_of_any_type(tmp_path: Path) -> None:
+    cluster = GpuCluster((ServerGroup("small", "slow", 3, 2), ServerGroup("large", "fast", 1, 8)))
+    speeds = read_profiles(write_profiles(tmp_path), cluster).speeds
+    assert speeds.rows.shape == (1, 2, 3, 8)  # 3 servers of the slow type, 8 GPUs of the fast one
+    assert speeds.memory_max_local.shape == (1, 2, 8)
+
+
 @pytest.fixture(scope="module")
 def measured(shared_data: Path) -> Profiles:
     return read_profiles(shared_data / "sia-pollux" / "profiles", gpu_cluster("sia64"))

@@ -14,7 +14,7 @@ from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
 from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
-from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
+from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload, unmeasured_types
 from tests.support.toy_profiles import CLUSTER, write_profiles
 
 SIA = "name,time,application,num_replicas,batch_size\nb,20.5,toy,4,40\na,10,toy,1,10\n"
@@ -88,6 +88,28 @@ def test_a_gavel_trace_goes_by_its_throughputs(tmp_path: Path) -> None:
     assert speed_law.speed(speeds, two, 1, 1, 2, 2, 0.0) == 0.0  # does not fit into memory there
     assert speed_law.speed(speeds, two, 0, 1, 1, 2, 0.0) == 0.0  # not measured on one GPU
     assert speed_law.next_phase(speeds, two, 3.0) == np.inf
+
+
+def test_types_that_a_table_or_a_folder_lacks_are_named(tmp_path: Path) -> None:
+    table, folder = tmp_path / "rates.json", write_profiles(tmp_path / "profiles")
+    table.write_text(json.dumps(THROUGHPUTS))
+    other = ServerGroup("x", "h100", 3, 8)
+    for path in (table, folder):
+        assert unmeasured_types(path, CLUSTER) == ()
+        assert unmeasured_types(path, GpuCluster((other, *CLUSTER.groups))) == ("h100",)
+    message = (
+        r"rates\.json: it has slow, fast; the cluster has h100: "
+        "name the GPU types of the cluster as in the table$"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        read_any_profiles(table, GpuCluster((other,)))
+
+
+@pytest.mark.parametrize("name", ["w.csv.gz", "w.txt.gz"])
+def test_a_compressed_workload_is_recognised_by_its_content(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(PHILLY.encode()))
+    workload = read_workload(tmp_path / name, CLUSTER, no_profiles(CLUSTER))
+    assert (workload.name, workload.jobs.gpus.tolist()) == (f"{tmp_path.name}/w", [8, 1])
 
 
 def test_a_job_table_will_do(tmp_path: Path) -> None:
