@@ -124,6 +124,10 @@ def test_a_policy_that_is_no_tree_is_distinguished(data):
     assert cost[TREE] != cost["ours"]
     assert f"tree {cost[TREE]}, policy {cost['ours']} (difference " in tree_file(found)
     assert [month for month, _ in found.by_month] == ["2023-03", "2023-04"]
+    by_tree = tree_submits(found.tree, data)
+    in_march = (data.window_s >= UNTIL_S) & (data.window_s < BEGIN_S + 59 * DAY_S)  # February and March have 59 days
+    assert found.by_month[0][1] == fidelity_of(data[in_march], submits[in_march], by_tree[in_march])
+    assert [agrees.windows for _, agrees in found.by_month] == [4 * 19, 4]
 
 
 def test_all_of_it_is_printed(found_again):

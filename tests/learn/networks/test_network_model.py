@@ -38,6 +38,9 @@ def test_a_model_is_read_as_it_was_written(model, decides):
     for name, values in estimates(model).items():
         assert np.array_equal(estimates(again)[name], values), name
     assert (again.method, again.figures, again.longest_lead_s) == (model.method, model.figures, model.longest_lead_s)
+    assert (model.method, model.longest_lead_s) == ("moe-pg", 30 * 3600)
+    assert {"balance", "expert_0_weight", "expert_3_led", "closed_0.5", "tune", "pretrained_tune"} <= set(model.figures)
+    assert sum(model.figures[f"expert_{k}_weight"] for k in range(4)) == pytest.approx(1)
 
 
 def test_a_mixture_reports_the_usage_of_its_experts(model):

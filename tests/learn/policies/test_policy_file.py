@@ -10,10 +10,10 @@ from mirage.errors import ConfigurationError, ModelFileError
 from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.policies import policy_file
 from mirage.learn.ranges import Ranges
-from mirage.learn.regression.model_contract import TrainingSettings
-from mirage.learn.training.method_trials import outside_share
+from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
+from mirage.learn.training.method_trials import outside_share, submitted_rows
 from mirage.learn.training.methods import METHODS
-from mirage.learn.training.train_policy import CardDetails, Slices, train_policy
+from mirage.learn.training.train_policy import CardDetails, Slices, train_policy, tuned_figures
 from mirage.learn.training.trained_policy import LinkSizeModel, TrainedPolicy, read_trained, train_link_size
 from mirage.policy.check_policy import check_policy
 from mirage.policy.cost import Cost
@@ -69,6 +69,44 @@ def test_the_card_states_the_training_data_and_settings(trained, model):
     assert card.figures["gap_low_1"] < card.figures["gap_closed_1"] <= card.figures["gap_high_1"] == 1
     assert card.trained_on.until_s == SLICES.tune_until_s
     assert card.trained_on.first_s == BEGIN_S
+
+
+def test_the_card_lists_every_input_with_its_unit(trained):
+    names = ("gap_h", "wait_s", "free_nodes", "late_share", "pending_jobs")
+
+    class Named:
+        inputs = names
+
+        def settings(self):
+            return {"width": 3}
+
+    ranges = Ranges(names, np.zeros(5), np.ones(5), np.zeros(5, dtype=bool))
+    parts = {8: LinkSizeModel("forest", Named(), ranges, replace(ranges, names=("a",))), 1: LinkSizeModel("what-if")}
+    card = TrainedPolicy(parts, trained.trained_on, {"x": 2.0}, 7, {"by": "hand"}).card
+    assert {feature.name: feature.unit for feature in card.features} == dict(
+        zip(names, ("h", "s", "nodes", "1", "count"), strict=True)
+    )
+    assert card.settings == {
+        "sizes": {
+            "1": {"method": "what-if", "inputs": [], "settings": {}, "repeats": []},
+            "8": {"method": "forest", "inputs": list(names), "settings": {"width": 3}, "repeats": ["a"]},
+        },
+        "futures": 7,
+        "chosen": {"by": "hand"},
+    }
+    assert (card.kind, card.schema, card.figures, card.trained_on) == ("hand-overs", 1, {"x": 2.0}, trained.trained_on)
+
+
+def test_results_on_the_tuning_slice_are_on_the_card(trained, data):
+    part, tune = trained.parts[1], before_and_after(data, 14)[1]
+    figures = tuned_figures(part, tune)
+    rows = submitted_rows(part.model.submits(inputs_at(tune), Cost()), tune)
+    hours = tune.outcome_s[rows] / HOUR_S
+    assert figures["interruption_h"] == pytest.approx(np.maximum(hours, 0).mean())
+    assert figures["overlap_h"] == pytest.approx(np.maximum(-hours, 0).mean())
+    assert (figures["windows"], 0 < figures["gap_closed"] <= 1) == (len(rows), True)
+    level = replace(tune, outcome_s=np.zeros(len(tune), dtype=np.int64))  # there is no gap to close
+    assert tuned_figures(part, level) == {"interruption_h": 0.0, "overlap_h": 0.0, "windows": float(len(rows))}
 
 
 def test_a_model_file_meets_the_contract_of_policies(trained, tmp_path):
@@ -170,6 +208,7 @@ def test_a_model_that_reads_the_history_sees_it_in_a_view(data, tmp_path):
     policy = make_policy(str(tmp_path / "old"))
     plans = [policy.decide(view) for view in views()]
     assert all("gap_h" in plan.estimate for plan in plans[:-1])
+    assert {plan.forecast for plan in plans} == {None}
     assert isinstance(plans[-1].actions[0], Submit)
 
 

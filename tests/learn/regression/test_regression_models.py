@@ -143,6 +143,15 @@ def test_stopping_needs_decisions_near_the_end_of_a_link(slices):
         METHODS["stopping"].train()(early, slices[1], SETTINGS, StoredSteps(None))
 
 
+def test_stopping_estimates_what_waiting_costs_more_in_hours(models, slices):
+    model, decisions = models["stopping"], inputs_at(slices[2])
+    ((name, loss_h),) = model.estimates(decisions).items()
+    assert name == "loss_of_waiting_h"
+    assert loss_h.tolist() == (2 * model.loss_of_waiting(decisions, Cost())).tolist()
+    assert ((loss_h >= 0) == model.submits(decisions, Cost())).all()
+    assert 0 < (loss_h >= 0).mean() < 1
+
+
 def test_forests_of_no_two_seeds_share_a_step():
     states = [random_state(seed, first) for seed in range(45) for first in range(0, 500, BATCH)]
     assert len(set(states)) == len(states)

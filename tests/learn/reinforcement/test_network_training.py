@@ -37,6 +37,22 @@ def test_a_training_that_was_broken_off_ends_with_the_same_weights(tmp_path, dec
     assert again.curve == whole.curve
 
 
+@pytest.mark.parametrize(("decides", "suffix"), [("dqn", "-dqn"), ("ppo", "-pg"), ("quantiles", "")])
+def test_a_network_is_named_by_its_body_and_what_decides(decides, suffix):
+    model = trained(replace(BRIEF, longest_lead_h=7.5), decides)
+    assert (model.method, model.decides, model.body) == (f"perceptron{suffix}", decides, "perceptron")
+    assert (model.sizes, model.longest_lead_s) == ({"width": 8}, 27_000)
+    assert [epoch.stage for epoch in model.curve] == ["pretrain"] * 2 + [decides] * (3 if suffix else 0)
+    assert "balance" not in model.figures
+    for name in ("closed_0.25", "closed_0.75", "tune"):
+        assert {name, f"pretrained_{name}"} <= set(model.figures)
+
+
+def test_a_rule_that_no_network_has_is_refused():
+    with pytest.raises(ConfigurationError, match=r"^a network decides by dqn, ppo or quantiles, got 'sarsa'$"):
+        trained(BRIEF, "sarsa")
+
+
 def test_another_seed_gives_other_weights():
     assert not same(trained(BRIEF, "quantiles"), trained(replace(BRIEF, seed=4), "quantiles"))
 

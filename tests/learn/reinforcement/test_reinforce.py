@@ -37,6 +37,66 @@ def test_an_epoch_changes_the_linear_layer_only():
     assert figures["reward"] < 0
 
 
+def test_a_step_follows_the_gradient_of_discounted_rewards_and_entropy(monkeypatch):
+    """Three episodes of two, one and three steps; the policy's layer moves by Adam's first step."""
+    torch.manual_seed(0)
+    data = small_environment.sampled(9)
+    network = PublishedPolicy(PublishedTransformer(1, 1, width=8))
+    learner = ReinforceLearning(network, data)
+    rows = np.array([[0, 20, 40], [1, -1, 41], [-1, -1, 42]])
+    actions = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+    def logits():
+        found = torch.zeros(3, 3, 2)
+        for place in np.argwhere(rows >= 0).tolist():
+            found[*place] = network.action(learner._predicted(rows[None, place[0], place[1]]))[0]
+        return found
+
+    monkeypatch.setattr(learner, "_play", lambda rng: (rows, logits(), actions))
+    reward = -60 * np.abs(data.outcome_s[[1, 20, 42]] / HOUR_S)
+    gained, entropy, steps = 0.0, 0.0, 0
+    log_prob = logits().log_softmax(dim=2)
+    for k, length in enumerate((2, 1, 3)):
+        for step in range(length):
+            weight = reward[k] * 0.99 ** (length - 1 - step) - (reward[k] / length if step == length - 1 else 0)
+            gained = gained + weight * log_prob[step, k, actions[step, k]] / 3
+            entropy = entropy - (log_prob[step, k].exp() * log_prob[step, k]).sum()
+            steps += 1
+    layer = list(network.action.parameters())
+    slopes = torch.autograd.grad(-gained - 0.1 * entropy / steps, layer)
+    before = [values.detach().clone() for values in layer]
+    figures = learner.epoch(4, 9, np.random.default_rng(0))
+    assert figures["reward"] == pytest.approx(reward.mean())
+    assert figures["entropy"] == pytest.approx(float(entropy.detach()) / steps, rel=1e-5)
+    assert figures["tune"] == -4.0
+    for values, earlier, slope in zip(layer, before, slopes, strict=True):
+        np.testing.assert_allclose((values - earlier).detach(), -0.01 * slope.sign(), atol=1e-5)
+
+
+def test_episodes_are_played_to_a_submission_or_the_end_of_a_window():
+    torch.manual_seed(0)
+    data = small_environment.sampled(9)
+    network = PublishedPolicy(PublishedTransformer(1, 1, width=8)).eval()
+    learner = ReinforceLearning(network, data)
+    edges = data.windows()
+    for bias, length in ((-900.0, 11), (900.0, 1), (0.0, None)):
+        with torch.no_grad():
+            network.action.weight[:] = 0
+            network.action.bias[:] = torch.tensor([0.0, bias])
+        rows, logits, actions = learner._play(np.random.default_rng(3))
+        there = rows >= 0
+        assert rows.shape[1] == 32
+        assert set(rows[0].tolist()) <= set(edges[:-1].tolist())
+        lengths = there.sum(axis=0)
+        assert length is None or set(lengths) == {length}
+        for k, steps in enumerate(lengths.tolist()):
+            assert rows[:steps, k].tolist() == list(range(rows[0, k], rows[0, k] + steps))
+            assert not there[steps:, k].any()
+            assert actions[:steps, k].tolist() == [0] * (steps - 1) + [1]
+            assert logits[:steps, k].tolist() == [[0.0, bias]] * steps
+    assert len(set(lengths.tolist())) > 3
+
+
 def test_a_row_is_predicted_once_and_alike_in_any_order():
     torch.manual_seed(0)
     network = PublishedPolicy(PublishedTransformer(1, 1, width=8)).eval()
@@ -58,7 +118,6 @@ def test_fewer_epochs_bound_regressions_and_leave_reinforce_as_published(monkeyp
     assert (calls[0].epochs, calls[0].reinforce_epochs) == (3, None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer_dqn", "transformer_pg", "moe_dqn", "moe_pg"])
 def test_published_methods_train_what_they_are_named_after(name):
     sizes = {"width": 4} | ({"experts": 2} if name.startswith("moe") else {})

@@ -83,7 +83,8 @@ def test_what_is_better_beyond_doubt_is_chosen(tried):
     assert rows["what-if", 1.0].cost == rows[REACTIVE, 1.0].cost
     assert found.choices[0].method == "correction"
     assert "beyond doubt" in found.choices[0].reason
-    assert any(name.startswith("2023-03/correction/trees/tune") for name in steps.curves)
+    curves = {name.partition("correction/")[2] for name in steps.curves if name.startswith("2023-03/")}
+    assert curves == {"trees/train", "trees/tune"}
 
 
 def test_windows_that_were_played_otherwise_are_refused(tried):
@@ -92,7 +93,11 @@ def test_windows_that_were_played_otherwise_are_refused(tried):
         t.episode.submitted_s: replace(t, episode=replace(t.episode, decisions_s=t.episode.decisions_s + 7))
         for t in trials
     }
-    with pytest.raises(ConfigurationError, match="played differently"):
+    message = (
+        r"^window \d+ was played differently from the data: give the trace, machine, discipline and step that the data "
+        "were made with$"
+    )
+    with pytest.raises(ConfigurationError, match=message):
         try_methods(DATA, RollingOriginPlan(("correction",), ("2023-05",)), SETTINGS, StoredSteps(), moved)
 
 
