@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mirage.dag.compare import dag_trial
 from mirage.dag.compare.dag_comparison import compare
 from mirage.dag.compare.dag_comparison_rows import paired_difference
-from mirage.dag.compare.dag_trial import DagTrialResult
+from mirage.dag.compare.dag_trial import DagTrial, DagTrialResult, Scene, trial_keys
 from mirage.dag.compare.makespan_bound import makespan_bound_s
 from mirage.dag.decima.networks.workspace import arrays_of
 from mirage.dag.schedulers.stage_schedulers import make_scheduler
@@ -125,6 +126,48 @@ def test_nothing_is_taken_over_from_other_jobs_settings_or_schedulers(tmp_path):
     assert reused(policy="capped:0:3") == reused(policy="fair") == reused(policy="fair:1") == reused(seed=7) == 0
     assert reused(cluster=DagCluster(moving_s=3.0)) == reused(setting=EpisodeSetting(5, 6, gap_s=24.0)) == 0
     assert reused(setting=EpisodeSetting(6, 6)) == reused(setting=EpisodeSetting(5, 6, batch=True)) == 0
+
+
+def test_a_key_covers_code_parameters_and_seeding(monkeypatch):
+    fair, trial, modules = make_scheduler("fair"), DagTrial(0, SETTING, 1), []
+
+    def key(scheduler, code="a"):
+        monkeypatch.setattr(dag_trial, "code_key", lambda named, *packages: modules.append((named, packages)) or code)
+        return trial_keys(Scene(generated_templates()[:5], (scheduler,), DagCluster()))(trial)
+
+    others = [
+        key(fair, "b"),
+        key(replace(fair, seeded=True)),
+        key(make_scheduler("fair:1")),
+        key(make_scheduler("sjf")),
+    ]
+    assert len({key(fair), *others}) == 5
+    assert key(replace(fair, name="other")) == key(fair)
+    expected = ["mirage.dag.compare.dag_trial", "mirage.dag.schedulers.fair"], ("numpy", "numba")
+    assert modules[0] == expected
+
+
+def test_a_scheduler_without_a_file_has_no_stored_results():
+    fair = make_scheduler("fair")
+
+    def decide(world, state, parameters):
+        return NOTHING
+
+    decide.__module__ = "gone"
+    reason = "there is no source file of the module 'gone'; write its function into a file"
+    message = rf"^results of fair cannot be stored: {reason}$"
+    with pytest.raises(ConfigurationError, match=message):
+        trial_keys(Scene(generated_templates(), (replace(fair, decider=decide),), DagCluster()))
+
+
+def test_an_episode_is_recorded_on_request():
+    scene = Scene(generated_templates(), (make_scheduler("fair"),), DagCluster(50, moving_s=3.0))
+    logged, plain = (scene.episode(SETTING, 4, log=log) for log in (True, False))
+    for simulation in (logged, plain):
+        simulation.run(scene.schedulers[0].decider, scene.schedulers[0].parameters_for(4))
+    assert (len(logged.runs), len(plain.runs)) == (logged.world.stages.tasks.sum(), 0)
+    assert set(logged.runs.executor) == set(range(5))
+    assert logged.runs.start_ms[0] == 3000
 
 
 def test_a_line_that_was_cut_off_is_played_again(tmp_path):

@@ -95,14 +95,69 @@ def test_a_file_that_is_none_is_refused_with_what_to_give(tmp_path: Path, monkey
     with pytest.raises(ModelFileError, match="no such file"):
         make_scheduler(f"decima:{tmp_path / 'absent'}")
     weights_of_2019(tmp_path / "part.npz", without="actor_agent_7__Variable")
-    with pytest.raises(ModelFileError, match="actor_agent_7__Variable"):
+    closing = "; give the weights of one of the published architectures$"
+    with pytest.raises(ModelFileError, match=rf"part\.npz: there is no array 'actor_agent_7__Variable'{closing}"):
         read_published(tmp_path / "part.npz")
+    np.savez(tmp_path / "spark.npz", other=np.zeros(3))
+    with pytest.raises(ModelFileError, match=r"spark\.npz: there is no array 'encoder.node_encoder.mlp_prep.0.weight'"):
+        read_published(tmp_path / "spark.npz")
+    with pytest.raises(ModelFileError, match=r"gone\.npz: no such file; give an npz file of Decima's weights$"):
+        read_published(tmp_path / "gone.npz")
+    for name, changes, message in (
+        (
+            "shape",
+            {"actor_agent_3__Variable": np.zeros(9)},
+            r"layer 1 has weights of shape \(16, 8\) and biases of \(9,\)",
+        ),
+        (
+            "nan",
+            {"actor_agent_2__Variable": np.full((16, 8), np.nan)},
+            "layer 1 contains numbers that are not finite; copy",
+        ),
+    ):
+        weights_of_2019(tmp_path / f"{name}.npz")
+        with np.load(tmp_path / f"{name}.npz") as whole:
+            np.savez(tmp_path / f"{name}.npz", **{**whole, **changes})
+        with pytest.raises(ModelFileError, match=rf"{name}\.npz: {message}"):
+            read_published(tmp_path / f"{name}.npz")
     np.savez(tmp_path / "objects.npz", actor_agent__Variable=np.array([{}], dtype=object))
     with pytest.raises(ModelFileError, match="plain arrays"):
         read_published(tmp_path / "objects.npz")
     (tmp_path / "text").write_text("weights")
     with pytest.raises(ModelFileError):
         read_weights(str(tmp_path / "text"))
+
+
+def test_published_weights_are_read_in_the_order_of_the_layers(tmp_path: Path) -> None:
+    weights_of_2019(tmp_path / "a.npz")
+    architecture, net = read_published(tmp_path / "a.npz")
+    assert architecture == "decima-2019"
+    with np.load(tmp_path / "a.npz") as arrays:
+        names = [f"actor_agent{f'_{n}' if n else ''}__Variable" for n in range(0, 30, 2)]
+        names += [f"actor_agent__fully_connected{f'_{n}' if n else ''}__weights" for n in range(8)]
+        for name, (begin, inputs, outputs) in zip(names, net.layers.tolist(), strict=True):
+            assert net.numbers[begin : begin + inputs * outputs].tolist() == arrays[name].ravel().tolist()
+
+
+def test_weights_of_pytorch_are_turned(tmp_path: Path) -> None:
+    random, arrays = np.random.default_rng(2), {}
+    shapes = iter(PUBLISHED_SHAPES["spark-sched-sim"])
+    for name in (
+        *(f"encoder.node_encoder.mlp_{part}" for part in ("prep", "msg", "update")), "encoder.dag_encoder.mlp",
+        "encoder.global_encoder.mlp", "stage_policy_network.mlp_score", "exec_policy_network.mlp_score",
+    ):  # fmt: skip
+        for place in (0, 2, 4):
+            inputs, outputs = next(shapes)
+            arrays[f"{name}.{place}.weight"] = random.normal(0, 0.3, (outputs, inputs)).astype(np.float32)
+            arrays[f"{name}.{place}.bias"] = random.normal(0, 0.3, outputs).astype(np.float32)
+    np.savez(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]  # the names are keywords
+    architecture, net = read_published(tmp_path / "a.npz")
+    assert architecture == "spark-sched-sim"
+    pairs = list(zip(list(arrays.values())[::2], list(arrays.values())[1::2], strict=True))
+    for (weights, biases), (begin, inputs, outputs) in zip(pairs, net.layers.tolist(), strict=True):
+        middle = begin + inputs * outputs
+        assert net.numbers[begin:middle].tolist() == weights.T.ravel().tolist()
+        assert net.numbers[middle : middle + outputs].tolist() == biases.tolist()
 
 
 def test_a_crowd_larger_than_the_workspace_is_still_served() -> None:

@@ -1,5 +1,7 @@
 """Students of a teacher: their fidelity, and tuning that makes jobs end sooner."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from mirage.dag.decima.decima_schedulers import scheduler_of as network_of
 from mirage.dag.decima.networks.graph_network import SHAPES
 from mirage.dag.decima.networks.layers import perceptrons
 from mirage.dag.distilled.candidate_columns import FEATURES
-from mirage.dag.distilled.decisions import Teacher, decisions_of, fidelity
+from mirage.dag.distilled.decisions import Decisions, Teacher, decisions_of, fidelity
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.student import students
@@ -20,7 +22,7 @@ from mirage.dag.schedulers.stage_schedulers import make_scheduler
 from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.generated import generated_templates
-from mirage.distill.ranking import agreement
+from mirage.distill.ranking import Contests, agreement
 from mirage.distill.tree import Leaf, Split, Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
@@ -75,6 +77,50 @@ def test_labels_are_the_teachers_in_whichever_states():
         assert (contests.rows[winner, own] == of_source).all()
         assert (contests.rows[winner, age] == oldest)[of_source == 0].all()
     assert len(theirs.contests.rows) != len(mine.contests.rows)
+
+
+def test_episodes_are_numbered_from_the_first_group_on_and_seed_the_draws():
+    random = np.random.default_rng(4)
+    net = perceptrons([(random.normal(0, 0.3, shape), np.zeros(shape[1])) for shape in SHAPES])
+    drawn, worlds = network_of("drawn", OWN, net, argmax=False), episodes([4, 4], jobs=3).worlds
+    found, later = (
+        decisions_of(teacher_of(drawn), worlds, states_of=drawn, tree=drawn, **first)
+        for first in ({}, {"first_group": 1})
+    )
+    assert (np.unique(found.contests.group).tolist(), np.unique(later.contests.group).tolist()) == ([0, 1], [1, 2])
+    first, second = (found.picked[found.contests.group == group].tolist() for group in (0, 1))
+    assert first != second  # two equal episodes, drawn with other seeds
+    assert later.picked[later.contests.group == 1].tolist() == second
+
+
+def test_fidelity_by_hand():
+    """Four decisions of 2, 1, 3 and 2 candidates; the tree picks none in the last."""
+    first, job = np.array([0, 2, 3, 6]), np.array([7, 8, 7, 8, 9, 9, 7, 8])
+    liking = np.array([0.25, 0.75, 1.0, 0.5, 0.3, 0.2, 0.9, 0.1])
+    contests = Contests(FEATURES, np.zeros((8, len(FEATURES))), first, liking, np.ones(4), np.zeros(4, int))
+    recorded = Decisions(
+        contests, job, meant=np.array([1, 0, 1, 0]), executors=np.array([3, 2, 4, 1]),
+        picked=np.array([0, 0, 1, -1]), given=np.array([3, 5, 4, 1]),
+    )  # fmt: skip
+    found = fidelity(recorded)
+    assert (found.decisions, found.choices, found.stage, found.job) == (4, 3, 0.25, 0.25)
+    assert found.stage_of_choices == 0.0
+    assert found.executors == 0.5  # of the decisions in which both mean the same candidate: the second and the third
+    assert found.probability == pytest.approx((0.25 + 1.0 + 0.3 + 0.0) / 4)
+    assert found.most == pytest.approx((0.75 + 1.0 + 0.5 + 0.9) / 4)
+    same_job = replace(recorded, picked=np.array([1, 0, 2, 0]), job=np.array([7, 8, 7, 9, 8, 9, 7, 8]))
+    found = fidelity(same_job)
+    assert (found.stage, found.job, found.stage_of_choices) == (0.75, 1.0, pytest.approx(2 / 3))
+    never = fidelity(replace(recorded, picked=np.full(4, -1)))
+    assert (never.executors, never.stage, never.probability) == (1.0, 0.0, 0.0)
+
+
+def test_students_need_an_episode_to_learn_from_and_one_to_judge_on():
+    teacher = Teacher(scheduler_of(tree_with(OWN_FIRST), "own first"))
+    message = "^a student needs two episodes of each setting, one of them for evaluation$"
+    for settings in ([], [episodes([1, 2]), episodes([1])]):
+        with pytest.raises(ConfigurationError, match=message):
+            students(teacher, settings, np.random.default_rng(0))
 
 
 @pytest.mark.slow

@@ -237,10 +237,16 @@ def test_trees_of_something_else_are_refused(tmp_path):
         parameters_of(tree_of(file.read_text()))
     with pytest.raises(ConfigurationError, match="declared as number; it is duration"):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: number\nvalues: number\n1\n"))
-    with pytest.raises(ConfigurationError, match="values: number"):
+    message = "^the tree does not answer plain numbers; its leaves are scores: 'values: number'$"
+    with pytest.raises(ConfigurationError, match=message):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: duration\nanswers: wait, submit\nwait\n"))
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"^the tree .*none\.txt cannot be read: .*; name a text file$"):
         read_tree(tmp_path / "none.txt")
+    (tmp_path / "long.txt").write_text("tree: 1\nfeatures:\nvalues: number\n\n1 #".ljust(1_000_000) + "\n")
+    with pytest.raises(ConfigurationError, match=r"long\.txt is longer than 1000000 characters; make it smaller$"):
+        read_tree(tmp_path / "long.txt")
+    (tmp_path / "long.txt").write_text("tree: 1\nfeatures:\nvalues: number\n\n1 #".ljust(999_999) + "\n")
+    assert read_tree(tmp_path / "long.txt")[1].root == Leaf(1.0)
 
 
 def test_the_shipped_tree_and_a_file_are_schedulers(tmp_path):

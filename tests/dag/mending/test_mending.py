@@ -1,18 +1,22 @@
 """Mending of a tree: edits as people make them, with effects on other episodes."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from mirage.dag.distilled.tree_policy import shipped_path
 from mirage.dag.distilled.tuning import Episodes, Times
-from mirage.dag.mending.line_mending import MendingResult, effect_of, mended, mended_of, one_line_edits
+from mirage.dag.mending import line_mending
+from mirage.dag.mending.line_mending import Edit, MendingResult, effect_of, mended, mended_of, one_line_edits
 from mirage.dag.mending.mending_page import Case, page, verdict
 from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_world import DagCluster
 from mirage.dag.workload.generated import generated_templates
 from mirage.distill.editing import edited
+from mirage.distill.tree import Leaf, Tree
+from mirage.distill.units import Unit
 
 BAD = """tree: 1
 features:
@@ -63,6 +67,21 @@ def test_a_share_is_moved_to_no_more_than_the_whole():
     assert max(float(number) for number, _ in observed) == 100
 
 
+@pytest.mark.parametrize(
+    ("threshold", "others"),
+    [
+        (80, {20, 40, 60, 70, 100}),  # and no 110, 160 or 320
+        (100, {25, 50, 70, 80}),
+        (120, {30, 60, 80, 100, 150, 160, 250, 500}),  # it is no part of a whole
+    ],
+)
+def test_a_part_of_a_whole_stays_one(threshold, others):
+    head = "tree: 1\nfeatures:\n    work_share: share\nvalues: number\n\n"
+    text = f"{head}if work_share < {threshold} %:\n    1\nelse:\n    2\n"
+    moved = [re.search(r"-> work_share < (\d+) %$", one) for one in changes(text)]
+    assert {int(found[1]) for found in moved if found} == others
+
+
 @pytest.mark.parametrize("text", [BAD, shipped_path().read_text()])
 def test_an_edit_is_one_line_as_its_words_describe(text):
     edits = one_line_edits(text)
@@ -97,6 +116,29 @@ def test_an_edit_that_changes_nothing_is_no_edit():
     assert found.tried > 0
     assert (found.change, found.helps) == (None, False)
     assert verdict(found).startswith("Nothing to mend: no edit changes anything")
+    assert mended_of(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_edits_that_do_best_in_some_episodes_are_tried_on_more(monkeypatch):
+    edits = tuple(Edit(str(number), "", Tree((), Unit.NUMBER, Leaf(float(number)))) for number in range(1, 7))
+    same = Edit("the same", "", edits[2].tree)
+    parts, calls = [], []
+    jct_s = {0.0: 50.0, 1.0: 9.0, 2.0: 8.0, 3.0: 7.0, 4.0: 6.0, 5.0: 50.0, 6.0: 1.0}
+
+    def times(tree, episodes, part):
+        parts.append((tree.root.value, part))
+        late = 100.0 if tree.root.value == 6.0 and part.step == 2 else 0.0  # good in few episodes, bad in more
+        return Times(np.full(3, jct_s[tree.root.value] + late), np.zeros(3))
+
+    monkeypatch.setattr(line_mending, "_times", times)
+    monkeypatch.setattr(line_mending, "ROUNDS", ((4, 4), (2, 2)))
+    first = Tree((), Unit.NUMBER, Leaf(0.0))
+    found = line_mending._promising(first, (*edits, same), None, lambda *done: calls.append(done))
+    assert [edit.change for edit in found] == ["4", "3"]
+    quarter, half = slice(None, None, 4), slice(None, None, 2)
+    assert parts[:8] == [(0.0, quarter), *((float(number), quarter) for number in range(1, 7)), (3.0, quarter)]
+    assert parts[8:] == [(number, half) for number in (0.0, 6.0, 4.0, 3.0, 2.0)]
+    assert calls == [(done, 7 + 4) for done in range(1, 12)]
 
 
 def made_up(*jct_s):

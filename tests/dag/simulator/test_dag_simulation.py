@@ -159,8 +159,20 @@ def test_the_environment_refuses_what_its_masks_exclude():
     hidden = int(np.flatnonzero(observed["stage_mask"] == 0)[0])
     with pytest.raises(ConfigurationError, match="no row whose stage_mask is 1"):
         env.step(np.array([hidden, 4]))
-    with pytest.raises(ConfigurationError, match="there are add and limit"):
+    with pytest.raises(ConfigurationError, match=r"^'both' is not an action mode; there are add and limit$"):
         DagEnv(action="both")
+
+
+def test_the_usual_environment_has_ten_executors_and_fifty_jobs():
+    env = DagEnv()
+    assert (env.setting, env.cluster, env.action) == (EpisodeSetting(10, 50), DagCluster(10), "add")
+    assert env.templates == generated_templates()
+    assert env.action_space.nvec.tolist() == [50 * max(len(job.stages) for job in env.templates), 10]
+    other = DagEnv(setting=EpisodeSetting(4, 3), cluster=DagCluster(50, moving_s=7.0))
+    assert other.cluster == DagCluster(4, moving_s=7.0)
+    one, same, _ = (other.reset(seed=seed)[1]["episode"] for seed in (5, 5, None))
+    assert one == same
+    assert other.reset()[1]["episode"] != other.reset()[1]["episode"]
 
 
 @pytest.mark.parametrize("action", ["add", "limit"])

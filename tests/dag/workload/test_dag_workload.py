@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
+from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, StageSchedulerSpec, make_scheduler
 from mirage.dag.setting import seeds_of, setting_of
 from mirage.dag.simulator.dag_simulation import DagSimulation
 from mirage.dag.simulator.dag_world import DagCluster, make_world, pack_templates
@@ -227,6 +227,20 @@ def test_schedulers_are_named_with_their_parameters():
             make_scheduler(word)
     assert make_scheduler("fair:1").parameters.tolist() == [1]
     assert all(spec.summary for spec in SCHEDULERS.values())
+
+
+def test_an_entry_that_makes_no_scheduler_is_named():
+    spec = StageSchedulerSpec(f"{__name__}:made_nothing", "", makes=True)
+    with pytest.raises(
+        ConfigurationError, match=r":made_nothing makes \{\} of 'mine', not a StageScheduler; fix or uni"
+    ):
+        spec.make("mine", ["1"])
+
+
+def made_nothing(text, given):
+    """Makes no scheduler."""
+    assert (text, given) == ("mine", ["1"])
+    return {}
 
 
 def test_settings_and_seeds_are_read():

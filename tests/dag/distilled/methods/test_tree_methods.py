@@ -14,6 +14,7 @@ from mirage.dag.distilled.methods.tree_methods import METHODS, TimedLearner, lea
 from mirage.dag.distilled.methods.trustee import TrusteeSettings, mean_agreement, top_branches, trustee
 from mirage.distill.ranking import Contests, agreement
 from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
+from mirage.distill.tree_examples import Amounts
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
 
@@ -56,8 +57,13 @@ def test_episodes_that_choose_are_whole():
     assert chosen.mean() == pytest.approx(0.25)
     alone = replace(contests, group=np.zeros(200, dtype=np.int64))
     assert one_in(alone, 4).mean() == pytest.approx(0.25)
-    with pytest.raises(ConfigurationError, match="at least 4"):
+    four = replace(contests, group=np.arange(200) // 50 * 5)  # as many episodes as parts
+    assert one_in(four, 4).tolist() == (four.group == 15).tolist()
+    three = one_in(replace(contests, group=np.arange(200) % 3), 4)
+    assert three.tolist() == (np.arange(200) % 4 == 3).tolist()  # fewer: decisions are taken by turns
+    with pytest.raises(ConfigurationError, match=r"^there are 3 decisions; a tree needs at least 4$"):
         one_in(contests.part(np.arange(200) < 3), 4)
+    assert one_in(contests.part(np.arange(200) < 4), 4).tolist() == [False, False, False, True]
 
 
 def test_allowed_questions_cut_apart_and_are_none_twice():
@@ -91,7 +97,6 @@ def test_small_steps_find_what_no_single_condition_shows():
     assert climbed(blank, contests, 4, np.random.default_rng(0), 800) == tree
 
 
-@pytest.mark.slow
 def test_no_tree_of_its_size_has_less_error_than_the_optimal_one():
     pytest.importorskip("pystreed", reason="pip install mirage-hpc[distill]")
     contests, settings = contests_of(400, 3), OptimalSettings(quantiles=5, drawn=1_500)
@@ -170,6 +175,46 @@ def test_methods_are_found_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "pystreed", None)
     with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[distill\]"'):
         learner_of("optimal", "equal", 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_learner_is_of_the_method_that_is_named(method, monkeypatch):
+    module, made = "mirage.dag.distilled.methods.tree_methods", []
+    monkeypatch.setattr(f"{module}.solver_module", lambda: None)
+    for kind in ("Cart", "Climb"):
+        monkeypatch.setattr(f"{module}.{kind}", lambda seed, kind=kind: lambda *given: made.append((kind, seed)))
+    for name in ("optimal", "trustee"):
+        monkeypatch.setattr(f"{module}.{name}", lambda *given, name=name, **more: made.append((name, more)))
+
+    def report(leaves, tree):
+        """Of trees that are not proven."""
+
+    learner_of(method, "equal", 7, report)(contests_of(8, 6), 3, np.random.default_rng(0))
+    expected = {"cart": 7, "climb": 7, "optimal": {"unproven": report}, "trustee": {}}
+    assert made == [(method.capitalize() if method in ("cart", "climb") else method, expected[method])]
+
+
+def test_a_learner_gets_a_part_of_many_decisions(monkeypatch):
+    monkeypatch.setattr("mirage.dag.distilled.methods.tree_methods.MOST_LEARNT", 3)
+    observed = []
+    monkeypatch.setattr(
+        "mirage.dag.distilled.methods.tree_methods.trustee", lambda given, *rest: observed.append(given)
+    )
+    learn, contests = learner_of("trustee", "margin", 0), replace(contests_of(8, 6), weight=np.arange(8.0))
+    for given in (contests, contests, replace(contests)):
+        learn(given, 3, np.random.default_rng(0))
+    assert [one.weight.tolist() for one in observed] == [[0, 3, 6]] * 3
+    assert (observed[0] is observed[1], observed[0] is observed[2]) == (True, False)
+
+
+def test_candidates_are_drawn_by_their_weight():
+    rows, value = np.arange(20.0).reshape(10, 2), np.arange(10.0)
+    examples = Amounts(FEATURES[::2], rows, Unit.NUMBER, value, np.where(value < 4, 3.0, 0.0), np.zeros(10, int))
+    drawn_rows, drawn_value = drawn(examples, 6, np.random.default_rng(1))
+    assert drawn_rows.shape == (6, 2)
+    assert (drawn_rows[:, 0] == 2 * drawn_value).all()
+    assert set(drawn_value) <= {0, 1, 2, 3}
+    assert len(drawn(examples, 99, np.random.default_rng(1))[0]) == 10
 
 
 def test_decisions_weigh_alike_unless_margins_are_requested():
