@@ -32,7 +32,7 @@ def drawn(seeds: range | tuple[int, ...], executors: int = 6, jobs: int = 5) -> 
 
 
 class Listed:
-    """Episodes whose times are listed, by the score of a tree's first leaf."""
+    """Episodes with listed times, by the score of a tree's first leaf."""
 
     def __init__(self, **jct_s: list[float]) -> None:
         self.jct_s, self.calls = {name: np.array(values) for name, values in jct_s.items()}, []

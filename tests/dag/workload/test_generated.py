@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mirage.dag.workload.digest import templates_digest
 from mirage.dag.workload.generated import generated_templates
-from mirage.dag.workload.templates import LEVELS, JobTemplate
+from mirage.dag.workload.templates import LEVELS, JobTemplate, templates_digest
 
 
 def test_the_built_in_jobs_are_the_published_ones() -> None:

@@ -1,4 +1,4 @@
-"""Examples of a policy: answers that were played, and the share of decisions outside of a training."""
+"""Examples of a policy: played answers, and the share of decisions outside of a training."""
 
 from dataclasses import replace
 

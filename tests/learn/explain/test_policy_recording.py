@@ -1,4 +1,4 @@
-"""Recording of a policy: its answers at every decision, and the windows as an evaluation plays them."""
+"""Recording of a policy: its answers at every decision, in the windows of an evaluation."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_a_policy_answers_at_every_decision_also_after_it_has_submitted(small_re
         study.scenario, study.protocol, study.links, ["lead:2", "what-if:2"], COSTS, seed=3,
         judged_s=study.protocol.submits_s(2), progress=lambda *now: calls.append(now),
     )  # fmt: skip
-    assert calls == [(k, 5) for k in range(1, 6)]
+    assert list(dict.fromkeys(calls)) == [(k, 5) for k in range(6)]
     evaluated = evaluate(study.scenario, study.protocol, study.links, ["lead:2", "what-if:2"], COSTS, seed=3).trials
     assert list(found.trials) == list(found.submits) == [1, 2]
     for nodes, windows in found.trials.items():

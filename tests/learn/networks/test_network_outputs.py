@@ -1,4 +1,4 @@
-"""Outputs of networks calculated from their layers, and a network among the models that are trained."""
+"""Outputs of networks, calculated from their layers; a network as a trained model."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mirage.learn.networks.network_model import (
     REGRESSION,
     REINFORCE,
     NetworkModel,
+    TrainedNetwork,
     network_arrays,
     network_from,
     network_of,
@@ -34,7 +35,6 @@ from mirage.learn.networks.published_networks import (
     is_published,
     submits_by_regression,
 )
-from mirage.learn.networks.trained_network import TrainedNetwork
 from mirage.learn.networks.transformer import TOKENS
 from mirage.learn.regression.model_contract import DecisionInputs, inputs_at
 from mirage.policy.cost import Cost
@@ -42,7 +42,10 @@ from tests.support import small_environment
 
 
 def close(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Tensors are equal but for rounding; PyTorch's own check imports all of its distributed package."""
+    """Tensors are equal but for rounding.
+
+    PyTorch's own check imports all of its distributed package.
+    """
     np.testing.assert_allclose(found.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
 
 

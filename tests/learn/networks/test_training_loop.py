@@ -18,7 +18,7 @@ from tests.support.made_up_hand_overs import made_up_hand_overs
 
 
 class Counting:
-    """A learner whose one weight is the number of the epoch; judged as listed."""
+    """A learner with the number of the epoch as its one weight; judged as listed."""
 
     def __init__(self, *tunes: float) -> None:
         self.network: nn.Module = nn.Linear(1, 1, bias=False)

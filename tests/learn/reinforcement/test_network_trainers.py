@@ -1,4 +1,4 @@
-"""Trainers of networks as commands call them: settings that are passed on, progress and curves."""
+"""Trainers of networks as commands call them: settings, progress and curves."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ import torch
 from mirage.duration import HOUR_S
 from mirage.learn.networks.hand_over_network import InputBatch
 from mirage.learn.networks.network_inputs import InputScaling, ScaledHandOvers
-from mirage.learn.networks.network_model import DQN, PPO, QUANTILES, REGRESSION, REINFORCE, NetworkModel, network_of
-from mirage.learn.networks.trained_network import TrainedNetwork
+from mirage.learn.networks.network_model import (
+    DQN,
+    PPO,
+    QUANTILES,
+    REGRESSION,
+    REINFORCE,
+    NetworkModel,
+    TrainedNetwork,
+    network_of,
+)
 from mirage.learn.networks.training_loop import Epoch
 from mirage.learn.regression.model_contract import TrainingSettings
-from mirage.learn.reinforcement import network_trainers
+from mirage.learn.reinforcement import network_training
 from mirage.learn.reinforcement.network_training import NetworkSettings
 from mirage.learn.reinforcement.network_validation import decisions, judge
 from mirage.learn.reinforcement.reinforce import JUDGED_ROWS, RegressionLearning, RegressionSettings
@@ -59,7 +67,7 @@ def test_a_method_trains_the_network_that_it_is_named_after(
     calls, reported = [], []
     model, tune = model_of(data), small_environment.sampled(2, 1)
     called = "train_published" if method.endswith("-2023") else "train_network"
-    monkeypatch.setattr(network_trainers, called, lambda *arguments: calls.append(arguments) or model)
+    monkeypatch.setattr(network_training, called, lambda *arguments: calls.append(arguments) or model)
     steps = StoredSteps(tmp_path, reported.append).under(f"8/{method}")
     trained = METHODS[method].train()(data, tune, TrainingSettings(seed=5, threads=3), steps)
     assert isinstance(trained, TrainedNetwork)
@@ -78,11 +86,11 @@ def test_epochs_bound_every_stage_of_our_networks(
     epochs: int | None, expected: tuple[int, int, int | None], data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, published, own = [], [], NetworkSettings()
-    monkeypatch.setattr(network_trainers, "train_network", lambda *arguments: calls.append(arguments) or model_of(data))
+    monkeypatch.setattr(network_training, "train_network", lambda *arguments: calls.append(arguments) or model_of(data))
     monkeypatch.setattr(
-        network_trainers, "train_published", lambda *arguments: published.append(arguments) or model_of(data)
+        network_training, "train_published", lambda *arguments: published.append(arguments) or model_of(data)
     )
-    for trainer in (network_trainers.train_moe_dqn, network_trainers.train_moe_dqn_2023):
+    for trainer in (network_training.train_moe_dqn, network_training.train_moe_dqn_2023):
         trainer(data, data, TrainingSettings(epochs=epochs), StoredSteps(None))
     settings = calls[0][-1]
     assert (settings.pretrain.epochs, settings.dqn.epochs) == expected[:2]

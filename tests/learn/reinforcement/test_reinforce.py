@@ -38,7 +38,7 @@ def test_an_epoch_changes_the_linear_layer_only():
 
 
 def test_a_step_follows_the_gradient_of_discounted_rewards_and_entropy(monkeypatch):
-    """Three episodes of two, one and three steps; the policy's layer moves by Adam's first step."""
+    """Three episodes of two, one and three steps; Adam's first step moves the policy's layer."""
     torch.manual_seed(0)
     data = small_environment.sampled(9)
     network = PublishedPolicy(PublishedTransformer(1, 1, width=8))

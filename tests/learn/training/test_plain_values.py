@@ -44,8 +44,9 @@ def test_a_claim_is_stored_with_its_verdicts() -> None:
 
 
 def difference(policy: str, cost: float, interval: tuple[float, float] | None, **changes: object) -> Difference:
-    found = Difference(policy, "what-if", 8, "all", "all", 3.0, 99, cost, 0.0, 0.0, interval, None, None)
-    return replace(found, **changes)
+    p_value = None if interval is None else 0.2 if interval[0] <= 0 <= interval[1] else 0.01
+    figures = cost, 0.0, 0.0, interval, None, None, p_value, p_value
+    return replace(Difference(policy, "what-if", 8, "all", "all", 3.0, 99, *figures), **changes)
 
 
 def test_a_choice_states_what_was_tried_at_every_cost() -> None:
@@ -59,13 +60,13 @@ def test_a_choice_states_what_was_tried_at_every_cost() -> None:
     expected = "-0.50 (-0.94 … -0.10) at 3:1, -0.25 (-0.50 … -0.20) at free overlap"
     assert (found.method, found.reason) == ("a", f"costs less than what-if beyond doubt: {expected}")
     assert found.tried == (
-        MethodResult("a", 3.0, 99, -0.5, (-0.94, -0.1)), MethodResult("a", None, 99, -0.25, (-0.5, -0.2)),
-        MethodResult("b", 3.0, 7, 0.75, None),
+        MethodResult("a", 3.0, 99, -0.5, (-0.94, -0.1), "better"),
+        MethodResult("a", None, 99, -0.25, (-0.5, -0.2), "better"), MethodResult("b", 3.0, 7, 0.75, None, ""),
     )  # fmt: skip
     assert found.to_json()["tried"][2] == {
-        "method": "b", "cost_ratio": 3.0, "windows": 7, "cost": 0.75, "interval": None,
+        "method": "b", "cost_ratio": 3.0, "windows": 7, "cost": 0.75, "interval": None, "verdict": "",
     }  # fmt: skip
-    doubtful = choose(8, [tried[2], replace(tried[0], cost_95=(-0.9, 0.0))], ["b", "a"])
+    doubtful = choose(8, [tried[2], difference("a", -0.5, (-0.9, 0.0))], ["b", "a"])
     assert doubtful.reason == ("no learned method costs less beyond doubt; nearest is a: -0.50 (-0.90 … +0.00) at 3:1")
     assert choose(8, [tried[2]], ["b"]).reason.endswith("nearest is b: +0.75 (no interval) at 3:1")
     assert (choose(8, [], ["a"]).method, choose(8, [], ["a"]).reason) == ("what-if", "nothing was tried")

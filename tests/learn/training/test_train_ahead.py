@@ -64,7 +64,7 @@ def two_sizes(days: int = 24) -> HandOvers:
 
 
 class Recorded:
-    """An executor that does all pieces in this process, and records them and the files of steps."""
+    """Does all pieces in this process, and records them and the files of steps."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.setup, self.pieces, self.made = folder, None, [], {}

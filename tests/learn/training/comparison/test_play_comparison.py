@@ -15,7 +15,7 @@ from mirage.errors import ConfigurationError
 from mirage.learn.dataset.recipe import Recipe
 from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
 from mirage.learn.training.comparison.play_comparison import ComparisonSetup, play, windows_in
-from mirage.learn.training.play_what_if import play_what_if
+from mirage.learn.training.train_policy import play_what_if
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluate import evaluate
