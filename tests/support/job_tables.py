@@ -21,27 +21,27 @@ OPTIONAL = st.one_of(st.just(MISSING), NUMBERS)
 
 @st.composite
 def job_tables(draw: st.DrawFn) -> JobTable:
-    """Any table with possible times; all its other numbers are wild."""
+    """Any table of different jobs with possible times; all its other numbers are wild."""
     n = draw(st.integers(0, 3))
 
-    def column(values: st.SearchStrategy[Any]) -> list[Any]:
-        return draw(st.lists(values, min_size=n, max_size=n))
+    def column(values: st.SearchStrategy[Any], unique: bool = False) -> list[Any]:
+        return draw(st.lists(values, min_size=n, max_size=n, unique=unique))
 
-    wild, instant = st.integers(-(10**12), 10**12), st.integers(MISSING, LATEST_S)
+    wild, instant = st.integers(MISSING, 10**12), st.integers(MISSING, LATEST_S)
     ints = {name: column(instant if name.endswith("_s") else wild) for name in INT_COLUMNS}
     ints["limit_s"] = column(st.one_of(OPTIONAL, st.just(UNLIMITED_S)))
     ints["state"] = column(st.sampled_from([int(state) for state in JobState]))
     labels = {name: column(NAMES) for name in LABEL_COLUMNS}
-    return JobTable.build(column(NAMES.filter(bool)), **ints, **labels)
+    return JobTable.build(column(NAMES.filter(bool), unique=True), **ints, **labels)
 
 
 @st.composite
 def workloads(draw: st.DrawFn) -> JobTable:
-    """A table that the Standard Workload Format can hold."""
+    """A table of different jobs that the Standard Workload Format can hold."""
     n = draw(st.integers(0, 6))
 
-    def column(values: st.SearchStrategy[Any]) -> NDArray[np.int64]:
-        return np.array(draw(st.lists(values, min_size=n, max_size=n)), dtype=np.int64)
+    def column(values: st.SearchStrategy[Any], unique: bool = False) -> NDArray[np.int64]:
+        return np.array(draw(st.lists(values, min_size=n, max_size=n, unique=unique)), dtype=np.int64)
 
     submit_s, wait_s, run_s, size = column(NUMBERS), column(OPTIONAL), column(OPTIONAL), column(OPTIONAL)
     start_s = np.where(wait_s >= 0, submit_s + wait_s, MISSING)
@@ -49,7 +49,7 @@ def workloads(draw: st.DrawFn) -> JobTable:
     label = st.one_of(st.just(""), NUMBERS.map(str))
     names = {name: draw(st.lists(label, min_size=n, max_size=n)) for name in LABEL_COLUMNS if name != "dependency"}
     return JobTable.build(
-        column(NUMBERS),
+        column(NUMBERS, unique=True),
         submit_s=submit_s,
         start_s=start_s,
         end_s=np.where((start_s >= 0) & (run_s >= 0), start_s + run_s, MISSING),

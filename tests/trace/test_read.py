@@ -217,3 +217,20 @@ def test_a_damaged_file_is_read_or_refused(tmp_path, name, data):
     except TraceError:
         return
     assert report.accounted == report.lines
+
+
+@pytest.mark.parametrize(("users", "warned"), [(["ada"] * 12, True), (["ada"] * 11 + ["bob"], False)])
+def test_jobs_of_a_single_user_are_remarked(tmp_path, users, warned):
+    rows = [f"{job}|{user}" for job, user in enumerate(users)]
+    (tmp_path / "x").write_text("\n".join(["JobID|User", *rows]) + "\n")
+    complaints = read_trace(tmp_path / "x").report.complaints()
+    assert [("12 × job of one and the same user" in one, "PrivateData" in one) for one in complaints] == (
+        [(True, True)] if warned else []
+    )
+
+
+@pytest.mark.parametrize("users", [["ada"] * 9, [""] * 20])
+def test_few_jobs_and_unknown_users_are_not_remarked(tmp_path, users):
+    rows = [f"{job}|{user}" for job, user in enumerate(users)]
+    (tmp_path / "x").write_text("\n".join(["JobID|User", *rows]) + "\n")
+    assert read_trace(tmp_path / "x").report.notes == {}

@@ -64,6 +64,26 @@ class LocalClock:
                 return minute + int(second)
         return self._uncached(text)
 
+    def repeats(self, instant_s: int) -> bool:
+        """Whether local clocks show the same time again an hour later, as summer time ends."""
+        here, later = (datetime.fromtimestamp(instant_s + more, self._zone) for more in (0, HOUR_S))
+        return here.replace(tzinfo=None) == later.replace(tzinfo=None)
+
+    def with_elapsed(self, start_s: int, end_s: int, elapsed_s: int) -> tuple[int, int]:
+        """A start and an end that differ by an hour of summer time, with the recorded run time.
+
+        Local times do not tell the two hours apart that have the same name. Where the zone is not known, they do not
+        show the change either.
+
+        Args:
+            start_s: As read.
+            end_s: As read, an hour more or less than ``elapsed_s`` after the start.
+            elapsed_s: The recorded run time.
+        """
+        if end_s - start_s > elapsed_s and self.repeats(start_s):
+            return end_s - elapsed_s, end_s
+        return start_s, start_s + elapsed_s
+
     def _uncached(self, text: str) -> int:
         word = text.strip()
         if is_absent(word):

@@ -19,13 +19,22 @@ from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
 from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
 from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
+from mirage.trace.formats.repeated_rows import without_repeats
 from mirage.trace.formats.sacct_json import read_sacct_json
 from mirage.trace.formats.sacct_text import IDENTIFIERS, read_sacct
-from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, read_swf
+from mirage.trace.formats.swf import FIELDS, MOST_FIELDS, is_heading, read_swf
 from mirage.trace.table import JobTable
 
 DEFAULT_ZONE = "UTC"
 """The default zone of times without a zone."""
+
+FEWEST_OF_ONE_USER = 10
+"""From so many jobs of a single user on, jobs of other users are probably missing."""
+
+ONE_USER = (
+    "job of one and the same user (if the cluster has more, their jobs are hidden: PrivateData=jobs of slurmdbd, or "
+    "sacct without --allusers; without their jobs, waits cannot be simulated)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +225,19 @@ def read_trace(
     format = "csv" if named is not None else format
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
     reading = TraceReading(data, tally, clock, fields, delimiter, named, timezone)
-    table = reader_spec(tally.format).read(reading)
+    table = without_repeats(reader_spec(tally.format).read(reading), tally)
+    if of_one_user(table):
+        tally.notes[ONE_USER] += len(table)
     report = tally.close(len(table))
     if report.skipped and not report.jobs and not report.steps:
         raise TraceError(f"{report.path}: no job could be read: {report.skipped_in_words()}; is it another format?")
     return Trace(table, report)
+
+
+def of_one_user(table: JobTable) -> bool:
+    """Whether all of many jobs belong to one user: those of others are probably hidden."""
+    users = table.user.codes
+    return len(users) >= FEWEST_OF_ONE_USER and users[0] >= 0 and bool((users == users[0]).all())
 
 
 def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter: str | None = None) -> str:
@@ -245,7 +262,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "mirage-log"
     if lines and delimiter is None and lines[0].lstrip().startswith(";"):
         return "swf"
-    if lines and delimiter is None and _is_swf_row(lines[0].split()):
+    if lines and delimiter is None and _is_swf(lines):
         return "swf"
     first = lines[0].strip("\r\n").split(delimiter or "|") if lines else []
     if len(first) >= 26 or IDENTIFIERS & {name.strip().lower() for name in first} or has_fields:
@@ -269,6 +286,13 @@ def _beginnings() -> Iterator[tuple[str, bytes]]:
         with suppress(ConfigurationError):
             if begins := reader_spec(name).begins:
                 yield name, begins
+
+
+def _is_swf(lines: Sequence[str]) -> bool:
+    """Whether the first line is a row of SWF, after comments and a line of column names."""
+    rows = [line for line in lines if not line.lstrip().startswith(";")]
+    first = rows[1:2] if rows and is_heading(rows[0]) else rows[:1]
+    return bool(first) and _is_swf_row(first[0].split())
 
 
 def _is_swf_row(words: Sequence[str]) -> bool:

@@ -21,6 +21,8 @@ COMPLAINTS = [
     ("csv", "job_id,nodes\n1,1,2", ":2: wrong number of fields: 3 instead of 2; quote names that hold commas"),
     ("csv", "job_id,nodes\n,1", ":2: no job id: ''; every job needs one"),
     ("csv", "job_id,state\n1,0", ":2: not a value of its column: state is '0'; expected whole seconds or a count"),
+    ("csv", "job_id,nodes\n1,1\n2,-3", ":3: negative count: nodes is -3; leave out what is not known"),
+    ("csv", "job_id,gpus\n2,-2", ":2: negative count: gpus is -2; leave out what is not known"),
     ("csv", 'job_id,name\n1,a\n2,"b', ":3: not CSV: unexpected end of data; check the quotes"),
     ("csv", "nodes\n1", ":1: the columns are nodes; each once, and job_id among them"),
     ("csv", "job_id,nodes,nodes\n", ":1: the columns are job_id, nodes, nodes; each once, and job_id among them"),
@@ -47,7 +49,13 @@ COMPLAINTS = [
     ("mirage-log", LOG.replace("--- ---", "- x"), ":3: '- x' is not a rule of dashes of a Mirage log"),
     ("mirage-log", "1\n", ":2: '' is not the column names of a Mirage log"),
     ("mirage-log", "x" * 99, f":1: '{'x' * 60}' is not the number of lines of a Mirage log"),
+    (
+        "mirage-log",
+        LOG + LOG_ROW.format(1, 1, 1, "-3"),
+        ":4: not a number: NNodes is '-3'; check that the columns are in order",
+    ),
     # sacct's text
+    ("sacct", "JobID|NNodes\n1|-3", ":2: not a number: nnodes is '-3'; check the fields and their order"),
     ("sacct", f"{SACCT}\nx||||||", ":2: not a job id: 'x'; expected 123, 123_4, 123_[1-3] or 123+0"),
     ("sacct", f"{SACCT}\n1|soon|||||", ":2: not a time: 'soon'; write it as 2023-03-09T12:48:05"),
     ("sacct", f"{SACCT}\n1||soon||||", ":2: not a duration: Elapsed is 'soon'; Slurm writes 2-00:00:00"),
@@ -79,6 +87,11 @@ COMPLAINTS = [
         "sacct-json",
         '[{"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "user": 7}]',
         ":1: not a text: 7; make the file with sacct --json",
+    ),
+    (
+        "sacct-json",
+        '[{"job_id": 1, "time": {}, "state": {"current": "FAILED"}, "allocation_nodes": -3}]',
+        ":1: negative count: -3; leave out what is not known",
     ),
     (
         "sacct-json",
@@ -178,40 +191,38 @@ def test_a_file_of_nothing_but_bad_lines_names_what_was_skipped(tmp_path: Path) 
 
 
 def tally() -> ReadTally:
-    found = ReadTally("jobs.csv", "skip", format="csv", unit="record", lines=16, header=1, comment=2, blank=3)
-    found.continued, found.steps = 1, 4
+    found = ReadTally("jobs.csv", "skip", format="csv", unit="record", lines=18, header=1, comment=2, blank=3)
+    found.continued, found.steps, found.merged = 1, 4, 2
     for line, reason in ((5, "not a number"), (9, "no job id"), (11, "not a number")):
         found.reject(line, LineError(reason, "x", "y"))
-    found.note_repeated(["1", "2", "1", "1"])
-    found.note_repeated(["7", "7"])
+    found.notes["odd row"] += 3
     found.metadata["Version"] = "2.2"
     return found
 
 
 def test_a_tally_becomes_a_report() -> None:
-    repeated = "row that repeats a job id (a further attempt of the same job)"
     report = tally().close(2)
     assert report == ReadReport(
-        path="jobs.csv", format="csv", unit="record", lines=16, header=1, comment=2, blank=3, continued=1, steps=4,
-        jobs=2, skipped={"not a number": Skipped(2, 5), "no job id": Skipped(1, 9)}, notes={repeated: 3},
+        path="jobs.csv", format="csv", unit="record", lines=18, header=1, comment=2, blank=3, continued=1, steps=4,
+        merged=2, jobs=2, skipped={"not a number": Skipped(2, 5), "no job id": Skipped(1, 9)}, notes={"odd row": 3},
         metadata={"Version": "2.2"},
     )  # fmt: skip
-    assert (report.skipped_total, report.accounted) == (3, 16)
+    assert (report.skipped_total, report.accounted) == (3, 18)
     assert report.skipped_in_words() == (
         "3 records skipped (2 × not a number, the first in line 5; 1 × no job id, the first in line 9)"
     )
     assert report.complaints() == [
         "jobs.csv:5: not a number (the first of 2 skipped for this)",
         "jobs.csv:9: no job id (the first of 1 skipped for this)",
-        f"jobs.csv: 3 × {repeated}",
+        "jobs.csv: 3 × odd row",
     ]
     assert report.to_json() == {
-        "path": "jobs.csv", "format": "csv", "unit": "record", "lines": 16, "header": 1, "comment": 2, "blank": 3,
-        "continued": 1, "steps": 4, "jobs": 2,
+        "path": "jobs.csv", "format": "csv", "unit": "record", "lines": 18, "header": 1, "comment": 2, "blank": 3,
+        "continued": 1, "steps": 4, "merged": 2, "jobs": 2,
         "skipped": {
             "not a number": {"count": 2, "first_line": 5}, "no job id": {"count": 1, "first_line": 9},
         },
-        "notes": {repeated: 3}, "metadata": {"Version": "2.2"},
+        "notes": {"odd row": 3}, "metadata": {"Version": "2.2"},
     }  # fmt: skip
 
 

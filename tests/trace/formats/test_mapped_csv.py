@@ -20,6 +20,7 @@ from mirage.trace.formats.column_mapping import parse_columns
 from mirage.trace.formats.job_table_csv import COLUMNS, csv_bytes
 from mirage.trace.formats.mapped_csv import read_mapped_csv
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.sacct_row import OVER_THE_HOUR
 from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
 
@@ -200,6 +201,17 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     read(rows, tmp_path, "submit_s=t", progress=lambda done, total: is_given.append((done, total)))
     assert len(is_given) >= 2
     assert all(0 < done <= total for done, total in is_given)
+
+
+def test_a_job_over_the_repeated_hour_keeps_its_run_time(tmp_path: Path) -> None:
+    rows = ["t,a,b,e", "2024-10-27 01:00:00,2024-10-27 01:30:00,2024-10-27 02:15:00,6300"]
+    rows += ["2024-10-28 01:00:00,2024-10-28 01:30:00,2024-10-28 02:15:00,6300"]  # no hour is repeated on this day
+    columns = "submit_s=t,start_s=a,end_s=b,elapsed_s=e"
+    cells = [row.split(",") for row in rows]
+    trace = read(cells, tmp_path, columns, timezone="Europe/Berlin")
+    assert trace.table.run_s.tolist() == [6300, 2700]
+    assert trace.report.notes == {OVER_THE_HOUR: 1}
+    assert read(cells, tmp_path, columns, timezone="UTC").table.run_s.tolist() == [2700, 2700]
 
 
 INTEGERS = st.integers(0, 4_000_000_000)

@@ -56,8 +56,10 @@ def test_identifiers(read):
 def test_states_and_times(read):
     trace = read(
         job(state={"current": ["RUNNING", "COMPLETING"]}),
-        job(state={"current": ["NEWSTATE"]}),
-        job(state={"current": "PENDING"}, time={"submission": 100, "start": 0, "end": 0, "limit": 2**32 - 1}),
+        job(job_id=13, state={"current": ["NEWSTATE"]}),
+        job(
+            job_id=14, state={"current": "PENDING"}, time={"submission": 100, "start": 0, "end": 0, "limit": 2**32 - 1}
+        ),
     )
     assert trace.table.state.tolist() == [JobState.RUNNING, JobState.UNKNOWN, JobState.PENDING]
     assert trace.table.end_s.tolist() == [MISSING, 220, MISSING]
@@ -72,7 +74,7 @@ def test_half_a_character_in_a_name_is_replaced(read, tmp_path):
 
 @pytest.mark.parametrize("value", ["1" + "0" * 15, "1" + "0" * 5_000, '"' + "9" * 5_000 + '"', "1e300"], ids=len)
 def test_a_wild_number_is_refused_not_dropped(tmp_path, value):
-    text = json.dumps({"jobs": [job(), job(priority="@"), job()]}).replace('"@"', value)
+    text = json.dumps({"jobs": [job(), job(priority="@"), job(job_id=13)]}).replace('"@"', value)
     (tmp_path / "sacct.json").write_text(text)
     with pytest.raises(TraceError, match=r"sacct\.json:1: not a number: "):
         read_trace(tmp_path / "sacct.json")

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from mirage.duration import UNLIMITED_S
@@ -63,14 +64,16 @@ def test_limits(read, text, seconds):
 
 
 def test_states(read):
-    trace = read(*(row(state=state) for state in ("CANCELLED by 123", "OUT_OF_MEMORY", "FOO", "CANCELLED+")))
+    words = ("CANCELLED by 123", "OUT_OF_MEMORY", "FOO", "CANCELLED+")
+    trace = read(*(row(str(job), state=state) for job, state in enumerate(words)))
     states = [JobState.CANCELLED, JobState.OUT_OF_MEMORY, JobState.UNKNOWN, JobState.CANCELLED]
     assert trace.table.state.tolist() == states
     assert [count for what, count in trace.report.notes.items() if "state" in what] == [1]
 
 
 def test_a_job_that_has_not_ended_has_no_end(read):
-    table = read(row(state="RUNNING", end="Unknown"), row(state="PENDING", start="Unknown", elapsed="00:00:00")).table
+    waits = row("2", state="PENDING", start="Unknown", elapsed="00:00:00")
+    table = read(row(state="RUNNING", end="Unknown"), waits).table
     assert table.end_s.tolist() == [MISSING, MISSING]
     assert (table.start_s >= 0).tolist() == [True, False]
 
@@ -78,14 +81,14 @@ def test_a_job_that_has_not_ended_has_no_end(read):
 def test_a_job_cancelled_while_pending_never_started(read):
     trace = read(
         row(state="CANCELLED by 5", start="09:05:00", elapsed="00:00:00", hosts="None assigned"),
-        row(state="CANCELLED by 5", start="09:05:00", elapsed="00:00:00"),
+        row("2", state="CANCELLED by 5", start="09:05:00", elapsed="00:00:00"),
     )
     assert (trace.table.start_s >= 0).tolist() == [False, True]
     assert sum("pending" in what for what in trace.report.notes) == 1
 
 
 def test_nodes_come_from_the_node_list_where_their_number_is_missing(read):
-    table = read(row(nodes="0"), row(nodes="", hosts="None assigned"), row(nodes="7")).table
+    table = read(row(nodes="0"), row("2", nodes="", hosts="None assigned"), row("3", nodes="7")).table
     assert table.nodes.tolist() == [2, 2, 7]
 
 
@@ -99,6 +102,34 @@ def test_attempts_of_a_requeued_job_are_all_read(read):
     trace = read(row("7", state="NODE_FAIL"), row("7", submit="10:00:00", start="10:01:00", end="10:30:00"))
     assert trace.table.job_id.tolist() == ["7", "7"]
     assert sum("attempt" in what for what in trace.report.notes) == 1
+
+
+OVER_THE_HOUR = "job over the hour in which summer time begins or ends (its run time is Elapsed)"
+
+
+@pytest.mark.parametrize(
+    ("day", "start", "end", "elapsed", "zone", "times"),
+    [
+        # summer time ends in Berlin at 01:00 UTC: 02:00 to 03:00 happens twice
+        ("2024-10-27", "01:30:00", "02:15:00", "01:45:00", "Europe/Berlin", ("2024-10-26T23:30", 6300)),
+        ("2024-10-27", "02:15:00", "04:05:00", "01:50:00", "Europe/Berlin", ("2024-10-27T01:15", 6600)),
+        ("2024-10-27", "02:15:00", "04:05:00", "02:50:00", "Europe/Berlin", ("2024-10-27T00:15", 10_200)),
+        ("2024-10-27", "02:50:00", "02:20:00", "00:30:00", "Europe/Berlin", ("2024-10-27T00:50", 1800)),
+        # the zone is not named
+        ("2024-10-27", "02:50:00", "02:20:00", "00:30:00", "UTC", ("2024-10-27T02:50", 1800)),
+        ("2024-03-31", "01:45:00", "03:25:00", "00:40:00", "UTC", ("2024-03-31T01:45", 2400)),
+        ("2024-03-31", "01:45:00", "03:25:00", "00:40:00", "Europe/Berlin", ("2024-03-31T00:45", 2400)),
+        # a job that was suspended for another time than an hour
+        ("2024-10-27", "01:30:00", "04:15:00", "02:05:00", "Europe/Berlin", ("2024-10-26T23:30", 13_500)),
+    ],
+)
+def test_a_job_over_the_hour_of_summer_time_keeps_its_run_time(read, day, start, end, elapsed, zone, times):
+    line = f"1|{day}T01:00:00|{day}T{start}|{day}T{end}|{elapsed}"
+    trace = read(line, header="JobID|Submit|Start|End|Elapsed", timezone=zone)
+    found = np.datetime64(int(trace.table.start_s[0]), "s").astype("datetime64[m]")
+    assert (str(found), int(trace.table.run_s[0])) == times
+    expected = {} if zone == "Europe/Berlin" and times[1] in (10_200, 2400, 13_500) else {OVER_THE_HOUR: 1}
+    assert trace.report.notes == expected
 
 
 def test_a_separator_in_a_name_is_restored(read):
@@ -136,8 +167,8 @@ def test_a_row_that_reads_in_two_ways_is_skipped_with_a_reason(read):
 )
 def test_strict_names_file_line_value_and_skipping_counts(read, line, complaint):
     with pytest.raises(TraceError, match=rf"sacct\.txt:4: {complaint}; \w+"):
-        read(row(), "", line, row())
-    trace = read(row(), "", line, row(), line, on_error="skip")
+        read(row(), "", line, row("2"))
+    trace = read(row(), "", line, row("2"), line, on_error="skip")
     ((_, skipped),) = trace.report.skipped.items()
     assert (skipped.count, skipped.first_line, len(trace.table)) == (2, 4, 2)
     assert trace.report.accounted == trace.report.lines == 6
@@ -177,8 +208,8 @@ def test_bytes_that_are_not_utf8_do_not_cost_the_row(tmp_path):
         ("sacct-fixtures/xdmod/unit/non-ended-job-state.log", 2, 0, {}),
         ("sacct-fixtures/xdmod/unit/utf8-multibyte-chars.log", 1, 0, {}),
         ("sacct-fixtures/schedulers/slurm/sacct_parsable2.txt", 7, 1, {}),
-        ("slurm-fixtures/sacct.P.ALL.txt", 17, 12, {"|": 3}),
-        ("slurm-fixtures/sacct.X.P.txt", 24, 0, {}),
+        ("slurm-fixtures/sacct.P.ALL.txt", 17, 12, {"|": 3, "same user": 17}),
+        ("slurm-fixtures/sacct.X.P.txt", 24, 0, {"same user": 24}),
         ("slurm-fixtures/25.11/sacct.X.P.ALL.txt", 12, 0, {}),
     ],
 )

@@ -5,8 +5,10 @@ from mirage.errors import TraceError
 from mirage.job_state import MISSING, JobState
 from mirage.trace.formats import swf
 from mirage.trace.read_trace import read_trace
+from tests.support.job_tables import assert_same
 
 GOOD = "3 100 20 60 4 -1 -1 8 600 -1 1 7 2 9 1 5 2 -1"
+OTHER = f"4{GOOD[1:]}"
 
 
 @pytest.fixture
@@ -56,8 +58,11 @@ def test_a_start_time_that_is_none_moves_nothing(read, start):
     assert read(f"; UnixStartTime: {start}", GOOD).table.submit_s[0] == 100
 
 
+STATUS = (0, 1, 5, -1, 2, 3, 4)
+
+
 def test_states_and_partial_executions(read):
-    lines = [GOOD.replace("-1 1 7", f"-1 {status} 7") for status in (0, 1, 5, -1, 2, 3, 4)]
+    lines = [GOOD.replace("-1 1 7", f"-1 {status} 7").replace("3", f"{9 + status}", 1) for status in STATUS]
     trace = read(*lines)
     assert trace.table.state.tolist() == [
         JobState.FAILED, JobState.COMPLETED, JobState.CANCELLED, JobState.UNKNOWN,
@@ -85,8 +90,8 @@ def test_numbers_are_read_alike_fast_and_slow(read, text):
 )
 def test_strict_names_the_line_and_skipping_counts(read, line, complaint):
     with pytest.raises(TraceError, match=rf"log\.swf:3: {complaint}"):
-        read("; Version: 2.2", GOOD, line, GOOD)
-    report = read("; Version: 2.2", GOOD, line, GOOD, on_error="skip").report
+        read("; Version: 2.2", GOOD, line, OTHER)
+    report = read("; Version: 2.2", GOOD, line, OTHER, on_error="skip").report
     assert (report.jobs, report.skipped_total, report.accounted) == (2, 1, report.lines)
 
 
@@ -103,7 +108,7 @@ def test_columns_that_simulators_append_are_left_out_and_noted(read, extra):
 
 
 def test_appended_columns_may_hold_words_and_short_rows_among_them_are_named(read):
-    trace = read(GOOD + " gpu x", GOOD + " cpu", GOOD + " cpu y", on_error="skip")
+    trace = read(GOOD + " gpu x", GOOD + " cpu", OTHER + " cpu y", on_error="skip")
     assert (len(trace.table), trace.report.notes[swf.WIDER]) == (2, 2)
     assert trace.report.skipped["not as many fields"].first_line == 2
     with pytest.raises(
@@ -139,7 +144,9 @@ def test_short_and_long_lines_do_not_make_up_for_each_other(read):
 
 def test_a_well_formed_file_is_parsed_at_once(read, monkeypatch):
     monkeypatch.setattr(swf, "_rows_by_line", None)
-    assert len(read("; c", GOOD, "", "  " + GOOD + "\r", ";", GOOD).table) == 3
+    users = [f"{job}{GOOD[1:]}".replace(" 7 2 9 ", f" {2**61 + job} 2 9 ") for job in (4, 5)]
+    table = read("; c", GOOD, "", "  " + users[0] + "\r", ";", users[1]).table
+    assert table.user.values() == ["7", str(2**61 + 4), str(2**61 + 5)]
 
 
 @pytest.mark.parametrize("text", ["; only a comment", "; one\n; two", ";"])
@@ -184,10 +191,64 @@ def test_a_bad_line_among_lines_of_eighteen_is_the_only_remark(read):
 
 
 def test_numbers_that_stand_twice_are_noted(read):
-    assert read(GOOD, GOOD, GOOD).report.notes == {"row that repeats a job id (a further attempt of the same job)": 2}
+    lines = (GOOD, GOOD.replace(" 100 ", " 170 "), GOOD.replace(" 100 ", " 190 "))
+    assert read(*lines).report.notes == {"row that repeats a job id (a further attempt of the same job)": 2}
 
 
 @pytest.mark.parametrize("requested", ["0", "-1"])
 def test_a_request_of_no_processors_is_unknown(read, requested):
     assert GOOD.count(" 4 -1 -1 8 ") == 1
     assert read(GOOD.replace(" 4 -1 -1 8 ", f" 4 -1 -1 {requested} ")).table.nodes.tolist() == [4]
+
+
+@pytest.mark.parametrize("end", ["", ".0"])
+@pytest.mark.parametrize("label", ["92605928607567", "9007199254740993", "9" * 19, "7" * 40])
+def test_labels_have_any_length(read, label, end):
+    """CQGym's logs have labels of fourteen digits; fractional seconds make the whole file floating-point numbers."""
+    users = GOOD.replace(" 7 2 9 ", f" {label} {label[1:]} 9 ").replace(" 60 ", f" 60{end} ")
+    table = read(users, OTHER.replace(" 7 2 9 ", f" {int(label) - 1} 2 9 ")).table
+    assert table.user.values() == [label, str(int(label) - 1)]
+    assert table.account.values() == [label[1:].lstrip("0"), "2"]
+    assert table.run_s.tolist() == [60, 60]
+
+
+def test_labels_may_be_words(read):
+    table = read(GOOD.replace(" 7 2 9 1 5 ", " ada lab-3 -1 gpu -2 "), OTHER.replace(" 7 2 9 ", " 7.0 02 - ")).table
+    labels = {name: getattr(table, name).values() for name in ("user", "account", "name", "qos", "partition")}
+    assert labels == {
+        "user": ["ada", "7"], "account": ["lab-3", "2"], "name": ["", ""], "qos": ["gpu", "1"], "partition": ["", "5"],
+    }  # fmt: skip
+
+
+def test_fast_and_slow_give_the_same_table(read):
+    lines = [GOOD, OTHER.replace(" 2 -1", " 0 -1"), f"5{GOOD[1:-4]}-1 -1", f"-1{GOOD[1:]}"]
+    fast, slow = read(*lines).table, read(*lines, "broken", on_error="skip").table
+    assert_same(fast, slow)
+    assert fast.dependency.values() == ["afterany:2", "", "", "afterany:2"]
+
+
+HEADING = "id\tsubmit\twait\truntime\tcpus\tcputime\tmem\tcpusreq\twalltime\tmemreq\tstatus\tuser\tgroup\tapplication"
+
+
+@pytest.mark.parametrize("before", [[], ["; Version: 2.2", ""]])
+def test_a_line_of_column_names_is_a_header(tmp_path, before):
+    """Alea's workflows: tabs, a line of names, two more columns, and lists of preceding jobs."""
+    rows = [f"{GOOD} DAG-1 1".replace(" ", "\t"), f"{OTHER} DAG-1 2".replace(" 2 -1 ", " 1&3&2 -1 ").replace(" ", "\t")]
+    (tmp_path / "x").write_text("\n".join([*before, HEADING, *rows]) + "\n")
+    trace = read_trace(tmp_path / "x")
+    assert (trace.report.format, trace.table.job_id.tolist()) == ("swf", ["3", "4"])
+    assert trace.table.dependency.values() == ["afterany:2", "afterany:1:3:2"]
+    assert (trace.report.header, trace.report.accounted) == (1, trace.report.lines)
+    assert trace.report.blank == len(before) // 2
+    (tmp_path / "x").write_text("\n".join([HEADING, GOOD, "4 x"]) + "\n")
+    with pytest.raises(TraceError, match=r"x:3: not eighteen fields: 2 fields"):
+        read_trace(tmp_path / "x")
+
+
+@pytest.mark.parametrize("counts", ["4 -1 -1 -3", "-3 -1 -1 0", "-3 -1 -1 -1"])
+def test_a_negative_number_of_processors_is_refused(read, counts):
+    bad = OTHER.replace("4 -1 -1 8", counts)
+    with pytest.raises(TraceError, match=r"log\.swf:2: negative count: nodes is -3; leave out what is not known"):
+        read(GOOD, bad)
+    report = read(GOOD, bad, on_error="skip").report
+    assert (report.jobs, report.skipped["negative count"].count, report.accounted) == (1, 1, 2)

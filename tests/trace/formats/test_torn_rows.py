@@ -137,8 +137,8 @@ def test_concatenated_output_with_a_row_cut_at_the_seam(read):
     text = lines({}, {"SubmitLine": "sbatch a\nb"})
     first = text.rstrip("\n")
     trace = read(first[: first.index("sbatch a") + 4] + "\n" + text, on_error="skip")
-    assert trace.table.job_id.tolist() == ["1", "1", "2"]
-    assert (trace.report.header, trace.report.skipped_total) == (2, 1)
+    assert trace.table.job_id.tolist() == ["1", "2"]
+    assert (trace.report.header, trace.report.skipped_total, trace.report.merged) == (2, 1, 1)
     assert trace.report.accounted == trace.report.lines
 
 

@@ -40,7 +40,8 @@ def print_trace(trace: Trace, statistics: TraceStatistics, console: Console | No
     console = console or plain_console()
     report = trace.report
     what = f"  {report.format}, {report.lines:,} {report.unit}s: {report.jobs:,} jobs, {report.steps:,} steps"
-    console.print(Text.assemble((report.path, "bold"), what, f", {report.skipped_total:,} skipped"))
+    merged = f", {report.merged:,} merged" if report.merged else ""
+    console.print(Text.assemble((report.path, "bold"), what, merged, f", {report.skipped_total:,} skipped"))
     console.print(Text(_when_and_by_whom(statistics)))
     console.print()
     _print_distributions(statistics, console)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, true_lifetime_s
@@ -17,6 +18,7 @@ from mirage.trace.formats.column_mapping import ColumnMap, Source
 from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.job_table_csv import csv_records
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.sacct_row import OVER_THE_HOUR
 from mirage.trace.formats.table_builder import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
 
@@ -81,7 +83,7 @@ def read_mapped_csv(
     records = csv_records(text, tally, delimiter or detect_delimiter(text, columns))
     where, names = _header(records, tally, columns)
     local = None if zone_configured else LOCAL_TIME
-    rows = _Rows(_located(columns, names, f"{tally.path}:{where}", tally, clock, local), len(names), tally)
+    rows = _Rows(_located(columns, names, f"{tally.path}:{where}", tally, clock, local), len(names), tally, clock)
     table = TableBuilder()
     for line, cells in records:
         if not any(cells):
@@ -157,8 +159,8 @@ def _as_named(source: Source, names: list[str]) -> tuple[str, str]:
 class _Rows:
     """Creates records of the job table from rows of cells."""
 
-    def __init__(self, columns: list[_Column], width: int, tally: ReadTally) -> None:
-        self._columns, self._width, self._notes = columns, width, tally.notes
+    def __init__(self, columns: list[_Column], width: int, tally: ReadTally, clock: LocalClock) -> None:
+        self._columns, self._width, self._notes, self._clock = columns, width, tally.notes, clock
         self._state = next((column for column in columns if column.target == "state"), None)
 
     def record(self, number: int, cells: Sequence[str]) -> JobRecord:
@@ -187,7 +189,16 @@ class _Rows:
             start_s = job.submit_s + wait_s
         if job.submit_s >= SINCE_1970_S:
             start_s, end_s = start_s or MISSING, end_s or MISSING
+        if self._over_the_hour(start_s, end_s, job.elapsed_s):
+            start_s, end_s = self._clock.with_elapsed(start_s, end_s, job.elapsed_s)
+            self._notes[OVER_THE_HOUR] += 1
         if end_s == MISSING and MISSING not in (start_s, job.elapsed_s):
             end_s = start_s + job.elapsed_s
         start_s, end_s = true_lifetime_s(JobState(job.state), start_s, end_s, job.elapsed_s, None, self._notes)
         return job._replace(start_s=start_s, end_s=end_s)
+
+    def _over_the_hour(self, start_s: int, end_s: int, elapsed_s: int) -> bool:
+        """Whether the run time is an hour off, and a time is in the hour that is repeated."""
+        if min(start_s, end_s, elapsed_s - 1) < 0 or abs(end_s - start_s - elapsed_s) != HOUR_S:
+            return False
+        return self._clock.repeats(start_s) or self._clock.repeats(end_s)

@@ -63,7 +63,6 @@ def read_parquet(data: bytes, tally: ReadTally) -> JobTable:
     for row in np.flatnonzero(~named).tolist():
         tally.reject(row + 1, LineError("no job id", "null", "every job needs one"))
     rows = np.flatnonzero(named)
-    tally.note_repeated(table.job_id[rows].tolist())
     return without_impossible_times(table if named.all() else table[rows], rows + 1, tally)
 
 

@@ -1,9 +1,10 @@
-"""Rejection of impossible times, and notes on odd ones.
+"""Rejection of impossible times and counts, and notes on odd times.
 
-The rule is the same for every format. A row is rejected if an instant is before 1970 or after 2099, or if a duration
-is negative or longer than that span. A row that ends before it starts, or starts before it was submitted, is counted
-but remains: clocks of two machines differ, and a requeued job gets a new submission time. Its run time, or
-its wait, is left out of all statistics (see ``JobTable.run_s`` and ``JobTable.wait_s``).
+The rule is the same for every format. A row is rejected if an instant is before 1970 or after 2099, if a duration is
+negative or longer than that span, or if a count is negative (−1 is an unknown one). A row that ends before it starts,
+or starts before it was submitted, is counted but remains: clocks of two machines differ, and a requeued job gets a new
+submission time. Its run time, or its wait, is left out of all statistics (see ``JobTable.run_s`` and
+``JobTable.wait_s``).
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _LARGEST = {
     **dict.fromkeys(("submit_s", "eligible_s", "start_s", "end_s", "elapsed_s"), LATEST_S),
     "limit_s": UNLIMITED_S,
 }
+_COUNTS = ("nodes", "gpus", "cpus", "memory_mib", "priority")
 
 
 def without_impossible_times(table: JobTable, lines: Sequence[int] | Ints, tally: ReadTally) -> JobTable:
-    """Returns the rows with possible times; the others are rejected.
+    """Returns the rows with possible times and counts; the others are rejected.
 
     Args:
         table: The rows that were read.
@@ -37,12 +39,14 @@ def without_impossible_times(table: JobTable, lines: Sequence[int] | Ints, tally
         tally: Receives the rejected rows and the odd ones.
 
     Raises:
-        TraceError: Reading is strict and a row has an impossible time.
+        TraceError: Reading is strict and a row has an impossible time or count.
     """
     possible = np.ones(len(table), dtype=np.bool_)
     for name, largest in _LARGEST.items():
         values = getattr(table, name)
         possible &= (values >= MISSING) & (values <= largest)
+    for name in _COUNTS:
+        possible &= getattr(table, name) >= MISSING
     for row in np.flatnonzero(~possible).tolist():
         tally.reject(int(lines[row]), _complaint(table, row))
     table = table if possible.all() else table[possible]
@@ -63,4 +67,7 @@ def _complaint(table: JobTable, row: int) -> LineError:
             return LineError("negative time", f"{name} is {value}", "leave out what is not known")
         if value > largest:
             return LineError("time out of range", f"{name} is {value}", "instants lie between 1970 and 2100")
-    raise AssertionError("called for a row without an impossible time")
+    for name in _COUNTS:
+        if (value := int(getattr(table, name)[row])) < MISSING:
+            return LineError("negative count", f"{name} is {value}", "leave out what is not known")
+    raise AssertionError("called for a row without an impossible time or count")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ Unit = Literal["line", "record"]
 Progress = Callable[[int, int], None]
 """Called at intervals with the amount read and the total: bytes, or characters."""
 
-_COUNTS = ("header", "comment", "blank", "continued", "steps", "jobs")
+_COUNTS = ("header", "comment", "blank", "continued", "steps", "merged", "jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class ReadReport:
         blank: Empty lines.
         continued: Further lines of a row that contains line ends.
         steps: Parts of a job (Slurm's steps, partial executions of SWF), which are not jobs.
+        merged: Further rows of one attempt of a job, which is one row of the table.
         jobs: Rows of the table.
         skipped: Unreadable lines or records, by reason.
         notes: Number of readable but unusual rows, by kind.
@@ -59,6 +60,7 @@ class ReadReport:
     blank: int
     continued: int
     steps: int
+    merged: int
     jobs: int
     skipped: Mapping[str, Skipped]
     notes: Mapping[str, int]
@@ -129,6 +131,7 @@ class ReadTally:
     blank: int = 0
     continued: int = 0
     steps: int = 0
+    merged: int = 0
     skipped: dict[str, Skipped] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
     metadata: dict[str, str] = field(default_factory=dict)
@@ -148,12 +151,6 @@ class ReadTally:
         before = self.skipped.get(bad.reason)
         self.skipped[bad.reason] = Skipped(before.count + 1, before.first_line) if before else Skipped(1, line)
 
-    def note_repeated(self, job_ids: Iterable[str]) -> None:
-        """Note the number of rows that repeat an earlier job id, as further attempts do."""
-        counts = Counter(job_ids)
-        if repeats := sum(counts.values()) - len(counts):
-            self.notes["row that repeats a job id (a further attempt of the same job)"] += repeats
-
     def close(self, jobs: int) -> ReadReport:
         """Returns the final report.
 
@@ -170,6 +167,7 @@ class ReadTally:
             blank=self.blank,
             continued=self.continued,
             steps=self.steps,
+            merged=self.merged,
             jobs=jobs,
             skipped=dict(self.skipped),
             notes=dict(self.notes),

@@ -7,7 +7,7 @@ requeued job and steps are treated as in ``mirage.trace.formats.sacct_text``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mirage.duration import MINUTE_S, UNLIMITED_S
@@ -21,6 +21,9 @@ from mirage.trace.formats.decompress import decode
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.formats.table_builder import JobRecord, TableBuilder
 from mirage.trace.table import JobTable
+
+NO_COUNT = -2
+"""``NO_VAL`` where Slurm prints it with a sign; −1 is ``INFINITE``."""
 
 
 def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
@@ -62,6 +65,18 @@ def _number(value: Any, infinite: int = MISSING) -> int:
         raise LineError("not a number", _shown(value), "make the file with sacct --json") from error
 
 
+def _count(value: Any) -> int:
+    """Returns a count; Slurm's −1 and −2 mean that there is none.
+
+    Raises:
+        LineError: The value is not a number, or a negative one.
+    """
+    number = value.get("number") if isinstance(value, Mapping) else value
+    if isinstance(number, int | float) and number < NO_COUNT:
+        raise LineError("negative count", _shown(number), "leave out what is not known")
+    return _number(value)
+
+
 def _shown(value: Any) -> str:
     """Shortens a value for a message; integers of thousands of digits have no repr."""
     try:
@@ -93,7 +108,7 @@ def _record(job: Any, tally: ReadTally) -> JobRecord:
         gpus=_gpus(job),
         cpus=cpus,
         memory_mib=_memory_mib(job, nodes, cpus),
-        priority=_number(job.get("priority")),
+        priority=_count(job.get("priority")),
         state=state,
         user=_text(job.get("user")) or _text((job.get("association") or {}).get("user")),
         account=_text(job.get("account")),
@@ -140,7 +155,7 @@ def _identifier(job: Any) -> str:
 
 
 def _nodes(job: Any, hosts: str) -> int:
-    if (reported := _number(job.get("allocation_nodes"))) > 0:
+    if (reported := _count(job.get("allocation_nodes"))) > 0:
         return reported
     try:
         listed = count_hosts(hosts)
@@ -153,7 +168,7 @@ def _cpus(job: Any) -> int:
     for kind in ("allocated", "requested"):
         if (count := _tres(job, kind, "cpu")) >= 0:
             return count
-    return _number((job.get("required") or {}).get("CPUs"))
+    return _count((job.get("required") or {}).get("CPUs"))
 
 
 def _memory_mib(job: Any, nodes: int, cpus: int) -> int:
@@ -189,7 +204,7 @@ def _tres(job: Any, kind: str, resource: str, name: str = "") -> int:
     """Count of one trackable resource, ``MISSING`` if it is not listed."""
     for entry in (job.get("tres") or {}).get(kind) or ():
         if entry.get("type") == resource and (entry.get("name") or "") == name:
-            return _number(entry.get("count"))
+            return _count(entry.get("count"))
     return MISSING
 
 

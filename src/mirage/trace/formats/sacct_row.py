@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.duration import HOUR_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, LineError
 from mirage.job_state import MISSING
 from mirage.slurm_words.absent import is_absent
@@ -19,6 +19,7 @@ from mirage.trace.formats.field_shapes import JOB_ID
 from mirage.trace.formats.table_builder import JobRecord
 
 HOSTS_DIFFER = "row whose node list and NNodes differ (NNodes kept)"
+OVER_THE_HOUR = "job over the hour in which summer time begins or ends (its run time is Elapsed)"
 BAD_HOSTLIST = "row with a node list that cannot be read"
 
 
@@ -64,6 +65,9 @@ class RowParser:
         elapsed_s = self._elapsed_s(cells)
         hosts = self._text(cells, "nodelist") if "nodelist" in self.at else None
         start_s, end_s = true_lifetime_s(state, start_s, end_s, elapsed_s, hosts, self._notes)
+        if min(start_s, end_s) >= 0 < elapsed_s and abs(end_s - start_s - elapsed_s) == HOUR_S:
+            start_s, end_s = self._clock.with_elapsed(start_s, end_s, elapsed_s)
+            self._notes[OVER_THE_HOUR] += 1
         if not is_known_state(self._text(cells, "state")):
             self._notes[UNHEARD_STATE] += 1
         nodes, cpus = self._nodes(cells), self._cpus(cells)

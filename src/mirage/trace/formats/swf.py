@@ -6,7 +6,9 @@ run time -> ``elapsed_s``, requested time -> ``limit_s``, queue -> ``qos``, part
 ``account``, executable -> ``name``, preceding job -> ``dependency`` (``afterany:N``; the think time has no column).
 Status 2, 3 and 4 mark partial executions of a job that has its own line: they are counted as steps.
 
-Some simulators (CQSim, Alea) append further columns: the first eighteen are read, and the report notes it.
+Users, groups, executables, queues and partitions are labels: numbers of any length, and words. Some simulators (CQSim,
+Alea) append further columns: the first eighteen are read, and the report notes it. Alea also begins a file with a line
+of column names, and lists several preceding jobs (``4&5&6``).
 
 A well-formed file is parsed as a whole, in C; a file with any irregularity is read again line by line, so
 that the message names the line.
@@ -41,7 +43,10 @@ MOST_FIELDS = 30
 
 PARTIAL_STATUS = (2, 3, 4)
 LARGEST = 2**40
-"""Numbers from here on are mistakes: as seconds they would be 35,000 years."""
+"""Numbers from here on are mistakes: as seconds they would be 35,000 years. Labels may be larger."""
+
+EXACT_IN_FLOAT = 2**53
+"""Integers below this are exact as floating-point numbers."""
 
 WIDER = "row with more than eighteen fields (the first eighteen read)"
 
@@ -52,7 +57,16 @@ STATES = {0: JobState.FAILED, 1: JobState.COMPLETED, 5: JobState.CANCELLED}
     GROUP, EXECUTABLE, QUEUE, PARTITION, PRECEDING, _THINK_TIME,
 ) = range(FIELDS)  # fmt: skip
 
+LABELS = (USER, GROUP, EXECUTABLE, QUEUE, PARTITION)
+_NUMBERED = [place for place in range(FIELDS) if place not in (JOB, PRECEDING, *LABELS)]
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+_NEGATIVE = re.compile(r"-[\d.]*|", re.ASCII)
+_JOBS = re.compile(r"\d+(&\d+)*", re.ASCII)
+_FEWEST_NAMES = 5
+"""A first line with as many words, none of which is a number, names the columns."""
+
 _COMMENT = re.compile(rb"^[ \t]*;.*$", re.MULTILINE)
+_LINE = re.compile(rb"[^\n]+")
 _HEADER_FIELD = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
 _BOM = b"\xef\xbb\xbf"
 
@@ -72,24 +86,45 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     Raises:
         TraceError: Reading is strict and a line is not eighteen numbers.
     """
-    data = data.removeprefix(_BOM)
+    data = _without_heading(data.removeprefix(_BOM), tally)
     comments = _COMMENT.findall(data)
     _read_header(comments, tally)
     found = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
     if found is None:
         found = _rows_by_line(data, tally)
+        tally.blank -= tally.header
     else:
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
         tally.lines += lines
-        tally.blank += lines - len(comments) - len(found.rows)
+        tally.blank += lines - tally.header - len(comments) - len(found.rows)
     if found.wider:
         tally.notes[WIDER] += found.wider
     partial = np.isin(found.rows[:, STATUS], PARTIAL_STATUS)
     tally.steps += int(partial.sum())
-    table = _table(found.rows[~partial], _unix_start_s(tally))
-    table = without_impossible_times(table, found.lines[~partial], tally)
-    tally.note_repeated(table.job_id.tolist())
-    return table
+    table = _table(found, _unix_start_s(tally))[~partial]
+    return without_impossible_times(table, found.lines[~partial], tally)
+
+
+def _without_heading(data: bytes, tally: ReadTally) -> bytes:
+    """Returns the text with an empty line in place of a first line that names the columns."""
+    for found in _LINE.finditer(data):
+        line = found[0].decode("utf-8", errors="replace")
+        if is_heading(line):
+            tally.header += 1
+            return data[: found.start()] + data[found.end() :]
+        if line.strip() and not line.lstrip().startswith(";"):
+            break
+    return data
+
+
+def is_heading(line: str) -> bool:
+    """Whether a line names columns: some words, and no number."""
+    words = line.split()
+    return (
+        len(words) >= _FEWEST_NAMES
+        and not words[0].startswith(";")
+        and not any(_NUMBER.fullmatch(word) for word in words)
+    )
 
 
 def _read_header(comments: list[bytes], tally: ReadTally) -> None:
@@ -107,17 +142,25 @@ def _unix_start_s(tally: ReadTally) -> int:
 
 
 class _Found(NamedTuple):
-    """Rows of a file, shape (n, 18), the line of each, and the number of wider rows."""
+    """Rows of a file.
+
+    Attributes:
+        rows: Shape (n, 18).
+        lines: Shape (n,), the line of each row.
+        wider: Number of rows with more columns.
+        names: Columns of jobs and labels, where they are not the numbers in ``rows``.
+    """
 
     rows: Ints
     lines: Ints
     wider: int
+    names: dict[int, list[str]]
 
 
 def _rows_at_once(text: bytes) -> _Found | None:
     """Parses all rows at once; ``None`` if field counts vary or a word is not a number."""
     if not text.strip():
-        return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0)
+        return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0, {})
     octets = np.frombuffer(text, dtype=np.uint8)
     inside = octets > ord(" ")
     begins = inside.copy()
@@ -130,24 +173,31 @@ def _rows_at_once(text: bytes) -> _Found | None:
     width = int(words[lines[0]])
     if not FIELDS <= width <= MOST_FIELDS or not (words[lines] == width).all():
         return None
-    values = _numbers(text)
-    if values is None or len(values) != words.sum():
+    values = _numbers(text, width)
+    if values is None or len(values) != len(lines):
         return None
-    return _Found(values.reshape(-1, width)[:, :FIELDS], lines + 1, len(lines) if width > FIELDS else 0)
+    return _Found(values, lines + 1, len(lines) if width > FIELDS else 0, {})
 
 
-def _numbers(text: bytes) -> Ints | None:
-    """Returns all numbers of a text, rounded; ``None`` if any word is invalid or out of range."""
-    for dtype in (np.int64, np.float64):
+def _numbers(text: bytes, width: int) -> Ints | None:
+    """Returns the first eighteen numbers of every line, rounded.
+
+    ``None`` if any word is invalid, or out of range: seconds and counts from ``LARGEST`` on, and jobs and labels that
+    the number of the machine does not hold exactly.
+    """
+    for dtype, exact in ((np.int64, np.iinfo(np.int64).max), (np.float64, EXACT_IN_FLOAT)):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
                 values: NDArray[Any] = np.fromstring(text.decode("ascii"), dtype=dtype, sep=" ")
             except (ValueError, DeprecationWarning):
                 continue
-        if not (np.abs(values) < LARGEST).all():
+        if len(values) % width:
             return None
-        rounded: Ints = np.rint(values).astype(np.int64)
+        rows = values.reshape(-1, width)[:, :FIELDS]
+        if not (np.abs(rows) < exact).all() or not (np.abs(rows[:, _NUMBERED]) < LARGEST).all():
+            return None
+        rounded: Ints = rows if dtype is np.int64 else np.rint(rows).astype(np.int64)
         return rounded
     return None
 
@@ -158,6 +208,7 @@ def _rows_by_line(data: bytes, tally: ReadTally) -> _Found:
     All lines must have as many fields as the first that has eighteen or more.
     """
     rows, lines, width = [], [], 0
+    names: dict[int, list[str]] = {place: [] for place in (JOB, PRECEDING, *LABELS)}
     for number, line in numbered_lines(data, tally):
         if line.lstrip(" \t").startswith(";"):
             continue  # counted with the header
@@ -165,43 +216,88 @@ def _rows_by_line(data: bytes, tally: ReadTally) -> _Found:
         if not width and FIELDS <= len(words) <= MOST_FIELDS:
             width = len(words)
         try:
-            rows.append(_row(words, width or FIELDS))
+            row, of_row = _row(words, width or FIELDS)
         except LineError as bad:
             tally.reject(number, bad)
-        else:
-            lines.append(number)
+            continue
+        rows.append(row)
+        lines.append(number)
+        for place, name in of_row.items():
+            names[place].append(name)
     found = np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
-    return _Found(found, np.array(lines, dtype=np.int64), len(lines) if width > FIELDS else 0)
+    return _Found(found, np.array(lines, dtype=np.int64), len(lines) if width > FIELDS else 0, names)
 
 
-def _row(words: list[str], width: int) -> list[int]:
+def _row(words: list[str], width: int) -> tuple[list[int], dict[int, str]]:
+    """Returns the numbers of a row, and its job and labels."""
     if len(words) != width:
         expected = "eighteen" if width == FIELDS else "as many"
         like = "" if width == FIELDS else f" instead of {width} as in the first line"
         raise LineError(f"not {expected} fields", f"{len(words)} fields{like}", "-1 stands for what is not known")
-    return [_integer(word, place) for place, word in enumerate(words[:FIELDS], start=1)]
+    row = [MISSING] * FIELDS
+    for place in _NUMBERED:
+        row[place] = _integer(words[place], place)
+    names = {place: _name(words[place]) for place in LABELS}
+    names[JOB] = _name(words[JOB])
+    if not names[JOB].lstrip("-").isdecimal():
+        raise _no_number(words[JOB], JOB)
+    names[PRECEDING] = _preceding(words[PRECEDING])
+    return row, names
+
+
+def _preceding(word: str) -> str:
+    """Returns the preceding jobs with colons between them; empty for none.
+
+    Raises:
+        LineError: The word is neither a number nor a list of jobs.
+    """
+    if _JOBS.fullmatch(word):
+        jobs = [_name(job) for job in word.split("&")]
+        return "" if jobs == ["0"] else ":".join(jobs)
+    job = _name(word)
+    if not job.lstrip("-").isdecimal():
+        raise _no_number(word, PRECEDING)
+    return "" if job.startswith("-") or job == "0" else job
+
+
+def _name(word: str) -> str:
+    """Returns a label; a number is written as an integer, so that ``7`` and ``7.0`` are equal."""
+    if not _NUMBER.fullmatch(word):
+        return word
+    digits = word.lstrip("+-")
+    if digits.isdecimal():
+        digits = digits.lstrip("0") or "0"
+        return f"-{digits}" if word.startswith("-") and digits != "0" else digits
+    value = float(word)
+    return str(round(value)) if abs(value) < EXACT_IN_FLOAT else word
 
 
 def _integer(word: str, place: int) -> int:
     try:
         value = round(float(word)) if not word.lstrip("+-").isdecimal() else int(word)
     except (ValueError, OverflowError) as error:
-        raise LineError("not a number", f"field {place} is {word!r}", "-1 stands for what is not known") from error
+        raise _no_number(word, place) from error
     if abs(value) >= LARGEST:
-        raise LineError("number out of range", f"field {place} is {word!r}", f"expected less than {LARGEST}")
+        raise LineError("number out of range", f"field {place + 1} is {word!r}", f"expected less than {LARGEST}")
     return value
 
 
-def _table(rows: Ints, unix_start_s: int) -> JobTable:
+def _no_number(word: str, place: int) -> LineError:
+    return LineError("not a number", f"field {place + 1} is {word!r}", "-1 stands for what is not known")
+
+
+def _table(found: _Found, unix_start_s: int) -> JobTable:
+    rows = found.rows
     submit_s = np.where(rows[:, SUBMIT] >= 0, rows[:, SUBMIT] + unix_start_s, rows[:, SUBMIT])
     wait_s, run_s, limit_s = rows[:, WAIT], rows[:, RUN], rows[:, TIME]
     start_s = np.where((wait_s >= 0) & (submit_s >= 0), submit_s + wait_s, np.minimum(wait_s, MISSING))
-    processors = np.where(rows[:, REQUESTED] > 0, rows[:, REQUESTED], np.maximum(rows[:, ALLOCATED], MISSING))
+    unknown = (rows[:, REQUESTED] == 0) | (rows[:, REQUESTED] == MISSING)
+    processors = np.where(unknown, rows[:, ALLOCATED], rows[:, REQUESTED])
     state = np.full(len(rows), JobState.UNKNOWN, dtype=np.int64)
     for status, meaning in STATES.items():
         state[rows[:, STATUS] == status] = meaning
     return JobTable.build(
-        rows[:, JOB],
+        found.names.get(JOB, rows[:, JOB]),
         submit_s=submit_s,
         start_s=start_s,
         end_s=np.where((start_s >= 0) & (run_s >= 0), start_s + run_s, MISSING),
@@ -210,18 +306,24 @@ def _table(rows: Ints, unix_start_s: int) -> JobTable:
         nodes=processors,
         cpus=processors,
         state=state,
-        user=_labels(rows[:, USER]),
-        account=_labels(rows[:, GROUP]),
-        partition=_labels(rows[:, PARTITION]),
-        qos=_labels(rows[:, QUEUE]),
-        name=_labels(rows[:, EXECUTABLE]),
-        dependency=_labels(np.where(rows[:, PRECEDING] > 0, rows[:, PRECEDING], MISSING), "afterany:"),
+        user=_labels(found, USER),
+        account=_labels(found, GROUP),
+        partition=_labels(found, PARTITION),
+        qos=_labels(found, QUEUE),
+        name=_labels(found, EXECUTABLE),
+        dependency=_labels(found, PRECEDING),
     )
 
 
-def _labels(numbers: Ints, prefix: str = "") -> Labels:
-    """Converts numbers to names; negative ones are missing."""
-    distinct, first, inverse = np.unique(np.maximum(numbers, MISSING), return_index=True, return_inverse=True)
+def _labels(found: _Found, place: int) -> Labels:
+    """Returns a column of labels; negative numbers, and a preceding job 0, are missing."""
+    prefix = "afterany:" if place == PRECEDING else ""
+    if place in found.names:
+        return Labels.of("" if _NEGATIVE.fullmatch(name) else f"{prefix}{name}" for name in found.names[place])
+    numbers = np.maximum(found.rows[:, place], MISSING)
+    if place == PRECEDING:
+        numbers = np.where(numbers > 0, numbers, MISSING)
+    distinct, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     known = distinct >= 0
     by_appearance = np.argsort(first[known], kind="stable")
     code = np.full(len(distinct), MISSING, dtype=np.int64)

@@ -59,16 +59,12 @@ class TableBuilder:
     def table(self, tally: ReadTally) -> JobTable:
         """Returns the table of all rows with possible times; the others are rejected.
 
-        Repeated jobs are noted.
-
         Raises:
             TraceError: Reading is strict and a row has an impossible time.
         """
         named = zip(self._names, self._columns)
         columns = {name: column.labels() if name in LABEL_COLUMNS else column for name, column in named}
-        table = without_impossible_times(JobTable.build(**columns), self.lines, tally)
-        tally.note_repeated(table.job_id.tolist())
-        return table
+        return without_impossible_times(JobTable.build(**columns), self.lines, tally)
 
 
 class _LabelColumn:
