@@ -14,7 +14,7 @@ from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.trace.read_trace import read_trace
-from mirage.trace.statistics.marginals import Marginals, compare, hour_of_week
+from mirage.trace.statistics.marginals import MarginalComparison, Marginals, compare, hour_of_week
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.generate_workload import generate_workload
@@ -259,6 +259,24 @@ class TestJson:
 
 
 class TestMarginals:
+    @pytest.mark.parametrize(
+        ("row", "verdict"),
+        [
+            (MarginalComparison("x", 10.0, 12.4), "good"),
+            (MarginalComparison("x", 10.0, 12.6), "off: 26 % more"),
+            (MarginalComparison("x", 28.09, 11.96, factor=1.5), "off: 57 % less"),
+            (MarginalComparison("x", 10.0, 23.0), "off: 2.3 times as much"),
+            (MarginalComparison("x", 0.0, 0.2, apart=0.25), "good"),
+            (MarginalComparison("x", 0.0, 3.0, apart=0.25), "off: 3 instead of 0"),
+            (MarginalComparison("x", 0.01, 0.05, apart=0.05, share=True), "good"),
+            (MarginalComparison("x", 0.5, 0.6, apart=0.05, share=True), "off: 10 points more"),
+            (MarginalComparison("x", 0.6, 0.48, apart=0.05, share=True), "off: 12 points less"),
+            (MarginalComparison("x", 1.0, 0.4, apart=0.5, share=True), "off: 60 points less"),
+        ],
+    )
+    def test_a_verdict_in_words(self, row, verdict):
+        assert row.verdict == verdict
+
     def test_a_trace_is_like_itself(self, quarter):
         for row in compare(quarter, quarter):
             assert row.real == pytest.approx(row.synthetic)

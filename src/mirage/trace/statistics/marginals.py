@@ -114,11 +114,52 @@ def rate_by_hour(submit_s: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MarginalComparison:
-    """One marginal of a real and of a synthetic trace."""
+    """One marginal of a real and of a synthetic trace.
+
+    Attributes:
+        marginal: Its name.
+        real: Its value in the real trace.
+        synthetic: Its value in the synthetic trace.
+        factor: Values are alike up to this ratio.
+        apart: They are also alike up to this difference.
+        share: Whether the values are shares, which are compared by their difference.
+    """
 
     marginal: str
     real: float
     synthetic: float
+    factor: float = 1.25
+    apart: float = 0.0
+    share: bool = False
+
+    @property
+    def good(self) -> bool:
+        """Whether the two values are alike."""
+        low, high = sorted((self.real, self.synthetic))
+        return high - low <= self.apart or (not self.share and low > 0 and high <= self.factor * low)
+
+    @property
+    def verdict(self) -> str:
+        """``good``, or ``off`` and by how much."""
+        if self.good:
+            return "good"
+        if self.share:
+            points = 100 * (self.synthetic - self.real)
+            return f"off: {abs(points):.0f} points {'more' if points > 0 else 'less'}"
+        if self.real <= 0 or self.synthetic <= 0:
+            return f"off: {self.synthetic:.3g} instead of {self.real:.3g}"
+        ratio = self.synthetic / self.real
+        if ratio >= 2:
+            return f"off: {ratio:.1f} times as much"
+        return f"off: {abs(ratio - 1):.0%} {'more' if ratio > 1 else 'less'}".replace("%", " %")
+
+
+BUSY_FACTOR = 1.15
+BURSTINESS_FACTOR = 1.5
+SHARE_APART = 0.05
+USE_APART = 0.1
+CORRELATED = 0.5
+"""The weekly pattern counts as the trace's own from this correlation on."""
 
 
 def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tuple[MarginalComparison, ...]:
@@ -132,18 +173,25 @@ def compare(real: JobTable | Marginals, synthetic: JobTable | Marginals) -> tupl
     a, b = (t if isinstance(t, Marginals) else Marginals.of(t) for t in (real, synthetic))
     sizes = ("1", "2", "3-4", "5-8", "9-16", "over 16")
     correlation = np.corrcoef(a.hour_rate, b.hour_rate)[0, 1] if np.ptp(b.hour_rate) > 0 else 0.0
+
+    def row(name: str, pair: tuple[float, float], factor: float = 1.25) -> MarginalComparison:
+        return MarginalComparison(name, *pair, factor=factor)
+
+    def share(name: str, pair: tuple[float, float], apart: float = SHARE_APART) -> MarginalComparison:
+        return MarginalComparison(name, *pair, apart=apart, share=True)
+
     return (
-        MarginalComparison("jobs a day", a.jobs_per_day, b.jobs_per_day),
-        MarginalComparison("mean nodes of a job", a.mean_nodes, b.mean_nodes),
-        MarginalComparison("busy nodes", a.busy_nodes, b.busy_nodes),
-        *(MarginalComparison(f"share of {s} nodes", *p) for s, p in zip(sizes, _pairs(a.size_share, b.size_share))),
-        *(MarginalComparison(f"limit h, {q:.0%}", *p) for q, p in zip(LIMIT_LEVELS, _pairs(a.limit_h, b.limit_h))),
-        *(MarginalComparison(f"use of limit, {q:.0%}", *p) for q, p in zip(USE_LEVELS, _pairs(a.use, b.use))),
-        MarginalComparison("share using up the limit", a.used_up_share, b.used_up_share),
-        MarginalComparison("share ending at once", a.instant_share, b.instant_share),
-        MarginalComparison("burstiness (var/mean an hour)", a.dispersion, b.dispersion),
-        MarginalComparison("share of top 10 users", a.top_user_share, b.top_user_share),
-        MarginalComparison("hour-of-week correlation", 1.0, float(correlation)),
+        row("jobs a day", (a.jobs_per_day, b.jobs_per_day)),
+        row("mean nodes of a job", (a.mean_nodes, b.mean_nodes)),
+        row("busy nodes", (a.busy_nodes, b.busy_nodes), BUSY_FACTOR),
+        *(share(f"share of {s} nodes", pair) for s, pair in zip(sizes, _pairs(a.size_share, b.size_share))),
+        *(row(f"limit h, {q:.0%}", pair) for q, pair in zip(LIMIT_LEVELS, _pairs(a.limit_h, b.limit_h))),
+        *(share(f"use of limit, {q:.0%}", pair, USE_APART) for q, pair in zip(USE_LEVELS, _pairs(a.use, b.use))),
+        share("share using up the limit", (a.used_up_share, b.used_up_share)),
+        share("share ending at once", (a.instant_share, b.instant_share)),
+        row("burstiness (var/mean an hour)", (a.dispersion, b.dispersion), BURSTINESS_FACTOR),
+        share("share of top 10 users", (a.top_user_share, b.top_user_share), 2 * SHARE_APART),
+        share("hour-of-week correlation", (1.0, float(correlation)), 1 - CORRELATED),
     )
 
 

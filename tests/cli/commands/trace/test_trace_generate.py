@@ -1,11 +1,14 @@
 """``mirage trace generate`` and ``mirage trace fit``."""
 
+import numpy as np
 import pytest
 
 from mirage.cli import main
+from mirage.cli.commands.trace.generate import LOAD_ROWS
 from mirage.trace.read_trace import read_trace
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model, read_model
+from mirage.trace.write_trace import write_trace
 
 
 @pytest.fixture
@@ -51,8 +54,46 @@ def test_fit_then_generate_like_it(month, tmp_path, capsys):
     assert main(["trace", "generate", "--like", str(model), "--days", "7", "--check", "-o", str(out)]) == 0
     printed = capsys.readouterr()
     assert "like ours" in printed.err
-    assert printed.out.splitlines()[0].split() == ["marginal", "like", "new"]
+    assert printed.out.splitlines()[0].split() == ["marginal", "like", "new", "verdict"]
+    assert not any("wait" in line for line in printed.out.splitlines())  # a model has no jobs to simulate
     assert any(line.startswith("busy nodes") for line in printed.out.splitlines())
+
+
+def ramp(path):
+    """Ten weeks of which the first four bring few jobs."""
+    steady = generate_workload(builtin_model("lonestar6-like"), days=70, seed=2, nodes=40, load=0.85)
+    week = (steady.submit_s - steady.submit_s[0]) // (7 * 86_400)
+    write_trace(steady[(week >= 4) | (np.arange(len(steady)) % 9 == 0)], path)
+    return path
+
+
+def test_like_a_trace_with_a_ramp_is_like_its_steady_part(tmp_path, capsys):
+    trace, out, model = ramp(tmp_path / "ramp.csv"), tmp_path / "like.csv", tmp_path / "m.json"
+    assert main(["trace", "generate", "--like", str(trace), "-N", "40", "--days", "60", "--check", "-o", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "is fitted to its steady part from 2024-01-29 to 2024-03-1" in printed.err
+    assert "the 4 weeks before it bring work for" in printed.err
+    lines = {line[:32].strip(): line[32:].split(None, 2) for line in printed.out.splitlines()}
+    assert lines["busy nodes"][2] == "good"
+    assert float(lines["busy nodes"][0]) == pytest.approx(0.85 * 40, rel=0.1)
+    real, new, verdict = lines["mean wait h, EASY"]
+    assert 0.2 < float(new) / float(real) < 5
+    assert (verdict == "good") == (max(float(new), float(real)) < 2 * min(float(new), float(real)))
+    assert main(["trace", "fit", str(trace), "-N", "40", "-o", str(model)]) == 0
+    assert read_model(model).load == pytest.approx(0.85, rel=0.1)
+    assert "steady part" in capsys.readouterr().err
+    assert main(["trace", "fit", str(trace), "-N", "40", "--from", "2024-01-01", "-o", str(model)]) == 0
+    assert read_model(model).load < 0.7
+    assert "steady part" not in capsys.readouterr().err
+
+
+def test_a_load_of_its_own_is_not_judged(month, tmp_path, capsys):
+    out = tmp_path / "like.csv"
+    options = ["--like", str(month), "-N", "76", "--load", "0.4", "--check"]
+    assert main(["trace", "generate", *options, "-o", str(out)]) == 0
+    lines = {line[:32].strip(): line[32:].split(None, 2) for line in capsys.readouterr().out.splitlines()}
+    assert {lines[name][2] for name in LOAD_ROWS} == {"changed by --load"}
+    assert lines["share ending at once"][2] == "good"
 
 
 def test_like_a_trace(month, tmp_path, capsys):

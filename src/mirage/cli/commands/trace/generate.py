@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import click
@@ -11,16 +11,23 @@ from mirage.cli.options import CONTEXT, TraceOptions, examples, seed_option, to_
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import UnknownName
 from mirage.trace.statistics.marginals import MarginalComparison, compare
+from mirage.trace.table import JobTable
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.generate_workload import generate_workload
+from mirage.trace.workload.steady_part import steady_part
 from mirage.trace.workload.workload_json import builtin_model, builtin_models, is_model_file, read_model
 from mirage.trace.workload.workload_model import DEFAULT_START_S, WorkloadModel
 from mirage.trace.write_trace import format_to_write, write_trace
 
 DEFAULT_DAYS = 30.0
+
+WAIT_FACTOR, WAIT_APART_H = 2.0, 0.25
+"""Waits of two months of one workload differ by as much."""
+
+LOAD_ROWS = ("jobs a day", "busy nodes", "burstiness (var/mean an hour)", "mean wait h, EASY", "95 % of waits h, EASY")
 
 
 @click.command(
@@ -54,7 +61,12 @@ DEFAULT_DAYS = 30.0
 @seed_option
 @click.option("-o", "out", required=True, metavar="OUT", help="File to write.")
 @to_option
-@click.option("--check", is_flag=True, help="Print the marginals of the model's trace and of the new one.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare the new trace with the model's, with a verdict on each line; and, if --like is a trace, their waits, "
+    "both simulated by EASY.",
+)
 @trace_options
 def generate(
     like: str,
@@ -72,12 +84,15 @@ def generate(
     """Write a synthetic trace to OUT; the same options give the same jobs.
 
     It holds submissions, sizes, limits, users and run times, but no starts: a simulator computes those.
+
+    If the load of a trace rises at its beginning or falls at its end, the steady part between is imitated;
+    'mirage trace fit --from DATE --until DATE' fits any part.
     """
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
     check_output(out)
     format_to_write(out, to)
-    model = _model(like, nodes, reading)
+    model, original = _model(like, nodes, reading)
     table = generate_workload(
         model,
         days=DEFAULT_DAYS if days is None and jobs is None else days,
@@ -95,22 +110,61 @@ def generate(
         err=True,
     )
     if check:
-        print_comparison(compare(model.fitted_to, table))
+        rows = list(compare(model.fitted_to, table))
+        if original is not None:
+            rows += compare_waits(original, table, model.nodes, nodes or model.nodes)
+        print_comparison(rows, LOAD_ROWS if load is not None else ())
 
 
-def _model(like: str, nodes: int | None, reading: TraceOptions) -> WorkloadModel:
-    """Returns the model that ``--like`` names."""
+def _model(like: str, nodes: int | None, reading: TraceOptions) -> tuple[WorkloadModel, JobTable | None]:
+    """Returns the model that ``--like`` names, and the jobs it was fitted to, if known."""
     if like in builtin_models():
-        return builtin_model(like)
+        return builtin_model(like), None
     if like != "-" and not Path(like).exists():
         raise UnknownName("trace file or workload model", like, builtin_models())
     if is_model_file(like):
-        return read_model(like)
-    return fit_workload(read_named_trace(like, reading).table, nodes=nodes, name=Path(like).name)
+        return read_model(like), None
+    table = steady_jobs(like, read_named_trace(like, reading).table)
+    return fit_workload(table, nodes=nodes, name=Path(like).name), table
 
 
-def print_comparison(rows: Iterable[MarginalComparison]) -> None:
-    """Prints a table of the marginals of the model's trace and of the new one."""
-    click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}")
+def steady_jobs(name: str, table: JobTable) -> JobTable:
+    """Returns the jobs of the steady part of a trace; prints what was left out, and why."""
+    part = steady_part(table)
+    if part is None:
+        return table
+    click.echo(f"mirage: {name} is fitted to {part.in_words}", err=True)
+    return part.jobs
+
+
+def compare_waits(original: JobTable, new: JobTable, nodes: int, new_nodes: int) -> tuple[MarginalComparison, ...]:
+    """Compares the waits of two traces, both simulated by EASY."""
+    pairs = list(zip(_waits_h(original, nodes), _waits_h(new, new_nodes)))
+    names = ("mean wait h, EASY", "95 % of waits h, EASY")
+    return tuple(
+        MarginalComparison(name, *pair, factor=WAIT_FACTOR, apart=WAIT_APART_H) for name, pair in zip(names, pairs)
+    )
+
+
+def _waits_h(table: JobTable, nodes: int) -> tuple[float, float]:
+    """Returns mean and 95th percentile of waits in hours."""
+    from mirage.sim.cluster import Cluster
+    from mirage.sim.simulation import Simulation
+    from mirage.sim.workload import workload
+
+    cluster = Cluster.pool(nodes)
+    metrics = Simulation(cluster, workload(table, cluster, refuse=False), "easy").run().metrics()
+    return metrics["mean_wait_s"] / HOUR_S, metrics.get("p95_wait_s", 0.0) / HOUR_S
+
+
+def print_comparison(rows: Iterable[MarginalComparison], changed: Collection[str] = ()) -> None:
+    """Prints the marginals of the model's trace and of the new one, each with a verdict.
+
+    Args:
+        rows: The marginals.
+        changed: Names of those that ``--load`` changes on purpose.
+    """
+    click.echo(f"{'marginal':<32}{'like':>10}{'new':>10}  verdict")
     for row in rows:
-        click.echo(f"{row.marginal:<32}{row.real:>10.3f}{row.synthetic:>10.3f}")
+        verdict = "changed by --load" if row.marginal in changed else row.verdict
+        click.echo(f"{row.marginal:<32}{row.real:>10.3f}{row.synthetic:>10.3f}  {verdict}")

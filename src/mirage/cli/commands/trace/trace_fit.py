@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from mirage.cli.commands.trace.generate import steady_jobs
 from mirage.cli.options import CONTEXT, TraceOptions, examples, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -59,9 +60,13 @@ def fit(
 
     A model holds rates, shares and quantiles of groups of at least five users. It contains no job, user, account or
     name of the trace, except the names of its partitions. 'mirage trace generate --like MODEL' draws from it.
+
+    Without --from and --until, a rise of the load at the beginning of TRACE and a fall at its end are left out.
     """
     check_output(out)
     table = read_named_trace(trace, reading).table
+    if first is None and until is None:
+        table = steady_jobs(trace, table)
     begin = 0 if first is None else first
     end = np.iinfo(np.int64).max if until is None else until
     table = table[(table.submit_s >= begin) & (table.submit_s < end)]
