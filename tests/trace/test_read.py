@@ -28,6 +28,7 @@ CONTENT = {
     "sacct": SACCT,
     "mirage-log": LOG,
     "sacct-json": JSON,
+    "pbs": b"01/15/2024 08:10:00;E;1.head;user=ada ctime=1705305600 start=1705305700 end=1705306200\n",
     "schedule": b"id,submit,start,end\n1,1700000000,1700000060,\n",
     "csv": WRITERS["csv"](JobTable.build(["1"], nodes=[2])),
     "parquet": WRITERS["parquet"](JobTable.build(["1"], nodes=[2])),
@@ -161,6 +162,7 @@ BAD_ONLY = {
     "sacct": (b"JobID|User\nx|ada\n", r"1 line skipped \(1 × not a job id, the first in line 2\)"),
     "csv": (b"job_id,nodes\n1,many\n,2\n", r"2 records skipped \(1 × not a value of its column, .*; 1 × no job id"),
     "sacct-json": (b'{"jobs": [\n5, {"job_id": 1}]}', r"2 records skipped \(2 × not a record of sacct"),
+    "pbs": (b"01/15/2024 08:10:00;E;one;\n\nx\n", r"2 lines skipped \(1 × not a job id, the first in line 1; 1 × not"),
     "mirage-log": (b"\n".join(LOG.split(b"\n")[:3]) + b"\nx\n", r"1 line skipped \(1 × too few fields"),
 }
 
@@ -192,7 +194,7 @@ line = st.one_of(
 )
 
 
-@pytest.mark.parametrize("name", ["swf", "sacct", "mirage-log"])
+@pytest.mark.parametrize("name", ["swf", "sacct", "mirage-log", "pbs"])
 @given(garbage=st.lists(line, max_size=12))
 @few
 def test_garbage_lines_are_skipped_and_the_account_closes(tmp_path, name, garbage):

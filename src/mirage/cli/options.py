@@ -18,7 +18,7 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 
-_FORMATS = ("csv", "mirage-log", "parquet", "sacct", "sacct-json", "schedule", "swf")
+_FORMATS = ("csv", "mirage-log", "parquet", "pbs", "sacct", "sacct-json", "schedule", "swf")
 
 
 class ExtensibleOption(click.Option):

@@ -18,6 +18,7 @@ from mirage.trace.formats.mapped_csv import read_mapped_csv
 from mirage.trace.formats.mirage_log import COLUMNS as MIRAGE_LOG_COLUMNS
 from mirage.trace.formats.mirage_log import read_mirage_log
 from mirage.trace.formats.parquet import read_parquet
+from mirage.trace.formats.pbs_accounting import is_pbs, read_pbs
 from mirage.trace.formats.read_report import OnError, Progress, ReadReport, ReadTally
 from mirage.trace.formats.repeated_rows import without_repeats
 from mirage.trace.formats.sacct_json import read_sacct_json
@@ -128,6 +129,10 @@ def _read_parquet(r: TraceReading) -> JobTable:
     return read_parquet(r.data, r.tally)
 
 
+def _read_pbs(r: TraceReading) -> JobTable:
+    return read_pbs(r.data, r.tally, r.clock)
+
+
 def _read_sacct(r: TraceReading) -> JobTable:
     return read_sacct(r.data, r.tally, r.clock, r.fields, r.delimiter or "|")
 
@@ -144,6 +149,7 @@ READERS: dict[str, TraceReaderSpec] = {
     "csv": TraceReaderSpec(f"{__name__}:_read_any_csv", "a job table, or any CSV with its columns mapped"),
     "mirage-log": TraceReaderSpec(f"{__name__}:_read_mirage_log", "the logs published with Mirage"),
     "parquet": TraceReaderSpec(f"{__name__}:_read_parquet", "a job table in Parquet"),
+    "pbs": TraceReaderSpec(f"{__name__}:_read_pbs", "the accounting logs of PBS and Torque"),
     "sacct": TraceReaderSpec(f"{__name__}:_read_sacct", "the text of sacct -P"),
     "sacct-json": TraceReaderSpec(f"{__name__}:_read_sacct_json", "the output of sacct --json"),
     "schedule": TraceReaderSpec(f"{__name__}:_read_schedule", "the output of mirage simulate -o"),
@@ -260,6 +266,8 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "sacct-json"
     if any(tuple(line.split()) == MIRAGE_LOG_COLUMNS for line in lines[:3]):
         return "mirage-log"
+    if lines and is_pbs(lines[0]):
+        return "pbs"
     if lines and delimiter is None and lines[0].lstrip().startswith(";"):
         return "swf"
     if lines and delimiter is None and _is_swf(lines):

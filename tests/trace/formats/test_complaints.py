@@ -161,7 +161,7 @@ def test_content_of_no_known_format(tmp_path: Path, text: str, hint: str) -> Non
     path.write_text(text)
     with pytest.raises(UnknownFormat) as refused:
         read_trace(path)
-    known = "csv, mirage-log, parquet, sacct, sacct-json, schedule, swf"
+    known = "csv, mirage-log, parquet, pbs, sacct, sacct-json, schedule, swf"
     assert str(refused.value) == f"{path}:1: looks like none of the known formats ({known}); {hint}"
 
 
