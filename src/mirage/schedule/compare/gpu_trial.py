@@ -53,6 +53,7 @@ class GpuSetting:
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
         preemption_costs: Costs of preemption for jobs without measurements.
         one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
+        gpus_per_node: GPUs of a node, for job tables without GPUs; None for one, with a remark.
 
     Raises:
         ConfigurationError: A number is below 0, too large, or NaN.
@@ -67,6 +68,7 @@ class GpuSetting:
     skip_impossible: bool = False
     preemption_costs: PreemptionCosts = field(default_factory=PreemptionCosts)
     one_kind: bool = False
+    gpus_per_node: int | None = None
 
     def __post_init__(self) -> None:
         for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S)):
@@ -100,11 +102,13 @@ class GpuOutcome:
         row: Its measures.
         jct_s: Time from submission to completion of every job, in order of submission.
         left_out: Jobs of the workload that were not played: reason and count.
+        notes: Remarks on the workload's file.
     """
 
     row: GpuComparisonRow
     jct_s: tuple[float, ...]
     left_out: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
@@ -116,7 +120,7 @@ class GpuOutcome:
             ValueError: A count is none.
         """
         left_out = tuple((str(reason), int(count)) for reason, count in plain["left_out"])
-        return cls(GpuComparisonRow(**plain["row"]), tuple(plain["jct_s"]), left_out)
+        return cls(GpuComparisonRow(**plain["row"]), tuple(plain["jct_s"]), left_out, tuple(plain["notes"]))
 
 
 @contextmanager
@@ -184,7 +188,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         jobs=len(workload.jobs),
     )
     jct_s = tuple((log.rows.due_s - log.rows.submit_s).tolist())
-    return GpuOutcome(row, jct_s, tuple(workload.left_out.items())), log
+    return GpuOutcome(row, jct_s, tuple(workload.left_out.items()), workload.notes), log
 
 
 def _warm_up(
@@ -232,7 +236,7 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     Raises:
         MirageError: The workload cannot be read, or cannot be played under this setting.
     """
-    workload = read_workload(path, setting.cluster, profiles)
+    workload = read_workload(path, setting.cluster, profiles, setting.gpus_per_node)
     if setting.first_jobs is not None:
         left_out = {f"{reason} (of the whole file)": count for reason, count in workload.left_out.items()}
         workload = replace(workload, jobs=workload.jobs[: setting.first_jobs], left_out=left_out)

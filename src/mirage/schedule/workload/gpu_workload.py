@@ -6,18 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownFormat
+from mirage.job_state import Ints
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles, types_in_profiles
 from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.workload_names import workload_name
 from mirage.schedule.workload.workload_rows import read_text, table_rows
-from mirage.trace.read_trace import read_trace
+from mirage.trace.read_trace import Trace, read_trace
 from mirage.trace.table import JobTable
 
 
@@ -30,12 +32,14 @@ class GpuWorkload:
         jobs: The jobs.
         profiles: The speeds of their models.
         left_out: Number of jobs left out, by reason.
+        notes: Remarks on the file.
     """
 
     name: str
     jobs: GpuJobs
     profiles: Profiles
     left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_any_profiles(path: str | os.PathLike[str] | None, cluster: GpuCluster) -> Profiles:
@@ -68,17 +72,29 @@ def _is_folder(path: str | os.PathLike[str]) -> bool:
     return Path(path).is_dir()
 
 
-def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles) -> GpuWorkload:
+def read_workload(
+    path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles, gpus_per_node: int | None = None
+) -> GpuWorkload:
     """A workload of Pollux and Sia, of Philly, of Gavel, or from any job table.
+
+    Args:
+        path: The file.
+        cluster: The servers.
+        profiles: The speeds of models.
+        gpus_per_node: GPUs of a node, for a job table without GPUs.
 
     Raises:
         TraceError: A line cannot be used; the message begins with ``file:line:``.
-        ConfigurationError: The file cannot be read, or its jobs need profiles.
+        ConfigurationError: The file cannot be read, its jobs need profiles, or they have GPUs and ``gpus_per_node`` is
+            given.
         UnknownName: A job's model has no profile.
     """
     file = os.fspath(path)
     kind = _kind(file)
+    if gpus_per_node is not None and kind != "table":
+        raise ConfigurationError(f"{file}: its jobs have GPUs; leave --gpus-per-node out")
     left_out: Mapping[str, int] = {}
+    notes: tuple[str, ...] = ()
     if kind == "sia":
         jobs = sia_csv.read_sia_csv(table_rows(file, read_text(file)), profiles, cluster)
     elif kind == "philly":
@@ -87,8 +103,8 @@ def read_workload(path: str | os.PathLike[str], cluster: GpuCluster, profiles: P
         rows = table_rows(file, read_text(file), gavel_trace.COLUMNS, "\t")
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
     else:
-        jobs, left_out = read_job_table(file)
-    return GpuWorkload(workload_name(file), jobs, profiles, left_out)
+        jobs, left_out, notes = read_job_table(file, gpus_per_node)
+    return GpuWorkload(workload_name(file), jobs, profiles, left_out, notes)
 
 
 def _kind(path: str) -> str:
@@ -103,18 +119,38 @@ def _kind(path: str) -> str:
     return "gavel" if len(head.split("\t")) == len(gavel_trace.COLUMNS) else "table"
 
 
-def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int]]:
-    """Jobs of a trace, and the number left out by reason; time starts at the first job.
+class TableJobs(NamedTuple):
+    """Jobs of a trace.
 
-    A job requests its GPUs. If no job of the trace has GPUs, it requests one GPU per node, or per CPU if no job has
-    nodes. Its time limit is the run time that its user expects. Traces made by ``mirage trace generate`` also work.
+    Attributes:
+        jobs: The jobs; time starts at the first one.
+        left_out: Number of jobs left out, by reason.
+        notes: Remarks of the reader, and on what counts as a GPU.
+    """
+
+    jobs: GpuJobs
+    left_out: dict[str, int]
+    notes: tuple[str, ...]
+
+
+def read_job_table(path: str | os.PathLike[str], gpus_per_node: int | None = None) -> TableJobs:
+    """Reads the jobs of a trace.
+
+    A job requests its GPUs. If no job of the trace has GPUs, it requests ``gpus_per_node`` for every node, by default
+    one, or one per CPU if no job has nodes. Its time limit is the run time that its user expects. Traces made by
+    ``mirage trace generate`` also work.
+
+    Args:
+        path: The file.
+        gpus_per_node: GPUs of a node, for a trace that does not record GPUs.
 
     Raises:
         TraceError: The file cannot be read, or no job has a run time.
+        ConfigurationError: GPUs of a node are given, but the jobs have GPUs, or no nodes.
     """
-    table = _read(path)
-    widths = [column for column in (table.gpus, table.nodes, table.cpus) if (column > 0).any()]
-    gpus = widths[0] if widths else np.zeros(len(table), dtype=np.int64)
+    trace = _read(path)
+    table = trace.table
+    gpus, note = _gpus(table, path, gpus_per_node)
     reasons = {
         "no time of submission": table.submit_s < 0,
         "no run time": table.run_s <= 0,
@@ -135,12 +171,29 @@ def read_job_table(path: str | os.PathLike[str]) -> tuple[GpuJobs, dict[str, int
         estimate_s=np.where(limited, ran.limit_s, np.nan),
         name=tuple(str(name) for name in ran.job_id),
     )
-    return jobs, {reason: int(where.sum()) for reason, where in reasons.items() if where.any()}
+    left_out = {reason: int(where.sum()) for reason, where in reasons.items() if where.any()}
+    return TableJobs(jobs, left_out, (*trace.report.complaints(), *note))
 
 
-def _read(path: str | os.PathLike[str]) -> JobTable:
+def _gpus(table: JobTable, path: str | os.PathLike[str], gpus_per_node: int | None) -> tuple[Ints, list[str]]:
+    """Returns the GPUs of every job, and a remark if they are not those of the trace."""
+    has_gpus, has_nodes = ((column > 0).any() for column in (table.gpus, table.nodes))
+    if gpus_per_node is not None and (has_gpus or not has_nodes):
+        why = "jobs have GPUs in the trace" if has_gpus else "no job of the trace has nodes"
+        raise ConfigurationError(f"{path}: {why}; leave --gpus-per-node out")
+    if has_gpus:
+        return table.gpus, []
+    if has_nodes:
+        note = f"{path}: no job has GPUs in the trace: a node counts as one GPU (--gpus-per-node declares more)"
+        return table.nodes * (gpus_per_node or 1), [note] if gpus_per_node is None else []
+    if (table.cpus > 0).any():
+        return table.cpus, [f"{path}: no job has GPUs or nodes in the trace: a CPU counts as one GPU"]
+    return np.zeros(len(table), dtype=np.int64), []
+
+
+def _read(path: str | os.PathLike[str]) -> Trace:
     try:
-        return read_trace(path).table
+        return read_trace(path)
     except UnknownFormat as error:
         raise TraceError(
             f"{path}:1: this is not a workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "

@@ -1,9 +1,10 @@
 """Accounting logs of PBS Professional, OpenPBS and Torque (``server_priv/accounting``).
 
 A record is a line ``date time;letter;job;key=value key=value …``. A job has several: queued (``Q``), started (``S``),
-deleted (``D``), aborted (``A``), run again (``R``) and ended (``E``). ``E`` and ``R`` end an attempt and are rows of the table,
-completed from the job's last ``S``; the other records of a job are counted as steps. Jobs that have no end in the log
-are rows too: they run, wait, or were deleted before they started. Records of reservations and licences are comments.
+deleted (``D``), aborted (``A``), run again (``R``) and ended (``E``). ``E`` and ``R`` end an attempt and are rows of
+the table, completed from the job's last ``S``; the other records of a job are counted as steps. Jobs that have no end
+in the log are rows too: they run, wait, or were deleted before they started. Records of reservations and licences are
+comments.
 
 Times in a record count from 1970: ``ctime`` is the submission, ``etime`` when the job became eligible. The date of a
 record is local. It is used only where a time is missing, with the offset that other records of the log show.

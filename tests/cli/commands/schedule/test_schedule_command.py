@@ -199,3 +199,35 @@ def test_jobs_that_are_left_out_are_reported_by_each_command(
     (tmp_path / "none.csv").write_text("timestamp,duration,num_gpus\n2017-01-01 00:00:00,3600,4\n")
     assert main(["schedule", "compare", "none.csv", *words[1:], "--schedulers", "fifo"]) == 1
     assert "no job fits" in capsys.readouterr().err
+
+
+NOTE = "a node counts as one GPU (--gpus-per-node declares more)"
+
+
+@pytest.mark.parametrize(("option", "gpu_h", "noted"), [([], 5.0, 1), (["--gpus-per-node", "2"], 10.0, 0)])
+def test_nodes_without_gpus_are_remarked_or_have_the_declared_number(
+    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], gpu_h: float, noted: int
+) -> None:
+    rows = ["job_id,submit_s,elapsed_s,nodes", "1,1700000000,7200,2", "2,1700000060,3600,1"]
+    (tmp_path / "nodes.csv").write_text("\n".join([*rows, ""]))
+    words = ["nodes.csv", "--cluster", "four.toml", *option, "--json"]
+    assert main(["schedule", "run", *words, "--scheduler", "fifo"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["row"]["gpu_h"] == gpu_h
+    assert err.count(NOTE) == noted
+    for _ in range(2):  # played, then taken over
+        command = ["schedule", "compare", *words, "--schedulers", "fifo,sjf", "--workers", "1", "--resume", "r"]
+        assert main(command) == 0
+        out, err = capsys.readouterr()
+        assert {row["gpu_h"] for row in json.loads(out)["rows"]} == {gpu_h}
+        assert err.count(NOTE) == noted
+
+
+def test_gpus_per_node_is_refused_where_jobs_have_gpus(
+    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schedule", "run", workload, *ON_FOUR, "--gpus-per-node", "2"]) == 1
+    assert "jobs.csv: its jobs have GPUs; leave --gpus-per-node out" in capsys.readouterr().err
+    (tmp_path / "gpus.csv").write_text("job_id,submit_s,elapsed_s,nodes,gpus\n1,1700000000,7200,2,3\n")
+    assert main(["schedule", "run", "gpus.csv", *ON_FOUR, "--gpus-per-node", "2"]) == 1
+    assert "gpus.csv: jobs have GPUs in the trace; leave --gpus-per-node out" in capsys.readouterr().err

@@ -25,6 +25,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
         "mirage schedule compare workload-*.csv --profiles profiles --schedulers sia,gavel",
         "mirage schedule compare workload-*.csv --profiles profiles --schedulers sia,sia-plus --resume results",
         "mirage schedule compare gavel.trace --profiles throughputs.json --cluster gpus.toml --schedulers fifo,gavel",
+        "mirage schedule compare month.csv --cluster gpus.toml --gpus-per-node 4",
         "mirage schedule compare jobs.csv --schedulers fifo,tiresias --json | jq '.rows[].mean_jct_s'",
         "mirage schedule compare jobs.csv --schedulers fifo,srtf --restart-s 60 --checkpoint-s 1800",
     ),
@@ -80,8 +81,9 @@ def compare(
             progress=progress,
             resume_folder=None if resume is None else Path(resume),
         )
-    for workload, left_out in dict.fromkeys((one.row.workload, one.left_out) for one in comparison.outcomes):
-        report_left_out(left_out, workload)
+    played_files = dict.fromkeys((one.row.workload, one.left_out, one.notes) for one in comparison.outcomes)
+    for workload, left_out, notes in played_files:
+        report_left_out(left_out, notes, workload)
     failed = [asdict(trial) for trial in comparison.failed]
     origin = provenance(played, setting) | {"trials_reused": comparison.reused, "failed": failed}
     if report is not None and comparison.outcomes:

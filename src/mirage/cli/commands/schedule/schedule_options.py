@@ -34,6 +34,7 @@ class PlayOptions:
     restart_s: float | None
     save_s: float | None
     checkpoint_s: float | None
+    gpus_per_node: int | None
     skip_impossible: bool
     seed: int
 
@@ -58,6 +59,7 @@ class PlayOptions:
             first_jobs=self.first_jobs,
             skip_impossible=self.skip_impossible,
             preemption_costs=PreemptionCosts(self.restart_s, self.save_s, self.checkpoint_s),
+            gpus_per_node=self.gpus_per_node,
         )
         _report_unmeasured(setting)
         return setting
@@ -116,6 +118,12 @@ play_options = option_group(
         "its last checkpoint; with --save-s, only if that is faster than saving. Under sia and gavel it runs on to its "
         "next checkpoint.  [default: saved on demand]",
     ),
+    click.option(
+        "--gpus-per-node",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="GPUs of a node, for a job table that records nodes but no GPUs.  [default: 1]",
+    ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type; do not stop."),
     seed_option,
 )
@@ -131,6 +139,7 @@ def provenance(played: PlayOptions, setting: GpuSetting) -> dict[str, Any]:
         "restart_s": played.restart_s,
         "save_s": played.save_s,
         "checkpoint_s": played.checkpoint_s,
+        "gpus_per_node": played.gpus_per_node,
         "seed": played.seed,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
@@ -149,8 +158,10 @@ def _report_unmeasured(setting: GpuSetting) -> None:
         )
 
 
-def report_left_out(left_out: Iterable[tuple[str, int]], workload: str) -> None:
-    """Prints on standard error which jobs of a workload were not played."""
+def report_left_out(left_out: Iterable[tuple[str, int]], notes: Iterable[str], workload: str) -> None:
+    """Prints on standard error remarks on a workload, and which of its jobs were not played."""
+    for note in notes:
+        click.echo(f"mirage: {note}", err=True)
     for reason, count in left_out:
         jobs = "job" if count == 1 else "jobs"
         click.echo(f"mirage: {workload}: {count:,} {jobs} left out: {reason}", err=True)
