@@ -99,7 +99,7 @@ def test_the_plain_values_of_a_calibration() -> None:
     assert [found["waits"][which]["unexplained_moving_average"] for which in ("fitted", "judged")] == [0.25, 0.375]
     assert set(found) == {
         "trace", "declared_by", "fitted_from", "fitted_until", "judged_until", "mechanisms", "answers", "fidelity",
-        "waits",
+        "waits", "held_back",
     }  # fmt: skip
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from mirage.calibration.declared_settings import DeclaredSettings
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
-from mirage.calibration.fit_mechanisms import TraceSlice, fit
+from mirage.calibration.fit_mechanisms import OnTry, TraceSlice, counted, fit, replays_at_most
+from mirage.calibration.held_back import HeldBackEffect, held_back_effects, replays_to_divide
 from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.mechanism_shares import ALL, MechanismFidelity, WaitCauseShares, shares, waits
 from mirage.calibration.mechanisms import Mechanisms, Site
@@ -30,6 +31,7 @@ class Calibration:
         rows: The fidelity with nothing fitted, with all mechanisms, and without each.
         waited: Causes of waits of the jobs in the fitted slice and in the one after it.
         users: Number of jobs of the fitted slice that react to another job, and the number expected by chance.
+        held_back: Effects of mechanisms on slices held back from the fitted slice; empty if it is too short to divide.
     """
 
     trace: str
@@ -41,6 +43,7 @@ class Calibration:
     rows: tuple[MechanismFidelity, ...]
     waited: tuple[WaitCauseShares, WaitCauseShares]
     users: ThinkTimes
+    held_back: tuple[HeldBackEffect, ...] = ()
 
     @classmethod
     def of(
@@ -49,9 +52,11 @@ class Calibration:
         declared: DeclaredSettings,
         site: Site,
         slices: tuple[TraceSlice, TraceSlice],
-        on_try: Callable[[int, int, float], None] | None = None,
+        on_try: OnTry | None = None,
     ) -> Calibration:
         """Fits a site to the first slice, and judges it on the second.
+
+        Mechanisms that make slices worse that are held back from the first one are left out.
 
         Args:
             trace: Name of the trace.
@@ -60,10 +65,15 @@ class Calibration:
             slices: The slice to fit to, and the slice to judge on.
             on_try: See ``fit``.
         """
-        best = fit(site, slices[0], on_try)
+        before = replays_to_divide(site, slices[0])
+        most = before + replays_at_most(site, slices[0])
+        effects = held_back_effects(site, slices[0], counted(on_try, 0, most))
+        left_out = [one.name for one in effects if one.left_out]
+        best = fit(site, slices[0], counted(on_try, before, most), left_out=left_out)
         rows = tuple(shares(site, best, *slices))
         waited = (waits(site, best, slices[0]), waits(site, best, slices[1]))
-        return cls(trace, declared, site, best, *slices, rows, waited, ThinkTimes.of(slices[0].within(site.jobs)))
+        users = ThinkTimes.of(slices[0].within(site.jobs))
+        return cls(trace, declared, site, best, *slices, rows, waited, users, effects)
 
     def row(self, name: str) -> MechanismFidelity:
         """Returns the fidelity of one choice of mechanisms."""
@@ -87,6 +97,7 @@ class Calibration:
             "judged_until": _instant(self.after.until_s),
             "mechanisms": chosen,
             "answers": asdict(self.users),
+            "held_back": {one.name: _known(asdict(one)) for one in self.held_back},
             "fidelity": {
                 row.name: {which: _figures(getattr(row, which)) for which in ("fitted", "judged")} for row in self.rows
             },
@@ -115,6 +126,10 @@ class Calibration:
             sources["limit"] = " and ".join(filter(None, (sources.get("limit"), self.declared.associations_by)))
         site, best = self.site, self.best
         return ClusterFile(site.cluster(best), site.scheduler(best), sources, facts, Users(best.think_time_s))
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and name != "name"}
 
 
 def _figures(found: Fidelity) -> dict[str, Any]:

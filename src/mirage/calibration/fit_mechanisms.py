@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ WFPS = tuple(
 MOST_TRIES = 1000
 """Of more combinations than this, this number is drawn, half of them with each kind of priority."""
 
+ORIGIN_TRIES = 0.25
+"""Share of these combinations that is tried at each origin of ``held_back``."""
+
 FEWEST_TRIES = 50
 MOST_REPLAYED = 50_000_000
 """Upper bound on the jobs replayed in combinations, about ten minutes: for a larger site fewer combinations are drawn,
@@ -47,6 +51,9 @@ but at least ``FEWEST_TRIES``."""
 
 FEWEST_USERS = 5
 """With fewer users, fair-share is not modelled."""
+
+OnTry = Callable[[int, int, float], None]
+"""Called after every replay with the number of replays, their maximum, and the smallest error so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,15 @@ def error(fidelity: Fidelity) -> float:
     return (1.0 if off is None else off) + 1.0 - (0.0 if order is None else order)
 
 
+def allowed_choices(site: Site, stretch: TraceSlice, left_out: Collection[str] = ()) -> dict[str, Sequence[Any]]:
+    """Returns the candidate values of each mechanism; only its neutral one if it is left out."""
+    neutral = Mechanisms()
+    return {
+        name: (getattr(neutral, name),) if name in left_out else values
+        for name, values in choices(site, stretch).items()
+    }
+
+
 def choices(site: Site, stretch: TraceSlice) -> dict[str, Sequence[Any]]:
     """Returns the candidate values of each mechanism.
 
@@ -131,7 +147,38 @@ def choices(site: Site, stretch: TraceSlice) -> dict[str, Sequence[Any]]:
     }
 
 
-def fit(site: Site, stretch: TraceSlice, on_try: Callable[[int, int, float], None] | None = None) -> Mechanisms:
+def replays_at_most(site: Site, stretch: TraceSlice, tries: float = 1.0, left_out: Collection[str] = ()) -> int:
+    """Returns the largest number of replays of a fit; the arguments are those of ``fit``."""
+    values = allowed_choices(site, stretch, left_out)
+    kinds = _kinds(values)
+    most = _tries(site, stretch, tries) // len(kinds)
+    return sum(min(prod(map(len, kind.values())), most) for kind in kinds) + 2 * sum(map(len, values.values()))
+
+
+def counted(on_try: OnTry | None, before: int, most: int) -> OnTry | None:
+    """Returns a callback of one fit of several, which counts the replays of all of them.
+
+    Args:
+        on_try: The callback of all.
+        before: Replays of the fits before.
+        most: Maximum of replays of all.
+    """
+    return None if on_try is None else lambda done, _, least: on_try(before + done, most, least)
+
+
+def _tries(site: Site, stretch: TraceSlice, share: float) -> int:
+    affordable = MOST_REPLAYED // max(len(stretch.with_warm_up(site.jobs)), 1)
+    return max(int(min(MOST_TRIES, max(affordable, FEWEST_TRIES)) * share), 1)
+
+
+def fit(
+    site: Site,
+    stretch: TraceSlice,
+    on_try: OnTry | None = None,
+    *,
+    left_out: Collection[str] = (),
+    tries: float = 1.0,
+) -> Mechanisms:
     """Returns the mechanisms with the smallest error in a replay of a slice.
 
     All combinations are tried, or ``MOST_TRIES`` drawn from them, fewer for very many jobs. Then every value of each
@@ -140,11 +187,12 @@ def fit(site: Site, stretch: TraceSlice, on_try: Callable[[int, int, float], Non
     Args:
         site: The cluster.
         stretch: The slice to fit to.
-        on_try: Called after every replay with the number of replays, their maximum, and the smallest error so far.
+        on_try: Called after every replay.
+        left_out: Names of mechanisms that are not tried.
+        tries: Share of the combinations that is tried.
     """
-    values = choices(site, stretch)
-    tries = min(MOST_TRIES, max(MOST_REPLAYED // max(len(stretch.with_warm_up(site.jobs)), 1), FEWEST_TRIES))
-    chosen = combinations(values, tries)
+    values = allowed_choices(site, stretch, left_out)
+    chosen = combinations(values, _tries(site, stretch, tries))
     most = len(chosen) + 2 * sum(map(len, values.values()))
     tried: dict[Mechanisms, float] = {}
 
@@ -163,15 +211,21 @@ def fit(site: Site, stretch: TraceSlice, on_try: Callable[[int, int, float], Non
     return best.settled()
 
 
-def combinations(values: dict[str, Sequence[Any]], tries: int) -> list[Mechanisms]:
-    """Returns all combinations, or ``tries`` of them: half weighted sums, half WFP orders."""
+def _kinds(values: dict[str, Sequence[Any]]) -> list[dict[str, Sequence[Any]]]:
+    """Returns the candidate values with weighted sums, and those with WFP orders, if any."""
     orders = [order for order in values.get("wfp", ()) if order is not None]
     kinds = [{**values, "wfp": (None,)}]
     if orders:
         kinds.append(
             {**values, "recorded": (False,), "age": (0.0,), "fairshare": (0.0,), "size": (0.0,), "wfp": orders}
         )
+    return kinds
+
+
+def combinations(values: dict[str, Sequence[Any]], tries: int) -> list[Mechanisms]:
+    """Returns all combinations, or ``tries`` of them: half weighted sums, half WFP orders."""
     drawn = []
+    kinds = _kinds(values)
     for kind in kinds:
         every = [Mechanisms(**dict(zip(kind, chosen))) for chosen in product(*kind.values())]
         most = tries // len(kinds)

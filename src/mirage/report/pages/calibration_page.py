@@ -15,7 +15,16 @@ from mirage.report.charts.calibration_charts import COLOURS, nodes_chart, shares
 from mirage.report.charts.fidelity_charts import wait_classes_chart
 from mirage.report.figures import interval_words, number_words, percent_words
 from mirage.report.html_page import CARDS, Cell, chart, command, folded, key, page, section, table, tiles
-from mirage.report.terminal.calibration_text import CAUSES, facts, hours_words, share_row, share_words, wait_rows
+from mirage.report.terminal.calibration_text import (
+    CAUSES,
+    facts,
+    hours_words,
+    judged_worse,
+    share_row,
+    share_words,
+    survival_words,
+    wait_rows,
+)
 from mirage.report.terminal.fidelity_text import class_table, levels_words, month_table
 from mirage.trace.statistics.summary import iso_utc
 
@@ -170,6 +179,7 @@ def _shares(found: Calibration) -> str:
         "Every row is a replay of both slices with one mechanism left out. A mechanism explains the loss without it: "
         "the error grows, the correlation falls. Dashed: all mechanisms, judged; strokes: 95 % intervals."
     )
+    explained += "".join(f" {sentence}" for sentence in (survival_words(found), *judged_worse(found)))
     marks = [("s6", "on the fitted slice"), ("s3", "on the judged slice")]
     rows, names = [share_row(row) for row in found.rows], [share_words(row) for row in found.rows]
     return section(
@@ -185,7 +195,7 @@ def _shares(found: Calibration) -> str:
 def _facts(found: Calibration) -> str:
     explained = (
         "Declared: in files or by name. Recorded: in the trace. Inferred: from jobs that ran or waited. Fitted: the "
-        "value with the closest replays."
+        "value with the closest replays. Held back: by replays of parts of the fitted slice that the fit had not used."
     )
     rows: list[list[Cell]] = [[fact.name, (fact.found, "words"), fact.known] for fact in facts(found)]
     return section("What was found", explained, table(["of what", "found", "how it is known"], rows, 3, cards=True))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from mirage.calibration.calibration_result import Calibration
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
+from mirage.calibration.held_back import HeldBackEffect
 from mirage.calibration.inferred.capacity import outages, ran
 from mirage.calibration.inferred.think_times import ThinkTimes
 from mirage.calibration.inferred.user_job_limit import user_job_limit
@@ -20,7 +21,7 @@ from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
 from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.report.terminal.fidelity_text import class_table
 
-DECLARED, RECORDED, INFERRED, FITTED = "declared", "recorded", "inferred", "fitted"
+DECLARED, RECORDED, INFERRED, FITTED, HELD_BACK = "declared", "recorded", "inferred", "fitted", "held back"
 
 _IN_WORDS = (
     "dip_s",
@@ -61,6 +62,9 @@ def facts(found: Calibration) -> Iterator[Fact]:
         value = getattr(best, name)
         if name not in _IN_WORDS and value != getattr(Mechanisms(), name):
             yield Fact(mechanism_words(name), _plain(name, value), FITTED)
+    for effect in found.held_back:
+        if effect.left_out:
+            yield Fact("left out", held_back_words(effect), HELD_BACK)
     jobs = found.fitted.within(found.site.jobs)
     never = int((~ran(jobs)).sum())
     if never:
@@ -84,6 +88,46 @@ def reaction_words(users: ThinkTimes) -> str:
 def mechanism_words(name: str) -> str:
     """Names a mechanism without its own text, such as ``turnover`` for ``turnover_s``."""
     return name.removesuffix("_s").replace("_", " ")
+
+
+def held_back_words(effect: HeldBackEffect) -> str:
+    """Describes the effect of a mechanism on held-back slices."""
+    slices = "slice" if effect.slices == 1 else f"{effect.slices} slices"
+    if effect.mape_with is None or effect.mape_without is None:
+        figures = f"error and order {effect.error_with:.2f} with it, {effect.error_without:.2f} without it"
+    else:
+        figures = (
+            f"error of the moving average {effect.mape_with:.1%} with it, {effect.mape_without:.1%} without it; with "
+            f"the order of jobs {effect.error_with:.2f} and {effect.error_without:.2f}"
+        )
+    return f"{_MECHANISMS.get(effect.name, mechanism_words(effect.name))}, by the {slices} held back ({figures})"
+
+
+def survival_words(found: Calibration) -> str:
+    """Describes the mechanisms that held-back slices exclude."""
+    if not found.held_back:
+        return (
+            "No slice was held back, because the fitted one spans less than four weeks, or nothing was fitted: a "
+            "mechanism may fit accidents of its slice."
+        )
+    left = [_MECHANISMS.get(one.name, mechanism_words(one.name)) for one in found.held_back if one.left_out]
+    chosen = f"Left out, because held-back parts of the fitted slice were closer without: {', '.join(left)}."
+    return chosen if left else "Every mechanism made held-back parts of the fitted slice closer, or no worse."
+
+
+def judged_worse(found: Calibration) -> list[str]:
+    """Describes the mechanisms that made the judged slice worse, one sentence each."""
+    whole = found.whole.judged.moving_average.mape
+    sentences = []
+    for row in found.rows:
+        mape = row.judged.moving_average.mape
+        if row.name in NAMES and whole is not None and mape is not None and whole - mape > WORSE:
+            name = _MECHANISMS.get(row.name, mechanism_words(row.name))
+            sentences.append(
+                f"On the judged slice, {name} made replays worse: error {whole:.1%} with it, {mape:.1%} without it. "
+                "Held-back parts of the fitted slice did not show this."
+            )
+    return sentences
 
 
 def _plain(name: str, value: object) -> str:
@@ -154,19 +198,25 @@ def _priorities(found: Calibration) -> Iterator[Fact]:
         yield Fact("job size", f"weight {abs(best.size):,.0f} of the job's {of_what}", FITTED)
 
 
+WORSE = 0.02
+"""A mechanism is reported if it increases the error of the judged slice by more than this."""
+
+_MECHANISMS = {
+    "dip_s": "capacity over time",
+    "recorded": "recorded priorities",
+    "age": "age",
+    "fairshare": "fair-share",
+    "size": "job size",
+    "wfp": "WFP",
+    "shutdowns": "shutdowns",
+    "user_jobs": "the limit of users",
+    "turnover_s": "time between jobs",
+    "think_time_s": "think times",
+}
 _WORDS = {
     PLAIN: "nothing fitted",
     ALL: "all mechanisms",
-    "dip_s": "without capacity over time",
-    "recorded": "without recorded priorities",
-    "age": "without age",
-    "fairshare": "without fair-share",
-    "size": "without job size",
-    "wfp": "without WFP",
-    "shutdowns": "without shutdowns",
-    "user_jobs": "without the limit of users",
-    "turnover_s": "without time between jobs",
-    "think_time_s": "without think times",
+    **{name: f"without {words}" for name, words in _MECHANISMS.items()},
     HELD: "all, and unexplained holds (a bound)",
 }
 CAUSES = {
@@ -193,6 +243,8 @@ def print_calibration(found: Calibration, console: Console | None = None) -> Non
     head = ["", "error", "rank corr.", "error", "rank corr.", "mean wait", "recorded"]
     console.print(Text("fitted slice (error, rank corr.), then the judged slice", "dim"))
     print_table(console, head, [share_row(row) for row in found.rows])
+    for sentence in (survival_words(found), *judged_worse(found)):
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)
     console.print()
     console.print(Text("all mechanisms, on the judged slice: waits by class", "dim"))
     print_table(console, *class_table(found.whole.judged))

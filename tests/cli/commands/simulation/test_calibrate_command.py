@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from mirage.calibration import fit_mechanisms
 from mirage.cli import main
 from mirage.duration import DAY_S
+from mirage.report.terminal.progress_lines import ProgressLines
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 
 
@@ -102,7 +104,20 @@ def test_what_is_declared_is_taken_and_not_inferred(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"], "a slice of 5.0 days is too short"),
+        (
+            ["--fit-from", "1970-01-20", "--judge-from", "1970-01-25"],
+            "the slice to be fitted, from 1970-01-20T00:00:00Z (--fit-from) to 1970-01-25T00:00:00Z (--judge-from), "
+            "spans 5.0 days: it must span 14 at least",
+        ),
+        (
+            ["--judge-from", "1970-02-01", "--until", "1970-01-25"],
+            "the slice to be judged, from 1970-02-01T00:00:00Z (--judge-from) to 1970-01-25T00:00:00Z (--until), ends "
+            "before it begins: give --until a later date than --judge-from",
+        ),
+        (
+            ["--judge-from", "1970-01-10"],
+            "the slice to be fitted, from 1970-01-15T00:00:00Z (--fit-from) to 1970-01-10T",
+        ),
         (
             ["--fit-from", "2030-01-01", "--judge-from", "2030-02-01", "--until", "2030-03-01"],
             "there are no jobs that were submitted from 2030-01-01T00:00:00Z to 2030-02-01T00:00:00Z; the trace",
@@ -118,6 +133,26 @@ def test_what_cannot_be_is_reported(
 ) -> None:
     assert main(["calibrate", trace, "--columns", MAP, *words]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_short_trace_is_refused_in_its_own_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"{k},{k * 3600},{k * 3600 + 60},{k * 3600 + 1800},1,3600\n" for k in range(24 * 28))
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,start_s,end_s,nodes,limit_s\n" + rows)
+    assert main(["calibrate", str(tmp_path / "jobs.csv")]) == 1
+    assert "the trace spans 28 days; a calibration needs 42: two weeks to warm up" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("few_tries")
+def test_progress_is_printed_once_a_minute_without_a_terminal(
+    trace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter(range(0, 10**6, 20))
+    every_20_s = functools.partial(ProgressLines, clock=lambda: float(next(ticks)))
+    monkeypatch.setattr("mirage.report.terminal.progress_lines.ProgressLines", every_20_s)
+    assert main(["calibrate", trace, "--columns", MAP, "--json"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mirage: replays: ")]
+    assert re.fullmatch(r"mirage: replays: 3 of [\d,]+ \(\d+%\), after 00:01:00", lines[0])
+    assert re.fullmatch(r"mirage: replays: 6 of [\d,]+ \(\d+%\), after 00:02:00", lines[1])
 
 
 def test_a_trace_without_starts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

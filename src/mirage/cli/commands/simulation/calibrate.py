@@ -103,8 +103,9 @@ def calibrate(
 
     The nodes over time, outages, the limit on running jobs of a user and job priorities are taken from accounting. The
     priority weights, the time a node needs between two jobs, and whether users answer to their jobs, are fitted so that
-    a replay of one slice of time is closest to that slice. The fit is judged on the next slice: by default, the trace
-    without its first two weeks is cut in half. Values given by --slurm-conf, --qos, --associations and --sprio are not
+    a replay of one slice of time is closest to that slice. A mechanism that makes parts of this slice worse that were
+    held back from the fit is left out. The fit is judged on the next slice: by default, the trace without its first two
+    weeks is cut in half. Values given by --slurm-conf, --qos, --associations and --sprio are not
     inferred.
 
     With --site instead of TRACE, accounting, settings and partitions are those of this cluster. The result is stored in
@@ -164,6 +165,7 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
     from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress_lines import ProgressLines
     from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
     jobs = queued(table)
@@ -174,8 +176,15 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
         _check_slice(stretch, jobs)
     site = Site.of(jobs, declared.settings, slices[0].from_s, slices[0].until_s)
     site = replace(site, qos=declared.qos, age_limits=declared.age_limits(jobs))
+    lines = None if sys.stderr.isatty() else ProgressLines("replays")
     with progress_bar("replays") as progress:
-        found = Calibration.of(trace, declared, site, slices, lambda done, most, _: progress(done, most))
+
+        def count(done: int, most: int, _: float) -> None:
+            progress(done, most)
+            if lines is not None:
+                lines(done, most)
+
+        found = Calibration.of(trace, declared, site, slices, count)
     command = shlex.join(["mirage", *sys.argv[1:]])
     facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(options.facts)
     for path, mode in ((options.out, 0o666), (options.second_file, 0o600)):
@@ -233,13 +242,50 @@ def _check_slice(stretch: TraceSlice, jobs: JobTable) -> None:
     )
 
 
+def _check_span(fit_s: int, judge_s: int, until_s: int, trace_s: int, *, by_default: bool) -> None:
+    """Refuses slices of less than two weeks, in words of the options and the trace.
+
+    Args:
+        fit_s: Begin of the slice to fit to.
+        judge_s: Begin of the slice to judge on.
+        until_s: Its end.
+        trace_s: Length of the trace.
+        by_default: Whether no option names any of them.
+    """
+    from mirage.calibration.fit_mechanisms import SHORTEST_S, WARM_UP_S
+    from mirage.trace.statistics.summary import iso_utc
+
+    shortest, needed = SHORTEST_S // DAY_S, (WARM_UP_S + 2 * SHORTEST_S) // DAY_S
+    if by_default and min(judge_s - fit_s, until_s - judge_s) < SHORTEST_S:
+        raise ConfigurationError(
+            f"the trace spans {trace_s // DAY_S} days; a calibration needs {needed}: two weeks to warm up, "
+            "two to fit to and two to judge by"
+        )
+    for what, begin_s, end_s, first, last in (
+        ("fitted", fit_s, judge_s, "--fit-from", "--judge-from"),
+        ("judged", judge_s, until_s, "--judge-from", "--until"),
+    ):
+        days = (end_s - begin_s) / DAY_S
+        span = f"the slice to be {what}, from {iso_utc(begin_s)} ({first}) to {iso_utc(end_s)} ({last})"
+        if days <= 0:
+            raise ConfigurationError(f"{span}, ends before it begins: give {last} a later date than {first}")
+        if days < shortest:
+            raise ConfigurationError(f"{span}, spans {days:.1f} days: it must span {shortest} at least")
+
+
 def _slices(
     jobs: JobTable, fit_from: int | None, judge_from: int | None, until: int | None
 ) -> tuple[TraceSlice, TraceSlice]:
+    """Returns the slice to fit to, and the slice to judge on.
+
+    Raises:
+        ConfigurationError: One of them is shorter than two weeks.
+    """
     from mirage.calibration.fit_mechanisms import WARM_UP_S, TraceSlice
 
     first, last = int(jobs.submit_s[0]) // DAY_S * DAY_S, (int(jobs.submit_s[-1]) // DAY_S + 1) * DAY_S
     begin_s = first + WARM_UP_S if fit_from is None else fit_from
     end_s = last if until is None else until
     middle_s = (begin_s + end_s) // (2 * DAY_S) * DAY_S if judge_from is None else judge_from
+    _check_span(begin_s, middle_s, end_s, last - first, by_default=(fit_from, judge_from, until) == (None, None, None))
     return TraceSlice(begin_s, middle_s), TraceSlice(middle_s, end_s)
