@@ -90,16 +90,18 @@ class JobTable:
     def build(cls, job_id: Sequence[str] | Sequence[int] | NDArray[Any], **columns: Any) -> Self:
         """Creates a table from the given columns; all others are missing.
 
-        Integer columns take any sequence of ints, label columns a ``Labels`` or an iterable of names.
+        Integer columns take any sequence of ints, label columns a ``Labels`` or an iterable of names. All columns that
+        are missing are one array, which takes its memory once.
         """
         n = len(job_id)
-        filled: dict[str, Any] = {"job_id": np.asarray(job_id).astype(np.str_)}
+        missing = np.full(n, MISSING, dtype=np.int64)
+        filled: dict[str, Any] = {"job_id": _texts(job_id)}
         for name in INT_COLUMNS:
-            filled[name] = np.asarray(columns.pop(name, np.full(n, MISSING)), dtype=np.int64)
+            filled[name] = np.asarray(columns.pop(name, missing), dtype=np.int64)
         for name in LABEL_COLUMNS:
             value = columns.pop(name, None)
             if value is None:
-                value = Labels.missing(n)
+                value = Labels(missing, ())
             filled[name] = value if isinstance(value, Labels) else Labels.of(value)
         if columns:
             raise TypeError(f"no such columns: {sorted(columns)}")
@@ -109,8 +111,22 @@ class JobTable:
         return len(self.job_id)
 
     def __getitem__(self, rows: Any) -> JobTable:
-        """Returns the rows given by a slice, a mask or an index array."""
-        return JobTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        """Returns the rows given by a slice, a mask or an index array.
+
+        Columns that are one array remain one.
+        """
+        chosen: dict[int, Any] = {}
+
+        def of(column: Any) -> Any:
+            if id(column) not in chosen:
+                chosen[id(column)] = column[rows]
+            return chosen[id(column)]
+
+        columns: dict[str, Any] = {name: of(getattr(self, name)) for name in ("job_id", *INT_COLUMNS)}
+        for name in LABEL_COLUMNS:
+            labels = getattr(self, name)
+            columns[name] = Labels(of(labels.codes), labels.names)
+        return JobTable(**columns)
 
     def followed_by(self, other: JobTable) -> JobTable:
         """Returns the rows of both, those of the other after its own."""
@@ -159,6 +175,14 @@ class JobTable:
     def sorted_by_submit(self) -> JobTable:
         """Returns the jobs in order of submission; equal times stay in the order of the source."""
         return self[np.argsort(self.submit_s, kind="stable")]
+
+
+def _texts(values: Sequence[str] | Sequence[int] | NDArray[Any]) -> NDArray[np.str_]:
+    """Returns numbers or texts as texts, in an array no wider than the longest."""
+    found = np.asarray(values)
+    if not len(found) or not np.issubdtype(found.dtype, np.integer):
+        return found.astype(np.str_)
+    return found.astype(f"<U{max(len(str(found.min())), len(str(found.max())))}")
 
 
 _UNFINISHED = [int(state) for state in UNFINISHED]

@@ -143,7 +143,7 @@ def test_short_and_long_lines_do_not_make_up_for_each_other(read):
 
 
 def test_a_well_formed_file_is_parsed_at_once(read, monkeypatch):
-    monkeypatch.setattr(swf, "_rows_by_line", None)
+    monkeypatch.setattr(swf._Reader, "_by_line", None)
     users = [f"{job}{GOOD[1:]}".replace(" 7 2 9 ", f" {2**61 + job} 2 9 ") for job in (4, 5)]
     table = read("; c", GOOD, "", "  " + users[0] + "\r", ";", users[1]).table
     assert table.user.values() == ["7", str(2**61 + 4), str(2**61 + 5)]
@@ -252,3 +252,24 @@ def test_a_negative_number_of_processors_is_refused(read, counts):
         read(GOOD, bad)
     report = read(GOOD, bad, on_error="skip").report
     assert (report.jobs, report.skipped["negative count"].count, report.accounted) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("size", [1, 60, 100, 150, 1000])
+def test_a_file_in_pieces_is_read_like_one_piece(read, monkeypatch, size):
+    """With comments, empty lines, labels of any length, partial executions and bad lines in different pieces."""
+    rows = [GOOD, "", OTHER.replace(" 7 2 9 ", f" {'8' * 30} 2 9 "), "; UnixStartTime: 500", "broken"]
+    rows += [f"{k}{GOOD[1:]}".replace(" 7 2 9 ", f" {k} {k % 3} ada ") for k in range(5, 25)]
+    rows += [
+        OTHER.replace("-1 1 7", "-1 3 7"),
+        OTHER.replace(" 60 ", " 60.4 "),
+        OTHER.replace(" 4 -1 -1 8 ", " 4 -1 -1 -8 "),
+    ]
+    whole = read(*rows, on_error="skip")
+    monkeypatch.setattr(swf, "PIECE_BYTES", size)
+    parts = read(*rows, on_error="skip")
+    assert_same(parts.table, whole.table)
+    assert parts.report == whole.report
+    assert whole.report.skipped_total == 2
+    assert whole.table.submit_s[0] == 600
+    with pytest.raises(TraceError, match=r"log\.swf:5: not eighteen fields"):
+        read(*rows)

@@ -42,7 +42,7 @@ def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
     except OSError as error:
         raise TraceError(f"{tally.path}: cannot be read: {error.strerror}; check the path") from error
     data = _decompressed(data, tally)
-    if not data.strip():
+    if not data or data.isspace():
         raise TraceError(f"{tally.path}:1: the file is empty; check the command that writes it")
     return data
 
@@ -145,14 +145,22 @@ def decode(data: bytes, tally: ReadTally) -> str:
         return text
 
 
-def numbered_lines(data: bytes, tally: ReadTally) -> Iterator[tuple[int, str]]:
-    """Yields non-blank lines, numbered from 1; all lines and blank ones are counted.
+def pieces(data: bytes, size: int, position: int = 0) -> Iterator[bytes]:
+    """Yields the data from a position on, in pieces of about a size that end with a line."""
+    while position < len(data):
+        end = data.find(b"\n", position + size - 1) + 1 or len(data)
+        yield data[position:end]
+        position = end
+
+
+def numbered_lines(data: bytes, tally: ReadTally, first: int = 1) -> Iterator[tuple[int, str]]:
+    """Yields non-blank lines, numbered from ``first``; all lines and blank ones are counted.
 
     Only a line feed ends a line: job names may hold any other separator of Unicode. Lines are decoded one by one;
     bytes that are not UTF-8 become U+FFFD and are noted, not lost.
     """
     position = 0
-    for number, raw in enumerate(io.BytesIO(data), start=1):
+    for number, raw in enumerate(io.BytesIO(data), start=first):
         tally.lines += 1
         position += len(raw)
         if not number % _PROGRESS_LINES:

@@ -6,19 +6,25 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError, TraceError, UnknownName
-from mirage.job_state import MISSING, JobState
+from mirage.job_state import MISSING, Ints, JobState
 from mirage.slurm_words.unicode import valid_unicode
-from mirage.trace.formats.decompress import decode
+from mirage.trace.formats.csv_columns import CsvColumns
+from mirage.trace.formats.decompress import decode, pieces
+from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.formats.table_builder import TableBuilder
+from mirage.trace.formats.table_pieces import PIECE_BYTES, TablePieces
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 
 COLUMNS = ("job_id", *INT_COLUMNS, *LABEL_COLUMNS)
@@ -39,12 +45,42 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
         TraceError: A column is unknown or ``job_id`` is missing; or reading is strict and a row cannot be read.
     """
     tally.unit = "record"
-    rows = csv_records(decode(data, tally), tally)
-    _, names = next(rows, (1, []))
+    end = data.find(b"\n") + 1 or len(data)
+    head = data[:end].removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
+    if b'"' in head or b"\r" in head:
+        return _read_records(data, tally)
+    names = head.decode("utf-8", errors="replace").split(",") if head else []
+    _count_header(names, tally)
+    reader, table = _Reader(names, tally), TablePieces()
+    position, unread = end, b""
+    for piece in pieces(data, PIECE_BYTES, end):
+        position += len(piece)
+        unread += piece
+        if (found := reader.read(unread, last=position == len(data))) is not None:
+            table.append(found)
+            unread = b""
+        tally.progress(position, len(data))
+    return table.table()
+
+
+def _count_header(names: Sequence[str], tally: ReadTally) -> None:
+    tally.lines += 1
     tally.header += 1
     _check_columns(names, tally)
+
+
+def _read_records(data: bytes, tally: ReadTally) -> JobTable:
+    """Reads a table record by record."""
+    records = csv_records(decode(data, tally), tally)
+    _, names = next(records, (1, []))
+    tally.lines -= 1
+    _count_header(names, tally)
+    return _table(records, names, tally)
+
+
+def _table(records: Iterator[tuple[int, list[str]]], names: Sequence[str], tally: ReadTally) -> JobTable:
     table = TableBuilder(names)
-    for line, cells in rows:
+    for line, cells in records:
         if not cells:
             tally.blank += 1
             continue
@@ -55,8 +91,99 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
     return table.table(tally)
 
 
-def csv_records(text: str, tally: ReadTally, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+class _Reader:
+    """Reads text record by record, or all at once where it is regular.
+
+    Args:
+        names: The columns.
+        tally: Receives the counts and unreadable records.
+    """
+
+    def __init__(self, names: Sequence[str], tally: ReadTally) -> None:
+        self._names, self._tally, self._line = names, tally, 2
+
+    def read(self, text: bytes, last: bool) -> JobTable | None:
+        """Returns the records of some lines; ``None`` if the last of them continues after these.
+
+        Args:
+            text: Complete lines.
+            last: Whether there is no further text.
+        """
+        table = self._at_once(text if text.endswith(b"\n") else text + b"\n")
+        if table is None:
+            table = self._by_record(text, last)
+        if table is not None:
+            self._line += text.count(b"\n")
+        return table
+
+    def _at_once(self, text: bytes) -> JobTable | None:
+        if b"\r" in text and b'"' not in text and text.count(b"\r") == text.count(b"\r\n"):
+            text = text.replace(b"\r\n", b"\n")
+        cells = CsvColumns.of(text, len(self._names))
+        if cells is None:
+            return None
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(self._names):
+            column = _column(cells, place, name)
+            if column is None:
+                return None
+            columns[name] = column
+        n = len(cells.begins)
+        self._tally.lines += n
+        table = JobTable.build(columns.pop("job_id"), **columns)
+        return without_impossible_times(table, np.arange(self._line, self._line + n), self._tally)
+
+    def _by_record(self, text: bytes, last: bool) -> JobTable | None:
+        decoded = decode(text, self._tally)
+        if not last and _is_open(decoded):
+            return None
+        return _table(csv_records(decoded, self._tally, first=self._line), self._names, self._tally)
+
+
+def _is_open(text: str) -> bool:
+    """Whether text ends inside a quoted cell."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        try:
+            next(reader)
+        except StopIteration:
+            return False
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                return True
+
+
+def _column(cells: CsvColumns, place: int, name: str) -> Any:
+    """Returns a column for ``JobTable.build``; ``None`` if a cell is not a plain value."""
+    if name == "job_id":
+        return cells.texts(place)
+    if name in INT_COLUMNS and name != "state":
+        numbers = cells.integers(place)
+        return (
+            numbers if numbers is not None or name != "limit_s" else _spelled(cells, place, {"UNLIMITED": UNLIMITED_S})
+        )
+    return _spelled(cells, place, _STATES) if name == "state" else cells.labels(place)
+
+
+def _spelled(cells: CsvColumns, place: int, spelled: Mapping[str, int]) -> Ints | None:
+    """Returns a column of words and numbers; ``None`` if a cell is neither."""
+    labels = cells.labels(place)
+    values = []
+    for word in labels.names:
+        if word not in spelled and (spelled is _STATES or not _INTEGER.fullmatch(word)):
+            return None
+        values.append(spelled[word] if word in spelled else int(word))
+    return np.array([*values, MISSING], dtype=np.int64)[labels.codes]
+
+
+def csv_records(text: str, tally: ReadTally, delimiter: str = ",", first: int = 1) -> Iterator[tuple[int, list[str]]]:
     """Yields every record with the number of its first line; records are counted.
+
+    Args:
+        text: The text.
+        tally: Receives the counts.
+        delimiter: Separator between two cells.
+        first: Number of the first line.
 
     Raises:
         TraceError: Reading is strict and a record is not CSV.
@@ -64,7 +191,7 @@ def csv_records(text: str, tally: ReadTally, delimiter: str = ",") -> Iterator[t
     stream = io.StringIO(text, newline="")
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
-        line = reader.line_num + 1
+        line = reader.line_num + first
         if not line % _PROGRESS_LINES:
             tally.progress(stream.tell(), len(text))
         try:

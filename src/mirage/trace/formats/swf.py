@@ -10,8 +10,8 @@ Users, groups, executables, queues and partitions are labels: numbers of any len
 Alea) append further columns: the first eighteen are read, and the report notes it. Alea also begins a file with a line
 of column names, and lists several preceding jobs (``4&5&6``).
 
-A well-formed file is parsed as a whole, in C; a file with any irregularity is read again line by line, so
-that the message names the line.
+A file is parsed in pieces, in C; a piece with any irregularity is read again line by line, so that the message names
+the line.
 
 A written file has everything that eighteen numbers can express. A processor is a CPU if the CPUs of every job are
 known, and a node otherwise; the header records which. Times are relative to ``UnixStartTime``, the first submission.
@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError
 from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
-from mirage.trace.formats.decompress import numbered_lines
+from mirage.trace.formats.decompress import numbered_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
+from mirage.trace.formats.table_pieces import PIECE_BYTES, TablePieces
 from mirage.trace.table import JobTable, Labels
 
 FIELDS = 18
@@ -87,22 +88,20 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
         TraceError: Reading is strict and a line is not eighteen numbers.
     """
     data = _without_heading(data.removeprefix(_BOM), tally)
-    comments = _COMMENT.findall(data)
-    _read_header(comments, tally)
-    found = _rows_at_once(_COMMENT.sub(b"", data) if comments else data)
-    if found is None:
-        found = _rows_by_line(data, tally)
-        tally.blank -= tally.header
-    else:
-        lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        tally.lines += lines
-        tally.blank += lines - tally.header - len(comments) - len(found.rows)
+    _read_header(_COMMENT.findall(data) if b";" in data else [], tally)
+    unix_start_s, rows, found = _unix_start_s(tally), TablePieces(), _Reader(tally)
+    position = 0
+    for piece in pieces(data, PIECE_BYTES):
+        read = found.read(piece)
+        position += len(piece)
+        tally.progress(position, len(data))
+        partial = np.isin(read.rows[:, STATUS], PARTIAL_STATUS)
+        tally.steps += int(partial.sum())
+        rows.append(without_impossible_times(_table(read, unix_start_s)[~partial], read.lines[~partial], tally))
+    tally.blank -= tally.header
     if found.wider:
         tally.notes[WIDER] += found.wider
-    partial = np.isin(found.rows[:, STATUS], PARTIAL_STATUS)
-    tally.steps += int(partial.sum())
-    table = _table(found, _unix_start_s(tally))[~partial]
-    return without_impossible_times(table, found.lines[~partial], tally)
+    return rows.table()
 
 
 def _without_heading(data: bytes, tally: ReadTally) -> bytes:
@@ -142,41 +141,90 @@ def _unix_start_s(tally: ReadTally) -> int:
 
 
 class _Found(NamedTuple):
-    """Rows of a file.
+    """Rows of a piece of a file.
 
     Attributes:
         rows: Shape (n, 18).
         lines: Shape (n,), the line of each row.
-        wider: Number of rows with more columns.
         names: Columns of jobs and labels, where they are not the numbers in ``rows``.
     """
 
     rows: Ints
     lines: Ints
-    wider: int
     names: dict[int, list[str]]
 
 
-def _rows_at_once(text: bytes) -> _Found | None:
-    """Parses all rows at once; ``None`` if field counts vary or a word is not a number."""
-    if not text.strip():
-        return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), 0, {})
-    octets = np.frombuffer(text, dtype=np.uint8)
-    inside = octets > ord(" ")
-    begins = inside.copy()
-    begins[1:] &= ~inside[:-1]
-    ends = np.flatnonzero(octets == ord("\n"))
-    if octets[-1] != ord("\n"):
-        ends = np.append(ends, len(octets) - 1)
-    words = np.diff(np.searchsorted(np.flatnonzero(begins), ends, side="right"), prepend=0)
-    lines = np.flatnonzero(words)
-    width = int(words[lines[0]])
-    if not FIELDS <= width <= MOST_FIELDS or not (words[lines] == width).all():
-        return None
-    values = _numbers(text, width)
-    if values is None or len(values) != len(lines):
-        return None
-    return _Found(values, lines + 1, len(lines) if width > FIELDS else 0, {})
+class _Reader:
+    """Reads a file piece by piece: as a whole, or line by line if it has any irregularity.
+
+    Attributes:
+        wider: Number of rows with more columns than eighteen.
+    """
+
+    def __init__(self, tally: ReadTally) -> None:
+        self._tally, self._width, self._line = tally, 0, 1
+        self.wider = 0
+
+    def read(self, piece: bytes) -> _Found:
+        """Returns the rows of the next piece."""
+        lines = piece.count(b"\n") + (not piece.endswith(b"\n"))
+        comments = len(_COMMENT.findall(piece)) if b";" in piece else 0
+        found = self._at_once(_COMMENT.sub(b"", piece) if comments else piece)
+        if found is None:
+            found = self._by_line(piece)
+        else:
+            self._tally.lines += lines
+            self._tally.blank += lines - comments - len(found.rows)
+        self._line += lines
+        self.wider += len(found.rows) if self._width > FIELDS else 0
+        return found
+
+    def _at_once(self, text: bytes) -> _Found | None:
+        """Parses all rows at once; ``None`` if field counts vary or a word is not a number."""
+        if not text.strip():
+            return _Found(np.zeros((0, FIELDS), dtype=np.int64), np.zeros(0, dtype=np.int64), {})
+        octets = np.frombuffer(text, dtype=np.uint8)
+        inside = octets > ord(" ")
+        begins = inside.copy()
+        begins[1:] &= ~inside[:-1]
+        ends = np.flatnonzero(octets == ord("\n"))
+        if octets[-1] != ord("\n"):
+            ends = np.append(ends, len(octets) - 1)
+        words = np.diff(np.searchsorted(np.flatnonzero(begins), ends, side="right"), prepend=0)
+        lines = np.flatnonzero(words)
+        width = self._width or int(words[lines[0]])
+        if not FIELDS <= width <= MOST_FIELDS or not (words[lines] == width).all():
+            return None
+        values = _numbers(text, width)
+        if values is None or len(values) != len(lines):
+            return None
+        self._width = width
+        return _Found(values, lines + self._line, {})
+
+    def _by_line(self, piece: bytes) -> _Found:
+        """Parses rows line by line; unreadable lines are rejected one by one.
+
+        All lines must have as many fields as the first that has eighteen or more.
+        """
+        rows, lines = [], []
+        names: dict[int, list[str]] = {place: [] for place in (JOB, PRECEDING, *LABELS)}
+        for number, line in numbered_lines(piece, self._tally, self._line):
+            if line.lstrip(" \t").startswith(";"):
+                continue  # counted with the header
+            words = line.split()
+            if not self._width and FIELDS <= len(words) <= MOST_FIELDS:
+                self._width = len(words)
+            try:
+                row, of_row = _row(words, self._width or FIELDS)
+            except LineError as bad:
+                self._tally.reject(number, bad)
+                continue
+            rows.append(row)
+            lines.append(number)
+            for place, name in of_row.items():
+                names[place].append(name)
+        found = np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
+        return _Found(found, np.array(lines, dtype=np.int64), names)
 
 
 def _numbers(text: bytes, width: int) -> Ints | None:
@@ -200,32 +248,6 @@ def _numbers(text: bytes, width: int) -> Ints | None:
         rounded: Ints = rows if dtype is np.int64 else np.rint(rows).astype(np.int64)
         return rounded
     return None
-
-
-def _rows_by_line(data: bytes, tally: ReadTally) -> _Found:
-    """Parses rows line by line; unreadable lines are rejected one by one.
-
-    All lines must have as many fields as the first that has eighteen or more.
-    """
-    rows, lines, width = [], [], 0
-    names: dict[int, list[str]] = {place: [] for place in (JOB, PRECEDING, *LABELS)}
-    for number, line in numbered_lines(data, tally):
-        if line.lstrip(" \t").startswith(";"):
-            continue  # counted with the header
-        words = line.split()
-        if not width and FIELDS <= len(words) <= MOST_FIELDS:
-            width = len(words)
-        try:
-            row, of_row = _row(words, width or FIELDS)
-        except LineError as bad:
-            tally.reject(number, bad)
-            continue
-        rows.append(row)
-        lines.append(number)
-        for place, name in of_row.items():
-            names[place].append(name)
-    found = np.array(rows, dtype=np.int64).reshape(-1, FIELDS)
-    return _Found(found, np.array(lines, dtype=np.int64), len(lines) if width > FIELDS else 0, names)
 
 
 def _row(words: list[str], width: int) -> tuple[list[int], dict[int, str]]:
