@@ -231,7 +231,9 @@ def read_trace(
     format = "csv" if named is not None else format
     tally.format = format or detect_format(data, tally.path, has_fields=fields is not None, delimiter=delimiter)
     reading = TraceReading(data, tally, clock, fields, delimiter, named, timezone)
-    table = without_repeats(reader_spec(tally.format).read(reading), tally)
+    table = reader_spec(tally.format).read(reading)
+    del data, reading  # may be as large as the table
+    table = without_repeats(table, tally)
     if of_one_user(table):
         tally.notes[ONE_USER] += len(table)
     report = tally.close(len(table))

@@ -47,7 +47,7 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
     tally.unit = "record"
     end = data.find(b"\n") + 1 or len(data)
     head = data[:end].removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
-    if b'"' in head or b"\r" in head:
+    if b'"' in head or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return _read_records(data, tally)
     names = head.decode("utf-8", errors="replace").split(",") if head else []
     _count_header(names, tally)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.job_state import MISSING, Ints
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
@@ -12,25 +13,28 @@ from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 PIECE_BYTES = 1 << 23
 """Text that is parsed at a time. Its arrays take several times as much memory, but only for a while."""
 
+_OFTEN_EQUAL = (("cpus", "nodes"), ("eligible_s", "submit_s"))
+"""Columns that are one array if they are equal."""
+
 
 class TablePieces:
     """Joins tables, one after the other; the pieces are released while they are joined."""
 
     def __init__(self) -> None:
         self._job_id: list[Any] = []
-        self._columns: dict[str, list[Ints | int]] = {name: [] for name in (*INT_COLUMNS, *LABEL_COLUMNS)}
+        self._columns: dict[str, list[NDArray[Any] | int]] = {name: [] for name in (*INT_COLUMNS, *LABEL_COLUMNS)}
         self._code: dict[str, dict[str, int]] = {name: {} for name in LABEL_COLUMNS}
 
     def append(self, piece: JobTable) -> None:
         """Add the rows of a piece."""
         self._job_id.append(piece.job_id)
         for name in INT_COLUMNS:
-            self._columns[name].append(_or_missing(getattr(piece, name)))
+            self._columns[name].append(_narrow(getattr(piece, name)))
         for name in LABEL_COLUMNS:
             labels = getattr(piece, name)
             code = self._code[name]
             place = np.array([*(code.setdefault(one, len(code)) for one in labels.names), MISSING], dtype=np.int64)
-            self._columns[name].append(_or_missing(place[labels.codes]))
+            self._columns[name].append(_narrow(place[labels.codes]))
 
     def table(self) -> JobTable:
         """Returns the table, and forgets the pieces.
@@ -45,19 +49,25 @@ class TablePieces:
         for name, pieces in self._columns.items():
             columns[name] = _joined(pieces, lengths, missing)
             pieces.clear()
-        if (columns["nodes"] == columns["cpus"]).all():
-            columns["cpus"] = columns["nodes"]
+        for name, other in _OFTEN_EQUAL:
+            if (columns[name] == columns[other]).all():
+                columns[name] = columns[other]
         for name, code in self._code.items():
             columns[name] = Labels(columns[name], tuple(code))
         return JobTable(job_id=job_id, **columns)
 
 
-def _or_missing(values: Ints) -> Ints | int:
-    """Returns the values, or ``MISSING`` if they all are."""
-    return MISSING if len(values) and (values == MISSING).all() else values
+def _narrow(values: Ints) -> NDArray[Any] | int:
+    """Returns the values in 32 bits if they fit; ``MISSING`` if they all are."""
+    if not len(values):
+        return values
+    low, high = int(values.min()), int(values.max())
+    if low == high == MISSING:
+        return MISSING
+    return values.astype(np.int32) if -(2**31) <= low and high < 2**31 else values
 
 
-def _joined(pieces: list[Ints | int], lengths: list[int], missing: Ints) -> Ints:
+def _joined(pieces: list[NDArray[Any] | int], lengths: list[int], missing: Ints) -> Ints:
     if all(isinstance(piece, int) for piece in pieces):
         return missing
     joined = np.empty(len(missing), dtype=np.int64)
