@@ -1,4 +1,4 @@
-"""A mechanism is kept only if it survives on slices held back from the fitted one."""
+"""A mechanism is used only if it survives on slices held back from the fitted one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ FITTED, AFTER = TraceSlice(14 * DAY_S, 42 * DAY_S), TraceSlice(42 * DAY_S, 60 * 
 
 
 def days(first: int, last: int, *, limited: bool, pause_h: float = 0.0) -> list[Row]:
-    """Every day ada submits two jobs for which there is room; with a limit the second starts after the first."""
+    """Every day ada submits two jobs for which there is room.
+
+    With a limit the second starts after the first.
+    """
     rows: list[Row] = []
     for day in range(first, last):
         at = 24.0 * day
@@ -55,7 +58,10 @@ def test_a_slice_is_divided_at_origins_of_equal_distance() -> None:
 
 @pytest.mark.usefixtures("only_limits")
 def test_a_mechanism_that_makes_held_back_slices_worse_is_left_out() -> None:
-    """The limit fits the first half of the fitted slice, and the judged slice; the held-back half contradicts it."""
+    """The held-back half contradicts the limit.
+
+    It fits the first half of the fitted slice, and the judged slice.
+    """
     world = site(*days(0, 28, limited=True), *days(28, 42, limited=False), *days(42, 60, limited=True))
     part = TraceSlice(FITTED.from_s, 28 * DAY_S)
     assert fit(world, part) == Mechanisms(user_jobs=1)

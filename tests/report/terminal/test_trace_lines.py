@@ -18,7 +18,7 @@ from mirage.trace.table import JobTable
 from tests.support.printed_text import printed
 
 BEGIN_S = 1_704_067_200  # 2024-01-01T00:00:00Z
-REPORT = ReadReport("jobs.csv", "csv", "line", 2345, 1, 0, 0, 0, 1200, 6, {}, {}, {})
+REPORT = ReadReport("jobs.csv", "csv", "line", 2345, 1, 0, 0, 0, 1200, 0, 6, {}, {}, {})
 
 FIRST, LATER = (0, 1, 2), (960, 960, 984)
 """Hours of submission: three jobs on New Year's Day, and three forty days later."""

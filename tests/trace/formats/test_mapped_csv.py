@@ -203,7 +203,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     assert all(0 < done <= total for done, total in is_given)
 
 
-def test_a_job_over_the_repeated_hour_keeps_its_run_time(tmp_path: Path) -> None:
+def test_a_job_over_the_repeated_hour_has_its_run_time(tmp_path: Path) -> None:
     rows = ["t,a,b,e", "2024-10-27 01:00:00,2024-10-27 01:30:00,2024-10-27 02:15:00,6300"]
     rows += ["2024-10-28 01:00:00,2024-10-28 01:30:00,2024-10-28 02:15:00,6300"]  # no hour is repeated on this day
     columns = "submit_s=t,start_s=a,end_s=b,elapsed_s=e"

@@ -109,7 +109,7 @@ def test_each_attempt_waits_from_its_eligible(read: Callable[..., Trace]) -> Non
     assert trace.report.merged == 0
 
 
-def test_attempts_with_submissions_of_their_own_keep_these(read: Callable[..., Trace]) -> None:
+def test_attempts_with_submissions_of_their_own_have_these(read: Callable[..., Trace]) -> None:
     trace = read(
         sacct("4", "09:01:00", "09:03:00", "09:12:00", "10:00:00", "COMPLETED"),
         sacct("4", "08:00:00", "08:00:00", "08:30:00", "09:00:00", "NODE_FAIL"),

@@ -123,7 +123,7 @@ OVER_THE_HOUR = "job over the hour in which summer time begins or ends (its run 
         ("2024-10-27", "01:30:00", "04:15:00", "02:05:00", "Europe/Berlin", ("2024-10-26T23:30", 13_500)),
     ],
 )
-def test_a_job_over_the_hour_of_summer_time_keeps_its_run_time(read, day, start, end, elapsed, zone, times):
+def test_a_job_over_the_hour_of_summer_time_has_its_run_time(read, day, start, end, elapsed, zone, times):
     line = f"1|{day}T01:00:00|{day}T{start}|{day}T{end}|{elapsed}"
     trace = read(line, header="JobID|Submit|Start|End|Elapsed", timezone=zone)
     found = np.datetime64(int(trace.table.start_s[0]), "s").astype("datetime64[m]")

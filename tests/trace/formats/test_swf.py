@@ -204,7 +204,10 @@ def test_a_request_of_no_processors_is_unknown(read, requested):
 @pytest.mark.parametrize("end", ["", ".0"])
 @pytest.mark.parametrize("label", ["92605928607567", "9007199254740993", "9" * 19, "7" * 40])
 def test_labels_have_any_length(read, label, end):
-    """CQGym's logs have labels of fourteen digits; fractional seconds make the whole file floating-point numbers."""
+    """CQGym's logs have labels of fourteen digits.
+
+    Fractional seconds make the whole file floating-point numbers.
+    """
     users = GOOD.replace(" 7 2 9 ", f" {label} {label[1:]} 9 ").replace(" 60 ", f" 60{end} ")
     table = read(users, OTHER.replace(" 7 2 9 ", f" {int(label) - 1} 2 9 ")).table
     assert table.user.values() == [label, str(int(label) - 1)]
@@ -256,7 +259,10 @@ def test_a_negative_number_of_processors_is_refused(read, counts):
 
 @pytest.mark.parametrize("size", [1, 60, 100, 150, 1000])
 def test_a_file_in_pieces_is_read_like_one_piece(read, monkeypatch, size):
-    """With comments, empty lines, labels of any length, partial executions and bad lines in different pieces."""
+    """Irregular lines lie in different pieces.
+
+    Comments, empty lines, labels of any length, partial executions and bad lines.
+    """
     rows = [GOOD, "", OTHER.replace(" 7 2 9 ", f" {'8' * 30} 2 9 "), "; UnixStartTime: 500", "broken"]
     rows += [f"{k}{GOOD[1:]}".replace(" 7 2 9 ", f" {k} {k % 3} ada ") for k in range(5, 25)]
     rows += [

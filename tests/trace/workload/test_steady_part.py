@@ -14,7 +14,10 @@ FIRST_S = 1_700_000_000
 
 
 def weeks(*nodes: float, partial_days: int = 7) -> JobTable:
-    """Four jobs a day, of three nodes, that together keep as many nodes busy in each week; run times are the load."""
+    """Four jobs a day, of three nodes, that occupy as many nodes in each week.
+
+    Run times are the load.
+    """
     days = 7 * len(nodes) - (7 - partial_days)
     submit_s = FIRST_S + np.arange(4 * days) * (DAY_S // 4)
     level = np.array(nodes)[(submit_s - FIRST_S) // WEEK_S]

@@ -71,7 +71,7 @@ _LINE = re.compile(rb"[^\n]+")
 _HEADER_FIELD = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
 _BOM = b"\xef\xbb\xbf"
 
-_NUMBER = re.compile(r"0|[1-9]\d{0,11}", re.ASCII)
+_INTEGER = re.compile(r"0|[1-9]\d{0,11}", re.ASCII)
 _AFTERANY = "afterany:"
 
 
@@ -381,7 +381,7 @@ def swf_bytes(table: JobTable) -> bytes:
     named = ((USER, "user"), (GROUP, "account"), (EXECUTABLE, "name"))
     for place, column in (*named, (QUEUE, "qos"), (PARTITION, "partition")):
         rows[:, place] = _label_numbers(getattr(table, column), column, header)
-    rows[:, PRECEDING] = _preceding(table.dependency, table.job_id.tolist(), rows[:, JOB].tolist())
+    rows[:, PRECEDING] = _preceding_numbers(table.dependency, table.job_id.tolist(), rows[:, JOB].tolist())
     rows = _within_range(rows, header)
     lines = [f"; {line}" for line in header] + [" ".join(map(str, row)) for row in rows.tolist()]
     return ("\n".join(lines) + "\n").encode()
@@ -407,14 +407,14 @@ def _status(states: Ints) -> Ints:
 def _job_numbers(table: JobTable, header: list[str]) -> Ints:
     """The identifiers if all are numbers, else 1, 2, 3 …."""
     identifiers = table.job_id.tolist()
-    if all(_NUMBER.fullmatch(identifier) for identifier in identifiers):
+    if all(_INTEGER.fullmatch(identifier) for identifier in identifiers):
         return np.array(identifiers, dtype=np.int64)
     header.append("Note: jobs are numbered anew, in the order of the source")
     return np.arange(1, len(table) + 1)
 
 
 def _label_numbers(labels: Labels, column: str, header: list[str]) -> Ints:
-    numbers = [int(name) if _NUMBER.fullmatch(name) else None for name in labels.names]
+    numbers = [int(name) if _INTEGER.fullmatch(name) else None for name in labels.names]
     taken = set(numbers)
     free = (n for n in range(1, 2 * len(numbers) + 2) if n not in taken)
     for code, number in enumerate(numbers):
@@ -425,13 +425,13 @@ def _label_numbers(labels: Labels, column: str, header: list[str]) -> Ints:
     return np.array([*numbers, MISSING], dtype=np.int64)[labels.codes]
 
 
-def _preceding(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
+def _preceding_numbers(dependencies: Labels, job_ids: list[str], job_numbers: list[int]) -> Ints:
     """Number of the job that must end first, if the dependency is ``afterany`` on one job."""
     number_of = dict(zip(job_ids, job_numbers))
     ids_are_numbers = all(job_id == str(number) for job_id, number in number_of.items())
     preceding = []
     for name in dependencies.names:
         job_id = name.removeprefix(_AFTERANY) if name.startswith(_AFTERANY) else ""
-        absent = int(job_id) if ids_are_numbers and _NUMBER.fullmatch(job_id) else MISSING
+        absent = int(job_id) if ids_are_numbers and _INTEGER.fullmatch(job_id) else MISSING
         preceding.append(number_of.get(job_id, absent))
     return np.array([*preceding, MISSING], dtype=np.int64)[dependencies.codes]

@@ -64,7 +64,7 @@ def _narrow(values: Ints) -> NDArray[Any] | int:
     low, high = int(values.min()), int(values.max())
     if low == high == MISSING:
         return MISSING
-    return values.astype(np.int32) if -(2**31) <= low and high < 2**31 else values
+    return values.astype(np.int32) if low >= -(2**31) and high < 2**31 else values
 
 
 def _joined(pieces: list[NDArray[Any] | int], lengths: list[int], missing: Ints) -> Ints:
