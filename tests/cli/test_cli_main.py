@@ -49,6 +49,21 @@ def test_commands_without_a_module_do_not_show(capsys):
     assert group.get_command(click.Context(group), "absent") is None
 
 
+def test_the_help_lists_commands_by_purpose_one_line_each(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    purposes = ["Keep a job alive", "Study a cluster", "Learn a policy", "Schedulers of GPUs and of stages", "Set up"]
+    assert [title for title in titles if title in purposes] == purposes
+    first, following = lines.index("Keep a job alive:"), lines.index("Study a cluster:")
+    assert [line.split()[0] for line in lines[first + 1 : following - 1]] == [
+        "submit", "chain", "agent", "link", "endpoint", "predict",
+    ]  # fmt: skip
+    for name, command in COMMANDS.items():
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.split(maxsplit=1)[1] == command.summary  # not wrapped
+
+
 def test_help_imports_nothing_heavy():
     heavy = ("numpy", "numba", "rich", "mirage.trace")
     code = (

@@ -22,50 +22,45 @@ from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.kernel.compile_listener import compile_listener
 from mirage.version import __version__
 
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Keep a job alive": {
+        "submit": ("chain.submit_command:submit", "Submit a job as sbatch does, and keep it alive."),
+        "chain": ("chain:chain", "List chains, inspect them and control them."),
+        "agent": ("agent_command:agent", "Start, stop and find the agent."),
+        "link": ("chain.link:link", "Inside a job: report that it is ready, or done."),
+        "endpoint": ("chain.endpoint_command:endpoint", "Point a proxy at a chain's live job."),
+        "predict": ("predict:predict", "When a job will start, and which request would start sooner."),
+    },
+    "Study a cluster": {
+        "trace": ("trace:trace", "Inspect traces, convert them, generate new ones."),
+        "simulate": ("simulation.simulate:simulate", "Replay a trace under a queue discipline."),
+        "evaluate": ("simulation.evaluate_command:evaluate", "Judge policies by interruption and overlap."),
+        "calibrate": ("simulation.calibrate:calibrate", "Fit the simulator to a cluster."),
+    },
+    "Learn a policy": {
+        "compare": ("learn.learn_compare:compare", "Compare learning methods, policies and bounds over months."),
+        "learn": ("learn:learn", "Learn when to submit the next link."),
+        "train": ("train:train", "Train policies and wait predictions from a trace."),
+        "explain": ("learn.explain:explain", "Explain a policy by a small tree that can be run and edited."),
+    },
+    "Schedulers of GPUs and of stages": {
+        "schedule": ("schedule:schedule", "Compare schedulers of clusters with several GPU types."),
+        "dag": ("dag:dag", "Compare schedulers of jobs made of stages."),
+        "distill": ("distill:distill", "Stage schedulers as small trees: read, edit, tune and run them."),
+    },
+    "Set up": {
+        "demo": ("demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
+        "doctor": ("setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
+        "lab": ("lab:lab", "A private real Slurm on this machine."),
+        "compile": ("setup.compile_command:compile_kernels", "Compile the simulator before it is needed."),
+    },
+}
+"""Title → command → module and attribute below ``mirage.cli.commands``, and its line in the list."""
+
 COMMANDS = {
-    "demo": LazyCommand("mirage.cli.commands.demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
-    "submit": LazyCommand(
-        "mirage.cli.commands.chain.submit_command:submit", "Submit a job as sbatch does, and keep it alive."
-    ),
-    "chain": LazyCommand("mirage.cli.commands.chain:chain", "List chains, inspect them and control them."),
-    "agent": LazyCommand("mirage.cli.commands.agent_command:agent", "Start, stop and find the agent."),
-    "link": LazyCommand("mirage.cli.commands.chain.link:link", "Inside a job: report that it is ready, or done."),
-    "predict": LazyCommand(
-        "mirage.cli.commands.predict:predict", "When a job will start, and which request would start sooner."
-    ),
-    "endpoint": LazyCommand(
-        "mirage.cli.commands.chain.endpoint_command:endpoint", "Point a proxy at a chain's live job."
-    ),
-    "doctor": LazyCommand("mirage.cli.commands.setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
-    "lab": LazyCommand("mirage.cli.commands.lab:lab", "A private real Slurm on this machine."),
-    "simulate": LazyCommand(
-        "mirage.cli.commands.simulation.simulate:simulate", "Replay a trace under a queue discipline."
-    ),
-    "evaluate": LazyCommand(
-        "mirage.cli.commands.simulation.evaluate_command:evaluate", "Judge policies by interruption and overlap."
-    ),
-    "compare": LazyCommand(
-        "mirage.cli.commands.learn.learn_compare:compare", "Compare learning methods, policies and bounds over months."
-    ),
-    "schedule": LazyCommand(
-        "mirage.cli.commands.schedule:schedule",
-        "Compare schedulers of GPU clusters: which jobs run, where, how wide.",
-    ),
-    "calibrate": LazyCommand("mirage.cli.commands.simulation.calibrate:calibrate", "Fit the simulator to a cluster."),
-    "compile": LazyCommand(
-        "mirage.cli.commands.setup.compile_command:compile_kernels", "Compile the simulator before it is needed."
-    ),
-    "learn": LazyCommand("mirage.cli.commands.learn:learn", "Learn when to submit the next link."),
-    "train": LazyCommand("mirage.cli.commands.train:train", "Train policies and wait predictions from a trace."),
-    "explain": LazyCommand(
-        "mirage.cli.commands.learn.explain:explain", "Explain a policy by a small tree that can be run and edited."
-    ),
-    "dag": LazyCommand("mirage.cli.commands.dag:dag", "Compare schedulers of jobs made of stages."),
-    "distill": LazyCommand(
-        "mirage.cli.commands.distill:distill",
-        "Stage schedulers as trees that fit on a page: read, edit and run them.",
-    ),
-    "trace": LazyCommand("mirage.cli.commands.trace:trace", "Inspect traces, convert them, generate new ones."),
+    name: LazyCommand(f"mirage.cli.commands.{entry}", summary, title)
+    for title, commands in SECTIONS.items()
+    for name, (entry, summary) in commands.items()
 }
 
 FAILED, INTERRUPTED = 1, 130

@@ -22,10 +22,12 @@ class LazyCommand(NamedTuple):
     Attributes:
         entry: ``module:attribute`` of a click command.
         summary: One line for the list of commands.
+        section: Title of the part of that list that has it.
     """
 
     entry: str
     summary: str
+    section: str = "Commands"
 
     def exists(self) -> bool:
         """Whether the module exists; it is not imported."""
@@ -94,17 +96,20 @@ class LazyGroup(CommandGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands with their summaries; none of them is imported."""
-        rows = [(name, command.summary) for name, command in self._lazy.items()]
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self._lazy.items():
+            sections.setdefault(command.section, []).append((name, command.summary))
         points = {point.name: point for point in self._plug_ins()}
         foreign = [(name, f"{point.summary} (package {point.package})".strip()) for name, point in points.items()]
         foreign += [
             (point.name, f"is built in: rename the command in the package {point.package}, or uninstall it")
             for point in self._plug_ins(taken=True)
         ]
-        for title, lines in (("Commands", rows), ("Commands of installed packages", foreign)):
-            if lines:
-                with formatter.section(title):
-                    formatter.write_dl(lines)
+        if foreign:
+            sections["Commands of installed packages"] = foreign
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def _plug_ins(self, *, taken: bool = False) -> list[PlugIn]:
         """Returns the plug-ins with names of their own, or those with a built-in name."""
