@@ -22,8 +22,9 @@ from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import REACTIVE, PolicyOutcome
+from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import ComparedWindows, differences
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import ALL, outcome, submissions_s
 from mirage.study.intervals import Interval, Stretches
 from mirage.study.paired_test import ERROR, PossibleLoss, corrected, paired_test

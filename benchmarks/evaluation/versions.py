@@ -21,8 +21,8 @@ import numpy as np
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import PolicyOutcome
 from mirage.provision.evaluation.paired import ComparedWindows
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import outcome
 from mirage.study.intervals import Stretches
 

@@ -13,7 +13,7 @@ from mirage.policy.policy_choice import PolicyChoice
 from mirage.provision.evaluation.evaluate import evaluate
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import PolicyOutcome
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import outcome
 from mirage.provision.evaluation.rolling_choice import FEWEST, better_choice, weekly_choices
 from mirage.provision.link_size import LinkSize

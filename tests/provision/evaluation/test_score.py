@@ -11,7 +11,8 @@ from mirage.duration import HOUR_S, WEEK_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation import policy_score
 from mirage.provision.evaluation.followed_link import Followed
-from mirage.provision.evaluation.oracle import PolicyOutcome, constant_lead, oracle, reactive
+from mirage.provision.evaluation.oracle import constant_lead, oracle, reactive
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import EvaluationRow, loads, outcome, score, submissions_s
 from mirage.study.intervals import Stretches
 from tests.support.made_up_windows import MONDAY_S, four_windows, trial

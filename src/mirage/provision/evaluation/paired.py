@@ -17,7 +17,8 @@ from mirage.duration import HOUR_S
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import BOUNDS, HINDSIGHT
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import PolicyOutcome, reactive
+from mirage.provision.evaluation.oracle import reactive
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import ALL, by_month, classes, outcome, submissions_s
 from mirage.provision.link_size import longest_wait_s
 from mirage.study.intervals import Interval, Members, Stretches

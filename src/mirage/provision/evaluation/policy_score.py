@@ -15,14 +15,8 @@ from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import EXACT_WAIT, ORACLE, ORACLE_HOLDS, Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import (
-    REACTIVE,
-    PolicyOutcome,
-    exact_wait,
-    oracle,
-    oracle_holds,
-    reactive,
-)
+from mirage.provision.evaluation.oracle import REACTIVE, exact_wait, oracle, oracle_holds, reactive
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.link_size import LOADS
 from mirage.study.intervals import Interval, Stretches
 

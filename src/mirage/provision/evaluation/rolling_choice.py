@@ -16,8 +16,8 @@ from mirage.policy.cost import Cost
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.provision.evaluation.candidate import Candidate, each_cost
 from mirage.provision.evaluation.evaluation_study import Study, WindowTrial
-from mirage.provision.evaluation.oracle import PolicyOutcome
 from mirage.provision.evaluation.paired import ComparedWindows, corrected_in_table, verdict_of
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import submissions_s
 from mirage.provision.policies.auto import Auto
 

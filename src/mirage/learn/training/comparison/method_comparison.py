@@ -23,9 +23,10 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import HINDSIGHT, Candidate
 from mirage.provision.evaluation.evaluate import Evaluation, assess, compared_with
 from mirage.provision.evaluation.evaluation_study import WindowTrial
-from mirage.provision.evaluation.oracle import REACTIVE, PolicyOutcome, oracle, reactive
+from mirage.provision.evaluation.oracle import REACTIVE, oracle, reactive
 from mirage.provision.evaluation.paired import ComparedWindows, Difference, corrected_in_table, differences, verdict_of
 from mirage.provision.evaluation.play_study import Trials
+from mirage.provision.evaluation.policy_outcome import PolicyOutcome
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow, loads, outcome, row_of, score, submissions_s
 from mirage.provision.link_size import LIGHT
 from mirage.study.intervals import Interval, Stretches
