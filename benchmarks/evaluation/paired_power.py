@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluation_study import WindowTrial

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
 from mirage.forecast.forecaster import BEYOND_S, Forecaster, QueueFutures
-from mirage.job_state import Floats
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView
 from mirage.predict.start.widened_ranges import StartCorrection, agree, kind_of

@@ -15,10 +15,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.forecast import use_history
 from mirage.forecast.forecaster import Forecaster
-from mirage.job_state import Floats
 from mirage.policy.view import ChainView, Ended, View
 from start_moments import LIMIT_S, PATIENCE_S, options_of_moments, replay
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 
 
 def crps(levels: Floats, truth: Floats) -> Floats:

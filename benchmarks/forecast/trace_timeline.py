@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED
 from mirage.predict.run_times.run_time_observations import Observations, Requests, share_of_limit
 from mirage.slurm_words.job_names import fold_name

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.predict.model_file import Feature
 from mirage.predict.waits.wait_sample import WaitSample
 

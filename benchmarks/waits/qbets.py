@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.provision.policies.lead_rules import binomial_rank
 
 

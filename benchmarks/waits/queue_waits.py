@@ -25,8 +25,8 @@ import numpy as np
 
 from graham import graham_sample, read_graham
 from group_coverage import coverage_by
+from mirage.array_types import Floats
 from mirage.duration import DAY_S
-from mirage.job_state import Floats
 from mirage.predict.waits.boosted_waits import BoostingSettings
 from mirage.predict.waits.rolling_forecast import LEVELS, RollingForecast, RollingSettings, rolling_forecast
 from mirage.predict.waits.wait_sample import WaitSample

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.array_types import Floats, Ints
+from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, Nodes, QueueJobs, View
 from mirage.predict.waits.wait_features import rows_of_sample
 from mirage.sim.contract.job_labels import LabelBook

@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.forecast.forecaster import Forecaster
 from mirage.forecast.use_history import like_limit
-from mirage.job_state import Floats, Ints
 from mirage.policy.view import Ended
 from mirage.predict.start.blended_ranges import QuantileBlend
 from mirage.predict.start.quantile_levels import HORIZON_S, SHARES, forecast_of

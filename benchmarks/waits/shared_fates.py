@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.predict.waits.wait_score import INTERVALS
 
 NEAR, NEAR_ALL = 0.05, 0.02

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mirage.array_types import Floats
 from mirage.duration import MINUTE_S
-from mirage.job_state import Floats
 from mirage.predict.waits.wait_sample import WaitSample
 from wait_references import CLASSIFIED_S, joined_stages
 

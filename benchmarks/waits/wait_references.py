@@ -10,8 +10,8 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats
 from mirage.duration import MINUTE_S, WEEK_S
-from mirage.job_state import Floats
 from mirage.predict.waits.wait_sample import WaitSample
 from qbets import Qbets
 

@@ -1,14 +1,8 @@
-"""Job states, the value of a missing integer, and column types, used by all packages."""
+"""Job states, and the value of a missing integer, used by all packages."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MISSING = -1
 """The value of an integer that is absent from the trace, and the code of a missing label."""

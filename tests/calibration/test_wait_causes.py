@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mirage.array_types import Floats, Ints
 from mirage.calibration.inferred.capacity import Capacity, queued
 from mirage.calibration.wait_causes import LIMIT, NODES, ORDER, UNEXPLAINED, WaitCauses, wait_causes
 from mirage.duration import DAY_S
-from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable
 from tests.support.made_up_site import Row, table
 

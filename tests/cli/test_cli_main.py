@@ -74,6 +74,14 @@ def test_help_imports_nothing_heavy():
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("words", [["chain", "list"], ["agent", "status"], ["link", "ready"]], ids=" ".join)
+def test_commands_that_scripts_repeat_start_without_numpy(words, tmp_path):
+    code = f"import sys; from mirage.cli import main; main({words}); print('numpy' in sys.modules)"
+    environment = os.environ | {"MIRAGE_HOME": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout.splitlines()[-1] == "False"
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("mirage 0.")

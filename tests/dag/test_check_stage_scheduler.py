@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from mirage.array_types import Floats
 from mirage.dag.check_stage_scheduler import check_stage_scheduler
 from mirage.dag.schedulers.serving import serve_by_arrival
 from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, StageSchedulerSpec
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, decision
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.job_state import Floats
 from mirage.study.intervals import Stretches, student_tail
 from mirage.study.paired_test import PairedTest, PossibleLoss, corrected, independent_windows, paired_test
 from tests.support.benchmark_module import benchmark_module

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import MINUTE_S
-from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable
 
 SHORT_S = 10 * MINUTE_S

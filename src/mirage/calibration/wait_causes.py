@@ -16,10 +16,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.calibration.fidelity.moving_average import FEWEST_JOBS, WINDOW_S
 from mirage.calibration.inferred.capacity import STEP_S, Capacity, levels, ran
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.trace.table import JobTable
 
 NODES, LIMIT, ORDER, UNEXPLAINED = "nodes", "limit", "order", "unexplained"

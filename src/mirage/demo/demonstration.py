@@ -23,8 +23,8 @@ from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.model import ChainSpec
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, MINUTE_S, format_duration
-from mirage.job_state import Ints
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
 from mirage.process import die_with

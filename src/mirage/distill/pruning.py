@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.tree_examples import Examples, Flags
 from mirage.distill.tree_growth import GrownTree, collapse_prices, grown, leaves_at
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 
 GROWN_LEAVES = 8
 """A tree is grown to this multiple of its allowed leaves: splits after a poor split may be worth it."""

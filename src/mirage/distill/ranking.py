@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.pruning import FitSettings
 from mirage.distill.tree import Leaf, Node, Tree, TreeFeature, merged
 from mirage.distill.tree_examples import Amounts, Flags
 from mirage.distill.tree_fit import counted, fitted
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 
 LEAST_MARGIN = 0.02
 """The weight of a contest whose two best candidates are equally good: small, but not zero."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError, UnknownName, shown
-from mirage.job_state import Floats, Ints
 
 DEEPEST = 64
 """Greatest depth: people read no deeper trees, and recursive functions stay within their limit."""

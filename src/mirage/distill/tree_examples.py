@@ -20,10 +20,10 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.job_state import Floats, Ints
 
 Flags = NDArray[np.bool_]
 

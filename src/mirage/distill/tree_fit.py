@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.pruning import FitSettings, Size, pruned
 from mirage.distill.rounding import rounded_number
 from mirage.distill.tree import Leaf, Node, Split, Tree, merged
@@ -14,7 +15,6 @@ from mirage.distill.tree_examples import Choices, Examples, Flags
 from mirage.distill.tree_growth import LEAF, GrownTree, middle
 from mirage.distill.units import Unit, simplest
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 
 DEFAULTS = FitSettings()
 

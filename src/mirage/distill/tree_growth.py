@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.tree import DEEPEST
 from mirage.distill.tree_examples import Examples, Flags
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 
 LEAF = -1
 """The feature of a node without a condition."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, PlanInfeasible
 from mirage.forecast.past_arrivals import Arrivals, past_arrivals
@@ -21,7 +22,7 @@ from mirage.forecast.priority_offsets import PriorityOffsets
 from mirage.forecast.rollout_kernel import FutureDraws, leave_queue, most_arrivals, roll_out
 from mirage.forecast.run_times import RunTimes, chances
 from mirage.forecast.use_history import HistoryRunTimes
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.kernel.random import uniform
 from mirage.kernel.record_arrays import Records, empty_records, records
 from mirage.policy.start_forecast import StartForecast

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import typeof
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S
-from mirage.job_state import Ints
 from mirage.kernel.record_arrays import Records, record_type, records
 from mirage.policy.view import View
 from mirage.sim.kernel.arrays import NO_JOB, WHOLE_NODE

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING
 from mirage.kernel.random import uniform
 from mirage.policy.view import ChainView, View
 from mirage.sim.contract.from_view import FairShare, offsets_of, priority_offsets

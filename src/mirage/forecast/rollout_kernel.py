@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import bool_, boolean, int64, typeof
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S
 from mirage.forecast.past_arrivals import ARRIVAL, ARRIVALS_TYPE
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.kernel.allocate import copy_state

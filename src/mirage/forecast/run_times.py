@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.forecast.chances_kernel import fill_chances
-from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
 SHARED = 0.75

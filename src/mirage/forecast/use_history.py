@@ -12,10 +12,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.forecast.own_history_kernel import fill_latest, fill_levels
 from mirage.forecast.run_times import Uses
-from mirage.job_state import Floats, Ints
 from mirage.policy.view import View
 
 OWN_SAMPLES = 40

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 
 Floats32 = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 
 BEYOND = 0.1
 """Distance beyond the range at which a queue feature is still accepted, as a share of the range's width: a queue a

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

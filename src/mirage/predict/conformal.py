@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.predict.survival import Flags, survival_quantiles, survival_share
 
 OUTERMOST = 0.002

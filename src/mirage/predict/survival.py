@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 
 Flags = NDArray[np.bool_]
 

@@ -11,8 +11,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.job_state import Floats
 from mirage.report.picture import Drawn, Label, Shape, line, text_px
 
 _DATE_PX, _CLOCK_PX, _NUMBER_PX = 50.0, 66.0, 80.0

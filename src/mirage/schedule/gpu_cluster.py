@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ClusterError, ConfigurationError, UnknownName
-from mirage.job_state import Ints
 
 TRAINING, INFERENCE = "training", "inference"
 """The two pools of the built-in clusters."""

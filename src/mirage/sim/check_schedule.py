@@ -6,8 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ContractBroken
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.kernel.record_arrays import Records
 from mirage.sim.cluster import Cluster, Limit, NodeGroup
 from mirage.sim.kernel.arrays import WHOLE_NODE

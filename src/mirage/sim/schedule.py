@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, Ints
+from mirage.array_types import Ints
+from mirage.job_state import MISSING
 from mirage.kernel.record_arrays import Records
 from mirage.trace.table import JobTable
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import format_duration
 from mirage.errors import JobRefused
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit, Partition
 from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_NONE, AFTER_OK, AFTER_START, ANSWERS_END, JOB, NO_JOB, WHOLE_NODE

@@ -26,8 +26,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, WEEK_S
-from mirage.job_state import Floats, Ints
 
 Members = NDArray[np.bool_]
 Interval = tuple[float, float]

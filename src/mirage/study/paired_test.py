@@ -27,8 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S
-from mirage.job_state import Floats, Ints
 from mirage.study.intervals import Interval, Members, Stretches
 
 ERROR = 0.05

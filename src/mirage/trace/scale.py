@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.trace.table import JobTable
 
 

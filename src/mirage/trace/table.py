@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
+from mirage.array_types import Ints
+from mirage.job_state import MISSING, UNFINISHED, JobState
 
 
 @dataclass(frozen=True, slots=True)

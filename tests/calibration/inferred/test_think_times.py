@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mirage.array_types import Ints
 from mirage.calibration.inferred.think_times import (
     ThinkTimes,
     as_submitted,
@@ -13,7 +14,6 @@ from mirage.calibration.inferred.think_times import (
     share_by_chance,
 )
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Ints
 from mirage.sim.cluster import Cluster
 from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NO_JOB
 from mirage.sim.schedule import Schedule

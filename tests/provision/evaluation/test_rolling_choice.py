@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
-from mirage.job_state import Floats
 from mirage.policy.cost import Cost
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.provision.evaluation.evaluate import evaluate

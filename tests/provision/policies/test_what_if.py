@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.forecast.shared_futures import shared_futures
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Wait
 from mirage.policy.policy_registry import make_policy

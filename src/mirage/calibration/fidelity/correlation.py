@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, WEEK_S
-from mirage.job_state import Floats, Ints
 
 FEWEST_BLOCKS = 8
 RESAMPLES = 500

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.calibration.fidelity.correlation import correlation
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.statistics.utilization import covered_s
 from mirage.trace.table import JobTable

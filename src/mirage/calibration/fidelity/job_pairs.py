@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, shortened
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.sim.schedule import Schedule
 from mirage.trace.table import JobTable
 

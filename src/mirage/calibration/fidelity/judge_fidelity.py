@@ -11,13 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.calibration.fidelity.correlation import RESAMPLES, Blocks, Estimate, pearson, ratio_of_means, spearman
 from mirage.calibration.fidelity.hourly_levels import HourlyLevels, busy_nodes, waiting_jobs
 from mirage.calibration.fidelity.job_pairs import PairCounts, PairedJobs
 from mirage.calibration.fidelity.moving_average import MovingAverage, moving_average
 from mirage.calibration.fidelity.wait_classes import ALL, WaitClass, wait_classes
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
-from mirage.job_state import Ints
 from mirage.sim.schedule import Schedule
 from mirage.trace.statistics.summary import ValueSummary, iso_utc
 from mirage.trace.table import JobTable

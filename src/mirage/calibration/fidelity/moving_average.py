@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import DAY_S
-from mirage.job_state import Floats, Ints
 
 WINDOW_S, STEP_S = 14 * DAY_S, DAY_S
 FEWEST_JOBS = 20

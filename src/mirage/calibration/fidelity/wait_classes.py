@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.calibration.fidelity.correlation import spearman
 from mirage.calibration.fidelity.job_pairs import PairedJobs
 from mirage.duration import HOUR_S, UNLIMITED_S, format_duration
-from mirage.job_state import Ints
 from mirage.trace.table import JobTable
 
 NODE_EDGES = (1, 4, 16)

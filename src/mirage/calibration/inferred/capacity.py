@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.calibration.inferred.shutdowns import Shutdown, bridged
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import TraceError
-from mirage.job_state import Ints
 from mirage.sim.cluster import CapacityChange
 from mirage.trace.table import JobTable
 

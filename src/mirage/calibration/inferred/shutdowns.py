@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Ints
 from mirage.sim.cluster import CapacityChange, Reservation
 from mirage.trace.table import JobTable
 

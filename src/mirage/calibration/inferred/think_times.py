@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, MINUTE_S
-from mirage.job_state import Ints
 from mirage.sim.kernel.arrays import AFTER_NONE, ANSWERS_END, ANSWERS_START, NO_JOB
 from mirage.sim.schedule import Schedule
 from mirage.sim.workload import Workload

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, void
 
+from mirage.array_types import Ints
 from mirage.dag.simulator.dag_arrays import NEVER_MS, WORLD_TYPE, DagWorld
 from mirage.dag.simulator.durations import bits_of_task, drawn_ms
 from mirage.dag.workload.templates import FIRST, FRESH, REST
-from mirage.job_state import Ints
 from mirage.kernel.compile import kernel
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.distilled.candidate_columns import FEATURES, READY, WORK, candidate_rows
 from mirage.dag.distilled.tree_decider import uses_usual_work
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
@@ -19,7 +20,6 @@ from mirage.dag.simulator.dag_world import initial_state
 from mirage.dag.simulator.stage_decision import NOTHING, executors_of, stage_of
 from mirage.distill.ranking import Contests, margins
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats, Ints
 
 MOST_CANDIDATES = 2_000
 """Largest number of candidates of a decision that are considered."""

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.dag.distilled.candidate_columns import FEATURES
 from mirage.dag.distilled.executor_rule import Cap, ExecutorRule, rule_of
 from mirage.distill.rounding import rounded_number
 from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature, merged
 from mirage.distill.units import FLAG_THRESHOLD, Unit
-from mirage.job_state import Floats
 
 ROUNDING = 0.1
 """Relative amount by which a number may be rounded."""

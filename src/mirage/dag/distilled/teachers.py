@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.distilled.decisions import Teacher
 from mirage.dag.schedulers.stage_schedulers import StageScheduler
-from mirage.job_state import Floats, Ints
 
 
 def teacher_of(scheduler: StageScheduler) -> Teacher:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from mirage.array_types import Floats
 from mirage.dag.distilled.candidate_columns import (
     CROWDING,
     FEATURES,
@@ -34,7 +35,6 @@ from mirage.dag.simulator.stage_decision import (
     may_pick,
     under_limit,
 )
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 _RANGES, _ROW_AT = range(2)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import decide_by_tree
 from mirage.dag.distilled.tree_policy import parameters_of
@@ -23,7 +24,6 @@ from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats
 
 FIRST_PART = 5
 """One in this number of episodes is tried first."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.dag.distilled.small_changes import ROUNDING
 from mirage.dag.distilled.tree_policy import parameters_of, scheduler_of
 from mirage.dag.distilled.tuning import Episodes, Times
@@ -26,7 +27,6 @@ from mirage.distill.tree_lines import Line, lines_of
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.units import Unit, number_of, written
 from mirage.errors import MirageError
-from mirage.job_state import Floats
 from mirage.study.intervals import interval_of_mean
 
 FACTORS = (0.85, 1.2, 0.7, 1.4, 0.5, 2.0, 0.25, 4.0)

@@ -7,10 +7,10 @@ If no job is below its cap, the same is done without caps, so that no executor i
 
 from __future__ import annotations
 
+from mirage.array_types import Floats
 from mirage.dag.schedulers.serving import serve_by_work
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 

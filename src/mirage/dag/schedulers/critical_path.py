@@ -6,10 +6,10 @@ With many jobs the executors of a stage that ends mostly move to another job, wh
 
 from __future__ import annotations
 
+from mirage.array_types import Floats
 from mirage.dag.schedulers.serving import critical_stage_to_pick
 from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, NO_STAGE, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, decision, is_ready, may_pick, takes_more
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from math import ceil
 
+from mirage.array_types import Floats
 from mirage.dag.schedulers.serving import offer
 from mirage.dag.simulator.dag_arrays import DECIDER, NO_JOB, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING, held, under_limit
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 _STEPS, _CLOSE = 24, 1e-3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mirage.array_types import Floats
 from mirage.dag.schedulers.serving import serve_by_arrival
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 

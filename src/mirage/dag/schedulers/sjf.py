@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
+from mirage.array_types import Floats
 from mirage.dag.schedulers.serving import serve_by_work
 from mirage.dag.simulator.dag_arrays import DECIDER, DagState, DagWorld
 from mirage.dag.simulator.stage_decision import NOTHING
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.errors import ConfigurationError, shown
-from mirage.job_state import Floats
 from mirage.registry import Registry, call_entry, load_entry, load_kernel, unusable
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.simulator.dag_arrays import DagState, DagWorld
 from mirage.dag.simulator.dag_event_loop import NEEDS_DECISION, REFUSED, STALLED, apply, next_decision, run
 from mirage.dag.simulator.dag_world import DagCluster, initial_state, make_world
@@ -14,7 +15,6 @@ from mirage.dag.simulator.stage_decision import NOTHING, decision
 from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats, Ints
 from mirage.kernel.record_arrays import Records
 
 

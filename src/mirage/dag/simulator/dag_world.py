@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.simulator.dag_arrays import (
     CLOCK,
     COMMITMENT,
@@ -38,7 +39,6 @@ from mirage.dag.simulator.stage_decision import MOST_EXECUTORS
 from mirage.dag.workload.dag_arrivals import DagArrivals
 from mirage.dag.workload.templates import FIRST, FRESH, LEVELS, REST, JobTemplate
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.job_state import Floats, Ints
 from mirage.kernel.record_arrays import Records, records
 
 ENVIRONMENTS = {"spark-sched-sim": SPARK_SCHED_SIM, "decima-2019": DECIMA_2019}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.dag.workload.tpch import QUERIES, SIZES
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 
 GAP_S = 25.0
 """Mean time between arrivals in the published experiments: about 85 % load on 50 executors."""

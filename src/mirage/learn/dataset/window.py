@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.forecast.forecaster import Forecaster
-from mirage.job_state import Ints
 from mirage.learn.dataset.recipe import Recipe
 from mirage.learn.features.forecast_features import forecast_of
 from mirage.learn.features.hand_over_features import features_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.distill.tree_examples import Choices
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.learn.explain.readable_columns import Column, columns_in, rows_of
 from mirage.learn.explain.tree_rule import ANSWERS
 from mirage.learn.hand_overs import HandOvers

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.distill.pruning import FitSettings
 from mirage.distill.tree import Tree
 from mirage.distill.tree_fit import fitted
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats
 from mirage.learn.dataset.read_data_set import known_by
 from mirage.learn.explain.policy_examples import PolicyExamples, examples_of
 from mirage.learn.explain.tree_fidelity import (

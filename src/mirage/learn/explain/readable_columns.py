@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.tree import TreeFeature
 from mirage.distill.units import Unit
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.job_state import Floats, Ints
 from mirage.learn.features import forecast_features
 from mirage.learn.hand_overs import Floats32
 

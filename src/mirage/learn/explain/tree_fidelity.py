@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.distill.tree import Tree
 from mirage.distill.tree_text import reason
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.learn.explain.readable_columns import columns_named, rows_of
 from mirage.learn.explain.tree_rule import ANSWERS, SUBMIT
 from mirage.learn.hand_overs import HandOvers

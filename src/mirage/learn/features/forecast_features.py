@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
 from mirage.forecast.forecaster import BEYOND_S, QueueFutures
 from mirage.forecast.shared_futures import SharedFutures
-from mirage.job_state import Floats
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
 

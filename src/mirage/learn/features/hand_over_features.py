@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats
 from mirage.learn.features import forecast_features
 from mirage.learn.features.queue_in_order import expected_run_s, limit_run_s, wait_after_queue_s
 from mirage.learn.hand_overs import Floats32

@@ -18,8 +18,8 @@ import numpy as np
 from numba import float64, int64, void
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import MINUTE_S
-from mirage.job_state import Ints
 from mirage.kernel.compile import kernel
 from mirage.learn.hand_overs import HISTORY, QUEUE_COLUMNS, Floats32
 from mirage.policy.view import View

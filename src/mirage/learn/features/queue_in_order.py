@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.kernel.compile import kernel
 from mirage.policy.view import ChainView, QueueJobs, View
 

@@ -12,9 +12,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.learn.hand_overs import COLUMNS, HISTORY, QUEUE_COLUMNS, Floats32, HandOvers, chain_columns
 from mirage.predict.model_file import Arrays
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
 from mirage.errors import ModelFileError, UnknownName
-from mirage.job_state import Floats
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.networks.hand_over_network import (
     COST_UNIT_H,

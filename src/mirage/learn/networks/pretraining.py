@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Ints
 from mirage.learn.networks.hand_over_network import InputBatch, Network, pinball_loss
 from mirage.learn.networks.network_inputs import ScaledHandOvers
 from mirage.learn.networks.training_loop import Figures

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import (
     REMAINING,

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, shown
-from mirage.job_state import Floats
 from mirage.learn.cost_ratio_rule import LEVELS
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.learn.regression.model_contract import (

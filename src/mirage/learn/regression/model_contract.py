@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.learn.cost_ratio_rule import LEVELS, gain, late
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.policy.cost import Cost

@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.learn.cost_ratio_rule import expected_cost, gain
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.learn.regression.corrected_forecast import forecast_columns, forecast_waits_h, guess

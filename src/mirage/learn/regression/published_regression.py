@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.learn.regression.model_contract import (
     Arrays,

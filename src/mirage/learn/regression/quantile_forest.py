@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.learn.cost_ratio_rule import LEVELS
 from mirage.learn.hand_overs import Floats32, HandOvers
 from mirage.learn.regression.boosted_outcomes import all_inputs

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.learn.cost_ratio_rule import LEVELS
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.regression.model_contract import Arrays, TrainingSettings

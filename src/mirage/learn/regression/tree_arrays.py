@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.regression.model_contract import TrainingSettings
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.learn.networks.hand_over_network import COST_UNIT_H, SUBMITS, WAITS, InputBatch, Network, pinball_loss
 from mirage.learn.networks.network_inputs import ScaledHandOvers
 from mirage.learn.networks.network_model import DQN

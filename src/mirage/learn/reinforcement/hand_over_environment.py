@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.networks.network_model import SHARES
 

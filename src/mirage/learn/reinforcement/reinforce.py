@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.networks.pretraining import batches, even_rows
 from mirage.learn.networks.published_networks import PublishedMixture, PublishedPolicy, PublishedTransformer

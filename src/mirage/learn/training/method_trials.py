@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import Flags, TrainingSettings, inputs_at
 from mirage.learn.training.folds import Fold, fold

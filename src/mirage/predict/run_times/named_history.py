@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.forecast.run_times import Uses
 from mirage.forecast.use_history import LEVELS, like_limit
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING
 from mirage.policy.view import View
 from mirage.predict.run_times.run_time_observations import Observations, Requests, observed, share_of_limit, unfinished
 

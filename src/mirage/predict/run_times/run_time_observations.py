@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.policy.view import Ended, QueueJobs, View
 
 LEAST_USE = 1e-6

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S
-from mirage.job_state import Floats
 
 _NO_LOSS_S = 1e-9
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
 from mirage.forecast.forecaster import Forecaster, QueueFutures
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
 from mirage.predict.start.quantile_levels import HORIZON_S, LEVELS, forecast_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S
-from mirage.job_state import Ints
 from mirage.policy.start_forecast import StartForecast
 
 HORIZON_S = 14 * DAY_S

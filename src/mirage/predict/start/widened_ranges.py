@@ -17,9 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, MINUTE_S
 from mirage.errors import ModelFileError
-from mirage.job_state import Floats, Ints
 from mirage.policy.start_forecast import StartForecast
 from mirage.predict.conformal import CalibrationSettings, Scores
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.predict.boosted_trees import trees_as_bytes, trees_from_bytes, xgboost
 from mirage.predict.model_file import Arrays
 from mirage.predict.survival import Flags, completed

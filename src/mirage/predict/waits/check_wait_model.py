@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S, HOUR_S
 from mirage.effects import Watched, no_effects
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats
 from mirage.predict.waits.wait_model_registry import WaitModelSpec, WaitPredictor, wait_model_spec
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import WRITERS

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
 
 SIZES = 24

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats
 from mirage.duration import DAY_S
-from mirage.job_state import Floats
 from mirage.predict.conformal import AdaptiveLevels, CalibrationSettings, Scores, weights_of_alike
 from mirage.predict.survival import Flags
 from mirage.predict.waits.boosted_waits import BoostedWaits, BoostingSettings, fit_boosted_waits, thinned

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import MISSING, Floats, Ints
+from mirage.job_state import MISSING
 from mirage.predict.model_file import Feature
 from mirage.predict.waits.queue_sweep import SIZES, QueueSums, SweptJobs, sweep
 from mirage.predict.waits.wait_sample import WaitSample

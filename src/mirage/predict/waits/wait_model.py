@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError, ModelFileError
-from mirage.job_state import Floats, Ints
 from mirage.predict.conformal import Scores, weights_of_alike
 from mirage.predict.model_file import ModelCard, TrainedOn, read_model_file, write_model_file
 from mirage.predict.waits.boosted_waits import BoostedWaits, fit_boosted_waits

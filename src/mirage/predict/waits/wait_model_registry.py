@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats
 from mirage.errors import ConfigurationError, UnknownName, shown
-from mirage.job_state import Floats
 from mirage.registry import Registry, call_entry, unusable
 from mirage.trace.table import JobTable
 

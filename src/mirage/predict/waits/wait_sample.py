@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.predict.model_file import Feature
 
 SHORTEST_S = 1.0

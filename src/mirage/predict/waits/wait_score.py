@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.job_state import Floats
 
 INTERVALS = (0.5, 0.8, 0.95)
 """Nominal shares of waits inside the intervals."""

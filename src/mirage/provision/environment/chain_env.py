@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.environment.snapshot import COLUMNS

@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.policy.view import ChainView, View
 from mirage.provision.environment.snapshot import COLUMNS, snapshot
 from mirage.provision.evaluation.episode import Scenario, play, warm_simulations

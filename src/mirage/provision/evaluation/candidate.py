@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.policy.auto_parameters import AUTO, AutoParameters
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.evaluation_protocol import LINK_USERS, EvaluationProtocol
 from mirage.provision.evaluation.followed_link import PATIENCE_S

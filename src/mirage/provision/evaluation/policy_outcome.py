@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluation_study import WindowTrial
 

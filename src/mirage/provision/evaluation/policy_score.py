@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Ints
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import EXACT_WAIT, ORACLE, ORACLE_HOLDS, Candidate
 from mirage.provision.evaluation.evaluation_study import WindowTrial

@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.policy.parameter import COUNT, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
 from mirage.policy.view import ChainView, View

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.forecast.forecaster import BEYOND_S, Forecaster
 from mirage.forecast.run_times import RunTimes, TrueRunTimes
 from mirage.forecast.shared_futures import SharedFutures, shared_futures
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, SHARE, YES_OR_NO, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.calibration.fidelity.hourly_levels import HourlyLevels
 from mirage.calibration.fidelity.judge_fidelity import Fidelity
 from mirage.calibration.fidelity.moving_average import MovingAverage
 from mirage.calibration.fidelity.wait_classes import WaitClass
 from mirage.duration import DAY_S, HOUR_S
-from mirage.job_state import Floats
 from mirage.report.axes import Axis, Frame, clock, columns, numbers, scaled_waits, wait_ticks
 from mirage.report.chart import Band, Chart, Curve, Points, Scale, head, picture_of, styled_key
 from mirage.report.picture import MIDDLE, WIDE, Bar, Drawn, Label, Picture, line

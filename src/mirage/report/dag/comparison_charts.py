@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.compare.dag_comparison import DagComparison
 from mirage.dag.compare.dag_comparison_rows import ComparisonRow
 from mirage.dag.compare.dag_trial import Scene
@@ -16,7 +17,6 @@ from mirage.dag.setting import EpisodeSetting
 from mirage.dag.simulator.dag_arrays import DagWorld
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.kernel.record_arrays import Records
 from mirage.report.axes import Axis, Frame, Tick, columns, ticks
 from mirage.report.chart import steps

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.report.axes import Axis, Frame, columns, numbers
 from mirage.report.chart import MOST_POINTS, Chart, Curve, Level, Points, Scale, picture_of, shares_within, steps
 from mirage.report.picture import WIDE, Bar, Drawn, Label, Picture, line, text_px

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats
 from mirage.report.html_page import CARDS, chart, command, folded, key, page, section, table, tiles
 from mirage.report.schedule.gpu_charts import (
     UseOverTime,

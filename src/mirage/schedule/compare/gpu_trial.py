@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
-from mirage.job_state import Ints
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.compare.scheduler_text import SchedulerText

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.errors import ContractBroken
-from mirage.job_state import Ints
 from mirage.kernel.record_arrays import Records
 from mirage.schedule.engine.kernel.gpu_arrays import NO_SEGMENT, GpuState, GpuWorld
 from mirage.schedule.engine.kernel.python_calls import settle_now

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.kernel.record_arrays import Records, records
 from mirage.schedule.engine.kernel.gpu_arrays import (
     CHUNK,

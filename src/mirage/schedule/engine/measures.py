@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Floats, Ints
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.kernel.gpu_arrays import ENDED
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.kernel.compile import kernel
 from mirage.schedule.rounds.configurations import Configurations, JobColumns
 from mirage.schedule.rounds.goodput import best_batch

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.schedule.rounds.configurations import Configurations, JobColumns
 from mirage.schedule.scheduler_contract import GpuAction, GpuPreempt, GpuResize, GpuStart, How
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Floats, Ints
+from mirage.array_types import Floats, Ints
 from mirage.kernel.compile import kernel
 from mirage.schedule.rounds.configurations import JobColumns
 from mirage.schedule.rounds.goodput import (

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
 from mirage.schedule.rounds.configurations import JobColumns, refuse_too_large, server_kinds
 from mirage.schedule.rounds.highs import minimise

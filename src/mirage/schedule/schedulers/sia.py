@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.schedule.rounds.configurations import JobColumns, OfferedConfigurations, refuse_too_large
 from mirage.schedule.rounds.goodput_table import GoodputTable
 from mirage.schedule.rounds.knapsack import NONE, choose

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats
 from mirage.kernel.compile import kernel
 from mirage.kernel.heap import expect, forget
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 
 Value = TypeVar("Value")
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profile_files import (
     GradientNoise,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.errors import ConfigurationError, UnknownName
-from mirage.job_state import Floats
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds

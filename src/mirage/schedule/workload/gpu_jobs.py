@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.schedule.speeds.speed_arrays import LINEAR
 
 ANY_POOL = -1

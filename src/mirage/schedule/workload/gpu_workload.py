@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownFormat
-from mirage.job_state import Ints
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles, types_in_profiles
 from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv

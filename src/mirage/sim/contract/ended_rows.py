@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.kernel.compile import kernel
 from mirage.kernel.record_arrays import Records
 from mirage.policy.view import MOST_ENDED, Ended

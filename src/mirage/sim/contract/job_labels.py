@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import MISSING, Ints
+from mirage.array_types import Ints
+from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
 from mirage.slurm_words.job_names import fold_name
 from mirage.trace.table import JobTable, Labels

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, Ints
+from mirage.array_types import Ints
+from mirage.job_state import MISSING
 from mirage.trace.table import Labels
 
 Octets = NDArray[np.uint8]

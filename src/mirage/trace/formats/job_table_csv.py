@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError, TraceError, UnknownName
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.csv_columns import CsvColumns
 from mirage.trace.formats.decompress import decode, pieces

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import JobTable

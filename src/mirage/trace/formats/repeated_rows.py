@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, Ints
+from mirage.array_types import Ints
+from mirage.job_state import MISSING
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
 

@@ -29,9 +29,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError
-from mirage.job_state import MISSING, UNFINISHED, Ints, JobState
+from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.trace.formats.decompress import numbered_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally

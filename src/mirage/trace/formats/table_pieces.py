@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import MISSING, Ints
+from mirage.array_types import Ints
+from mirage.job_state import MISSING
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable, Labels
 
 PIECE_BYTES = 1 << 23

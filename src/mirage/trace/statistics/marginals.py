@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints
 from mirage.trace.table import JobTable
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.trace.table import JobTable
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S, UNLIMITED_S
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.trace.statistics.utilization import BusyNodes, busy_nodes
 from mirage.trace.table import JobTable, Labels
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, WEEK_S
-from mirage.job_state import Ints
 from mirage.trace.statistics.occupancy import Occupancy
 from mirage.trace.table import JobTable
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints, JobState
+from mirage.array_types import Ints
+from mirage.job_state import JobState
 from mirage.trace.workload.workload_model import WorkloadModel, burst_class, limit_class
 
 USE_JITTER = 0.02

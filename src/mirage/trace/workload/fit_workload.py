@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, UNLIMITED_S, WEEK_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import MISSING, Ints, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.trace.statistics.marginals import USED_UP, Marginals, rate_by_hour, run_within_limit_s
 from mirage.trace.table import JobTable
 from mirage.trace.workload.generate_workload import generate_workload

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import MISSING, Ints
+from mirage.job_state import MISSING
 from mirage.trace.statistics.marginals import hour_of_week
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.bursts import Drawn, draw_bursts, generator

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
-from mirage.job_state import Ints, JobState
+from mirage.job_state import JobState
 from mirage.trace.table import JobTable
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)

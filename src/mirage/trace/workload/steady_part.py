@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.duration import DAY_S, WEEK_S
-from mirage.job_state import Floats, Ints
 from mirage.trace.statistics.marginals import run_within_limit_s
 from mirage.trace.statistics.summary import iso_utc
 from mirage.trace.table import JobTable

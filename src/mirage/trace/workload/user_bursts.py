@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.job_state import Ints
+from mirage.array_types import Ints
 from mirage.trace.statistics.marginals import run_within_limit_s
 from mirage.trace.table import JobTable
 from mirage.trace.workload.workload_model import Floats, burst_class

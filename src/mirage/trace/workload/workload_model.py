@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Ints
 from mirage.duration import HOUR_S
-from mirage.job_state import Ints
 from mirage.trace.statistics.marginals import Marginals
 
 Floats = NDArray[np.float64]

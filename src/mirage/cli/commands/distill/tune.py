@@ -20,9 +20,9 @@ from mirage.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mirage.array_types import Floats
     from mirage.dag.distilled.tuning import Episodes, TuningResult
     from mirage.distill.tree import Tree
-    from mirage.job_state import Floats
 
 
 @click.command(

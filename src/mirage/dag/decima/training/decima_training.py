@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mirage.array_types import Floats
 from mirage.dag.decima.deciders import decide_own
 from mirage.dag.decima.networks.layers import Perceptrons
 from mirage.dag.decima.training.rollouts import (
@@ -36,7 +37,6 @@ from mirage.dag.decima.training.torch_network import (
 )
 from mirage.dag.schedulers.stage_schedulers import make_scheduler, scheduler_spec
 from mirage.dag.workload.templates import JobTemplate, templates_digest
-from mirage.job_state import Floats
 from mirage.source_digest import source_digest
 
 SETTINGS = (

@@ -13,6 +13,7 @@ import numpy as np
 from numba import int64, typeof
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.decima.deciders import job_of
 from mirage.dag.decima.networks import graph_network
 from mirage.dag.decima.networks.graph_network import FEATURES, WIDTH
@@ -28,7 +29,6 @@ from mirage.dag.simulator.stage_decision import NOTHING, executors_of, held, sta
 from mirage.dag.workload.dag_arrivals import poisson_arrivals
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ContractBroken
-from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
 from mirage.kernel.random import BITS_32, mixed_32
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.distilled.small_changes import changed
 from mirage.dag.distilled.tree_decider import score_of
 from mirage.dag.distilled.tree_policy import parameters_of
@@ -26,7 +27,6 @@ from mirage.distill.tree import Tree
 from mirage.distill.tree_examples import Flags
 from mirage.distill.tree_fit import counted
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats, Ints
 from mirage.kernel.compile import kernel
 
 LEVELS = (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.array_types import Floats
 from mirage.distill.ranking import Contests, ordered
 from mirage.distill.rounding import rounded_number
 from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature, merged
 from mirage.distill.tree_examples import Amounts
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
-from mirage.job_state import Floats
 
 DEEPEST = 5
 """Deeper trees take the solver hours."""

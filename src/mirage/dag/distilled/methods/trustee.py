@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mirage.array_types import Floats, Ints
 from mirage.dag.distilled.methods.cart import LEAST_SHARE, one_in
 from mirage.distill.pruning import FitSettings
 from mirage.distill.ranking import Contests, agreement, ordered
 from mirage.distill.tree import Leaf, Node, Split, Tree, merged
 from mirage.distill.tree_examples import Flags
 from mirage.distill.tree_fit import fitted
-from mirage.job_state import Floats, Ints
 
 JUDGED = 4
 """One in this number of episodes evaluates the trees of the inner loop."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.job_state import Floats
+from mirage.array_types import Floats
 from mirage.learn.training.comparison.claims import Claim, claims
 from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, ComparisonPlan, kind_of
 from mirage.policy.cost import Cost
