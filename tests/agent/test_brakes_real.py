@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -62,8 +61,7 @@ def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_clust
         shell.until(closed(cluster, lambda: waits_s(shell, link) > WAITED_S), 90, "the next one waits")  # noqa: B023
         cluster.run("scontrol", "delete", "ReservationName=ahead")
         shell.until(lambda: shell.kinds("misled").count("forecast-wrong") == link - 1, 60, "it was wrong")  # noqa: B023
-    shell.until(lambda: reasons(shell)[:1] == ["own-waits"], 60, "own waits decide")
-    assert "own waits for hopeful" in shell.mirage("chain", "explain", "misled")
+    shell.until(lambda: "own waits for hopeful" in shell.mirage("chain", "explain", "misled"), 90, "own waits decide")
     terminate(agent)
     shell.mirage("chain", "stop", "misled")
 
@@ -100,9 +98,3 @@ def waits_s(shell: Shell, link: int) -> int:
     now_s = int(shell.cluster.run("date", "+%s"))
     waiting = [job for job in shell.found("misled").get(link, []) if job.state is JobState.PENDING]
     return max((now_s - job.eligible_s for job in waiting if not job.dependency and job.eligible_s > 0), default=0)
-
-
-def reasons(shell: Shell) -> list[str]:
-    """The first words of the latest decisions' reasons, the newest first."""
-    explained = json.loads(shell.mirage("chain", "explain", "misled", "-n", "5", "--json"))
-    return [one["reason"].partition(":")[0] for one in reversed(explained)]

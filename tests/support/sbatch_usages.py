@@ -93,7 +93,6 @@ PLAIN = """
 -w n1
 -x n2
 -p small
--p small,main
 -t 5
 -t 1-0
 -t 0:30
@@ -142,6 +141,7 @@ WAITING = """
 -d afterok:BLOCKER --kill-on-invalid-dep=no
 --begin now+2hours -t 7
 -b now+1hour -t 2 --time-min=1
+-b now+1hour -p small,main
 -N 50
 """
 
