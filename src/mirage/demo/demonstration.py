@@ -59,8 +59,12 @@ SETTINGS = AgentSettings(
     decide_s=30 * MINUTE_S,
     longest_sleep_s=DAY_S,
     lease_s=DAY_S,
+    calibrate_every_s=0,
 )
 """Ten minutes between polls and half an hour between decisions: two weeks are to pass in a minute or two."""
+
+MEMORY = Path("/dev/shm")
+"""The store lies in memory if possible: thousands of transactions are more than a slow disk writes in a minute."""
 
 SCRIPT = "#!/bin/sh\n./serve --checkpoint-on USR2\n"
 
@@ -188,7 +192,8 @@ def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s
     """
     slurm = VirtualSlurm(sim)
     with ExitStack() as opened:
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-"))
+        memory = MEMORY if MEMORY.is_dir() else None
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="mirage-", dir=memory))
         store = opened.enter_context(closing(open_store(f"sqlite:///{folder}/store.db")))
         script = Path(folder) / "serve.sh"
         script.write_text(SCRIPT, encoding="utf-8")
