@@ -154,9 +154,12 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
 
 
 def held_again(priorities: Priorities) -> None:
-    """A job that is released and held again retains its priority and its place."""
+    """A job that is released and held again retains its priority and its place.
+
+    The share of its nodes in those that answer counts, and on a busy machine a node may answer late.
+    """
     before = priorities.of(priorities.held)
     blocker = str(int(priorities.held) - 1)
     for dependency in ("", f"afterany:{blocker}", ""):
         priorities.cluster.run("scontrol", "update", f"JobId={priorities.held}", f"Dependency={dependency}")
-        assert priorities.of(priorities.held) == before
+        until(lambda: priorities.of(priorities.held) == before, 30, "its priority is that of before")
