@@ -61,7 +61,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     """
     amiss = _amiss(table)
     left_out = {reason: int(rows.sum()) for reason, rows in amiss.items() if rows.any()}
-    replayed = table[~np.any(list(amiss.values()), axis=0)].sorted_by_submit()
+    replayed = (table[~np.any(list(amiss.values()), axis=0)] if left_out else table).sorted_by_submit()
     jobs, dropped = _with_dependencies(job_records(replayed, cluster), replayed)
     reasons = misfits(jobs, cluster)
     if reasons and refuse:
@@ -204,7 +204,7 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
                 f"its time limit is {format_duration(int(jobs.limit_s[row]))} and partition {partition.name!r} allows "
                 f"{format_duration(partition.max_limit_s)}"
             )
-        room, what = _room(jobs[rows], cluster, partition)
+        room, what = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
                 f"it requests {jobs.nodes[row]} nodes and partition {partition.name!r} has "

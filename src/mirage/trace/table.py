@@ -174,7 +174,12 @@ class JobTable:
         return np.where(known, self.start_s - self.submit_s, MISSING)
 
     def sorted_by_submit(self) -> JobTable:
-        """Returns the jobs in order of submission; equal times stay in the order of the source."""
+        """Returns the jobs in order of submission; equal times stay in the order of the source.
+
+        A table that is in order is returned itself.
+        """
+        if (np.diff(self.submit_s) >= 0).all():
+            return self
         return self[np.argsort(self.submit_s, kind="stable")]
 
 
