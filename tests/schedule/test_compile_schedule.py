@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from mirage.schedule import compile_schedule
+from tests.support.compiled_ahead import further_kernels
 from tests.support.toy_profiles import write_profiles
 
 COMPARE = """
 import sys
-from mirage.schedule.compile_schedule import use
-from mirage.kernel import cache
-use()
-kernels, load = [], cache._KernelCache._load_overload
-def loads(self, signature, target):
-    kernels.append(self._kernel)
-    return load(self, signature, target)
-cache._KernelCache._load_overload = loads
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.compare.gpu_comparison import compare
 from mirage.schedule.compare.gpu_trial import GpuSetting
@@ -31,7 +22,6 @@ small, large = ServerGroup("small", "slow", 2, 2), ServerGroup("large", "fast", 
 for groups in ((small,), (small, large)):
     setting = GpuSetting(GpuCluster(groups), folder + "/profiles")
     compare([folder + "/jobs.csv"], names, setting)
-print("further kernels:", *sorted(set(kernels)))
 """
 SCHEDULERS = ("fifo", "sjf", "srtf", "easy", "tiresias", "sia", "sia-plus", "gavel", "gavel-max-min")
 
@@ -42,9 +32,7 @@ def test_comparison_needs_no_kernel_beyond_those_compiled_ahead(tmp_path: Path) 
     write_profiles(tmp_path / "profiles")
     jobs = [f"j{k},{30 * k},toy,{1 + k % 3},10" for k in range(8)]
     (tmp_path / "jobs.csv").write_text("\n".join(["name,time,application,num_replicas,batch_size", *jobs, ""]))
-    command = [sys.executable, "-c", COMPARE, str(tmp_path), *SCHEDULERS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("further kernels:\n", 0), done.stderr
+    assert further_kernels("schedule", COMPARE, str(tmp_path), *SCHEDULERS) == "further kernels:"
 
 
 def test_schedulers_that_need_scipy_are_not_played_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

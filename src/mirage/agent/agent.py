@@ -207,7 +207,7 @@ class Agent:
             try:
                 self.store.drop_lease(self.holder)
             except StoreGone:
-                pass
+                pass  # its lease went with it
             except StoreError as error:
                 log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
 

@@ -299,20 +299,26 @@ learnt_window_options = option_group(
 )
 """The same options for commands that make a data set themselves, with the defaults of ``LearningOptions.windows``."""
 
-study_options = option_group(
-    "study",
-    StudyOptions,
-    *_LINKS,
-    click.option(
+
+def policies_option(default: str, help_text: str) -> Decorator[Any]:
+    """Returns the option ``--policies``: names, built in or of installed packages."""
+    return click.option(
         "--policies",
         cls=ExtensibleOption,
         group="mirage.policies",
         type=WORDS,
-        default=DEFAULT_POLICIES,
+        default=default,
         show_default=True,
         metavar="LIST",
-        help="The policies to judge.",
-    ),
+        help=help_text,
+    )
+
+
+study_options = option_group(
+    "study",
+    StudyOptions,
+    *_LINKS,
+    policies_option(DEFAULT_POLICIES, "The policies to judge."),
     *_WINDOWS,
     click.option(
         "--link-user",

@@ -1,17 +1,7 @@
-"""PyTorch on one thread: two wait for each other where cores are shared."""
+"""PyTorch on one thread in these tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.support.one_thread import one_thread
 
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="package")
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]

@@ -20,14 +20,19 @@ from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import (
     CONTEXT,
-    ExtensibleOption,
     TraceOptions,
     examples,
     json_output,
     option_group,
     trace_options,
 )
-from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
+from mirage.cli.study import (
+    ExecutorOptions,
+    WindowOptions,
+    executor_options,
+    learnt_window_options,
+    policies_option,
+)
 from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
 
@@ -137,16 +142,7 @@ _compare_options = option_group(
         metavar="LIST",
         help=f"Methods of `mirage train`, {ALL_METHODS}, or {NO_METHODS}.",
     ),
-    click.option(
-        "--policies",
-        cls=ExtensibleOption,
-        group="mirage.policies",
-        type=WORDS,
-        default=DEFAULT_POLICIES,
-        show_default=True,
-        metavar="LIST",
-        help="Policies and bounds to play, too.",
-    ),
+    policies_option(DEFAULT_POLICIES, "Policies and bounds to play, too."),
     click.option(
         "--seeds",
         type=click.IntRange(1),
