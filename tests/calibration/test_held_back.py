@@ -72,7 +72,7 @@ def test_a_mechanism_that_makes_held_back_slices_worse_is_left_out() -> None:
     assert found.best == Mechanisms()
     assert found.to_json()["held_back"]["user_jobs"]["left_out"] is True
     (fact,) = (fact for fact in facts(found) if fact.name == "left out")
-    assert fact.found.startswith("the limit of users, by the slice held back (error of the moving average ")
+    assert fact.found.startswith("the limit of users: on the slice held back the moving average is off by ")
     assert survival_words(found) == (
         "Left out, because held-back parts of the fitted slice were closer without: the limit of users."
     )

@@ -94,13 +94,15 @@ def held_back_words(effect: HeldBackEffect) -> str:
     """Describes the effect of a mechanism on held-back slices."""
     slices = "slice" if effect.slices == 1 else f"{effect.slices} slices"
     if effect.mape_with is None or effect.mape_without is None:
-        figures = f"error and order {effect.error_with:.2f} with it, {effect.error_without:.2f} without it"
+        figures = (
+            f"error and 1 - rank correlation add up to {effect.error_with:.2f}, {effect.error_without:.2f} without"
+        )
     else:
         figures = (
-            f"error of the moving average {effect.mape_with:.1%} with it, {effect.mape_without:.1%} without it; with "
-            f"the order of jobs {effect.error_with:.2f} and {effect.error_without:.2f}"
+            f"the moving average is off by {effect.mape_with:.1%}, {effect.mape_without:.1%} without; with "
+            f"1 - rank correlation added {effect.error_with:.2f}, {effect.error_without:.2f} without"
         )
-    return f"{_MECHANISMS.get(effect.name, mechanism_words(effect.name))}, by the {slices} held back ({figures})"
+    return f"{_MECHANISMS.get(effect.name, mechanism_words(effect.name))}: on the {slices} held back {figures}"
 
 
 def survival_words(found: Calibration) -> str:
