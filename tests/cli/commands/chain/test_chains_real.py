@@ -197,7 +197,8 @@ def test_a_word_that_does_not_count_is_answered_in_the_job_and_in_the_log(shell:
     agent = shell.agent()
     try:
         shell.until(lambda: "ready-ignored" in shell.kinds("word"), 25, "the word is in the log")
-        assert "`mirage link ready` is ignored: chain word" in (shell.folder / "word.txt").read_text()
+        answer = shell.folder / "word.txt"
+        shell.until(lambda: "`mirage link ready` is ignored: chain word" in answer.read_text(), 25, "the job knows it")
         shell.mirage("chain", "stop", "--wait", "word")
         job = shell.found("word")[1][0].id
         assert shell.stderr.splitlines() == [f"chain word is stopping: job {job} is cancelled", "chain word is done"]
