@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+from mirage.lab.real import clock_lock
 from mirage.lab.real.cluster_processes import outlive
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.slurm_packages import faketime_library
@@ -32,12 +34,19 @@ def clock_environment(spec: LabSpec) -> dict[str, str]:
 
 
 def start_clock(spec: LabSpec) -> None:
-    """Start the clock process; its file appears when the clock runs."""
+    """Start the clock process; its file appears when the clock runs.
+
+    It frees the clock's lock, see ``clock_lock``.
+    """
     shared = shared_beginning(spec)
     shared.unlink(missing_ok=True)
-    record_start = 'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; exec sleep infinity'
+    record_start = (
+        'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; '
+        'exec "$1" -I "$2" "${FAKETIME_SHARED%% *}"'
+    )
     keeper = subprocess.Popen(
-        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", record_start, str(shared)],
+        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", record_start, str(shared), sys.executable,
+         clock_lock.__file__],
         env={**os.environ, "SLURM_CONF": str(spec.conf)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip

@@ -1,0 +1,104 @@
+"""The lock of an accelerated clock, taken by a process that was killed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mirage.lab.real import clock_lock
+from mirage.lab.real.clock import clock_environment, forget_clock, shared_beginning, start_clock
+from mirage.lab.real.clock_lock import SharedLock
+from mirage.lab.real.lab_spec import LabSpec
+
+LIBC = ctypes.CDLL(None)
+TAKE = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None)
+libc.sem_open.restype = ctypes.c_void_p
+semaphore = ctypes.c_void_p(libc.sem_open(sys.argv[1].encode(), 0))
+libc.sem_wait(semaphore)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A program that is killed while it has a lock."""
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """Name of a semaphore that is free."""
+    name = f"/mirage-test-{os.getpid()}"
+    LIBC.sem_open.restype = ctypes.c_void_p
+    assert LIBC.sem_open(name.encode(), os.O_CREAT | os.O_EXCL, 0o600, 1)
+    yield name
+    LIBC.sem_unlink(name.encode())
+
+
+@pytest.fixture
+def keeper(name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The process that frees the lock."""
+    running = subprocess.Popen([sys.executable, "-I", clock_lock.__file__, name])
+    yield running
+    running.kill()
+    running.wait()
+
+
+def value_of(name: str) -> int:
+    """Number of processes that could take the lock now."""
+    found, lock = ctypes.c_int(), SharedLock(name)
+    LIBC.sem_getvalue(lock._semaphore, ctypes.byref(found))
+    return found.value
+
+
+def test_a_lock_of_a_killed_process_is_freed_once(name: str, keeper: subprocess.Popen[bytes]) -> None:
+    subprocess.run([sys.executable, "-I", "-c", TAKE, name], check=False)
+    assert value_of(name) == 0
+    deadline = time.monotonic() + 30
+    while value_of(name) == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert value_of(name) == 1
+    time.sleep(2.5)
+    assert value_of(name) == 1, "it is freed once, not each second"
+    assert keeper.poll() is None
+
+
+def test_a_lock_that_changes_hands_is_left_alone(name: str) -> None:
+    lock = SharedLock(name)
+    LIBC.sem_wait(lock._semaphore)
+    assert lock.is_taken()
+    waits = iter(range(clock_lock.SAMPLES))
+    sleep, clock_lock.time.sleep = clock_lock.time.sleep, lambda _: lock.free() if next(waits) == 5 else None
+    try:
+        assert not lock.is_abandoned()
+    finally:
+        clock_lock.time.sleep = sleep
+    assert value_of(name) == 1
+
+
+def test_a_lock_that_does_not_exist_is_named() -> None:
+    with pytest.raises(OSError, match="no semaphore /mirage-none"):
+        SharedLock("/mirage-none")
+
+
+@pytest.mark.real_slurm
+def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
+    spec = LabSpec(directory=tmp_path, speed=20)
+    spec.run.mkdir()
+    start_clock(spec)
+    keeper = int((spec.run / "clock.pid").read_text())
+    try:
+        while not shared_beginning(spec).exists():
+            time.sleep(0.05)
+        lock = shared_beginning(spec).read_text().split()[0]
+        subprocess.run([sys.executable, "-I", "-c", TAKE, lock], check=False)
+        environment = {**os.environ, **clock_environment(spec)}
+        subprocess.run(["date", "+%s"], env=environment, timeout=30, check=True, stdout=subprocess.DEVNULL)
+        os.kill(keeper, 0)
+    finally:
+        os.killpg(keeper, 15)
+        forget_clock(spec)
