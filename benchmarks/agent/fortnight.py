@@ -57,8 +57,8 @@ BULK_AHEAD = 1.5
 """Bulk jobs come in batches, each as much work as the nodes that others leave can do until the next; so many more are
 in the queue to begin with."""
 
-MOST_SPANS = 14
-"""Chains are watched for no longer than so many time limits: a fortnight of 25 minutes is 840 links."""
+MOST_SPANS = 84
+"""Chains are watched for no longer than so many time limits, a fortnight of 4 hours: one of 25 minutes is 840 links."""
 
 MOST_LINKS = 3
 """A run ends early once its chains have used so many times the links that they need."""

@@ -42,25 +42,25 @@ def test_a_reactive_chain_submits_when_its_link_has_ended() -> None:
 
 
 def test_a_chain_with_a_lead_submits_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
-    run = lived("lead:1", 4.25)
+    run = lived("lead:1", 5.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
-        (0, 0, 7_130), (1_680, 10_730, 12_660), (12_410, 12_410, 14_460),
+        (0, 0, 7_130), (3_060, 10_730, 13_910), (13_790, 13_790, 16_970),
     ]  # fmt: skip
     assert run.links[0].ends_s == 7_200 - 120 - 10 + 60, "signalled before its limit, it left within a minute"
     first, again, _ = [decision for decision in run.decisions if decision.submits]
-    assert (first.now_s, first.link, first.remaining_s, first.reason) == (1_680, 0, 5_520, "lead-reached")
+    assert (first.now_s, first.link, first.remaining_s, first.reason) == (3_060, 0, 4_140, "lead-reached")
     assert first.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
-    assert (again.now_s, again.link) == (12_410, 1)
+    assert (again.now_s, again.link) == (13_790, 1)
     assert run.hand_overs == (
         HandOver(0, 7_130, 3_600, following=1),
-        HandOver(1, 12_660, 0, 250, following=2),
-        HandOver(2, 14_460, 0, 370, following=3),
+        HandOver(1, 13_910, 0, 120, following=2),
+        HandOver(2, 16_970, 0, 120, following=3),
     )
 
 
 @pytest.mark.parametrize("hours", [1, 2])
-def test_it_is_decided_about_every_ten_minutes_until_the_time_is_over(hours: int) -> None:
+def test_a_run_ends_with_its_time(hours: int) -> None:
     run = lived("reactive", hours)
-    assert [decision.now_s for decision in run.decisions] == list(range(600, 3_600 * hours, 600))
+    assert [decision.now_s for decision in run.decisions] == [60], "the lead is constant"
     assert {decision.submits for decision in run.decisions} == {False}
-    assert run.hand_overs == ()
+    assert (run.until_s, len(run.started)) == (3_600 * hours, 1)

@@ -24,7 +24,7 @@ from mirage.lab.sockets import LONGEST_BYTES
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.runner import SystemRunner
-from mirage.slurm.slurm_view import Names, view_of
+from mirage.slurm.slurm_view import Names, ended_of, view_of
 from mirage.slurm_words.job_names import fold_name
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.waiting import until
@@ -315,7 +315,7 @@ def test_names_and_accounts_are_read_word_for_word_from_queue_and_accounting(pri
 
     until(accounted, 30, "all jobs are accounted for")
     names = Names()
-    view = view_of(client.observe(), client.machine(), client.accounting(0), names)
+    view = view_of(client.observe(), client.machine(), ended_of(client.accounting(0), names), names)
     held = dict(zip(map(str, view.held.id.tolist()), view.held.name.tolist()))
     assert [held[job] for job in waits] == [names.codes["name"][fold_name(name)] for name in ODD_NAMES]
     assert sorted(view.ended.name.tolist()) == sorted(held.values())

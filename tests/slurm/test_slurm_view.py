@@ -11,9 +11,9 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from mirage.policy.view import MOST_ENDED, MOST_PENDING, View
+from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, View
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
-from mirage.slurm.slurm_view import MOST_TASKS, Names, array_tasks, is_blocked, shares_nodes, view_of
+from mirage.slurm.slurm_view import MOST_TASKS, Names, array_tasks, ended_of, is_blocked, shares_nodes, view_of
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
 from mirage.slurm_words.tres import tres_gpus
@@ -51,7 +51,8 @@ def running(number: int, nodelist: str, **given: Any) -> QueuedJob:
 
 
 def snapshot(*jobs: QueuedJob, machine: Machine = SHARED, ended: tuple[AccountedJob, ...] = (), **given: Any) -> View:
-    return view_of(Queue(NOW_S, jobs), machine, ended, given.pop("names", Names()), **given)
+    names = given.pop("names", Names())
+    return view_of(Queue(NOW_S, jobs), machine, ended_of(ended, names), names, **given)
 
 
 def rows(columns: Any, *names: str) -> list[tuple[Any, ...]]:
@@ -362,7 +363,7 @@ def test_what_is_free_is_what_a_real_slurm_reports_as_not_allocated(shared_data:
     nodes = scontrol_text.read_nodes((folder / "scontrol.show.node.o.txt").read_text())
     jobs = scontrol_text.read_jobs((folder / "scontrol.show.job.o.txt").read_text())
     partitions = machine_text.read_partitions((folder / "scontrol.show.partition.o.txt").read_text())
-    view = view_of(Queue(NOW_S, jobs), Machine(nodes, partitions), (), Names())
+    view = view_of(Queue(NOW_S, jobs), Machine(nodes, partitions), Ended.nothing(), Names())
     free = [
         [8 - max(tres_gpus(row["AllocTRES"]), 0), int(row["CPUTot"]) - int(row["CPUAlloc"])] for row in expected if row
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from mirage.job_state import JobState
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.view import View
 from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition
-from mirage.slurm.slurm_view import Names, view_of
+from mirage.slurm.slurm_view import Names, ended_of, view_of
 from tests.support.one_chain import KEY, NOW_S, OneChain, held, job, running, tagged
 
 SUBMIT, WAIT = Plan((Submit(reason="now"),)), Plan((Wait(reason="not-now"),))
@@ -68,7 +68,8 @@ class Deciding:
         self.ended = [ended_after(wait_s, k) for k, wait_s in enumerate(waits_s)]
 
     def view(self, context: CycleContext) -> View:
-        return view_of(context.snapshot.queue, MACHINE, self.ended, Names())
+        names = Names()
+        return view_of(context.snapshot.queue, MACHINE, ended_of(self.ended, names), names)
 
     def cycle(self, after_s: int = 0, *attended: int) -> int:
         """One cycle so much later on both clocks."""

@@ -17,7 +17,7 @@ from mirage.policy.view import ChainView, Ended, Nodes, QueueJobs, View
 from mirage.sim.simulation import Simulation
 from mirage.slurm.backend import Backend
 from mirage.slurm.runner import Completed
-from mirage.slurm.slurm_view import Names, view_of
+from mirage.slurm.slurm_view import Names, ended_of, view_of
 
 NameOf = Callable[[int], Any]
 
@@ -25,7 +25,7 @@ NameOf = Callable[[int], Any]
 def slurm_view(backend: Backend, names: Names) -> View:
     """The view as the agent makes it, from four answers of a cluster."""
     queue, machine, ended = backend.observe(), backend.machine(), backend.accounting(0)
-    return view_of(queue, machine, ended, names, backend.configuration())
+    return view_of(queue, machine, ended_of(ended, names), names, backend.configuration())
 
 
 class NamedView:

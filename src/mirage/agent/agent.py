@@ -45,10 +45,10 @@ from mirage.agent.store.lease import drop_if_gone
 from mirage.agent.store.protocol import Store
 from mirage.errors import LeaseHeld, SlurmError, SlurmRefused, SlurmUnreachable, StoreError, StoreGone, WrongCluster
 from mirage.job_state import MISSING
-from mirage.policy.view import View
+from mirage.policy.view import Ended, View
 from mirage.real_time import real_s
 from mirage.slurm.backend import Backend, cluster_of
-from mirage.slurm.slurm_view import Names, view_of
+from mirage.slurm.slurm_view import Names, ended_of, view_of
 
 log = logging.getLogger("mirage.agent")
 
@@ -111,6 +111,7 @@ class Agent:
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
         self.folder = folder
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
+        self._ended: Ended | None = None
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
         self._cycles_s: deque[float] = deque([0.0], maxlen=RECENT_CYCLES)
         self._answered_s = 0.0
@@ -298,7 +299,7 @@ class Agent:
             chain = context.chains[number]
             decided = self.poller.complete and number not in self.decider.open
             call_s = next_last_call_s(context, chain)
-            self.turns.end(chain, now_s, decided and not context.of(chain, LinkState.QUEUED), call_s)
+            self.turns.end(chain, now_s, decided and not context.awaits_start(chain), call_s)
         if trouble:
             self.turns.interrupted(turn)
         if self.promised is not None:
@@ -385,7 +386,7 @@ class Agent:
             self.submissions.submit_planned(context, chain)
         planned = context.of(chain, LinkState.PLANNED)
         waits = any(link.attempted_s == MISSING for link in planned) and context.now_s < chain.next_try_s
-        queued = chain.state is not ChainState.DONE and bool(context.of(chain, LinkState.QUEUED))
+        queued = chain.state is not ChainState.DONE and context.awaits_start(chain)
         return Progress(progress.busy or queued or (bool(planned) and not waits), progress.next_s)
 
     def _controller_is_away(self) -> str | None:
@@ -431,8 +432,10 @@ class Agent:
 
     def _view(self, context: CycleContext) -> View:
         assert self.poller.machine is not None
-        ended = tuple(self.poller.ended.values())
-        return view_of(context.snapshot.queue, self.poller.machine, ended, self.names, self.poller.options)
+        if self.poller.ended_changed or self._ended is None:
+            self._ended = ended_of(self.poller.ended.values(), self.names)
+            self.poller.ended_changed = False
+        return view_of(context.snapshot.queue, self.poller.machine, self._ended, self.names, self.poller.options)
 
     def _notice_jumps(self, now_s: int) -> None:
         steady_s = self.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
+from mirage.job_state import MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,8 @@ class AgentSettings:
     Attributes:
         poll_s: Between polls of the queue; a site of thousands of users requires no more.
         busy_poll_s: Between polls while a hand-over is under way, or a question to a policy is open.
+        notice_s: Delay with which starts, and words of jobs, are noticed where they end the agent's sleep, as in a
+            simulation; if missing, a queued link is polled every ``busy_poll_s``, and the delay is twice that.
         longest_poll_s: Maximum between polls, however slow the controller is.
         probe_s: Between attempts while Slurm does not answer or the store cannot be written, less up to a fourth of it
             at random.
@@ -50,6 +53,7 @@ class AgentSettings:
 
     poll_s: int = MINUTE_S
     busy_poll_s: int = 15
+    notice_s: int = MISSING
     longest_poll_s: int = 10 * MINUTE_S
     probe_s: int = 20
     decide_s: int = 5 * MINUTE_S

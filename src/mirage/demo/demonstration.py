@@ -1,4 +1,4 @@
-"""Demonstration: two weeks of a service on a busy cluster, reactive and with foresight.
+"""Demonstration: two weeks of a service on a busy cluster, reactive and with forecasts.
 
 The agent keeps the chains alive, as it would on a real cluster; only Slurm is simulated.
 """
@@ -24,7 +24,7 @@ from mirage.agent.model import ChainSpec
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.array_types import Ints
-from mirage.duration import DAY_S, MINUTE_S, format_duration
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S, format_duration
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.policy.cost import Cost
 from mirage.process import die_with
@@ -43,25 +43,33 @@ from mirage.trace.workload.workload_json import builtin_model
 MODEL = "lonestar6-like"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
-POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}"}
-"""Names as shown, and the policy that the agent runs."""
+LOAD = 0.8
+"""Less than that of the model: with this load two weeks have 20 to 30 hand-overs."""
 
-LINKS = (LinkSize(8),)
-FUTURES = 48
-"""Fewer than the policy's own default, so that the whole demonstration takes a minute or two."""
+POLICIES = {"reactive": "reactive", "what-if": "what-if:{futures}", "auto": "auto"}
+"""Names as shown, and the policy that the agent runs: what most people do, and the default of the agent last."""
+
+LINKS = (LinkSize(8, 12 * HOUR_S),)
+FUTURES = 32
+"""Fewer than the default of ``what-if``, so that the demonstration is short."""
 
 StageReport = Callable[[str], None]
 
 NAME = "service"
 SETTINGS = AgentSettings(
-    poll_s=10 * MINUTE_S,
-    busy_poll_s=10 * MINUTE_S,
+    poll_s=30 * MINUTE_S,
+    busy_poll_s=MINUTE_S,
+    longest_poll_s=30 * MINUTE_S,
+    notice_s=2 * MINUTE_S,
     decide_s=30 * MINUTE_S,
+    decisions_per_link=24,
+    sight_s=HOUR_S,
     longest_sleep_s=DAY_S,
     lease_s=DAY_S,
     calibrate_every_s=0,
 )
-"""Ten minutes between polls and half an hour between decisions: two weeks are to pass in a minute or two."""
+"""Half an hour between polls and decisions: two weeks are to pass in a few seconds. The start or end of a link ends the
+agent's sleep."""
 
 MEMORY = Path("/dev/shm")
 """The store lies in memory if possible: thousands of transactions are more than a slow disk writes in a minute."""
@@ -122,9 +130,10 @@ def demonstrate(seed: int, cost: Cost, workers: int, progress: StageReport) -> D
     until_s = begin_s + SHOWN_DAYS * DAY_S
     progress("replaying two weeks of the cluster")
     load = _load(sim.fork(), begin_s, until_s)
-    progress("keeping chains alive for two weeks, reactively and with foresight")
+    progress(f"keeping a chain alive for two weeks with each of {', '.join(POLICIES)}")
     tasks = [(seed, cost, link.nodes, policy) for policy in reversed(POLICIES) for link in LINKS]
-    runs = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
+    done = dict(zip([task[2:] for task in tasks], _run_all(tasks, workers)))
+    runs = {(link.nodes, policy): done[link.nodes, policy] for link in LINKS for policy in POLICIES}
     return Demonstration(seed, scenario.cluster.nodes, scenario.discipline, begin_s, until_s, cost, load, runs)
 
 
@@ -132,7 +141,7 @@ def demonstrate(seed: int, cost: Cost, workers: int, progress: StageReport) -> D
 def _setting(seed: int) -> tuple[Scenario, int]:
     """The cluster with its workload, and the second at which the time shown begins."""
     model = builtin_model(MODEL)
-    table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed)
+    table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed, load=LOAD)
     cluster = Cluster.pool(model.nodes)
     scenario = Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
     return scenario, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
@@ -208,5 +217,5 @@ def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s
         agent = Agent(
             store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="demo", settings=SETTINGS
         )
-        agent.run(slurm.sleep, lambda: slurm.now_s >= until_s)
+        agent.run(slurm.sleep_until_change, lambda: slurm.now_s >= until_s)
         return chain_run(store.chain(NAME), store.links(chain.id), store.decisions(chain.id), until_s, nodes=link.nodes)

@@ -55,13 +55,14 @@ class Names:
 def view_of(
     queue: Queue,
     machine: Machine,
-    ended: Sequence[AccountedJob],
+    ended: Ended,
     names: Names,
     options: Mapping[str, str] | None = None,
 ) -> View:
     """The view of a policy, without a chain.
 
     Args:
+        ended: Of ``ended_of`` with the same names.
         options: The options of slurm.conf, keys in lower case, where they are known.
     """
     for partition in machine.partitions:
@@ -81,7 +82,7 @@ def view_of(
         pending=columns.pending(tasks(pending[:MOST_PENDING])[:MOST_PENDING]),
         running=columns.running(running),
         held=columns.held(held),
-        ended=ended_of(ended, names),
+        ended=ended,
         tiers=tiers_of(machine, known),
     )
 
@@ -170,7 +171,7 @@ def node_rows(machine: Machine, running: Sequence[QueuedJob], partitions: dict[s
     return Nodes(False, _fixed(capacity), _fixed(np.maximum(free, 0)), _fixed(_allowed(rows, len(partitions))))
 
 
-def ended_of(jobs: Sequence[AccountedJob], names: Names) -> Ended:
+def ended_of(jobs: Iterable[AccountedJob], names: Names) -> Ended:
     """Jobs that have run and ended, in order of their end."""
     ran = [job for job in jobs if job.start_s != MISSING and job.end_s >= job.start_s]
     ran = sorted(ran, key=lambda job: job.end_s)[-MOST_ENDED:]

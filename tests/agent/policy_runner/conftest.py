@@ -16,7 +16,7 @@ from mirage.policy.view import ChainView, View
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
-from mirage.slurm.slurm_view import Names, view_of
+from mirage.slurm.slurm_view import Names, ended_of, view_of
 from mirage.trace.table import JobTable
 
 PONDER = '''
@@ -56,7 +56,8 @@ def slurm() -> VirtualSlurm:
 
 @pytest.fixture
 def observed(slurm: VirtualSlurm) -> View:
-    return view_of(slurm.observe(), slurm.machine(), slurm.accounting(0), Names())
+    names = Names()
+    return view_of(slurm.observe(), slurm.machine(), ended_of(slurm.accounting(0), names), names)
 
 
 @pytest.fixture

@@ -67,7 +67,9 @@ def test_the_report_has_both_themes_and_the_command(shown):
 @pytest.mark.slow
 def test_the_figures_add_up(shown):
     report, page = shown
-    assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {("reactive", 8), ("what-if", 8)}
+    assert {(chain["policy"], chain["link_nodes"]) for chain in report["chains"]} == {
+        ("reactive", 8), ("what-if", 8), ("auto", 8)
+    }  # fmt: skip
     for chain in report["chains"]:
         assert len(chain["hand_overs"]) >= 2
         lost_s = sum(h["interruption_s"] for h in chain["hand_overs"])

@@ -78,7 +78,7 @@ def test_a_constant_lead_submits_to_the_second(play: Callable[..., WindowTrial])
         "saia": 540, "sml": 3 * HOUR_S, "lead:0.7": 2520, "lead:0.9999": 3599, "lead:4": 4 * HOUR_S
     }  # fmt: skip
     assert (np.diff(trial.episode.decisions_s) > 0).all()
-    assert trial.calls["saia"] == 12, "at eleven decisions and its moment"
+    assert trial.calls["saia"] == 2, "at its first decision, and at the moment that it names"
 
 
 def test_the_outcome_of_a_moment_is_that_of_submitting_then(

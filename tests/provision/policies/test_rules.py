@@ -111,17 +111,18 @@ def test_singletons_go_by_the_end_of_the_link_however_many_wait(name: str) -> No
     ("name", "left_s", "named_s"),
     [
         ("saia", 540 + 1799, 1799),
-        ("saia", 540 + 1800, None),  # the next decision comes then anyway
+        ("saia", 540 + 30_000, 30_000),  # a constant lead needs no decision before
         ("saia", 541, 1),
-        ("lead:0.0001", 1000, None),  # a third of a second: at the end
-        ("reactive", 1000, None),
+        ("lead:0.0001", 1000, 1000),  # a third of a second: at the end
+        ("reactive", 1000, 1000),
         ("average", 3000 + 1799, 1799),
         ("average", 3001, 1),
         ("quantile:0.5", 3000 + 1799, 1799),
+        ("quantile:0.5", 3000 + 1800, None),  # the next decision comes then anyway
         ("quantile:0.5", 3001, 300),  # the lead may be another by then, and need not be looked at every second
     ],
 )
-def test_a_rule_names_its_moment_where_no_decision_comes_before(name: str, left_s: int, named_s: int | None) -> None:
+def test_a_rule_names_its_moment(name: str, left_s: int, named_s: int | None) -> None:
     link = chain(NOW + left_s, limit_s=10_000)
     history = ended(*[(1, 1, 60, link.started_s - 3010, link.started_s - 10, NOW)] * 20)
     (wait,) = make_policy(name).decide(view(NOW, 4, 0, history=history, chain=link)).actions

@@ -22,7 +22,15 @@ def hours(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def made(*rows: tuple[float, int, float, bool, float]) -> list[Decision]:
     """Decisions by hour, link, hours left, choice, and median wait in hours (95 %: triple)."""
     return [
-        decision(hour, link, left_h, submits, wait_p50_s=wait_h * HOUR, wait_p95_s=3 * wait_h * HOUR)
+        decision(
+            hour,
+            link,
+            left_h,
+            submits,
+            wait_p05_s=wait_h * HOUR / 2,
+            wait_p50_s=wait_h * HOUR,
+            wait_p95_s=3 * wait_h * HOUR,
+        )
         for hour, link, left_h, submits, wait_h in rows
     ]
 
@@ -78,7 +86,7 @@ def test_without_costs_there_is_one_frame() -> None:
     (frame,) = readings(picture, YEAR)
     assert frame.below[0].startswith("Oct 4 00:00")
     assert frame.at_y(frame.top) == pytest.approx(30 * 1.05)
-    assert [hours(shape) for shape in frame.shapes("band")] == [[(0, 6), (10, 9), (10, 3), (0, 2)]], "median to 95 %"
+    assert [hours(shape) for shape in frame.shapes("band")] == [[(0, 6), (10, 9), (10, 1.5), (0, 1)]], "5 to 95 %"
 
 
 def test_a_long_tail_is_cut_off_at_twice_the_rest_and_marked() -> None:
@@ -120,7 +128,7 @@ def test_the_decisions_of_one_link_end_with_the_real_wait() -> None:
     assert hours(frame.curves("remaining")[0]) == [(4, 8), (5, 7), (6, 6), (7, 5)]
     assert hours(frame.curves("median")[0]) == [(4, 3), (5, 2.5), (6, 2), (7, 4)]
     assert [hours(shape) for shape in frame.shapes("band")] == [
-        [(4, 9), (5, 7.5), (6, 6), (7, 9.2), (7, 4), (6, 2), (5, 2.5), (4, 3)]
+        [(4, 9), (5, 7.5), (6, 6), (7, 9.2), (7, 2), (6, 1), (5, 1.25), (4, 1.5)]
     ]
     assert frame.at_y(frame.top) == pytest.approx(8 * 1.15), "hours left, or the real wait"
     assert [hours([dot]) for dot in frame.dots("waited")] == [[(7, 8)]]

@@ -25,7 +25,8 @@ def test_the_whole_of_it() -> None:
         "",
         "links of  policy    interrupted  longest  held twice  alive   cost",
         "8 nodes   reactive       48.0 h   12.0 h       0.0 h  85.7%  144.0",
-        "8 nodes   what-if         6.0 h    6.0 h       6.0 h  98.2%   24.0",
+        "8 nodes   what-if       150.0 h  150.0 h       6.0 h  55.4%  456.0",
+        "8 nodes   auto            6.0 h    6.0 h       6.0 h  98.2%   24.0",
         "",
         "cost: an hour interrupted to an hour held twice as 3:1; seed 7",
         "report: out.html",
@@ -40,8 +41,8 @@ def test_a_narrow_terminal_shows_every_number_whole() -> None:
 
 def test_what_was_lost_is_red_and_what_was_wasted_yellow() -> None:
     rows = [line for line in printed(100, force_terminal=True, color_system="standard") if "8 nodes" in line]
-    assert [row.split("\x1b[")[1][:3] for row in rows] == ["31m", "31m"]
-    assert [row.split("\x1b[")[3][:3] for row in rows] == ["32m", "33m"]
+    assert [row.split("\x1b[")[1][:3] for row in rows] == ["31m", "31m", "31m"]
+    assert [row.split("\x1b[")[3][:3] for row in rows] == ["32m", "33m", "33m"]
 
 
 def test_standard_output_is_where_it_goes(capsys, monkeypatch) -> None:
@@ -50,7 +51,8 @@ def test_standard_output_is_where_it_goes(capsys, monkeypatch) -> None:
     assert capsys.readouterr().out.splitlines() == printed(100)
 
 
-def test_stages_are_silent_without_a_terminal(capsys) -> None:
+def test_stages_are_lines_without_a_terminal(capsys) -> None:
     with stages() as report:
         report("loading")
-    assert capsys.readouterr() == ("", "")
+        report("playing")
+    assert capsys.readouterr() == ("", "mirage: loading\nmirage: playing\n")

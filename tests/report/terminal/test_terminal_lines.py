@@ -31,7 +31,8 @@ def test_what_the_demonstration_s_chains_lost() -> None:
         "",
         "<dim>links of  policy    interrupted  longest  held twice  alive   cost</>",
         "8 nodes   reactive  <red>     48.0 h</>   12.0 h  <green>     0.0 h</>  85.7%  144.0",
-        "8 nodes   what-if   <red>      6.0 h</>    6.0 h  <yellow>     6.0 h</>  98.2%   24.0",
+        "8 nodes   what-if   <red>    150.0 h</>  150.0 h  <yellow>     6.0 h</>  55.4%  456.0",
+        "8 nodes   auto      <red>      6.0 h</>    6.0 h  <yellow>     6.0 h</>  98.2%   24.0",
         "",
         "<dim>cost: an hour interrupted to an hour held twice as 3:1; seed 7</>",
         "report: <bold>out.html</>",
@@ -54,12 +55,6 @@ def test_a_narrow_terminal_gets_a_shorter_picture() -> None:
     lines = printed(lambda console: print_demonstration(demonstration(), "x", console), 50)
     (busy,) = [line for line in lines if line.startswith("<dim>busy")]
     assert len(busy) == len("<dim>busy    </><green></>") + 42
-
-
-def test_stages_print_nothing_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages() as report:
-        report("playing")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_stages_print_on_a_terminal_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

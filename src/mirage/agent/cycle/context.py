@@ -79,6 +79,10 @@ class CycleContext:
         """Links of a chain in some states, in order."""
         return [link for link in self.links.get(chain.id, ()) if link.state in states]
 
+    def awaits_start(self, chain: Chain) -> bool:
+        """Whether polls must find the start of a queued link, as nothing ends the sleep."""
+        return self.settings.notice_s == MISSING and bool(self.of(chain, LinkState.QUEUED))
+
     def job_of(self, chain: Chain, link: Link) -> QueuedJob | None:
         """The job of a link in the queue; None where it is absent, or another job has its number."""
         job = self.snapshot.by_id.get(link.job) if link.job != MISSING else None

@@ -142,9 +142,8 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     collected, and ``send_signals`` and ``end_links`` send them at the end of the cycle.
     """
     running = context.of(chain, LinkState.RUNNING)
-    released = context.of(chain, LinkState.QUEUED)
     if not running:
-        return Progress(bool(released))
+        return Progress(context.awaits_start(chain))
     newest = running[-1]
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
@@ -159,7 +158,7 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
             moments.append(_end_previous(context, chain, link, cancel=link.number in leaving))
         elif chain.spec.signal:
             moments.append(call_s)
-    busy = len(running) > 1 or newest.ready_s == MISSING or bool(released)
+    busy = len(running) > 1 or newest.ready_s == MISSING or context.awaits_start(chain)
     return Progress(busy, min((at_s for at_s in moments if at_s > context.now_s), default=MISSING))
 
 

@@ -46,13 +46,19 @@ class Snapshot:
 
 
 class Poller:
-    """The poller stores the machine, its options and the jobs that ended."""
+    """The poller stores the machine, its options and the jobs that ended.
+
+    Attributes:
+        ended: The latest jobs that ran and ended, by id.
+        ended_changed: Whether ``ended`` has other jobs than when this was last set to False.
+    """
 
     def __init__(self, backend: Backend, settings: AgentSettings) -> None:
         self.backend, self.settings = backend, settings
         self.machine: Machine | None = None
         self.options: Mapping[str, str] | None = None
         self.ended: dict[int, AccountedJob] = {}
+        self.ended_changed = False
         self._machine_s = self._accounts_s = self._options_s = -1
         self._searched_missing = False
         self._back_s = settings.history_s
@@ -148,7 +154,8 @@ class Poller:
             if tag is not None and tag.store == store:
                 snapshot.accounted_tags[tag.key, tag.link] = job
             if MISSING not in (job.end_s, job.start_s):
-                self.ended.pop(job.id, None)
+                if self.ended.pop(job.id, None) != job:
+                    self.ended_changed = True
                 self.ended[job.id] = job
         if self._accounts_s >= 0 or since_s <= now_s - self.settings.history_s:
             self._accounts_s = now_s

@@ -44,6 +44,8 @@ class Turns:
         self._busy &= chains.keys()
         self._unanswered &= chains.keys()
         self._progress.clear()
+        if self.settings.notice_s != MISSING:  # a change may have ended the sleep
+            return list(chains)
         latest_s = now_s + self.settings.longest_poll_s  # a later turn is from before the clock was set back
         return [number for number in chains if not now_s < self.due_s.get(number, 0) <= latest_s]
 

@@ -133,7 +133,9 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link
 
 def notice_s(context: CycleContext, present: Link) -> int:
     """The agent's delay: to observe a start, to observe readiness, and to decide again."""
-    return 2 * context.settings.busy_poll_s + context.settings.interval_s(present.limit_s)
+    settings = context.settings
+    observed_s = 2 * settings.busy_poll_s if settings.notice_s == MISSING else settings.notice_s
+    return observed_s + settings.interval_s(present.limit_s)
 
 
 def load_time_s(context: CycleContext, chain: Chain) -> int:

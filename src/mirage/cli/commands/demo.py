@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage demo                              two weeks in about a minute, and a report",
+        "mirage demo                              two weeks in half a minute, and a report",
         "mirage demo --seed 7 -o other.html       another cluster",
         "mirage demo --interruption-cost 10       for a service that must not be down",
         "mirage demo --json | jq .chains",
@@ -36,8 +36,9 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     """Keep a service alive for two weeks on a simulated cluster, with and without foresight.
 
     The cluster, its users and its queue are synthetic, modelled on the A100 partition of a large machine. The agent
-    keeps a chain of 48-hour jobs alive twice: once it submits the next job when the last one has ended, once it
-    simulates the visible queue and submits the next job in time. The report is one HTML file that needs no network.
+    keeps a chain of 12-hour jobs alive three times: once it submits the next job when the last one has ended, once it
+    simulates the visible queue and submits the next job in time, and once it decides as it does by default. The report
+    is one HTML file that needs no network.
     """
     from mirage.report.terminal.demo_text import print_demonstration, stages
 
@@ -96,7 +97,7 @@ def _report(shown: Demonstration, out: str) -> dict[str, Any]:
                 for r in run.links
             ],
         }
-        for (nodes, policy), run in sorted(shown.runs.items())
+        for (nodes, policy), run in shown.runs.items()
     ]
     return {
         "chains": chains,

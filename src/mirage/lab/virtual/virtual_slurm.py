@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mirage.duration import UNLIMITED_S, parse_duration_s
+from mirage.duration import MINUTE_S, UNLIMITED_S, parse_duration_s
 from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, SlurmRefused
 from mirage.forecast.forecaster import Forecaster
 from mirage.job_state import MISSING, JobState
@@ -89,6 +89,7 @@ class VirtualSlurm:
         self.showing = Queries(simulation, self.own, user)
         self._time = float(simulation.now_s)
         self._noted = len(simulation.segments())
+        self._observed: dict[int, int] = {}
 
     # -- time -------------------------------------------------------------------------------------------------
 
@@ -107,6 +108,21 @@ class VirtualSlurm:
         self.sim.advance(int(self._time))
         self._take_note()
 
+    def sleep_until_change(self, seconds: float) -> None:
+        """Let virtual time pass, at most until a job of ours has started or ended.
+
+        That is since the last ``observe``, to the next minute.
+        """
+        end_s = self._time + max(seconds, 0.0)
+        while self._time < end_s and self._fates() == self._observed:
+            self._time = min(self._time + MINUTE_S, end_s)
+            self.sim.advance(int(self._time))
+        self._take_note()
+
+    def _fates(self) -> dict[int, int]:
+        alive = [number for number, own in self.own.items() if not own.over]
+        return {number: fate for number in alive if (fate := int(self.sim.state.fate[number - 1])) >= RUNNING}
+
     def arrive(self) -> None:
         """Process a command: all events due by now have happened."""
         self._take_note()
@@ -116,6 +132,7 @@ class VirtualSlurm:
     def observe(self) -> Queue:
         """Returns every pending or running job, and those that ended recently."""
         self.arrive()
+        self._observed = self._fates()
         return self.showing.queue(self.min_job_age_s)
 
     def probe(self) -> None:

@@ -65,7 +65,7 @@ def plan_without_choice(view: View, chain: ChainView) -> Plan | None:
 class Lead:
     """Submits a certain time before the present link ends; subclasses define that time.
 
-    If this time comes before the next decision, the plan requests a call then.
+    The plan requests a call at that time: if the lead may change until then, only if it comes before the next decision.
 
     Attributes:
         steady: Whether the lead is constant for all decisions about a link.
@@ -90,10 +90,11 @@ class Lead:
         return 0.0
 
     def _moment_s(self, view: View, chain: ChainView, lead_s: float) -> int | None:
-        """When the lead is reached; None if the next decision or the end of the link comes first."""
+        """When the lead is reached; None if it may change and the next decision comes first."""
         reached_s = chain.ends_s - math.floor(lead_s)
-        if not self.steady:
-            reached_s = max(reached_s, view.now_s + MOVING_S)
+        if self.steady:
+            return min(reached_s, chain.ends_s)
+        reached_s = max(reached_s, view.now_s + MOVING_S)
         return reached_s if reached_s < min(view.now_s + chain.step_s, chain.ends_s) else None
 
 

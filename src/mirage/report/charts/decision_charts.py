@@ -19,7 +19,7 @@ SHOWN = 4
 DECISION_KEY = (
     ("remaining", "remaining time of the running link"),
     ("median", "expected wait of the next link, median"),
-    ("band", "up to 95 % of futures"),
+    ("band", "5 to 95 % of futures"),
     ("submit", "submits the next link"),
     ("waited", "its real wait"),
 )
@@ -28,7 +28,7 @@ _COSTS = ("cost_now", "cost_later")
 _COST_KEY = (("cost-now", "expected cost of submitting now"), ("cost-later", "of waiting one step"))
 
 _SHOWN_S = 36 * HOUR_S
-_NEEDED = {"wait_p50_s", "wait_p95_s"}
+_NEEDED = {"wait_p05_s", "wait_p50_s", "wait_p95_s"}
 _AFTER = 0.04
 """Share of the time axis that is left blank after the last decision."""
 
@@ -38,10 +38,10 @@ _AFTER = 0.04
 
 def estimate_key(decisions: Sequence[Decision]) -> tuple[tuple[str, str], ...]:
     """Returns the key of the marks that the chart draws: (style, text)."""
-    remaining, median, _, submit, _ = DECISION_KEY
+    remaining, median, band, submit, _ = DECISION_KEY
     is_weighed = any(_known(decision, name) for decision in decisions for name in _COSTS)
     is_expected = any(_known(decision, "wait_p50_s") for decision in decisions)
-    expected = (median, ("band", "5 to 95 % of futures")) if is_expected else ()
+    expected = (median, band) if is_expected else ()
     return (remaining, *expected, submit, *(_COST_KEY if is_weighed else ()))
 
 
@@ -118,6 +118,7 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> Picture:
     first_s, last_s = decisions[0].now_s, decisions[-1].now_s
     left = [(d.now_s, d.remaining_s / HOUR_S) for d in decisions]
     median, upper = _hours(decisions, "wait_p50_s"), _hours(decisions, "wait_p95_s")
+    lower = _hours(decisions, "wait_p05_s")
     following = run.after(link)
     assert following is not None
     waited_h = (following.started_s - following.submitted_s) / HOUR_S
@@ -128,7 +129,7 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> Picture:
         x=Scale(first_s, last_s + _AFTER * max(last_s - first_s, HOUR_S), clock),
         y=Scale(0, high, numbers(5)),
         marks=[
-            Band(upper, median, "band"),
+            Band(upper, lower, "band"),
             Curve(median, "median"),
             Curve(left, "remaining"),
             Curve(upper, "", cut="h"),

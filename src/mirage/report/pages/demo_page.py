@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration, Load
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
-from mirage.provision.chain_record import ChainRun
+from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.report.axes import date_name, dates, numbers
 from mirage.report.chart import Chart, Curve, Level, Scale, picture_of, steps
 from mirage.report.charts.chain_charts import CHAIN_KEY, chain_chart
@@ -14,7 +15,9 @@ from mirage.report.charts.decision_charts import DECISION_KEY, decision_chart, l
 from mirage.report.html_page import Cell, chart, command, folded, key, page, section, table, tiles
 from mirage.report.picture import WIDE, Picture
 
-_REACTIVE, _AHEAD = POLICIES
+_REACTIVE, *_, _AHEAD = POLICIES
+"""The first and the last: what most people do, and the default of the agent."""
+
 _NOTHING_S = 3 * MINUTE_S
 
 
@@ -22,14 +25,16 @@ def demo_page(demo: Demonstration, shown_command: str, version: str) -> str:
     """Returns the report as one HTML document."""
     ratio = f"{demo.cost.interruption:g}:{demo.cost.overlap:g}"
     lead = (
-        f"A service that runs in 48-hour batch jobs, on a simulated cluster of {demo.nodes} nodes with the queue of a "
-        "busy A100 partition. Between two jobs it is down while the next one waits, unless that is submitted in time."
+        f"A service that runs in batch jobs of {LINKS[0].limit_s // HOUR_S} hours, on a simulated cluster of "
+        f"{demo.nodes} nodes with the queue of an A100 partition. Between two jobs it is down while the next one "
+        "waits, unless that is submitted in time."
     )
     return page(
         "Two weeks of a service on a busy cluster",
         lead,
         _tiles(demo),
         *[_chain_section(demo, link.nodes) for link in LINKS],
+        _hand_over_section(demo.runs[LINKS[0].nodes, _AHEAD]),
         _why_section(demo),
         _load_section(demo),
         section(
@@ -88,6 +93,46 @@ def _row(policy: str, run: ChainRun, demo: Demonstration) -> list[Cell]:
         f"{run.availability:.1%}",
         f"{run.cost(demo.cost):.1f}",
     ]
+
+
+def _hand_over_section(run: ChainRun) -> str:
+    """The hand-over with the longest wait, and the one with the longest interruption."""
+    ended = [one for one in run.hand_overs if not one.open]
+    well = [one for one in ended if one.interruption_s < _NOTHING_S]
+    badly = [one for one in ended if one.interruption_s >= _NOTHING_S]
+    sentences = [
+        *([f"Well: {_sentence(run, max(well, key=lambda one: _waited_s(run, one)))}"] if well else []),
+        *([f"Badly: {_sentence(run, max(badly, key=lambda one: one.interruption_s))}"] if badly else []),
+    ]
+    counts = f"{len(well)} of {len(ended)} hand-overs of {_AHEAD} had no interruption."
+    return section("Two of the hand-overs", counts, *[f"<p>{sentence}</p>" for sentence in sentences])
+
+
+def _waited_s(run: ChainRun, hand_over: HandOver) -> int:
+    following = run.links[hand_over.following]
+    return following.started_s - following.submitted_s
+
+
+def _sentence(run: ChainRun, hand_over: HandOver) -> str:
+    """Returns a hand-over in one sentence or two."""
+    following = run.links[hand_over.following]
+    early_s = hand_over.ended_s - following.submitted_s
+    released = [d for d in run.decisions if d.submits and d.link == hand_over.link and "wait_p50_s" in d.estimate]
+    expected = ""
+    if released:
+        low, median, high = (released[-1].estimate.get(f"wait_{p}_s", math.nan) for p in ("p05", "p50", "p95"))
+        expected = f", for an expected wait of {_hours(median)}"
+        if math.isfinite(low) and math.isfinite(high):
+            expected += f" (90 % of futures: {_hours(low)} to {_hours(high)})"
+    outcome = (
+        f"the service was down for {_hours(hand_over.interruption_s)}"
+        if hand_over.interruption_s >= _NOTHING_S
+        else f"both links held nodes for {round(hand_over.overlap_s / MINUTE_S)} min"
+    )
+    return (
+        f"link {following.number + 1} was submitted {_hours(max(early_s, 0))} before the end of link "
+        f"{hand_over.link + 1}{expected}. It waited {_hours(_waited_s(run, hand_over))}: {outcome}."
+    )
 
 
 def _why_section(demo: Demonstration) -> str:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """Shows the current step in a line on standard error; only on a terminal."""
+    """Shows the current step on standard error; without a terminal, a line for each."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda _: None
+        yield lambda what: console.print(f"mirage: {what}", highlight=False, soft_wrap=True)
         return
     with console.status("") as status:
         yield lambda what: status.update(f"{what} …")
@@ -57,7 +57,7 @@ def print_demonstration(shown: Demonstration, out: str, console: Console | None 
 
 def _print_chains(shown: Demonstration, console: Console) -> None:
     rows: list[list[Cell]] = []
-    for (nodes, policy), run in sorted(shown.runs.items()):
+    for (nodes, policy), run in shown.runs.items():
         longest_s = max([h.interruption_s for h in run.hand_overs], default=0)
         rows.append(
             [

@@ -94,11 +94,11 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         observed = pool.submit(_query, client, history_s)
         from mirage.predict.start.predictor import StartPredictor  # loads for a second while Slurm answers
         from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
-        from mirage.slurm.slurm_view import Names, view_of
+        from mirage.slurm.slurm_view import Names, ended_of, view_of
 
         options, machine, queue, accounted, remarks = observed.result()
     names = Names()
-    view = view_of(queue, machine, accounted, names, options)
+    view = view_of(queue, machine, ended_of(accounted, names), names, options)
     settings, default_qos = SlurmSettings.from_options(options, "scontrol show config"), NORMAL
     if settings.weight_qos > 0.0:
         try:
