@@ -40,7 +40,7 @@ from mirage.trace.statistics.summary import ValueSummary
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
 
-MODEL = "lonestar6-like"
+MODEL, DISCIPLINE = "lonestar6-like", "slurm"
 WARM_UP_DAYS, SHOWN_DAYS, MARGIN_DAYS = 21, 14, 5
 SAMPLE_S = 30 * MINUTE_S
 LOAD = 0.8
@@ -124,7 +124,7 @@ def demonstrate(seed: int, cost: Cost, workers: int, progress: StageReport) -> D
         workers: Processes at once.
         progress: Called with what is being done.
     """
-    progress("loading the simulator (the first time, it is compiled: about a minute)")
+    progress("loading the simulator")
     scenario, begin_s = _setting(seed)
     sim = _at_begin(seed)
     until_s = begin_s + SHOWN_DAYS * DAY_S
@@ -143,7 +143,7 @@ def _setting(seed: int) -> tuple[Scenario, int]:
     model = builtin_model(MODEL)
     table = generate_workload(model, days=WARM_UP_DAYS + SHOWN_DAYS + MARGIN_DAYS, seed=seed, load=LOAD)
     cluster = Cluster.pool(model.nodes)
-    scenario = Scenario(cluster, workload(table, cluster), "slurm", SlurmSettings.lonestar6())
+    scenario = Scenario(cluster, workload(table, cluster), DISCIPLINE, SlurmSettings.lonestar6())
     return scenario, int(table.submit_s[0]) // DAY_S * DAY_S + WARM_UP_DAYS * DAY_S
 
 

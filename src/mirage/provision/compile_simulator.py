@@ -71,6 +71,26 @@ def compile_ahead(parts: list[str], processes: int = PROCESSES, use: Callable[[s
             yield waiting[done]
 
 
+def compile_with_forecasts(discipline: str, processes: int = PROCESSES) -> None:
+    """Compile the engine and forecasts here, and one discipline in another process.
+
+    The two share no more than small kernels. With one process, or after an error in the other, this one compiles the
+    discipline when it is needed.
+    """
+    other = multiprocessing.get_context("spawn").Process(target=_load, args=(discipline, os.getpid()))
+    if processes > 1:
+        other.start()
+    import mirage.forecast.rollout_kernel  # noqa: F401  compiles it
+
+    if processes > 1:
+        other.join()
+
+
+def _load(discipline: str, parent: int) -> None:
+    die_with(parent)
+    discipline_spec(discipline).load()
+
+
 def are_compiled(parts: Iterable[str], use: Callable[[str], None] = use) -> bool:
     """Whether all kernels of some parts are in the cache.
 

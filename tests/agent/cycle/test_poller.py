@@ -131,3 +131,19 @@ def test_without_options_the_cluster_is_unknown() -> None:
     cluster.now_s += 2 * HOUR_S
     polled(cluster, 3, poller)
     assert poller.options == {"clustername": "polaris"}
+
+
+def test_the_same_ended_jobs_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, asked = Cluster(), list[int]()
+    ran = cluster.job(BEGIN_S)
+    found = [ran]
+    monkeypatch.setattr(cluster, "accounting", lambda since_s: asked.append(since_s) or tuple(found))
+    poller = polled(cluster, 4)
+    assert poller.ended_changed
+    for change, changed in (([], False), ([replace(ran, end_s=ran.end_s + 5)], True)):
+        poller.ended_changed, before = False, len(asked)
+        found += change
+        cluster.now_s += HOUR_S
+        polled(cluster, 4, poller)
+        assert len(asked) > before
+        assert poller.ended_changed == changed

@@ -204,3 +204,12 @@ def test_only_back_offs_of_silence_are_forgotten() -> None:
     turns.forget_silence()
     assert turns.begin(three, NOW_S + 1) == [1]
     assert dict(turns.stumbles) == {2: 4}
+
+
+def test_every_chain_has_a_turn_where_a_change_ends_the_sleep() -> None:
+    turns = Turns(AgentSettings(poll_s=60, notice_s=60))
+    assert turn(turns, NOW_S, chain(1)) == 1_020
+    assert turns.begin(chains(), NOW_S + 1) == [1]
+    sleeping = Turns(SETTINGS)
+    turn(sleeping, NOW_S, chain(1))
+    assert sleeping.begin(chains(), NOW_S + 1) == []

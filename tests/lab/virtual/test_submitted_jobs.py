@@ -262,3 +262,20 @@ def test_words_due_after_the_end_are_never_added(folder: Path) -> None:
     slurm, job = running(folder, Program(run_s=50, words=((49, "a"), (50, "b"), (51, "c"))), comment="x")
     slurm.sleep(300)
     assert (job.comment, job.words_added) == ("x a b", 2)
+
+
+def test_a_sleep_ends_in_the_minute_of_a_change_of_one_s_own_jobs(folder: Path) -> None:
+    slurm, job = running(folder, Program(run_s=150))
+    slurm.observe()
+    slurm.sleep_until_change(100)
+    assert slurm.now_s == BEGIN_S + 115, "nothing changed, and no more than was asked for"
+    slurm.sleep_until_change(1_000)
+    assert (job.end_s, slurm.now_s) == (BEGIN_S + 155, BEGIN_S + 175)
+    slurm.sleep_until_change(1_000)
+    assert slurm.now_s == BEGIN_S + 175, "it has not been observed"
+    slurm.observe()
+    slurm.sleep_until_change(1_000)
+    assert slurm.now_s == BEGIN_S + 1_175
+    number = submit(slurm, folder / "job.sh", time="10")
+    slurm.sleep_until_change(1_000)
+    assert (slurm.own[number].start_s, slurm.now_s) == (BEGIN_S + 1_175, BEGIN_S + 1_235)

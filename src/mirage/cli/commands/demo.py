@@ -45,11 +45,15 @@ def demo(out: str, seed: int, costs: CostOptions, workers: int | None, as_json: 
     cost = costs.cost()
     check_page(out)
     with stages() as progress:
-        progress("loading")
-        from mirage.demo.demonstration import demonstrate
+        progress("loading the simulator (the first time, it is compiled: about a minute)")
+        from mirage.provision.compile_simulator import compile_with_forecasts
         from mirage.study.executors.local_processes import available_cores
 
-        shown = demonstrate(seed, cost, workers or available_cores(), progress)
+        processes = workers or available_cores()
+        compile_with_forecasts("slurm", processes)  # before the import of a module that compiles
+        from mirage.demo.demonstration import demonstrate
+
+        shown = demonstrate(seed, cost, processes, progress)
         progress("writing the report")
         from mirage.report.pages.demo_page import demo_page
 
