@@ -101,7 +101,7 @@ def test_what_does_not_answer_is_queried_later_and_delays_none(down: str, caplog
     poller = polled(cluster, 10)
     tries = [requested for requested in cluster.requested if requested[0] == down]
     assert len(tries) == 1
-    assert len(cluster.requested) >= 3, "the others are asked"
+    assert len(cluster.requested) >= 3, "the others are requested"
     assert "Connection refused" in caplog.records[0].detail
     assert poller.complete == (down != "machine")
     cluster.down.clear()
@@ -134,16 +134,16 @@ def test_without_options_the_cluster_is_unknown() -> None:
 
 
 def test_the_same_ended_jobs_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, asked = Cluster(), list[int]()
+    cluster, requested = Cluster(), list[int]()
     ran = cluster.job(BEGIN_S)
     found = [ran]
-    monkeypatch.setattr(cluster, "accounting", lambda since_s: asked.append(since_s) or tuple(found))
+    monkeypatch.setattr(cluster, "accounting", lambda since_s: requested.append(since_s) or tuple(found))
     poller = polled(cluster, 4)
     assert poller.ended_changed
     for change, changed in (([], False), ([replace(ran, end_s=ran.end_s + 5)], True)):
-        poller.ended_changed, before = False, len(asked)
+        poller.ended_changed, before = False, len(requested)
         found += change
         cluster.now_s += HOUR_S
         polled(cluster, 4, poller)
-        assert len(asked) > before
+        assert len(requested) > before
         assert poller.ended_changed == changed
