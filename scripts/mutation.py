@@ -84,7 +84,7 @@ SCOPES = {
         code=("schedule/*.py",),
         tests=("schedule",),
         not_code=(
-            "schedule/compile_ahead.py",  # its effect shows only in the next process; a slow test starts one
+            "schedule/compile_schedule.py",  # its effect shows only in the next process; a slow test starts one
             "schedule/engine/kernel/*.py",  # compiled kernels, which mutmut leaves alone, and what runs at their import
         ),
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.errors import ClusterError, ConfigurationError, UnknownName
-from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster, read_gpu_cluster
+from mirage.schedule.gpu_cluster import BUILTIN, GpuCluster, ServerGroup, gpu_cluster, read_gpu_cluster
 
 TOML = """
 [[servers]]
@@ -72,8 +72,16 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(UnknownName, match=r"unknown GPU cluster 'sia'\. Did you mean 'sia64'"):
         gpu_cluster("sia")
-    with pytest.raises(ConfigurationError, match="No such file"):
+    with pytest.raises(ConfigurationError) as gone:
         gpu_cluster("gone.toml")
+    known = ", ".join(BUILTIN)
+    assert str(gone.value) == f"gone.toml: No such file or directory; give a TOML file or one of {known}"
+
+
+def test_a_cluster_has_a_server() -> None:
+    with pytest.raises(ClusterError) as empty:
+        GpuCluster(())
+    assert str(empty.value) == "a GPU cluster needs at least one group of servers; got none"
 
 
 def test_one_type_has_one_speed() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.rounds.configurations import Configurations, configurations
+from mirage.schedule.rounds.configurations import Configurations, OfferedConfigurations, configurations
 
 
 def _of(cluster: GpuCluster, most_gpus: int = 64, sizes: tuple[int, ...] = ()) -> Configurations:
@@ -42,3 +45,22 @@ def test_shapes_are_found_by_kind_and_gpus() -> None:
     shapes = _of(gpu_cluster("sia64"))
     found = shapes.find(np.array([0, 2, -1, 1, 2]), np.array([8, 24, 0, 3, 1]))
     assert found.tolist() == [3, 18, -1, -1, 13]
+
+
+def test_an_offer_changes_with_a_new_size_or_another_pool_only() -> None:
+    cluster = GpuCluster((ServerGroup("a", "t", 4, 4),))
+    offered = OfferedConfigurations(64)
+
+    def offer(*sizes: int, pool: int = 0) -> Configurations:
+        n = len(sizes)
+        jobs: Any = SimpleNamespace(gpus=np.array(sizes), model=np.full(n, -1), min_gpus=np.ones(n, np.int64))
+        pools = np.full(len(cluster.pool_of), pool)
+        servers: Any = SimpleNamespace(gpu_type=cluster.gpu_type_of, gpus=cluster.gpus_of, pool=pools)
+        return offered.offer(jobs, servers)
+
+    first = offer(3, 6)
+    assert first.gpus.tolist() == [1, 2, 3, 4, 6, 8, 12, 16]
+    assert offer(3, 6) is offer(6) is first, "the sizes of all jobs so far, or some of them"
+    larger = offer(5)
+    assert larger.gpus.tolist() == [1, 2, 3, 4, 5, 6, 8, 12, 16]
+    assert offer(5, pool=1) is not larger

@@ -168,6 +168,9 @@ def test_errors_of_unreadable_files_name_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match=r"b\.csv: it is not UTF-8 text"):
         read_workload(tmp_path / "b.csv", CLUSTER, no_profiles(CLUSTER))
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"job_id,submit_s\n" * 99)[:-9])
+    with pytest.raises(ConfigurationError, match=r"cut\.csv\.gz: cannot be read: Compressed file ended.*; check"):
+        read_workload(tmp_path / "cut.csv.gz", CLUSTER, no_profiles(CLUSTER))
 
 
 def test_models_need_profiles(tmp_path: Path) -> None:

@@ -99,14 +99,6 @@ class GpuLog:
         """
         return _numbered(self.segments, self.placement_rows, self.placement_segments(), self.cluster.gpus_of)
 
-    def of_job(self, job: int) -> dict[str, Any]:
-        """Segments, phases and decisions of one job."""
-        return {
-            "segments": self.segments[self.segments.id == job],
-            "phases": self.phases[self.phases.id == job],
-            "decisions": self.decisions[(self.decisions.id == job) & (self.decisions.kind < 4)],
-        }
-
 
 def _numbered(segments: Any, placement_rows: Any, segment_of_row: Any, gpus_of: Any) -> Any:
     """INTERVAL records by server and start.

@@ -195,6 +195,8 @@ def test_gittins_index_of_two_kinds_of_jobs() -> None:
     service = np.array([10.0, 10.0, 110.0, 110.0])
     index = gittins_index(service, np.array([0.0, 10.0, 60.0]), np.array([10.0, 60.0]))
     assert index == pytest.approx([2 / 40, 1 / 100, 1 / 50])
+    last, none = gittins_index(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0]), np.zeros(0))
+    assert (last, none) == (1 / 2, 0.0), "one job left, and none"
 
 
 @pytest.mark.parametrize("name", ["srtf", "tiresias"])
