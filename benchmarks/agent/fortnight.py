@@ -2,6 +2,7 @@
 
     python benchmarks/agent/fortnight.py -o fortnight.json
     python benchmarks/agent/fortnight.py --days 3 --kinds nice --policies what-if,holds
+    python benchmarks/agent/fortnight.py --loads busy --policies what-if --limits 4h --spans 84
 
 The agent keeps chains of several time limits alive on a simulated Slurm. In the queue are a realistic load of other
 users and an endless supply of bulk jobs, which have less priority than the links by one of several means; they are jobs
@@ -56,9 +57,6 @@ NICE = 5_000
 BULK_AHEAD = 1.5
 """Bulk jobs come in batches, each as much work as the nodes that others leave can do until the next; so many more are
 in the queue to begin with."""
-
-MOST_SPANS = 84
-"""Chains are watched for no longer than so many time limits, a fortnight of 4 hours: one of 25 minutes is 840 links."""
 
 MOST_LINKS = 3
 """A run ends early once its chains have used so many times the links that they need."""
@@ -122,6 +120,7 @@ class Run:
     policy: str
     limits: tuple[str, ...]
     days: float
+    spans: int
     seed: int
 
 
@@ -180,8 +179,11 @@ def _bulk(run: Run, kind: Kind, from_s: int, until_s: int) -> JobTable:
 
 
 def days_of(run: Run, limit_s: int) -> float:
-    """Number of days a chain is watched."""
-    return min(run.days, MOST_SPANS * limit_s / DAY_S)
+    """Number of days a chain is watched, at most ``spans`` time limits.
+
+    A fortnight of 25 minutes is 840 links.
+    """
+    return min(run.days, run.spans * limit_s / DAY_S)
 
 
 def live(run: Run) -> list[dict[str, Any]]:
@@ -262,7 +264,7 @@ def runs(options: argparse.Namespace) -> Iterator[Run]:
         for kind in kinds if every else kinds[:1]:
             for owner in ("own", "other"):
                 for policy in policies if options.all or (every and kind == kinds[0]) else policies[:1]:
-                    yield Run(load, kind, owner, policy, limits, options.days, options.seed)
+                    yield Run(load, kind, owner, policy, limits, options.days, options.spans, options.seed)
 
 
 def show(found: list[dict[str, Any]]) -> None:
@@ -283,6 +285,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=float, default=14.0)
+    parser.add_argument("--spans", type=int, default=14, help="most time limits for which a chain is watched")
     parser.add_argument("--kinds", default=",".join(KINDS), help="means by which bulk jobs are lower")
     parser.add_argument("--policies", default="what-if,holds,reactive,average,lead:1")
     parser.add_argument("--limits", default="25m,4h,24h,48h", help="time limits, a chain each")

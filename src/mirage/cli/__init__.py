@@ -49,7 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "distill": ("distill:distill", "Stage schedulers as small trees: read, edit, tune and run them."),
     },
     "Set up": {
-        "demo": ("demo:demo", "Watch a service stay alive on a busy cluster, in a minute."),
+        "demo": ("demo:demo", "Watch a service stay alive on a simulated cluster."),
         "doctor": ("setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
         "lab": ("lab:lab", "A private real Slurm on this machine."),
         "compile": ("setup.compile_command:compile_kernels", "Compile the simulator before it is needed."),

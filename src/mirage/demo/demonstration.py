@@ -1,4 +1,4 @@
-"""Demonstration: two weeks of a service on a busy cluster, reactive and with forecasts.
+"""Demonstration: two weeks of a service on a shared cluster, reactive and with forecasts.
 
 The agent keeps the chains alive, as it would on a real cluster; only Slurm is simulated.
 """

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mirage.lab.real import clock_lock
 from mirage.lab.real.clock import clock_environment, forget_clock, shared_beginning, start_clock
 from mirage.lab.real.clock_lock import SharedLock
 from mirage.lab.real.lab_spec import LabSpec
+from tests.support.waiting import until
 
 LIBC = ctypes.CDLL(None)
 TAKE = """
@@ -48,36 +50,22 @@ def keeper(name: str) -> Iterator[subprocess.Popen[bytes]]:
     running.wait()
 
 
-def value_of(name: str) -> int:
-    """Number of processes that could take the lock now."""
-    found, lock = ctypes.c_int(), SharedLock(name)
-    LIBC.sem_getvalue(lock._semaphore, ctypes.byref(found))
-    return found.value
-
-
 def test_a_lock_of_a_killed_process_is_freed_once(name: str, keeper: subprocess.Popen[bytes]) -> None:
+    lock = SharedLock(name)
     subprocess.run([sys.executable, "-I", "-c", TAKE, name], check=False)
-    assert value_of(name) == 0
-    deadline = time.monotonic() + 30
-    while value_of(name) == 0 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert value_of(name) == 1
+    assert lock.value() == 0
+    until(lambda: lock.value() == 1, 30, "it is free")
     time.sleep(2.5)
-    assert value_of(name) == 1, "it is freed once, not each second"
+    assert lock.value() == 1, "it is freed once, not each second"
     assert keeper.poll() is None
 
 
-def test_a_lock_that_changes_hands_is_left_alone(name: str) -> None:
-    lock = SharedLock(name)
+def test_a_lock_that_changes_hands_is_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, waits = SharedLock(name), count()
     LIBC.sem_wait(lock._semaphore)
-    assert lock.is_taken()
-    waits = iter(range(clock_lock.SAMPLES))
-    sleep, clock_lock.time.sleep = clock_lock.time.sleep, lambda _: lock.free() if next(waits) == 5 else None
-    try:
-        assert not lock.is_abandoned()
-    finally:
-        clock_lock.time.sleep = sleep
-    assert value_of(name) == 1
+    monkeypatch.setattr(clock_lock.time, "sleep", lambda _: lock.free() if next(waits) == 5 else None)
+    assert not lock.is_abandoned()
+    assert lock.value() == 1
 
 
 def test_a_lock_that_does_not_exist_is_named() -> None:
@@ -92,8 +80,7 @@ def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
     start_clock(spec)
     keeper = int((spec.run / "clock.pid").read_text())
     try:
-        while not shared_beginning(spec).exists():
-            time.sleep(0.05)
+        until(shared_beginning(spec).exists, 30, "the clock runs")
         lock = shared_beginning(spec).read_text().split()[0]
         subprocess.run([sys.executable, "-I", "-c", TAKE, lock], check=False)
         environment = {**os.environ, **clock_environment(spec)}

@@ -94,19 +94,19 @@ def test_the_words_describe_what_was_done() -> None:
         "partition. Between two jobs it is down while the next one waits, unless that is submitted in time.",
         "The same cluster and the same other users; only the time at which the next link is submitted differs.",
         "6 of 6 hand-overs of auto had no interruption.",
-        "Well: link 4 was submitted 21.0 h before the end of link 3, for an expected wait of 7.0 h (90 % of futures: "
-        "3.5 h to 14.0 h). It waited 18.0 h: both links held nodes for 180 min.",
+        "One that went well: link 4 was submitted 21.0 h before the end of link 3, for an expected wait of 7.0 h (90 % "
+        "of futures: 3.5 h to 14.0 h). It waited 18.0 h: both links held nodes for 180 min.",
         "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
         "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
         "is expected to cost more than submitting now.",
         "1,234 jobs of other users; median wait 49.5 h, 90 % up to 89.1 h, longest 99.0 h. On average 93% of the nodes "
         "are busy.",
-        "Workload: built-in model lonestar6-like, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "
+        "Workload: built-in model lonestar6-like, load 0.8, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "
         "parameters. The chains are kept alive by the agent itself, on a simulated Slurm. An hour of interruption "
         "against an hour of overlap costs 3:1. The same command gives the same report. mirage evaluate compares "
         "policies over many hand-overs of a trace. Mirage 0.1.0.",
     ]
-    assert "<title>Two weeks of a service on a busy cluster</title>" in PAGE
+    assert "<title>Two weeks of a service on a shared cluster</title>" in PAGE
     assert "<pre>mirage demo --seed &lt;7&gt;</pre>" in PAGE
     assert "All 252 decisions of auto for links of 8 nodes" in PAGE
 
@@ -116,7 +116,8 @@ def test_a_hand_over_with_an_interruption_is_described() -> None:
     described = paragraphs(page)
     assert "2 of 5 hand-overs of auto had no interruption." in described
     assert (
-        "Badly: link 2 was submitted 0.0 h before the end of link 1. It waited 12.0 h: the service was down for 12.0 h."
+        "One that did not: link 2 was submitted at the end of link 1. It waited 12.0 h: the service was down for 12.0 "
+        "h."
     ) in described
 
 

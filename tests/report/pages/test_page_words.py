@@ -150,7 +150,7 @@ def test_the_demonstration() -> None:
     demo = demonstration()
     short = {k: replace(run, decisions=run.decisions[34:38]) for k, run in demo.runs.items()}
     assert page_words(demo_page(replace(demo, runs=short), "mirage demo --seed 7", "0.1.0")) == [
-        "# Two weeks of a service on a busy cluster",
+        "# Two weeks of a service on a shared cluster",
         "A service that runs in batch jobs of 12 hours, on a simulated cluster of 76 nodes with the queue of an A100 "
         "partition. Between two jobs it is down while the next one waits, unless that is submitted in time.",
         *("interrupted, reactive", "48.0 h", "8-node links, alive 85.7%"),
@@ -169,8 +169,8 @@ def test_the_demonstration() -> None:
         "| auto | 7 | <gap>6.0 h | 6.0 h | <overlap>6.0 h | 48.0 | 98.2% | 24.0",
         "## Two of the hand-overs",
         "6 of 6 hand-overs of auto had no interruption.",
-        "Well: link 4 was submitted 21.0 h before the end of link 3. It waited 18.0 h: both links held nodes for 180 "
-        "min.",
+        "One that went well: link 4 was submitted 21.0 h before the end of link 3. It waited 18.0 h: both links held "
+        "nodes for 180 min.",
         "## Why then?",
         "At every decision the visible queue is simulated forward many times: run times are drawn from the use of "
         "limits by similar jobs, new jobs from the recent past. The next link is submitted when waiting one more step "
@@ -185,7 +185,7 @@ def test_the_demonstration() -> None:
         "1,234 jobs of other users; median wait 49.5 h, 90 % up to 89.1 h, longest 99.0 h. On average 93% of the nodes "
         "are busy.",
         "## How this was made",
-        "Workload: built-in model lonestar6-like, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "
+        "Workload: built-in model lonestar6-like, load 0.8, seed 7, three weeks of warm-up. Queue: slurm, Lonestar6's "
         "parameters. The chains are kept alive by the agent itself, on a simulated Slurm. An hour of interruption "
         "against an hour of overlap costs 3:1. The same command gives the same report. mirage evaluate compares "
         "policies over many hand-overs of a trace. Mirage 0.1.0.",

@@ -31,11 +31,11 @@ class SharedLock:
             raise OSError(ctypes.get_errno(), f"no semaphore {name}")
         self._semaphore = ctypes.c_void_p(opened)
 
-    def is_taken(self) -> bool:
-        """Whether a process has it now."""
-        value = ctypes.c_int()
-        self._libc.sem_getvalue(self._semaphore, ctypes.byref(value))
-        return value.value <= 0
+    def value(self) -> int:
+        """Number of processes that could take it now."""
+        found = ctypes.c_int()
+        self._libc.sem_getvalue(self._semaphore, ctypes.byref(found))
+        return found.value
 
     def free(self) -> None:
         """Give it back in place of its owner."""
@@ -44,7 +44,7 @@ class SharedLock:
     def is_abandoned(self) -> bool:
         """Whether it is taken in every sample."""
         for _ in range(SAMPLES):
-            if not self.is_taken():
+            if self.value() > 0:
                 return False
             time.sleep(SAMPLE_S)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mirage.demo.demonstration import LINKS, MODEL, POLICIES, Demonstration, Load
+from mirage.demo.demonstration import LINKS, LOAD, MODEL, POLICIES, Demonstration, Load
 from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.report.axes import date_name, dates, numbers
@@ -30,7 +30,7 @@ def demo_page(demo: Demonstration, shown_command: str, version: str) -> str:
         "waits, unless that is submitted in time."
     )
     return page(
-        "Two weeks of a service on a busy cluster",
+        "Two weeks of a service on a shared cluster",
         lead,
         _tiles(demo),
         *[_chain_section(demo, link.nodes) for link in LINKS],
@@ -39,7 +39,8 @@ def demo_page(demo: Demonstration, shown_command: str, version: str) -> str:
         _load_section(demo),
         section(
             "How this was made",
-            f"Workload: built-in model {MODEL}, seed {demo.seed}, three weeks of warm-up. Queue: {demo.discipline}, "
+            f"Workload: built-in model {MODEL}, load {LOAD:g}, seed {demo.seed}, three weeks of warm-up. Queue: "
+            f"{demo.discipline}, "
             f"Lonestar6's parameters. The chains are kept alive by the agent itself, on a simulated "
             f"Slurm. An hour of interruption against an hour of overlap costs {ratio}. The same command gives the "
             f"same report. mirage evaluate compares policies over many hand-overs of a trace. Mirage {version}.",
@@ -101,8 +102,8 @@ def _hand_over_section(run: ChainRun) -> str:
     well = [one for one in ended if one.interruption_s < _NOTHING_S]
     badly = [one for one in ended if one.interruption_s >= _NOTHING_S]
     sentences = [
-        *([f"Well: {_sentence(run, max(well, key=lambda one: _waited_s(run, one)))}"] if well else []),
-        *([f"Badly: {_sentence(run, max(badly, key=lambda one: one.interruption_s))}"] if badly else []),
+        *([f"One that went well: {_sentence(run, max(well, key=lambda one: _waited_s(run, one)))}"] if well else []),
+        *([f"One that did not: {_sentence(run, max(badly, key=lambda one: one.interruption_s))}"] if badly else []),
     ]
     counts = f"{len(well)} of {len(ended)} hand-overs of {_AHEAD} had no interruption."
     return section("Two of the hand-overs", counts, *[f"<p>{sentence}</p>" for sentence in sentences])
@@ -117,6 +118,7 @@ def _sentence(run: ChainRun, hand_over: HandOver) -> str:
     """Returns a hand-over in one sentence or two."""
     following = run.links[hand_over.following]
     early_s = hand_over.ended_s - following.submitted_s
+    moment = "at the end" if early_s < _NOTHING_S else f"{_hours(early_s)} before the end"
     released = [d for d in run.decisions if d.submits and d.link == hand_over.link and "wait_p50_s" in d.estimate]
     expected = ""
     if released:
@@ -130,8 +132,8 @@ def _sentence(run: ChainRun, hand_over: HandOver) -> str:
         else f"both links held nodes for {round(hand_over.overlap_s / MINUTE_S)} min"
     )
     return (
-        f"link {following.number + 1} was submitted {_hours(max(early_s, 0))} before the end of link "
-        f"{hand_over.link + 1}{expected}. It waited {_hours(_waited_s(run, hand_over))}: {outcome}."
+        f"link {following.number + 1} was submitted {moment} of link {hand_over.link + 1}{expected}. "
+        f"It waited {_hours(_waited_s(run, hand_over))}: {outcome}."
     )
 
 
