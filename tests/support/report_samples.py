@@ -65,7 +65,7 @@ def _estimates(links: Sequence[LinkRecord]) -> tuple[Decision, ...]:
     for link in links:
         for hour in range(36):
             left_h = 40 - hour
-            wait_h = 4 + 2 * abs(hour % 12 - 6) + (60 if hour == 20 else 0)
+            wait_h = 4 + 2 * abs(hour % 12 - 6) + (60 if hour == 8 else 0)
             estimate = {
                 "wait_p05_s": wait_h / 4 * HOUR, "wait_p50_s": wait_h / 2 * HOUR, "wait_p95_s": wait_h * HOUR,
                 "cost_now": 6 - hour / 6, "cost_later": hour / 6,

@@ -148,3 +148,11 @@ def test_only_the_last_36_hours_before_a_submission_count() -> None:
     (frame,) = readings(picture, YEAR)
     assert hours(frame.curves("remaining")[0]) == [(-29, 41), (4, 8), (5, 7), (6, 6), (7, 5)]
     assert KNOWN["wait_p50_s"] == 7200
+
+
+def test_what_was_decided_after_the_submission_is_not_drawn() -> None:
+    later = made((9, 0, 3, False, 1.0), (10, 0, 2, False, 1.0))
+    drawn = decision_chart(replace(MADE, decisions=(*MADE.decisions, *later)), 0)
+    assert drawn.description == decision_chart(MADE, 0).description
+    (frame,) = readings(drawn, YEAR)
+    assert hours(frame.curves("remaining")[0]) == [(4, 8), (5, 7), (6, 6), (7, 5)]

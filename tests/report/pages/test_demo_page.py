@@ -121,6 +121,16 @@ def test_a_hand_over_with_an_interruption_is_described() -> None:
     ) in described
 
 
+def test_a_hand_over_in_the_same_minute_is_described() -> None:
+    links = (record(0, 0, 0, 48), record(1, 40, 48, 96))
+    run = replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 90 * HOUR, decisions=())
+    described = paragraphs(demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): run}), "mirage demo", "0.1.0"))
+    assert (
+        "One that went well: link 2 was submitted 8.0 h before the end of link 1. It waited 8.0 h: it started when "
+        "link 1 ended."
+    ) in described
+
+
 def test_without_an_estimate_there_is_no_picture_of_one() -> None:
     blind = {key: replace(run, decisions=()) for key, run in DEMO.runs.items()}
     page = demo_page(replace(DEMO, runs=blind), "mirage demo", "0.1.0")

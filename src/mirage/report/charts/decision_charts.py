@@ -143,6 +143,8 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> Picture:
 
 
 def _estimated(run: ChainRun, link: int) -> list[Decision]:
-    """Returns decisions with estimates in the 36 hours before a link's submission."""
-    found = [d for d in run.decisions if d.link == link and d.estimate.keys() >= _NEEDED]
+    """Returns decisions with estimates in the 36 hours up to the next submission."""
+    following = run.after(link)
+    until_s = run.until_s if following is None else following.submitted_s
+    found = [d for d in run.decisions if d.link == link and d.now_s <= until_s and d.estimate.keys() >= _NEEDED]
     return [d for d in found if found[-1].now_s - d.now_s <= _SHOWN_S]

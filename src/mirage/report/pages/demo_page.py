@@ -126,11 +126,12 @@ def _sentence(run: ChainRun, hand_over: HandOver) -> str:
         expected = f", for an expected wait of {_hours(median)}"
         if math.isfinite(low) and math.isfinite(high):
             expected += f" (90 % of futures: {_hours(low)} to {_hours(high)})"
-    outcome = (
-        f"the service was down for {_hours(hand_over.interruption_s)}"
-        if hand_over.interruption_s >= _NOTHING_S
-        else f"both links held nodes for {round(hand_over.overlap_s / MINUTE_S)} min"
-    )
+    if hand_over.interruption_s >= _NOTHING_S:
+        outcome = f"the service was down for {_hours(hand_over.interruption_s)}"
+    elif hand_over.overlap_s < MINUTE_S:
+        outcome = f"it started when link {hand_over.link + 1} ended"
+    else:
+        outcome = f"both links held nodes for {round(hand_over.overlap_s / MINUTE_S)} min"
     return (
         f"link {following.number + 1} was submitted {moment} of link {hand_over.link + 1}{expected}. "
         f"It waited {_hours(_waited_s(run, hand_over))}: {outcome}."
