@@ -98,7 +98,8 @@ def on(*specs: dict[str, Any]) -> Callable[..., Any]:
 def test_without_slurmdbd_age_and_fair_share_count_for_nothing(priorities: Priorities) -> None:
     assert priorities.complaints == IGNORED
     assert priorities.factors(priorities.early) == priorities.factors(priorities.late) == (0, 0)
-    assert priorities.of(priorities.early) == priorities.of(priorities.late)
+    equal = priorities.of(priorities.early)
+    assert equal == priorities.of(priorities.late)
 
     shown = priorities.cluster.run("scontrol", "show", "config")
     assert "PriorityWeightAge       = 1000" in shown, "slurmctld ignores it, and shows it all the same"
@@ -112,7 +113,7 @@ def test_without_slurmdbd_age_and_fair_share_count_for_nothing(priorities: Prior
         "warn", "PriorityWeightAge=1,000 and PriorityWeightFairshare=2,000 are ignored",
     )  # fmt: skip
     assert priorities.findings["second thoughts"][1] == "a held link keeps its priority"
-    held_again(priorities)
+    held_again(priorities, equal)
 
 
 @on(WITH)
@@ -138,8 +139,9 @@ def test_with_slurmdbd_age_and_fair_share_count(priorities: Priorities) -> None:
 def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) -> None:
     with pytest.raises(SlurmUnreachable, match="not running a supported priority plugin"):
         priorities.cluster.run("sprio")
-    assert priorities.of(priorities.held) > priorities.of(priorities.early) > priorities.of(priorities.late)
-    held_again(priorities)
+    first = priorities.of(priorities.held)
+    assert first > priorities.of(priorities.early) > priorities.of(priorities.late)
+    held_again(priorities, first)
 
     lines = [" ".join(finding) for finding in priorities.findings.values()]
     assert priorities.findings["age"] == (
@@ -153,13 +155,16 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
     assert weights == [0, 0, 0]
 
 
-def held_again(priorities: Priorities) -> None:
-    """A job that is released and held again retains its priority and its place.
+def held_again(priorities: Priorities, priority: int) -> None:
+    """A job that is released and held again has this priority, and so has its place.
 
-    The share of its nodes in those that answer counts, and on a busy machine a node may answer late.
+    The share of its nodes in those that answer counts. A busy machine's node may answer late, and a job that
+    was held meanwhile has another priority until its release.
     """
-    before = priorities.of(priorities.held)
     blocker = str(int(priorities.held) - 1)
     for dependency in ("", f"afterany:{blocker}", ""):
         priorities.cluster.run("scontrol", "update", f"JobId={priorities.held}", f"Dependency={dependency}")
-        until(lambda: priorities.of(priorities.held) == before, 30, "its priority is that of before")
+        until(
+            lambda: priorities.of(priorities.held) == priority, 30,
+            lambda: f"it has {priorities.of(priorities.held)}, an equal job {priority}",
+        )  # fmt: skip
