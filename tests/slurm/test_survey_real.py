@@ -32,6 +32,9 @@ IGNORED = [f"PriorityWeight{name} can only be used with SlurmDBD, ignoring" for 
 class Priorities:
     """A node in use, and two equal waiting jobs, submitted several periods apart.
 
+    All name every core of the node: with ``--exclusive``, a job's size in its priority is one core until the
+    scheduler has considered it and a command changes it, and then all cores.
+
     Attributes:
         held: A job that a dependency has held since before ``early`` was submitted.
         findings: Of ``mirage doctor``, level, value and advice by name.
@@ -66,15 +69,19 @@ def priorities(request: pytest.FixtureRequest, private_cluster: Any, tmp_path_fa
     spec = {"nodes": 1, "gpus": 0, "speed": SPEED, **request.param}
     cluster = private_cluster(**spec, scheduler_parameters="bf_interval=5")
 
+    cores = f"-c{cluster.spec.cpus}"
+
     def submit(*words: str) -> str:
-        made: str = cluster.run("sbatch", "--parsable", "-D/", "-o/dev/null", "-t600", "--wrap=sleep 99999", *words)
+        made: str = cluster.run(
+            "sbatch", "--parsable", "-D/", "-o/dev/null", "-t600", cores, "--wrap=sleep 99999", *words
+        )
         return made.strip()
 
-    blocker = submit("--exclusive")
-    held, early = submit(f"-dafterany:{blocker}", "--exclusive"), submit("--exclusive")
+    blocker = submit()
+    held, early = submit(f"-dafterany:{blocker}"), submit()
     first_s = cluster_time(cluster)
     until(lambda: cluster_time(cluster) > first_s + 600, 60, "ten minutes of the cluster's pass")
-    late = submit("--exclusive")
+    late = submit()
     environment = {**os.environ, **cluster.user_environment, "MIRAGE_HOME": str(tmp_path_factory.mktemp("home"))}
     words = [sys.executable, "-m", "mirage", "doctor", "--json"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
@@ -156,15 +163,11 @@ def test_basic_priorities_are_the_order_of_submission(priorities: Priorities) ->
 
 
 def held_again(priorities: Priorities, priority: int) -> None:
-    """A job that is released and held again has this priority, and so has its place.
-
-    The share of its nodes in those that answer counts. A busy machine's node may answer late, and a job that
-    was held meanwhile has another priority until its release.
-    """
+    """A job that is released and held again retains this priority and its place."""
     blocker = str(int(priorities.held) - 1)
     for dependency in ("", f"afterany:{blocker}", ""):
         priorities.cluster.run("scontrol", "update", f"JobId={priorities.held}", f"Dependency={dependency}")
         until(
             lambda: priorities.of(priorities.held) == priority, 30,
-            lambda: f"it has {priorities.of(priorities.held)}, an equal job {priority}",
+            lambda: f"it has {priorities.of(priorities.held)}, and an equal job {priority}",
         )  # fmt: skip
