@@ -158,6 +158,15 @@ class StartsNone:
         return GpuPlan()
 
 
+class Vendors:
+    """A scheduler of another package, with a name of its own, that requests its next call for a time that is over."""
+
+    name = "vendor-1.2"
+
+    def decide(self, view: GpuView) -> GpuPlan:
+        return GpuPlan(wake_s=-1.0)
+
+
 class Unmade:
     """A scheduler of another package that cannot be made."""
 
@@ -171,6 +180,12 @@ def test_a_scheduler_that_cannot_be_made_is_reported_in_one_line(
     monkeypatch.setitem(SCHEDULERS, "unmade", GpuSchedulerSpec(f"{__name__}:Unmade", "fails"))
     with pytest.raises(ContractBroken, match=r"^OSError: no such licence \(.*\); fix the scheduler, or leave it out$"):
         compare(workloads, ["unmade", "fifo"], ONE_GPU)
+
+
+def test_an_error_calls_a_scheduler_by_its_own_name(workloads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEDULERS, "vendor", GpuSchedulerSpec(f"{__name__}:Vendors", "fails"))
+    (failed,) = compare(workloads[:1], ["vendor"], ONE_GPU).failed
+    assert "vendor-1.2" in failed.error
 
 
 def test_a_trial_that_fails_leaves_the_others_their_rows(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,8 +12,10 @@ from scipy.optimize import Bounds, approx_fprime, minimize
 from threadpoolctl import threadpool_limits
 
 from mirage.schedule.rounds import throughput_history as fitting
+from mirage.schedule.rounds.configurations import JobColumns
 from mirage.schedule.rounds.goodput import network_s, pass_s, step_s
-from mirage.schedule.rounds.throughput_history import StepMeasurements, fit, loss
+from mirage.schedule.rounds.throughput_history import StepMeasurements, ThroughputHistory, fit, loss
+from mirage.schedule.speeds.speed_arrays import linear_speeds
 
 TRUE = np.array([0.05, 0.002, 0.3, 0.02, 0.08, 0.01, 1.7])
 
@@ -108,3 +113,30 @@ def test_the_overlap_is_within_its_bounds() -> None:
     for overlap in (1.0, 10.0):
         found = fit(_measured(EVERYWHERE, parameters=np.array([*TRUE[:6], overlap])))
         assert 1.0 <= found[6] <= fitting.MOST_OVERLAP
+
+
+def test_more_jobs_than_there_was_room_for_leave_the_data_of_earlier_jobs() -> None:
+    history = ThroughputHistory(linear_speeds(np.ones(2)), types=2, jobs=300)
+    first = history.rows(np.arange(60))
+    for stored in history.known[1:]:
+        stored[first] = (1 + np.arange(60)).reshape(-1, *[1] * (stored.ndim - 1))
+    before = [stored[first].copy() for stored in history.known[1:]]
+    rows = history.rows(np.arange(300))
+    assert rows[:60].tolist() == first.tolist()
+    assert len(set(rows.tolist())) == 300
+    for stored, was in zip(history.known[1:], before):
+        assert np.array_equal(stored[first], was)
+
+
+def test_new_jobs_have_the_usual_noise_of_their_model_and_it_counts_as_a_change() -> None:
+    history = ThroughputHistory(linear_speeds(np.ones(1)), types=1, jobs=2, shared_models=2)
+    rows, known = history.rows(np.arange(2)), history.known
+    usual = history.learnt(rows, np.arange(2))
+    known.square[usual], known.variance[usual] = (2.0, 3.0), (4.0, 5.0)
+    noted = known.noted[rows].copy()
+    jobs = SimpleNamespace(**{name: np.zeros(2, np.int64) for name in ("gpu_type", "servers", "held", "batch")})
+    jobs.model, jobs.progress = np.array([1, 0]), np.zeros(2)
+    history.observe(cast(JobColumns, jobs), rows, np.zeros(0, np.int64))
+    assert known.square[rows].tolist() == [3.0, 2.0]
+    assert known.variance[rows].tolist() == [5.0, 4.0]
+    assert (known.noted[rows] > noted).all()

@@ -68,6 +68,22 @@ def test_all_jobs_end_on_the_size_they_request(objective: str) -> None:
         assert sum(log.places(k).values()) == jobs.gpus[int(log.segments[k]["id"])]
 
 
+def test_the_time_given_by_a_kind_is_what_its_jobs_received() -> None:
+    rng = np.random.default_rng(5)
+    jobs = GpuJobs.linear(rng.uniform(0, 4000, 20), rng.choice([1, 2, 4, 6], 20), rng.uniform(60, 4000, 20))
+    scheduler = Gavel()
+    GpuSimulation(CLUSTER, jobs, scheduler, strict=True).run()
+    assert scheduler._given_s.min() > 20 * 360 / 2, "both kinds have given rounds"
+    np.testing.assert_allclose(scheduler._given_s, scheduler._received_s.sum(axis=0))
+
+
+def test_a_job_of_one_gpu_stays_where_it_runs_when_an_earlier_server_becomes_free() -> None:
+    cluster = GpuCluster((ServerGroup("only", "only", 2, 1),))
+    jobs = GpuJobs.linear([0.0, 0.0], [1, 1], [300.0, 3000.0])
+    log = GpuSimulation(cluster, jobs, Gavel(), strict=True).run()
+    assert log.segments["id"].tolist() == [0, 1]
+
+
 def two_models(slowdown: tuple[float, float]) -> Speeds:
     """Two models on one GPU, a step of 0.1 s for 8 samples, each with its own slowdown."""
     return linear_speeds(np.ones(1))._replace(
