@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from mirage.cli import root
 
 INTERNAL = {("sim", "kernel"), ("lab", "commands"), ("agent", "policy_runner")}
 """Folders that hold nothing for others to call."""
@@ -17,9 +23,81 @@ COMMANDS = """Commands
 """
 
 
+class OptionUse(NamedTuple):
+    """An option of a command.
+
+    Attributes:
+        command: Words of the command after ``mirage``.
+        option: The option.
+    """
+
+    command: str
+    option: click.Option
+
+    @property
+    def value(self) -> str:
+        """The word for its value in ``--help``; empty for a flag."""
+        option = self.option
+        if option.is_flag:
+            return ""
+        if isinstance(option.type, click.Choice):
+            return "|".join(str(choice) for choice in option.type.choices)
+        return option.metavar or {"path": "FILE"}.get(option.type.name, "N")
+
+
+def option_uses() -> dict[str, list[OptionUse]]:
+    """The visible options of all commands by their longest name, without ``--help``."""
+    uses: dict[str, list[OptionUse]] = defaultdict(list)
+    for words, command in _commands(root, ()):
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                uses[max(option.opts, key=len)].append(OptionUse(" ".join(words), option))
+    return dict(sorted(uses.items()))
+
+
+def _commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(command, click.Group):
+        yield words, command
+        return
+    context = click.Context(command, info_name="mirage")
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from _commands(found, (*words, name))
+
+
+def _options_page() -> str:
+    lines = [
+        "# Options",
+        "",
+        "Every option of every command. Most have one meaning everywhere; where not, each is listed.",
+        "",
+    ]
+    lines += ["| option | value | commands | meaning |", "|---|---|---|---|"]
+    for name, uses in option_uses().items():
+        by_meaning = defaultdict(list)
+        for use in uses:
+            by_meaning[use.option.help or ""].append(use)
+        for meaning, same in by_meaning.items():
+            short = "".join(f"`{one}`, " for one in same[0].option.opts if one != name)
+            value = f"`{_escaped(same[0].value)}`" if same[0].value else ""
+            commands = ", ".join(f"`{use.command}`" for use in same if not use.command.startswith("train "))
+            trained = [use.command.removeprefix("train ") for use in same if use.command.startswith("train ")]
+            if trained:
+                words = ", ".join(trained) if len(trained) < 4 else "METHOD"
+                commands += (", " if commands else "") + f"`train {words}`"
+            lines.append(f"| {short}`{name}` | {value} | {commands} | {_escaped(meaning)} |")
+    return "\n".join([*lines, ""])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
 def write_pages(package: Path, folder: Path) -> None:
-    """Write ``commands.rst``, a page for each room, and ``ground.rst`` for the root modules."""
+    """Write the pages of commands, options, each room, and the root modules."""
     folder.mkdir(exist_ok=True)
+    (folder / "options.md").write_text(_options_page(), encoding="utf-8")
     rooms = sorted(path for path in package.iterdir() if (path / "__init__.py").exists() and path.name != "cli")
     pages = {"commands": COMMANDS, "ground": _page("Ground floor", _modules(package, package.glob("*.py")))}
     for room in rooms:

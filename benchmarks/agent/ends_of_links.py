@@ -280,7 +280,7 @@ class Run:
         }
 
     def _start_agent(self) -> None:
-        words = ["agent", "run", "--command-timeout", str(60 * self.lab.speed), "--calibrate-every", "0"]
+        words = ["agent", "run", "--command-timeout", f"{self.lab.speed}m", "--calibrate-every", "0"]
         with (self.folder / "agent.log").open("a") as log:
             self.agent = subprocess.Popen([*MIRAGE, *words], env=self.environment, cwd=self.folder, stderr=log)
 

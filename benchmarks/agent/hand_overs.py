@@ -88,7 +88,7 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
             "--ready-by-job", "--warmup", f"{options.load_s}s", "--grace", "2m", "--no-agent", "-N1", "--exclusive",
             "-t", str(options.limit_min), "-o", "/dev/null", str(script))  # fmt: skip
     with (folder / "agent.log").open("w") as log:
-        agent = subprocess.Popen([*MIRAGE, "agent", "run", "--command-timeout", "1800"], env=environment, stderr=log)
+        agent = subprocess.Popen([*MIRAGE, "agent", "run", "--command-timeout", "30m"], env=environment, stderr=log)
     try:
         until = time.monotonic() + options.patience_min * 60
         while time.monotonic() < until:

@@ -107,7 +107,7 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
                 "--no-agent", "-N", "1", "--exclusive", "-t", str(options.limit_min), "-o", "/dev/null",
                 str(script))  # fmt: skip
         agent = subprocess.Popen(
-            [*mirage.split(), "agent", "run", "--command-timeout", "1800"],
+            [*mirage.split(), "agent", "run", "--command-timeout", "30m"],
             env=environment,
             cwd=folder,
             stderr=(folder / "agent.log").open("w"),

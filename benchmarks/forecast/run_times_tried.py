@@ -1,4 +1,4 @@
-"""Run-time predictions that lost against ``named-history``: see docs/run-times.md.
+"""Run-time predictions that lost against ``named-history``; docs/explanation/run-times.md.
 
 They are kept so that ``benchmarks/forecast/run_times.py --tried`` can repeat the figures; the boosted one needs
 ``xgboost``.

@@ -45,7 +45,7 @@ SETTINGS = {
     ),
     "shipped": NetworkSettings(pretrain=SHORT),
 }
-"""Those of the table in docs/networks.md; of the tests, from scratch; and those that ship, pre-trained briefly."""
+"""Those of docs/explanation/networks.md; of the tests, from scratch; and those that ship, pre-trained briefly."""
 
 
 def main() -> None:

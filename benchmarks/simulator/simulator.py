@@ -111,7 +111,7 @@ def lonestar6() -> Case | None:
 
 
 def fitted(table: JobTable, settings: SlurmSettings) -> World:
-    """The result of ``mirage calibrate`` for January 2023 (docs/calibration.md)."""
+    """The result of ``mirage calibrate`` for January 2023 (docs/explanation/calibration.md)."""
     site = Site.of(table, settings, JANUARY_S, JANUARY_S + 31 * DAY_S)
     mechanisms = Mechanisms(dip_s=48 * HOUR_S, recorded=True, age=3500.0, user_jobs=8)
     return World("slurm", site.cluster(mechanisms), site.scheduler(mechanisms))

@@ -160,7 +160,7 @@ def near_by_class(intervals: dict[str, tuple[int, dict[str, float]]], prefix: st
 
 
 def print_points(points: dict[str, dict[str, float]]) -> None:
-    """The table of errors, as in docs/prediction.md."""
+    """The table of errors, as in docs/explanation/prediction.md."""
     bands = "all | < 10 min | to 2 h | > 2 h"
     print(f"| model | MSE log10 | within ×2 | within ×3 | median error, min: {bands} | Spearman |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -171,7 +171,7 @@ def print_points(points: dict[str, dict[str, float]]) -> None:
 
 
 def print_intervals(intervals: dict[str, tuple[int, dict[str, float]]]) -> None:
-    """The table of coverage and width, as in docs/prediction.md."""
+    """The table of coverage and width, as in docs/explanation/prediction.md."""
     print("| intervals | waits | 50 % | 80 % | 95 % | width: 50 % | 80 % | 95 % | CRPS |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name, (rows, figures) in intervals.items():

@@ -66,7 +66,7 @@ def expected_coverage(
 
 
 def print_expected(rows: list[dict[str, Any]]) -> None:
-    """The table of expected coverage, as in docs/prediction.md."""
+    """The table of expected coverage, as in docs/explanation/prediction.md."""
     print(
         "| polls | classes | within 5 points: 50 % | 80 % | 95 % | over all within 2 | independent waits of a class |"
     )

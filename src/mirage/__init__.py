@@ -2,7 +2,7 @@
 
 The names in ``__all__`` are the public interface. Each is imported when it is first used, so that importing the package
 costs almost nothing. All other modules are private and may change, apart from what the
-examples of docs/extending.md import.
+examples of docs/how-to/extending.md import.
 """
 
 from __future__ import annotations

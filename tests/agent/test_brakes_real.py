@@ -54,7 +54,7 @@ def test_after_two_wrong_forecasts_the_chain_goes_by_its_own_waits(private_clust
     cluster = private_cluster(nodes=2, gpus=0, speed=SPEED, cred_expire_s=600, min_job_age_s=360_000)
     shell = Shell(cluster, tmp_path, PYTHONPATH=f"{a_package(tmp_path)}:{os.environ.get('PYTHONPATH', '')}")
     shell.submit("misled", "-N1", "--exclusive", "-t", "10", "--grace", "1m", "--policy", "hopeful", "serve.sh")
-    agent = shell.agent("--poll", str(SPEED), "--command-timeout", str(60 * SPEED), "--calibrate-every", "0")
+    agent = shell.agent("--poll", f"{SPEED}s", "--command-timeout", f"{SPEED}m", "--calibrate-every", "0")
     for link in (2, 3):
         shell.until(lambda: JobState.RUNNING in shell.jobs("misled")[link - 1], 30, "the present link runs")  # noqa: B023
         reserve(cluster, "create")

@@ -140,7 +140,7 @@ def runs(job: QueuedJob) -> bool:
 def test_it_holds_and_releases_as_the_queue_of_others_changes_and_a_held_link_retains_its_place(shell: Shell) -> None:
     left, right = Side(shell, "left"), Side(shell, "right", "--bank-age")
     crowd = left.others(240, 240)
-    agent = shell.agent("--poll", "10", "--command-timeout", "1800")
+    agent = shell.agent("--poll", "10s", "--command-timeout", "30m")
 
     first = left.link(2, competes, "behind a crowd it is submitted at once")
     left.cancel(*crowd)

@@ -1,4 +1,4 @@
-"""docs/extending.md: pip installs each section as a package; its commands and checks run."""
+"""docs/how-to/extending.md: each section is installed as a package, and runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirage.slurm.client import user_of_process
 from mirage.trace.table import JobTable
 from mirage.trace.write_trace import write_trace
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = {
     "policy": "A policy",
     "discipline": "A queue discipline",

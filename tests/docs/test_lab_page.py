@@ -1,22 +1,23 @@
-"""The commands of docs/lab.md, typed in order into a shell on this machine."""
+"""The commands of docs/how-to/lab.md, typed in order into a shell on this machine."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.slurm_packages import ADVICE, missing
+from tests.support.documents import DOCS
+from tests.support.user_shell import installed_mirage
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-PAGE = Path(__file__).parents[2] / "docs" / "lab.md"
+PAGE = DOCS / "how-to" / "lab.md"
 
 
 @pytest.fixture
@@ -25,14 +26,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")  # short: the path of a lab holds those of Unix sockets
     if lacking := missing(LabSpec(directory=home)):
         pytest.skip(f"a real Slurm needs {', '.join(lacking)}; {ADVICE}")
-    programs = home / "bin"
-    programs.mkdir()
-    (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
-    (programs / "mirage").chmod(0o755)
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))
-    }
-    return {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home)}
+    return installed_mirage(home)
 
 
 def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Commands of docs/traces.md about one's own trace, in order, on made-up and public rows."""
+"""Commands of docs/how-to/traces.md on one's own trace, on made-up and public rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from mirage.cli import root
 from mirage.trace.read_trace import read_trace
 
-PAGE = (Path(__file__).parents[2] / "docs" / "traces.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "traces.md").read_text(encoding="utf-8")
 NAME = "graham_core.csv.gz"
 HEADER = [
     "job_unique_id", "cluster_id", "submit_time", "eligible_time", "start_time", "end_time", "elapsed_time",

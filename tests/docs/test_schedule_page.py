@@ -1,4 +1,4 @@
-"""The commands of docs/schedule.md, typed in order."""
+"""The commands of docs/explanation/schedule.md, typed in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mirage.cli import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "schedule.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "schedule.md"
 
 
 @pytest.mark.slow

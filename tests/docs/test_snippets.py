@@ -19,9 +19,9 @@ from mirage.cli import root
 from mirage.schedule.gpu_cluster import read_gpu_cluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.trace.formats.column_mapping import TARGETS
+from tests.support.documents import DOCUMENTS
+from tests.support.documents import ROOT as HOME
 
-HOME = Path(__file__).parents[2]
-DOCUMENTS = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IN_FILE = re.compile(r"[Ii]n a file `(\w+)\.py`:\s*\Z")
 INLINE = re.compile(r"`(mirage [^`\n]+)`")
@@ -120,14 +120,14 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
     block: Block, environment: dict[str, str], tmp_path: Path
 ) -> None:
     tables = tomllib.loads(block.text)
-    if block.place.startswith("docs/traces.md"):
+    if block.place.startswith("docs/how-to/traces.md"):
         assert set(tables) <= set(TARGETS), "names of columns; test_own_traces_page.py types its commands"
         return
-    if block.place.startswith("docs/simulator.md"):
+    if block.place.startswith("docs/explanation/simulator.md"):
         (tmp_path / "cluster.toml").write_text(block.text, encoding="utf-8")
         assert read_cluster_file(tmp_path / "cluster.toml").cluster.reservations
         return
-    if block.place.startswith("docs/schedule.md"):
+    if block.place.startswith("docs/explanation/schedule.md"):
         (tmp_path / "gpus.toml").write_text(block.text, encoding="utf-8")
         assert read_gpu_cluster(tmp_path / "gpus.toml").pools == ("inference", "training")
         return
@@ -142,7 +142,7 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
 
 
 def test_there_is_something_of_every_kind() -> None:
-    assert {block.place.split(":")[0] for block in PYTHON} >= {"README.md", "docs/extending.md"}
+    assert {block.place.split(":")[0] for block in PYTHON} >= {"README.md", "docs/how-to/extending.md"}
     assert len(SHELL) > 15
     assert {"my_package", "my_lead", "last_come"} <= {block.file for block in PYTHON}
     unknown = {match[1] for path in DOCUMENTS for match in FENCE.finditer(path.read_text(encoding="utf-8"))}
@@ -153,7 +153,7 @@ def test_every_entry_point_group_is_in_the_table_of_extensions() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (HOME / "src").rglob("*.py")]
     groups = {group for text in sources for group in re.findall(r'Registry\(\s*"[^"]+",\s*"(mirage\.\w+)"', text)}
     assert len(groups) > 3
-    table = (HOME / "docs" / "extending.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    table = (HOME / "docs" / "how-to" / "extending.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert {group for group in groups if f"| `{group}` |" in table} == groups
 
 

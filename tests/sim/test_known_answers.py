@@ -86,7 +86,7 @@ def test_slurm_passes_left_out_change_no_start(shared_data: Path, name: str, set
     np.testing.assert_array_equal(some.start_s, every.start_s)
 
 
-# -- real logs, waits simulated by pyss (docs/simulator-known-answers.md) -----------------------------------------
+# -- real logs, waits simulated by pyss (docs/reports/simulator-known-answers.md) ---------------------------------
 
 LOGS = {"KTH-SP2": 100, "SDSC-SP2": 128, "CTC-SP2": 338}
 CASES = [

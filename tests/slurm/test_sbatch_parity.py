@@ -1,6 +1,6 @@
 """``mirage submit`` makes the job of sbatch: both run on a real slurmctld.
 
-The table in docs/agent.md is made from what is seen: ``MIRAGE_WRITE_PARITY=1`` writes it.
+The table in docs/explanation/agent.md is made from what is seen: ``MIRAGE_WRITE_PARITY=1`` writes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-PAGE = Path(__file__).parents[2] / "docs" / "agent.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "agent.md"
 BEGIN, END = "<!-- parity: begin -->", "<!-- parity: end -->"
 
 _OWN_FIELDS = """

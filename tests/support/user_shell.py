@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.agent.chain.tag import parse_tag
+from mirage.cache_folder import cache_folder
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
@@ -26,6 +27,19 @@ trap 'echo "$MIRAGE_LINK checkpoint" >> service.log; exit 0' USR2
 echo "$MIRAGE_LINK start $MIRAGE_PREVIOUS_JOB $1" >> service.log
 while true; do sleep 0.2; done
 """
+
+
+def installed_mirage(home: Path) -> dict[str, str]:
+    """The environment of a user of this tree, with a home and our compiled kernels."""
+    programs = home / "bin"
+    programs.mkdir()
+    (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
+    (programs / "mirage").chmod(0o755)
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MIRAGE_HOME", "MIRAGE_STORE"))
+    }
+    cache = {"XDG_CACHE_HOME": str(cache_folder().parent)}
+    return {**inherited, **cache, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home)}
 
 
 class Shell:

@@ -115,13 +115,13 @@ machine_options = option_group(
     click.option(
         "--gpus-per-node",
         type=click.IntRange(min=1),
-        metavar="G",
+        metavar="N",
         help="Let jobs share nodes GPU by GPU; without it jobs take whole nodes.",
     ),
     click.option(
         "--cpus-per-node",
         type=click.IntRange(min=1),
-        metavar="C",
+        metavar="N",
         help=f"Let jobs share nodes core by core.  [default with --gpus-per-node: {DEFAULT_CPUS}]",
     ),
     click.option(

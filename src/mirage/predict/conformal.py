@@ -26,7 +26,7 @@ OUTERMOST = 0.002
 class CalibrationSettings:
     """How fast past predictions fade.
 
-    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/explanation/prediction.md.
 
 
     Attributes:

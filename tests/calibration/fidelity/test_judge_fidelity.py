@@ -135,7 +135,7 @@ def test_a_schedule_is_judged_as_it_comes_out_of_a_simulation() -> None:
 
 @pytest.mark.slow
 def test_lonestar6_replayed_plainly_is_far_from_itself(shared_data: Path) -> None:
-    """The figures of docs/fidelity.md."""
+    """The figures of docs/reports/fidelity.md."""
     from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
     table = read_trace(shared_data / "mirage-ls6" / "ls6-a100.log.gz").table

@@ -135,10 +135,14 @@ def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--poll", "0"], "'--poll': 0 is not in the range x>=1."),
+        (["--poll", "0"], "'--poll': '0' is too short; at least 1 s"),
         (["--metrics-port", "70000"], "'--metrics-port': 70000 is not in the range 1<=x<=65535."),
-        (["--command-timeout", "0"], "'--command-timeout': 0 is not in the range 1<=x<=86400."),
-        (["--command-timeout", "nan"], "'--command-timeout': 'nan' is not a valid integer range."),
+        (["--command-timeout", "0"], "'--command-timeout': '0' is too short; at least 1 s"),
+        (
+            ["--command-timeout", "nan"],
+            "'--command-timeout': 'nan' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "
+            "or with a unit (90m, 4h, 2d)",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_anything_runs(

@@ -40,7 +40,7 @@ def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["up", "--nodes", "501"], "Invalid value for '--nodes': 501 is not in the range 1<=x<=500."),
+        (["up", "--nodes", "501"], "Invalid value for '-N' / '--nodes': 501 is not in the range 1<=x<=500."),
         (["up", "--gpus", "-1"], "Invalid value for '--gpus': -1 is not in the range 0<=x<=16."),
         (["up", "--port", "64001"], "Invalid value for '--port': 64001 is not in the range 0<=x<=64000."),
         (["up", "--speed", "61"], "Invalid value for '--speed': 61 is not in the range 1<=x<=60."),

@@ -126,8 +126,8 @@ def test_a_combined_tree_is_shown_edited_checked_drawn_and_run(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quiet.txt").write_text(text_of(QUIET))
     (tmp_path / "full.txt").write_text(text_of(FULL))
-    measured = message("combine", "quiet.txt", "tree", "full.txt", "--from", "15 %,150 %", "-o", "both.txt")
-    again = json.loads(message("combine", "quiet.txt", "tree", "--from", "15 %", "-o", "two.txt", "--json"))
+    measured = message("combine", "quiet.txt", "tree", "full.txt", "--above", "15 %,150 %", "-o", "both.txt")
+    again = json.loads(message("combine", "quiet.txt", "tree", "--above", "15 %", "-o", "two.txt", "--json"))
     assert again["parts"] == [{"tree": "quiet.txt", "from": 0}, {"tree": "tree", "from": 0.15}]
     whole = read_tree(tmp_path / "both.txt")[1]
     assert whole == combined((QUIET, shipped_tree(), FULL), (0.15, 1.5))

@@ -113,7 +113,7 @@ def test_a_stretch_is_what_an_executor_does_for_one_job_without_a_break():
 
 
 def test_a_comparison_is_drawn_into_a_folder(tmp_path: Path):
-    words = ["compare", "--setting", "5/6,10/4", "--seeds", "1-3", "--policies", "fifo,fair", "--plots"]
+    words = ["compare", "--setting", "5/6,10/4", "--seeds", "1-3", "--policies", "fifo,fair", "--plot"]
     result = CliRunner().invoke(dag, [*words, str(tmp_path / "new"), "--json"], catch_exceptions=False)
     assert result.exit_code == 0
     names = ["dag-executors-10-4.svg", "dag-executors-5-6.svg", "dag-jct.svg"]

@@ -159,7 +159,7 @@ class StartsNone:
 
 
 class Vendors:
-    """A scheduler of another package, with a name of its own, that requests its next call for a time that is over."""
+    """A scheduler with a name of its own that requests a call at a time that is over."""
 
     name = "vendor-1.2"
 

@@ -14,7 +14,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import DURATION
+from mirage.cli.values import DURATION, LIMITED_DURATION
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
@@ -55,18 +55,20 @@ def agent() -> None:
 
 @agent.command(
     context_settings=CONTEXT,
-    epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30"),
+    epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30s"),
 )
-@click.option("--poll", "poll_s", metavar="S", type=click.IntRange(1), help="Seconds between polls of the queue.")
+@click.option(
+    "--poll", "poll_s", metavar="TIME", type=LIMITED_DURATION, help="Time between polls of the queue, such as 30s."
+)
 @click.option(
     "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
 )
 @click.option(
     "--command-timeout",
     "timeout_s",
-    metavar="S",
-    type=click.IntRange(1, 86_400),
-    help="Kill a Slurm command after S seconds. [60]",
+    metavar="TIME",
+    type=LIMITED_DURATION,
+    help="Kill a Slurm command after this time. [60s]",
 )
 @click.option(
     "--calibrate-every",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         "mirage demo --json | jq .chains",
     ),
 )
-@click.option("-o", "out", default="mirage-demo.html", show_default=True, metavar="FILE", help="Report to write.")
+@click.option("-o", "--out", default="mirage-demo.html", show_default=True, metavar="FILE", help="Report to write.")
 @seed_option
 @cost_options(interruption=3.0, overlap=1.0)
 @workers_option

@@ -38,7 +38,7 @@ def lab() -> None:
     epilog=examples("mirage lab up", "mirage lab up big --nodes 64 --accounting", "mirage lab up fast --speed 60"),
 )
 @directory
-@click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 500))
+@click.option("-N", "--nodes", metavar="N", default=4, show_default=True, type=click.IntRange(1, 500))
 @click.option(
     "--gpus", default=8, show_default=True, type=click.IntRange(0, 16), help="GPUs per node; none of them is real."
 )
@@ -131,7 +131,7 @@ def _refuse_another(there: Any, directory: Path, wanted: dict[str, Any]) -> None
 
     ctx = click.get_current_context()
     given = {
-        str(option.name): option.opts[0]
+        str(option.name): max(option.opts, key=len)
         for option in ctx.command.params
         if ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
     }

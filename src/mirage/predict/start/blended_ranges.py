@@ -25,7 +25,8 @@ _NO_LOSS_S = 1e-9
 class BlendSettings:
     """Candidates of a blend, and how it weighs them.
 
-    The defaults were chosen on Lonestar6, December and January, and on Theta, April to June, see docs/prediction.md.
+    The defaults were chosen on Lonestar6, December and January, and on Theta, April to June, see
+    docs/explanation/prediction.md.
 
     Attributes:
         half_life_s: Age at which a known wait counts half.

@@ -5,7 +5,7 @@ that change their habits) is in none of them. So every promise is stored until i
 the middle of its futures it fell. Distances of recent promises, by class, give how far out an interval must reach to
 have its nominal coverage: split conformal prediction on a window that fades, of the quantile levels and, past the
 earliest and the latest future, of the range of the futures. Both sides are treated alike: the side on which outcomes
-fall changes faster than it can be learnt (see docs/prediction.md).
+fall changes faster than it can be learnt (see docs/explanation/prediction.md).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ LEAST_SPREAD = 0.05
 class BoostingSettings:
     """How the trees are grown.
 
-    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/prediction.md.
+    The defaults were chosen on the first 80 % of the days of the Graham data, see docs/explanation/prediction.md.
 
 
     Attributes:

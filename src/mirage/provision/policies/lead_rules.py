@@ -142,8 +142,8 @@ class HoldForAge:
 
     A link that cannot start now is submitted while others wait, as they take the nodes that become free before it is
     held, a minute later. It is released when the present link ends, or HOURS before that (``hold:0.5``). It needs a
-    Slurm on which a held job retains its age, see docs/provisioning.md; on any other one it queues like a reactive
-    link.
+    Slurm on which a held job retains its age, see docs/explanation/provisioning.md; on any other one it
+    queues like a reactive link.
     """
 
     def __init__(self, parameter: str = "") -> None:

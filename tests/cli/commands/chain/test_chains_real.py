@@ -137,13 +137,13 @@ def test_an_hour_without_an_agent(private_cluster, tmp_path: Path) -> None:
         "--no-agent",
         "serve.sh",
     )
-    agent = fast.agent("--command-timeout", "1800")
+    agent = fast.agent("--command-timeout", "30m")
     fast.until(lambda: fast.jobs("alone").get(2) == [JobState.PENDING], 60, "the dead man's link is in the queue")
     agent.send_signal(signal.SIGKILL)
     agent.wait()
     over = {1: [JobState.TIMEOUT], 2: [JobState.RUNNING]}
     fast.until(lambda: fast.jobs("alone") == over, 60, "the first link's 40 minutes are over, and the second runs")
-    agent = fast.agent("--command-timeout", "1800")
+    agent = fast.agent("--command-timeout", "30m")
     try:
         fast.until(lambda: 3 in fast.jobs("alone"), 60, "the agent goes on")
     finally:

@@ -62,7 +62,10 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
         (["--port", "9+JOB%0"], f"Error: Invalid value for '--port': '9+JOB%0' {NO_PORT}"),
         (["--port", "80", "--install"], "Error: --install needs -o FILE"),
         (["--port", "80", "--install", "--watch"], "Error: give one of --install, --uninstall, --list and --watch"),
-        (["--port", "80", "--every", "-1"], "Error: Invalid value for '--every': -1 is not in the range x>=1."),
+        (
+            ["--port", "80", "--every", "-1"],
+            "Error: Invalid value for '--every': '-1' never ends; give a time that does",
+        ),
         ([], "Error: Missing option '--port'."),
     ],
 )

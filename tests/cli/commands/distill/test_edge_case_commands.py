@@ -34,7 +34,7 @@ else:
         1
 """
 
-PAGE = Path(__file__).parents[4] / "docs" / "edge-cases.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reports" / "edge-cases.md"
 
 
 def output_of(*words):
@@ -110,7 +110,7 @@ SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
 
 def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
     out, page = tmp_path / "mended", tmp_path / "page.md"
-    words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--page", str(page))
+    words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--report", str(page))
     (case,) = json.loads(output_of(*words, "--json"))["cases"]
     assert (case["case"], case["setting"], case["helps"]) == ("gap-15", "5/6", True)
     written = (out / "gap-15.txt").read_text()
@@ -132,7 +132,7 @@ def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
 
 def test_an_interrupted_mending_resumes_after_the_last_case(mine, tmp_path, monkeypatch):
     page = tmp_path / "page.md"
-    words = ("mend", mine, "--case", "gap-15,gap-45", *SHORT, "--page", str(page))
+    words = ("mend", mine, "--case", "gap-15,gap-45", *SHORT, "--report", str(page))
     find, done = line_mending.mended, []
 
     def stops(*arguments):

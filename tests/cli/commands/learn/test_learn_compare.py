@@ -35,7 +35,7 @@ def trace(tmp_path_factory):
 @pytest.fixture
 def arguments(trace):
     windows = ["--link-nodes", "2", "--link-limit", "8:00:00", "--start", "2022-12-03", "--every", "84h"]
-    tried = ["--methods", "correction", "--policies", POLICIES, "--seeds", "2", "--cost-ratios", "1"]
+    tried = ["--methods", "correction", "--policies", POLICIES, "--seeds", "0-1", "--cost-ratios", "1"]
     options = ["--step", "4h", "--months", "2023-01,2023-02", "--futures", "2", "--workers", "1"]
     return ["compare", trace, "-N", "4", "--discipline", "easy", *windows, *tried, *options]
 

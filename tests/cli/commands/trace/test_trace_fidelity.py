@@ -103,15 +103,15 @@ def test_a_span_of_submissions(folder, capsys) -> None:
 
 @pytest.mark.parametrize("kind", ["svg", "html"])
 def test_a_chart_is_drawn_next_to_the_table(folder, capsys, kind) -> None:
-    assert main(["trace", "fidelity", "jobs.csv", "later.csv", "--chart", f"a.{kind}"]) == 0
+    assert main(["trace", "fidelity", "jobs.csv", "later.csv", "--plot", f"a.{kind}"]) == 0
     assert "later.csv compared with jobs.csv" in Path(f"a.{kind}").read_text()
     assert capsys.readouterr().out.startswith("later.csv compared with")
 
 
 def test_a_chart_that_cannot_be_drawn_is_refused_before_anything_is_read(folder, capsys) -> None:
-    printed = refused(capsys, "absent.csv", "later.csv", "--chart", "a.png")
+    printed = refused(capsys, "absent.csv", "later.csv", "--plot", "a.png")
     assert "cannot draw into a.png: its name must end in .svg or .html" in printed
-    assert "there is no folder" in refused(capsys, "absent.csv", "later.csv", "--chart", "no/a.svg")
+    assert "there is no folder" in refused(capsys, "absent.csv", "later.csv", "--plot", "no/a.svg")
 
 
 def test_files_that_do_not_fit_are_named_with_what_to_do(folder, capsys) -> None:

@@ -11,6 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import LIMITED_DURATION
 from mirage.errors import ConfigurationError, UnknownName, shown
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     help="Port on which every job of the chain serves: a number, or BASE+JOB%SPAN with the job ID.",
 )
 @click.option("--kind", type=click.Choice(["nginx", "haproxy", "traefik"]), default="nginx", show_default=True)
-@click.option("-o", "out", type=click.Path(path_type=Path), help="Write this file, atomically. [default: print it]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write this file, atomically. [default: print it]")
 @click.option("--reload", "reload_", metavar="CMD", help="Run this command after each change of the file.")
 @click.option("--install", is_flag=True, help="Let the agent keep the file up to date while it runs.")
 @click.option(
@@ -63,11 +64,11 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 @click.option(
     "--every",
     "every_s",
-    type=click.IntRange(1),
-    default=5,
+    type=LIMITED_DURATION,
+    default="5s",
     show_default=True,
-    metavar="S",
-    help="Seconds between queries of --watch.",
+    metavar="TIME",
+    help="Time between queries of --watch.",
 )
 @json_output
 def endpoint(

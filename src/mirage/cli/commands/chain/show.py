@@ -78,7 +78,9 @@ def log(name: str, follow: bool, as_json: bool) -> None:
     context_settings=CONTEXT, epilog=examples("mirage chain explain train-k3f9", "mirage chain explain train -n 5")
 )
 @click.argument("name")
-@click.option("-n", "last", default=1, show_default=True, type=click.IntRange(1), help="Number of decisions.")
+@click.option(
+    "-n", "--last", metavar="N", default=1, show_default=True, type=click.IntRange(1), help="Number of decisions."
+)
 @json_output
 def explain(name: str, last: int, as_json: bool) -> None:
     """Show what the last decisions about chain NAME observed, expected and chose, and why."""
@@ -96,7 +98,7 @@ def explain(name: str, last: int, as_json: bool) -> None:
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage chain report train-k3f9 -o train.html"))
 @click.argument("name")
-@click.option("-o", "out", metavar="FILE", type=click.Path(path_type=Path), help="[default: NAME.html]")
+@click.option("-o", "--out", metavar="FILE", type=click.Path(path_type=Path), help="[default: NAME.html]")
 def report(name: str, out: Path | None) -> None:
     """Write chain NAME as one HTML file: links, hand-overs, decisions and events."""
     from mirage.agent.chain.history import chain_run

@@ -48,7 +48,7 @@ _POLICIES = (
         "mirage dag compare --policies decima-argmax --weights decima.npz --seeds 0-3",
         "mirage dag compare --setting 50/20 --batch --policies fair,critical-path,equal-finish",
         "mirage dag compare --seeds 0-199 --policies fair,decima:own --workers 4 --resume results",
-        "mirage dag compare --setting 10/50 --policies tree,fair --plots pictures",
+        "mirage dag compare --setting 10/50 --policies tree,fair --plot pictures",
     ),
 )
 @click.option(
@@ -108,7 +108,8 @@ _POLICIES = (
 )
 @click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @click.option(
-    "--plots",
+    "--plot",
+    "plots",
     metavar="DIR",
     help="Draw mean times with intervals, and the executors of the first seed's episode under the first two policies.",
 )

@@ -33,7 +33,7 @@ ALL = "all"
     epilog=examples(
         "mirage distill mend --case large-job                      the tree that ships with Mirage",
         "mirage distill mend mine.txt --case gap-15,gap-75 -o mended",
-        "mirage distill mend mine.txt --case all --profiles tpch_profiles.json.gz --page edge-cases.md",
+        "mirage distill mend mine.txt --case all --profiles tpch_profiles.json.gz --report edge-cases.md",
     ),
 )
 @tree_argument
@@ -59,7 +59,7 @@ ALL = "all"
     help="Seeds to judge edits on; none of --seeds.",
 )
 @click.option("-o", "--out", metavar="DIR", help="Write the trees with helpful edits to DIR, as NAME.txt.")
-@click.option("--page", "page_file", metavar="FILE", help="Write edits, times and diffs to FILE, as Markdown.")
+@click.option("--report", "report_file", metavar="FILE", help="Write edits, times and diffs to FILE, as Markdown.")
 @json_output
 def mend(
     tree_file: str,
@@ -69,14 +69,14 @@ def mend(
     seeds: str,
     report_seeds: str,
     out: str | None,
-    page_file: str | None,
+    report_file: str | None,
     as_json: bool,
 ) -> None:
     """Find the best one-line edit of a tree for each edge case, and judge it on other seeds.
 
     Every threshold, every score and every number of the executor rule is moved by a few readable steps. The edit with
     the lowest upper end of its paired 95 % interval is chosen. It helps if its interval on the other seeds is below 0,
-    and is reported in any case. With --page, a killed or interrupted command resumes after the last case when it is
+    and is reported in any case. With --report, a killed or interrupted command resumes after the last case when it is
     repeated.
     """
     from mirage.dag.setting import seeds_of
@@ -91,11 +91,11 @@ def mend(
     text, _ = read(tree_file)
     names = _names(cases)
     played = [options.episodes(name) for name in names]
-    if page_file is not None:
-        check_output(page_file)
+    if report_file is not None:
+        check_output(report_file)
     if out is not None:
         _make_folder(out)
-    journal = WorkJournal(None if page_file is None else checkpoint_of(page_file), _plan(text, options, played[0]))
+    journal = WorkJournal(None if report_file is None else checkpoint_of(report_file), _plan(text, options, played[0]))
     found: list[Case] = []
     with resumable(journal.path):
         for name, one in zip(names, played, strict=True):
@@ -107,8 +107,8 @@ def mend(
                 write_output(Path(out) / f"{name}.txt", after)
             if not as_json:
                 _print(case)
-    if page_file is not None:
-        write_output(page_file, _page(options, found, page_file))
+    if report_file is not None:
+        write_output(report_file, _page(options, found, report_file))
     journal.remove()
     if as_json:
         click.echo(json.dumps(_report(options, found), indent=2))
@@ -207,7 +207,7 @@ def _print(case: Case) -> None:
     click.echo(f"  {verdict(case.mended)}\n{case.diff}")
 
 
-def _page(options: _MendOptions, found: list[Case], page_file: str) -> str:
+def _page(options: _MendOptions, found: list[Case], report_file: str) -> str:
     """Returns the page, with the command that wrote it; its files are named without folders."""
     from mirage.dag.mending.mending_page import page
 
@@ -215,7 +215,7 @@ def _page(options: _MendOptions, found: list[Case], page_file: str) -> str:
     words = ["mirage", "distill", "mend", *tree, "--case", ",".join(options.cases)]
     words += [] if options.profiles is None else ["--profiles", Path(options.profiles).name]
     words += [] if options.setting is None else ["--setting", options.setting]
-    words += ["--seeds", options.seeds, "--report-seeds", options.report_seeds, "--page", Path(page_file).name]
+    words += ["--seeds", options.seeds, "--report-seeds", options.report_seeds, "--report", Path(report_file).name]
     return page(
         "the tree that ships with Mirage" if options.tree_file == SHIPPED else options.tree_file,
         found,

@@ -214,13 +214,13 @@ def draw(tree_file: str, out: str) -> None:
 @click.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage distill combine quiet.txt busy.txt --from '20 %' -o both.txt",
-        "mirage distill combine quiet.txt tree full.txt --from '10 %,150 %' -o three.txt",
+        "mirage distill combine quiet.txt busy.txt --above '20 %' -o both.txt",
+        "mirage distill combine quiet.txt tree full.txt --above '10 %,150 %' -o three.txt",
     ),
 )
 @click.argument("tree_files", metavar="TREE TREE...", nargs=-1, required=True)
 @click.option(
-    "--from",
+    "--above",
     "starts",
     type=WORDS,
     required=True,

@@ -25,9 +25,7 @@ from mirage.cli.trace_reading import read_named_trace
     ),
 )
 @click.argument("trace")
-@click.option(
-    "-o", "out", required=True, metavar="FOLDER", help="Folder of the data set; repeat the command to resume."
-)
+@click.option("-o", "--out", required=True, metavar="DIR", help="Folder of the data set; repeat the command to resume.")
 @machine_options
 @window_options
 @executor_options

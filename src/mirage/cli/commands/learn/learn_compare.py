@@ -80,7 +80,7 @@ class CompareOptions:
     months: tuple[str, ...]
     methods: tuple[str, ...]
     policies: tuple[str, ...]
-    seeds: int
+    seeds: str
     cost_ratios: tuple[float, ...]
     played_every: int | None
     against: str | None
@@ -90,8 +90,13 @@ class CompareOptions:
     epochs: Epochs
     futures: int
 
-    def plan(self, first_seed: int) -> ComparisonPlan:
-        """Returns the plan of the comparison."""
+    def plan(self) -> ComparisonPlan:
+        """Returns the plan of the comparison.
+
+        Raises:
+            ConfigurationError: The seeds are not numbers from 0.
+        """
+        from mirage.dag.setting import seeds_of
         from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
         from mirage.learn.training.methods import METHODS
         from mirage.policy.cost import Cost
@@ -99,8 +104,7 @@ class CompareOptions:
         named: dict[tuple[str, ...], tuple[str, ...]] = {(ALL_METHODS,): tuple(METHODS), (NO_METHODS,): ()}
         methods = named.get(self.methods, self.methods)
         costs = tuple(Cost(ratio, 1.0) for ratio in self.cost_ratios)
-        seeds = tuple(range(first_seed, first_seed + self.seeds))
-        return ComparisonPlan(methods, self.policies, self.months, costs, seeds)
+        return ComparisonPlan(methods, self.policies, self.months, costs, seeds_of(self.seeds))
 
     def play_every(self, protocol: EvaluationProtocol) -> int:
         """Returns k, where every k-th window of the data is played.
@@ -129,7 +133,7 @@ _compare_options = option_group(
     "options",
     CompareOptions,
     click.option(
-        "-o", "--out", required=True, metavar="FOLDER", help="Folder of the results; repeat the command to resume."
+        "-o", "--out", required=True, metavar="DIR", help="Folder of the results; repeat the command to resume."
     ),
     click.option(
         "--months", type=WORDS, required=True, metavar="LIST", help="Test months, such as 2023-01,2023-02,2023-03."
@@ -145,11 +149,10 @@ _compare_options = option_group(
     policies_option(DEFAULT_POLICIES, "Policies and bounds to play, too."),
     click.option(
         "--seeds",
-        type=click.IntRange(1),
-        default=3,
+        default="0-2",
         show_default=True,
-        metavar="N",
-        help="Number of seeds, starting at --seed, for training and playing everything random.",
+        metavar="LIST",
+        help="Seeds of training and of everything random when played, such as 0,3,10-19.",
     ),
     click.option(
         "--cost-ratios",
@@ -161,7 +164,7 @@ _compare_options = option_group(
     ),
     click.option(
         "--against",
-        metavar="NAME",
+        metavar="POLICY",
         help="Baseline of the comparison, window by window.  [default: what-if, if it is played]",
     ),
     click.option(
@@ -170,7 +173,7 @@ _compare_options = option_group(
         metavar="TIME",
         help="Time between the windows to play.  [default: play all windows of the data]",
     ),
-    data_option("made in FOLDER/hand-overs.data"),
+    data_option("made in DIR/hand-overs.data"),
     threads_option,
     trees_option,
     click.option(
@@ -191,7 +194,7 @@ _compare_options = option_group(
         "mirage compare jobs.log.gz --nodes 76 --link-nodes 1,8 --start 2022-12-01 --every 12h "
         "--months 2023-01,2023-02,2023-03 -o results",
         "mirage compare jobs.log.gz --nodes 76 --data hand-overs --months 2023-02,2023-03 -o results",
-        "mirage compare jobs.csv --cluster cluster.toml --months 2024-05 --methods correction --seeds 5 -o results",
+        "mirage compare jobs.csv --cluster cluster.toml --months 2024-05 --methods correction --seeds 0-4 -o results",
         "mirage compare jobs.csv --nodes 64 --months 2024-05 --methods none --policies what-if,holds,oracle -o results",
         "mirage compare jobs.csv --nodes 64 --months 2024-05 --methods correction --policies holds,holds:by=correction "
         "--against holds -o results",
@@ -220,7 +223,7 @@ def compare(
     bounds are played in the same windows. Intervals are over time, differences are paired by window; a window counts
     once, whatever the number of seeds.
 
-    FOLDER gets results.json, results.md with tables and what they prove, a frontier for each size of link (SVG, PNG),
+    DIR gets results.json, results.md with tables and what they prove, a frontier for each size of link (SVG, PNG),
     and the models and windows from which a killed run resumes.
     """
     from mirage.learn.dataset.recipe import digest_of
@@ -235,7 +238,7 @@ def compare(
     from mirage.report.judgement.results_text import print_comparison
     from mirage.report.terminal.evaluation_text import progress_bar
 
-    plan = options.plan(windows.seed)
+    plan = options.plan()
     check_installed(plan.methods)
     compared_with(plan.names, options.against)
     folder = Path(options.out)

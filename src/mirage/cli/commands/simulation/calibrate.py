@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     help="With --site: evaluate policies for such links in the calibrated simulator, and store the best for auto. "
     "RATIO is the cost of an hour of interruption in hours of overlap [1]; bank allows to gather age. Repeatable.",
 )
-@click.option("-o", "out", metavar="FILE", help="Write the fitted cluster file, for --cluster of other commands.")
+@click.option("-o", "--out", metavar="FILE", help="Write the fitted cluster file, for --cluster of other commands.")
 @click.option(
     "--slurm-conf",
     metavar="FILE",

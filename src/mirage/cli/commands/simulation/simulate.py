@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     help="Let users answer to their jobs: a job submitted within TIME after a start or an end is submitted as long "
     "after the simulated one. 0: submit at the recorded times.  [default: that of --cluster, else 0]",
 )
-@click.option("-o", "out", metavar="FILE", help="Write the schedule: CSV with id, submit, start, end.")
+@click.option("-o", "--out", metavar="FILE", help="Write the schedule: CSV with id, submit, start, end.")
 @json_output
 @trace_options
 def simulate(

@@ -25,7 +25,7 @@ from mirage.version import __version__
         "mirage simulate jobs.log.gz --nodes 76 -o simulated.csv",
         "mirage trace fidelity jobs.log.gz simulated.csv",
         "mirage trace fidelity jobs.log.gz simulated.csv --from 2023-02-01 --until 2023-04-01",
-        "mirage trace fidelity jobs.log.gz simulated.csv --chart fidelity.html",
+        "mirage trace fidelity jobs.log.gz simulated.csv --plot fidelity.html",
         "mirage trace fidelity --json sacct.txt simulated.csv | jq .moving_average.mape",
     ),
 )
@@ -34,7 +34,7 @@ from mirage.version import __version__
 @click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before DATE, UTC.")
 @click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted at DATE or later, UTC.")
 @json_output
-@click.option("--chart", metavar="FILE", help="Also draw waits and busy nodes of both (.svg, .html).")
+@click.option("--plot", "chart", metavar="FILE", help="Also draw waits and busy nodes of both (.svg, .html).")
 @click.option(
     "--simulated-columns",
     metavar="MAP",

@@ -59,7 +59,7 @@ LOAD_ROWS = ("jobs a day", "busy nodes", "burstiness (var/mean an hour)", "mean 
 )
 @click.option("-N", "--nodes", type=int, metavar="N", help="Nodes of the cluster.  [default: the model's]")
 @seed_option
-@click.option("-o", "out", required=True, metavar="OUT", help="File to write.")
+@click.option("-o", "--out", required=True, metavar="OUT", help="File to write.")
 @to_option
 @click.option(
     "--check",

@@ -33,7 +33,7 @@ from mirage.trace.workload.workload_json import write_model
     ),
 )
 @click.argument("trace")
-@click.option("-o", "out", required=True, metavar="MODEL", help="File to write (.json).")
+@click.option("-o", "--out", required=True, metavar="MODEL", help="File to write (.json).")
 @click.option("--name", metavar="NAME", help="Name of the model.  [default: the name of TRACE]")
 @click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before DATE, UTC.")
 @click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted at DATE or later, UTC.")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         "mirage dag compare --policies fair,capped,decima-argmax:network.model",
     ),
 )
-@click.option("-o", "out", required=True, metavar="MODEL", help="File to write.")
+@click.option("-o", "--out", required=True, metavar="MODEL", help="File to write.")
 @click.option(
     "--profiles", metavar="FILE", help="Measured TPC-H profiles (JSON, or .gz of it).  [default: built-in jobs]"
 )
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     help="Steps in which it learns from the outcomes of its decisions.",
 )
 @click.option(
-    "--checkpoint", metavar="FILE", help="File to resume a killed training from.  [default: MODEL.checkpoint]"
+    "--resume", "checkpoint", metavar="FILE", help="File to resume a killed training from.  [default: MODEL.checkpoint]"
 )
 @click.option(
     "--judged",

@@ -68,7 +68,7 @@ def data_option(default: str) -> Decorator[Any]:
     """
     return click.option(
         "--data",
-        metavar="FOLDER",
+        metavar="DIR",
         help=f"A data set of `mirage learn dataset`; it defines the windows.  [default: {default}]",
     )
 
@@ -110,9 +110,7 @@ learning_options = option_group(
         metavar="DATE",
         help="Stop early by the windows from --until to DATE; later ones are not used.  [default: the end]",
     ),
-    click.option(
-        "--report", metavar="FOLDER", help="Write learning curves (TensorBoard and PNG) and the report to FOLDER."
-    ),
+    click.option("--report", metavar="DIR", help="Write learning curves (TensorBoard and PNG) and the report to DIR."),
     threads_option,
     trees_option,
     epochs_option,

@@ -26,7 +26,7 @@ from mirage.errors import ConfigurationError
     ),
 )
 @click.argument("trace")
-@click.option("-o", "out", required=True, metavar="MODEL", help="File to write.")
+@click.option("-o", "--out", required=True, metavar="MODEL", help="File to write.")
 @click.option(
     "--hold-out",
     type=Number(0.02, 0.5),
