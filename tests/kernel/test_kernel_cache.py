@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import mirage
 from mirage.kernel.cache import UNUSED_S
+from tests.support.read_only import read_only
 
 SCALE = '"""How much."""\n\nFACTOR = 3\n'
 KERNELS = '''
@@ -55,12 +57,12 @@ class Package:
         (self.folder / "tiny").mkdir(parents=True, exist_ok=True)
         (self.folder / "tiny" / f"{module}.py").write_text(source)
 
-    def start(self) -> subprocess.Popen[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    def start(self, python: str | Path = sys.executable, **variables: str) -> subprocess.Popen[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")} | variables
         environment["PYTHONPATH"] = os.pathsep.join([str(self.folder), *sys.path])
         environment["XDG_CACHE_HOME"] = str(self.cache)
-        command = [sys.executable, "-W", "error", "-c", USE]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        command = [python, "-W", "error", "-c", USE]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def used(self) -> tuple[list[float], int]:
         """The kernels' results for 2, 2 and 0.5, and the number of them that were compiled."""
@@ -71,9 +73,10 @@ class Package:
         return sorted((self.cache / "mirage" / "kernels").iterdir())
 
 
-def result_of(process: subprocess.Popen[str]) -> tuple[list[float], int]:
-    out, _ = process.communicate()
-    assert process.returncode == 0
+def result_of(process: subprocess.Popen[str], stderr: str = r"") -> tuple[list[float], int]:
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert re.fullmatch(stderr, errors), errors
     answers, misses = json.loads(out)
     return answers, misses
 
@@ -165,7 +168,32 @@ def test_kernels_without_a_source_file_are_compiled_anew(package: Package) -> No
 @pytest.mark.slow
 def test_a_folder_that_cannot_be_written_costs_compiling_only(package: Package) -> None:
     package.cache = package.folder / "tiny" / "scale.py"
-    assert package.used() == ([18, 6, 1.5], ALL)
+    once = (
+        rf"mirage: warning: compiled kernels cannot be stored in {package.cache}/mirage/kernels \(Not a directory\).*\n"
+    )
+    assert result_of(package.start(), once) == ([18, 6, 1.5], ALL)
+
+
+@pytest.mark.slow
+def test_a_folder_that_can_only_be_read_is_used(package: Package, tmp_path: Path) -> None:
+    package.used()
+    with read_only(package.cache, tmp_path / "mounted") as package.cache:
+        assert package.used() == ([18, 6, 1.5], 0)
+
+
+@pytest.mark.slow
+def test_all_users_of_an_installation_find_what_its_owner_compiled(package: Package, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "installed"], check=True)
+    python = tmp_path / "installed" / "bin" / "python"
+    by_owner = package.start(python, NUMBA_CACHE_DIR=str(tmp_path / "installed" / "share"))
+    assert result_of(by_owner) == ([18, 6, 1.5], ALL)
+    shared = tmp_path / "installed" / "share" / "mirage" / "kernels"
+    assert len(list(shared.iterdir())) == 2 * ALL
+    with read_only(tmp_path / "installed", tmp_path / "mounted") as installed:
+        assert result_of(package.start(installed / "bin" / "python")) == ([18, 6, 1.5], 0)
+    package.write("scale", SCALE.replace("3", "5"))
+    assert result_of(package.start(python)) == ([50, 10, 2.5], ALL), "of this version nothing is there"
+    assert len(list(shared.iterdir())) == 2 * ALL, "a user writes into a folder of their own"
 
 
 @pytest.mark.slow

@@ -7,12 +7,16 @@ the text of the kernel's own file: it recompiles for a comment and misses a chan
 Each entry has its own files, named after all of that. Versions of Mirage therefore share the folder without evicting
 each other's entries, and processes that compile the same kernel at once write identical files.
 
+An administrator can compile into the installation, for all its users (``mirage compile --shared``). A process loads
+from its user's folder, then from that one, and writes into its user's folder.
+
 This is the only file that relies on numba's internals.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -33,12 +37,18 @@ UNUSED_S = 30 * DAY_S
 """Entries that no process has loaded for this time are deleted when a process compiles something."""
 
 _config: Any = numba.config
+_log = logging.getLogger("mirage.kernel")
 
 
 def kernel_folder() -> Path:
     """The folder of compiled kernels, in the cache folder or in ``NUMBA_CACHE_DIR``."""
     chosen = _config.CACHE_DIR
     return (Path(chosen) / "mirage" if chosen else cache_folder()) / "kernels"
+
+
+def shared_folder() -> Path:
+    """The folder of kernels in the installation, for all its users; it may not exist."""
+    return Path(sys.prefix) / "share" / "mirage" / "kernels"
 
 
 def cache_on_disk(dispatcher: Any) -> None:
@@ -99,9 +109,22 @@ class _KernelCache(FunctionCache):
 
     def _save_overload(self, signature: Any, result: Any) -> None:
         compiled(self._kernel)
-        with suppress(OSError):  # a folder that cannot be written only costs another compilation
+        try:
             super()._save_overload(signature, result)  # type: ignore[no-untyped-call]
-            _sweep(kernel_folder())
+            if kernel_folder() != shared_folder():  # its users cannot mark what they load as used
+                _sweep(kernel_folder())
+        except OSError as error:
+            _report_not_stored(error.strerror or str(error))
+
+
+@cache
+def _report_not_stored(why: str) -> None:
+    """Report, once per process, that the next one compiles again."""
+    _log.warning(
+        "mirage: warning: compiled kernels cannot be stored in %s (%s), so every process compiles them again, a minute "
+        "or more; set NUMBA_CACHE_DIR to a folder that can be written",
+        kernel_folder(), why,
+    )  # fmt: skip
 
 
 class _Entries:
@@ -111,26 +134,27 @@ class _Entries:
         self._folder, self._name, self._stamp = folder, name, stamp
 
     def load(self, key: Any) -> Any:
-        file = self._file(key)
-        try:
-            result = file.load(key)
+        for folder in (self._folder, shared_folder()):
+            file = self._file(folder, key)
+            result = None
+            with suppress(Exception):  # a damaged entry can raise almost anything; it only costs a compilation
+                result = file.load(key)
             if result is not None:
-                for path in (file._index_path, file._data_path(file._data_name(1))):
-                    os.utime(path)  # it has been used
-        except Exception:  # a damaged entry can raise almost anything when it is read; it only costs a compilation
-            return None
-        return result
+                with suppress(OSError):  # of a folder that this user only reads
+                    for path in (file._index_path, file._data_path(file._data_name(1))):
+                        os.utime(path)  # it has been used
+                return result
+        return None
 
     def save(self, key: Any, result: Any) -> None:
-        file = self._file(key)
+        file = self._file(self._folder, key)
         file._save_data(file._data_name(1), result)
         file._save_index({key: file._data_name(1)})
 
-    def _file(self, key: Any) -> Any:
+    def _file(self, folder: Path, key: Any) -> Any:
         what = f"{self._stamp}\n{key}\npython {sys.version_info[:2]}"
         digest = hashlib.sha256(what.encode()).hexdigest()[:24]
-        path, name = str(self._folder), f"{self._name}-{digest}"
-        return IndexDataCacheFile(path, name, self._stamp)  # type: ignore[no-untyped-call]
+        return IndexDataCacheFile(str(folder), f"{self._name}-{digest}", self._stamp)  # type: ignore[no-untyped-call]
 
 
 # -- old entries ----------------------------------------------------------------------------------------------------

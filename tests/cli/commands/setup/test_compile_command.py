@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirage.cache_folder import cache_folder
-from mirage.cli import FirstCompilation
+from mirage.cli import FirstCompilation, main
 from mirage.cli.commands.setup.compile_command import compile_kernels
 from mirage.duration import DAY_S
 
@@ -122,3 +122,13 @@ def test_elsewhere_one_line_is_enough() -> None:
         report(kernel)
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().startswith("mirage: compiling, once (up to a minute")
+
+
+def test_an_installation_that_cannot_be_written_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "prefix", "/proc/nowhere")
+    assert main(["compile", "--shared", "easy"]) == 1
+    printed = capsys.readouterr().err
+    assert "/proc/nowhere/share/mirage/kernels cannot be made" in printed
+    assert printed.endswith("run this as the owner of the installation\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import CONTEXT, examples
-from mirage.errors import UnknownName
+from mirage.errors import ConfigurationError, UnknownName
 
 ROOMS = ("schedule", "dag")
 """Further simulators, by their commands: of GPU clusters, and of jobs made of stages."""
@@ -25,6 +27,7 @@ ROOMS = ("schedule", "dag")
         "mirage compile easy slurm                the parts of these disciplines",
         "mirage compile schedule                  the parts of 'mirage schedule'",
         "mirage compile --check                   is anything left to compile?",
+        "mirage compile --shared                  as an administrator, for all users of this installation",
     ),
 )
 @click.argument("parts", metavar="[PART]...", nargs=-1)
@@ -32,13 +35,17 @@ ROOMS = ("schedule", "dag")
     "--processes", default=2, show_default=True, type=click.IntRange(1), help="Number of parallel compilations."
 )
 @click.option("--check", is_flag=True, help="Compile nothing; exit with status 1 if there is something to compile.")
+@click.option("--shared", is_flag=True, help="Compile into the installation, where all its users find the result.")
 @click.pass_context
-def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, check: bool) -> None:
+def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, check: bool, shared: bool) -> None:
     """Compile the kernels of simulations, evaluations and the agent's forecasts; cache them.
 
     PART: a discipline (easy, slurm ...), what-if, schedule or dag. By default everything. Without this command, a part
-    is compiled when it is first needed.
+    is compiled when it is first needed. The cache is in ~/.cache/mirage/kernels, or where XDG_CACHE_HOME or
+    NUMBA_CACHE_DIR say.
     """
+    if shared:
+        ctx.exit(_into_the_installation(parts, processes))
     from mirage.kernel.compile_listener import compile_listener
     from mirage.provision.compile_simulator import are_compiled, compile_ahead
 
@@ -61,6 +68,28 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     from mirage.kernel.cache import kernel_folder
 
     click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; cached in {kernel_folder()}")
+
+
+def _into_the_installation(parts: tuple[str, ...], processes: int) -> int:
+    """Runs the same command with the installation's folder as the cache; returns its exit status.
+
+    Raises:
+        ConfigurationError: This user cannot write there.
+    """
+    from mirage.kernel.cache import shared_folder
+
+    folder = shared_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{folder} cannot be made: {error.strerror}; run this as the owner of the installation"
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise ConfigurationError(f"{folder} cannot be written; run this as the owner of the installation")
+    words = [sys.executable, "-m", "mirage", "compile", *parts, "--processes", str(processes)]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder.parents[1])}
+    return subprocess.run(words, env=environment, check=False).returncode
 
 
 def use_part(part: str) -> None:
