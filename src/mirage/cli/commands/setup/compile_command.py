@@ -71,7 +71,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
 
 
 def _into_the_installation(parts: tuple[str, ...], processes: int) -> int:
-    """Runs the same command with the installation's folder as the cache; returns its exit status.
+    """Compiles into the installation, by the same command; returns its exit status.
 
     Raises:
         ConfigurationError: This user cannot write there.
