@@ -56,7 +56,12 @@ class CommandGroup(click.Group):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}."
             ctx.fail(f"No such command {shown(name)}. {hint}")
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing and found[1] is not None:  # a shell completes a word
+            from mirage.cli.completion import complete_values
+
+            complete_values(found[1])
+        return found
 
 
 class LazyGroup(CommandGroup):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from mirage.cli import cli_context as cluster
 from mirage.errors import ConfigurationError
@@ -31,6 +32,10 @@ class LikeSbatch(click.Command):
         ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
         ctx.meta["sbatch"] = theirs
         return super().parse_args(ctx, ours)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the options of Mirage that continue a word; else the shell completes files, such as the script."""
+        return super().shell_complete(ctx, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 def misplaced(ctx: click.Context, script: str | None, arguments: tuple[str, ...]) -> tuple[str, ...]:
