@@ -34,7 +34,7 @@ class LikeSbatch(click.Command):
         return super().parse_args(ctx, ours)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Returns the options of Mirage that continue a word; else the shell completes files, such as the script."""
+        """Returns the options that continue a word; without one, the shell completes files."""
         return super().shell_complete(ctx, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
