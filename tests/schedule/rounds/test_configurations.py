@@ -6,9 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from mirage.errors import ConfigurationError
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
-from mirage.schedule.rounds.configurations import Configurations, OfferedConfigurations, configurations
+from mirage.schedule.rounds.configurations import (
+    Configurations,
+    OfferedConfigurations,
+    configurations,
+    refuse_too_large,
+)
 
 
 def _of(cluster: GpuCluster, most_gpus: int = 64, sizes: tuple[int, ...] = ()) -> Configurations:
@@ -64,3 +71,18 @@ def test_an_offer_changes_with_a_new_size_or_another_pool_only() -> None:
     larger = offer(5)
     assert larger.gpus.tolist() == [1, 2, 3, 4, 5, 6, 8, 12, 16]
     assert offer(5, pool=1) is not larger
+
+
+def test_a_job_that_fits_only_into_another_pool_is_refused() -> None:
+    pools = np.array([0, 1])
+    servers: Any = SimpleNamespace(pool=pools, home=pools)
+
+    def refuse(pool: int, needed: int) -> None:
+        jobs: Any = SimpleNamespace(pool=np.array([pool]), id=np.array([7]))
+        refuse_too_large(jobs, np.array([needed]), servers, np.array([8, 4]), pools, "Sia")
+
+    refuse(0, 8)
+    refuse(-1, 8)
+    refuse(1, 4)
+    with pytest.raises(ConfigurationError, match=r"job 7 .* needs 5 GPUs; Sia runs .* those it may use have 4"):
+        refuse(1, 5)

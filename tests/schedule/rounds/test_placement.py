@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.schedule.rounds.placement import Placement
+from mirage.schedule.rounds.configurations import Configurations, JobColumns
+from mirage.schedule.rounds.placement import Choice, Placement
+from mirage.schedule.scheduler_contract import GpuResize
 
 
 def _cluster(*sizes: int) -> Placement:
@@ -68,3 +73,20 @@ def test_shapes_within_the_capacity_find_room_without_being_split(wanted: list[i
         assert len(places) == -(-gpus // 8)
     assert all(free >= 0 for free in placement.free)
     assert sum(placement.free) == left
+
+
+def test_a_job_that_gets_more_gpus_gets_its_new_batch_too() -> None:
+    jobs = SimpleNamespace(id=np.array([5]), held=np.array([1]), batch=np.array([32]), places=lambda k: {0: 1})
+    shapes = SimpleNamespace(
+        kind=np.zeros(2, np.int64), gpus=np.array([1, 2]), gpu_type=np.array([0]), kind_of=np.zeros(2, np.int64),
+        capacity=np.array([8]),
+    )  # fmt: skip
+    choice = Choice(
+        cast(JobColumns, jobs), np.array([0]), cast(Configurations, shapes), kind=np.array([0]), present=np.array([0]),
+        chosen=np.array([1]), paused=np.array([False]),
+    )  # fmt: skip
+    (action,) = choice.actions(np.array([4, 4]), np.array([48]), ["t4"], "save")
+    assert isinstance(action, GpuResize)
+    assert (action.job, action.batch, action.reason) == (5, 48, "goodput:gpu_type=t4,gpus=2")
+    assert action.places is not None
+    assert sum(action.places.values()) == 2

@@ -68,6 +68,22 @@ def test_all_jobs_end_on_the_size_they_request(objective: str) -> None:
         assert sum(log.places(k).values()) == jobs.gpus[int(log.segments[k]["id"])]
 
 
+def test_of_equal_priorities_the_larger_share_comes_first() -> None:
+    priority, share = np.ones((2, 1)), np.array([[0.25], [0.75]])
+    everywhere, neither = np.ones((2, 1), bool), np.zeros(2, bool)
+    taken = by_priority(priority, share, everywhere, np.array([1, 1]), np.array([1]), np.array([-1, -1]), neither)
+    assert taken.tolist() == [-1, 0]
+
+
+def test_a_job_that_makes_room_for_a_larger_one_is_moved_and_its_reason_says_so() -> None:
+    cluster = GpuCluster((ServerGroup("only", "only", 2, 2),))
+    jobs = GpuJobs.linear([0.0, 500.0], [1, 2], [3000.0, 3000.0])
+    log = GpuSimulation(cluster, jobs, Gavel(), strict=True).run()
+    moved = [row for row in log.segments if row["id"] == 0]
+    assert len(moved) == 2
+    assert "moved" in log.reasons
+
+
 def test_the_time_given_by_a_kind_is_what_its_jobs_received() -> None:
     rng = np.random.default_rng(5)
     jobs = GpuJobs.linear(rng.uniform(0, 4000, 20), rng.choice([1, 2, 4, 6], 20), rng.uniform(60, 4000, 20))

@@ -12,7 +12,8 @@ import pytest
 from mirage.errors import ConfigurationError
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
 from mirage.schedule.speeds import speed_law
-from mirage.schedule.speeds.profiles import Profiles, read_profiles
+from mirage.schedule.speeds.profile_files import read_placements
+from mirage.schedule.speeds.profiles import Profiles, _measured_rows, read_profiles
 from tests.support.toy_profiles import CLUSTER, write_profiles
 
 
@@ -119,3 +120,14 @@ def test_deepspeech2_holds_57_samples_on_an_rtx(measured: Profiles) -> None:
     m, rtx = measured.models.index("deepspeech2"), gpu_cluster("sia64").gpu_types.index("rtx")
     assert measured.speeds.max_local[m, rtx] == 57
     assert measured.speeds.restart_s.tolist() == [120.0, 50.0, 25.0, 250.0, 15.0, 80.0]
+
+
+def test_a_size_is_known_at_the_local_batches_that_all_its_placements_share(tmp_path: Path) -> None:
+    folder = write_profiles(tmp_path)
+    measured = {"112": (2, 4, 8), "13": (4, 8, 16), "22": (1, 4, 6, 8)}
+    rows = [f"{placement},{local},{local / 10},0" for placement, locals_ in measured.items() for local in locals_]
+    (folder / "placements-any.csv").write_text("\n".join(["placement,local_bsz,step_time,sync_time", *rows, ""]))
+    found = _measured_rows(read_placements(folder, "any"))[2, 4]
+    assert found.local_batch.tolist() == [4, 6, 8]
+    assert found.max_local == 8
+    assert found.times_s[:, 0] == pytest.approx([0.4, 0.6, 0.8])
