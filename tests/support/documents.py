@@ -1,4 +1,4 @@
-"""The pages that are written by hand: README and docs, without what a build makes."""
+"""Files of this copy: the pages written by hand, and the script that installs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SETUP = ROOT / "scripts" / "setup"
 _MADE = {"_build", "reference"}
 
 DOCUMENTS = [

@@ -6,13 +6,14 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from mirage.dag.schedulers.stage_schedulers import SCHEDULERS, make_scheduler
+from mirage.extras import install
 
 TRAINING = "mirage.dag.decima.training.rollouts"
 
 
 def left_out() -> str:
     """The kernels that are not compiled, with the reason; empty if all are."""
-    return "" if find_spec("torch") else "mirage train decima, which needs torch: pip install 'mirage-hpc[learn]'"
+    return "" if find_spec("torch") else f"mirage train decima, which needs torch: {install('learn')}"
 
 
 def use() -> None:

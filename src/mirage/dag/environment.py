@@ -29,13 +29,14 @@ from mirage.dag.simulator.stage_decision import under_limit
 from mirage.dag.workload.generated import generated_templates
 from mirage.dag.workload.templates import JobTemplate
 from mirage.errors import ConfigurationError, shown
+from mirage.extras import install
 
 try:
     import gymnasium as gym
     from gymnasium import spaces
 except ImportError as error:
     raise ConfigurationError(
-        'the environment needs gymnasium, which is not installed; run: pip install "mirage-hpc[env]"'
+        f"the environment needs gymnasium, which is not installed; run: {install('env')}"
     ) from error
 
 ACTIONS = ("add", "limit")

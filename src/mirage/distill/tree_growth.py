@@ -18,6 +18,7 @@ from mirage.distill.tree import DEEPEST
 from mirage.distill.tree_examples import Examples, Flags
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 LEAF = -1
 """The feature of a node without a condition."""
@@ -75,7 +76,7 @@ def sklearn_tree() -> Any:
         from sklearn import tree
     except ImportError as error:
         raise ConfigurationError(
-            'fitting trees needs scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
+            f"fitting trees needs scikit-learn, which is not installed; run: {install('learn')}"
         ) from error
     return tree
 

@@ -8,6 +8,7 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 NAMES = {"sklearn": "scikit-learn", "torch": "PyTorch", "xgboost": "XGBoost"}
 """Common names of packages whose modules have other names."""
@@ -27,7 +28,7 @@ def check_packages(what: str, modules: Iterable[str]) -> None:
     if missing:
         raise ConfigurationError(
             f"{what} needs {', '.join(missing)}, which {'are' if len(missing) > 1 else 'is'} not installed; "
-            'run: pip install "mirage-hpc[learn]"'
+            f"run: {install('learn')}"
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError, ModelFileError
+from mirage.extras import install
 
 
 def xgboost() -> Any:
@@ -23,7 +24,7 @@ def xgboost() -> Any:
         import xgboost
     except ImportError as error:
         raise ConfigurationError(
-            'boosted trees need XGBoost, which is not installed; run: pip install "mirage-hpc[predict]"'
+            f"boosted trees need XGBoost, which is not installed; run: {install('predict')}"
         ) from error
     return xgboost
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, ModelFileError, shown
+from mirage.extras import install
 from mirage.version import __version__
 
 CARD = "mirage"
@@ -157,7 +158,7 @@ def _safetensors() -> Any:
         import safetensors.numpy
     except ImportError as error:
         raise ConfigurationError(
-            'model files need safetensors, which is not installed; run: pip install "mirage-hpc[predict]"'
+            f"model files need safetensors, which is not installed; run: {install('predict')}"
         ) from error
     return safetensors
 

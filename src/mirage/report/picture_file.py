@@ -15,6 +15,7 @@ from typing import Any
 
 from mirage.atomic_file import write_atomically, write_output
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.report.picture import Bar, Bars, Dot, Drawn, Label, Moved, Picture, Shape, Stroke
 from mirage.report.svg import svg_file
 from mirage.report.theme import LIGHT, Style, style_of
@@ -25,7 +26,7 @@ BY_MATPLOTLIB = (".png", ".pdf")
 KINDS = (".svg", *BY_MATPLOTLIB)
 """Kinds of files that a picture can be written to."""
 
-MATPLOTLIB_MISSING = 'needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]"'
+MATPLOTLIB_MISSING = f"needs matplotlib, which is not installed; run: {install('plot')}"
 
 _DPI, _PX_PER_INCH = 150, 100.0
 _PT_PER_PX = 72 / _PX_PER_INCH

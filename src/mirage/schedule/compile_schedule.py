@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from mirage.extras import install
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.rounds.knapsack import choose
 from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, make_scheduler
@@ -23,7 +24,7 @@ SOLVING = ("sia", "sia-plus", "gavel")
 
 def left_out() -> str:
     """What is not compiled, and the reason; empty if everything is compiled."""
-    return "" if find_spec("scipy") else f"{', '.join(SOLVING)}, which need scipy: pip install 'mirage-hpc[schedule]'"
+    return "" if find_spec("scipy") else f"{', '.join(SOLVING)}, which need scipy: {install('schedule')}"
 
 
 def use() -> None:

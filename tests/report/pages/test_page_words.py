@@ -15,6 +15,7 @@ from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture, kind_of
 from mirage.report.svg import svg_file
+from tests.support.documents import SETUP
 from tests.support.printed_text import page_words
 from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
 
@@ -321,8 +322,7 @@ def test_a_bitmap_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError) as refused:
         kind_of("a.png")
     assert str(refused.value) == (
-        'a bitmap needs matplotlib, which is not installed; run: pip install "mirage-hpc[plot]", or draw into a '
-        ".svg or .html file"
+        f"a bitmap needs matplotlib, which is not installed; run: {SETUP} plot, or draw into a .svg or .html file"
     )
 
 

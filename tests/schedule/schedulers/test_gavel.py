@@ -75,7 +75,7 @@ def test_of_equal_priorities_the_larger_share_comes_first() -> None:
     assert taken.tolist() == [-1, 0]
 
 
-def test_a_job_that_makes_room_for_a_larger_one_is_moved_and_its_reason_says_so() -> None:
+def test_a_job_that_makes_room_for_a_larger_one_is_moved_for_that_reason() -> None:
     cluster = GpuCluster((ServerGroup("only", "only", 2, 2),))
     jobs = GpuJobs.linear([0.0, 500.0], [1, 2], [3000.0, 3000.0])
     log = GpuSimulation(cluster, jobs, Gavel(), strict=True).run()

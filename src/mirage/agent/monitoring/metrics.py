@@ -12,6 +12,7 @@ from mirage.agent.chain.history import chain_run
 from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.errors import ConfigurationError, StoreError
+from mirage.extras import install
 from mirage.job_state import MISSING
 from mirage.slurm_words.reasons import is_usual
 
@@ -21,7 +22,7 @@ try:
     from prometheus_client.registry import Collector
 except ImportError as error:
     raise ConfigurationError(
-        'metrics need prometheus-client, which is not installed; run: pip install "mirage-hpc[metrics]"'
+        f"metrics need prometheus-client, which is not installed; run: {install('metrics')}"
     ) from error
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from mirage.agent.store.store_file import StoreFile, path_of
 from mirage.errors import ConfigurationError, shown
+from mirage.extras import install
 
 BUSY_S = 30
 """Time to wait for another process that writes; a change takes milliseconds, a migration seconds."""
@@ -51,7 +52,7 @@ def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
         raise ConfigurationError(f"{shown(redacted)} is not a database URL; write sqlite:///path/to/file") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: pip install 'mirage-hpc[postgresql]'"
+            f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: {install('postgresql')}"
         ) from error
 
 

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 if find_spec("torch") is None:
-    raise ConfigurationError('networks need PyTorch, which is not installed; run: pip install "mirage-hpc[learn]"')
+    raise ConfigurationError(f"networks need PyTorch, which is not installed; run: {install('learn')}")

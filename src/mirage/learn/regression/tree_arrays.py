@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.learn.hand_overs import Floats32
 from mirage.learn.regression.model_contract import TrainingSettings
 
@@ -141,7 +142,7 @@ def grow_trees(inputs: Floats32, target: Floats32, first: int, settings: Trainin
         from sklearn.ensemble import RandomForestRegressor
     except ImportError as error:
         raise ConfigurationError(
-            'forests need scikit-learn, which is not installed; run: pip install "mirage-hpc[learn]"'
+            f"forests need scikit-learn, which is not installed; run: {install('learn')}"
         ) from error
     forest = RandomForestRegressor(
         n_estimators=min(BATCH, settings.trees - first),

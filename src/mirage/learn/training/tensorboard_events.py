@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 
 def write_event_files(curves: Mapping[str, NDArray[Any]], folder: Path) -> None:
@@ -28,8 +29,7 @@ def write_event_files(curves: Mapping[str, NDArray[Any]], folder: Path) -> None:
         files: Any = import_module("tensorboard.summary.writer.event_file_writer")
     except ImportError as error:
         raise ConfigurationError(
-            "learning curves as event files need TensorBoard, which is not installed; "
-            'run: pip install "mirage-hpc[learn]"'
+            f"learning curves as event files need TensorBoard, which is not installed; run: {install('learn')}"
         ) from error
     try:
         for run, of_run in by_run(curves).items():

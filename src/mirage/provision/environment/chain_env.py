@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.policy.cost import Cost
 from mirage.provision.environment.episode_table import EpisodeTable, build_episode_table
 from mirage.provision.environment.snapshot import COLUMNS
@@ -41,7 +42,7 @@ try:
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
     raise ConfigurationError(
-        'the environment needs gymnasium, which is not installed; run: pip install "mirage-hpc[env]"'
+        f"the environment needs gymnasium, which is not installed; run: {install('env')}"
     ) from error
 
 WAIT, SUBMIT = 0, 1

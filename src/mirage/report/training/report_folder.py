@@ -15,6 +15,7 @@ from rich.console import Console
 
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.learn.training.tensorboard_events import by_run, write_event_files
 from mirage.learn.training.train_policy import RollingOriginResult
 from mirage.predict.model_file import ModelCard
@@ -48,9 +49,7 @@ def check_report_folder(folder: str) -> None:
     """
     for module, extra in (("tensorboard", "learn"), ("matplotlib", "plot")):
         if importlib.util.find_spec(module) is None:
-            raise ConfigurationError(
-                f'a report needs {module}, which is not installed; run: pip install "mirage-hpc[{extra}]"'
-            )
+            raise ConfigurationError(f"a report needs {module}, which is not installed; run: {install(extra)}")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 OPTIMAL, OUT_OF_TIME, INFEASIBLE, UNBOUNDED, FAILED = "optimal", "out of time", "infeasible", "unbounded", "failed"
 _STATUS = {0: OPTIMAL, 1: OUT_OF_TIME, 2: INFEASIBLE, 3: UNBOUNDED}
@@ -71,7 +72,7 @@ def minimise(
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp
     except ImportError as error:
-        raise ConfigurationError("this scheduler needs scipy: pip install 'mirage-hpc[schedule]'") from error
+        raise ConfigurationError(f"this scheduler needs scipy: {install('schedule')}") from error
     with _silence() if integer else nullcontext():
         found = milp(
             np.asarray(cost, dtype=np.float64),

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from mirage.errors import ConfigurationError, shown
+from mirage.extras import install
 from mirage.registry import Registry, call_entry, unusable
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.scheduler_contract import GpuScheduler
@@ -64,7 +65,7 @@ def _check_installed(package: str) -> None:
         import_module(package)
     except ImportError as error:
         raise ConfigurationError(
-            f'this scheduler needs {package}, which is not installed; run: pip install "mirage-hpc[schedule]"'
+            f"this scheduler needs {package}, which is not installed; run: {install('schedule')}"
         ) from error
 
 

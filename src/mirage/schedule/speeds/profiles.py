@@ -17,6 +17,7 @@ import numpy as np
 
 from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profile_files import (
     GradientNoise,
@@ -318,7 +319,7 @@ def _interpolated(points: Floats, values: Floats, requested: Floats) -> Floats:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f'measured profiles need {error.name}, which is not installed; run: pip install "mirage-hpc[schedule]"'
+            f"measured profiles need {error.name}, which is not installed; run: {install('schedule')}"
         ) from error
     with threadpool_limits(limits=1):
         found: Floats = LinearNDInterpolator(points, values)(requested)

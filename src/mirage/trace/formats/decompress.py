@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from mirage.errors import ConfigurationError, TraceError
+from mirage.extras import install
 from mirage.trace.formats.read_report import ReadTally
 
 _CHUNK = 1 << 16
@@ -106,7 +107,7 @@ def _zstd() -> Callable[[], Any]:
     if module is None:
         raise ConfigurationError(
             "the trace is compressed with zstd, which needs a package that is not installed; "
-            'run: pip install "mirage-hpc[zstd]", or decompress the trace first'
+            f"run: {install('zstd')}, or decompress the trace first"
         )
     make: Callable[[], Any] = module.ZstdDecompressor
     return make if module.__name__.startswith("compression") else lambda: make().decompressobj()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mirage.errors import ConfigurationError, LineError, TraceError, UnknownName
+from mirage.extras import install
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.states import UNHEARD_STATE, is_known_state, job_state
 from mirage.slurm_words.unicode import valid_unicode
@@ -28,9 +29,7 @@ def _pyarrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigurationError(
-            'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
-        ) from error
+        raise ConfigurationError(f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}") from error
 
 
 def read_parquet(data: bytes, tally: ReadTally) -> JobTable:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -45,7 +44,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     NUMBA_CACHE_DIR say.
     """
     if shared:
-        ctx.exit(_into_the_installation(parts, processes))
+        _compile_into_the_installation([*parts, "--processes", str(processes), *(["--check"] if check else [])])
     from mirage.kernel.compile_listener import compile_listener
     from mirage.provision.compile_simulator import are_compiled, compile_ahead
 
@@ -70,8 +69,8 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; cached in {kernel_folder()}")
 
 
-def _into_the_installation(parts: tuple[str, ...], processes: int) -> int:
-    """Compiles into the installation, by the same command; returns its exit status.
+def _compile_into_the_installation(words: list[str]) -> NoReturn:
+    """Continues as the same command with the installation's folder as the cache.
 
     Raises:
         ConfigurationError: This user cannot write there.
@@ -87,9 +86,8 @@ def _into_the_installation(parts: tuple[str, ...], processes: int) -> int:
         ) from None
     if not os.access(folder, os.W_OK):
         raise ConfigurationError(f"{folder} cannot be written; run this as the owner of the installation")
-    words = [sys.executable, "-m", "mirage", "compile", *parts, "--processes", str(processes)]
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder.parents[1])}
-    return subprocess.run(words, env=environment, check=False).returncode
+    command = [sys.executable, "-m", "mirage", "compile", *words]
+    os.execve(sys.executable, command, {**os.environ, "NUMBA_CACHE_DIR": str(folder.parents[1])})
 
 
 def use_part(part: str) -> None:

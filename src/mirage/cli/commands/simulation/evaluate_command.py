@@ -26,6 +26,7 @@ from mirage.cli.options import (
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
+from mirage.extras import install
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -147,9 +148,7 @@ def _check_outputs(parquet: str | None, plot: str | None) -> None:
     from mirage.errors import ConfigurationError
 
     if parquet is not None and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigurationError(
-            'Parquet needs pyarrow, which is not installed; run: pip install "mirage-hpc[parquet]"'
-        )
+        raise ConfigurationError(f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}")
     if plot is not None:
         from mirage.report.pages.evaluation_page import kind_of
 

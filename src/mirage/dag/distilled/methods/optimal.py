@@ -24,6 +24,7 @@ from mirage.distill.tree import Leaf, Node, Split, Tree, TreeFeature, merged
 from mirage.distill.tree_examples import Amounts
 from mirage.distill.units import FLAG_THRESHOLD, Unit
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 
 DEEPEST = 5
 """Deeper trees take the solver hours."""
@@ -194,8 +195,7 @@ def solver_module() -> Any:
         return importlib.import_module("pystreed")
     except ImportError as error:
         raise ConfigurationError(
-            'optimal trees need pystreed, which is not installed; run: pip install "mirage-hpc[distill]", with Python '
-            "3.11 or 3.12"
+            f"optimal trees need pystreed, which is not installed; run: {install('distill')}, with Python 3.11 or 3.12"
         ) from error
 
 
