@@ -23,7 +23,7 @@ from mirage.report.schedule.gpu_charts import (
     use_chart,
 )
 from mirage.report.schedule.measure_table import measures_section
-from mirage.report.schedule.schedule_text import NAMES, cells_of
+from mirage.report.schedule.schedule_text import comparison_cells
 from mirage.schedule.compare.gpu_comparison import GpuComparison
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow
 from mirage.schedule.engine.gpu_log import GpuLog
@@ -63,7 +63,7 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
     }
     of_all = [row for row in comparison.rows if row.workload == MEAN] or list(comparison.rows)
     ranked = sorted(of_all, key=lambda row: row.mean_jct_s)
-    figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.3f} h", "mean JCT") for row in ranked]
+    figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.2f} h", "mean JCT") for row in ranked]
     plural = "s" if len(workloads) > 1 else ""
     n = len(comparison.failed)
     missing = f" {n} trial{'s' if n > 1 else ''} failed and {'are' if n > 1 else 'is'} missing here." if n else ""
@@ -105,6 +105,6 @@ def _gantt_section(log: GpuLog) -> str:
 
 
 def _rows_section(rows: Sequence[GpuComparisonRow]) -> str:
-    cells = [cells_of(row) for row in rows]
+    names, cells = comparison_cells(rows)
     text = "JCT is the time from submission to completion; waiting is all time in the queue."
-    return section("Figures", text, table(NAMES, cells, numbers_from=2, cards=len(cells) <= CARDS))
+    return section("Figures", text, table(names, cells, numbers_from=2, cards=len(cells) <= CARDS))
