@@ -146,6 +146,14 @@ def test_jobs_fit_on_servers_of_one_kind_where_a_scheduler_wants_it(tmp_path: Pa
     assert [(row.scheduler, row.jobs) for row in rows] == [("fifo", 1), ("sia", 1)]
 
 
+def test_a_trace_of_whole_nodes_takes_the_gpus_of_a_node_that_are_given(tmp_path: Path) -> None:
+    trace = tmp_path / "whole.csv"
+    trace.write_text("job_id,submit_s,start_s,end_s,nodes\n1,0,0,100,2\n")
+    setting = GpuSetting(GpuCluster((ServerGroup("only", "gpu", 2, 4),)), gpus_per_node=4)
+    (row,) = compare([str(trace)], ["fifo"], setting).rows
+    assert row.gpu_h * 3600 == pytest.approx(8 * 100)
+
+
 class StartsNone:
     """A scheduler of another package that fails on some workloads, each time otherwise."""
 
@@ -271,7 +279,8 @@ def test_a_trial_can_be_sent_to_another_process(workloads: list[str]) -> None:
 
 
 def test_schedulers_with_parameters() -> None:
-    assert SchedulerText.of("tiresias:thresholds_gpu_s=60/600.5").parameters == (("thresholds_gpu_s", (60, 600.5)),)
+    for key in ("thresholds_gpu_s", "thresholds-gpu-s"):
+        assert SchedulerText.of(f"tiresias:{key}=60/600.5").parameters == (("thresholds_gpu_s", (60, 600.5)),)
     with pytest.raises(ConfigurationError, match="scheduler 'fifo' has no parameter 'depth'; it has none"):
         SchedulerText.of("fifo:depth=3")
     with pytest.raises(ConfigurationError, match="'60' is not KEY=VALUE"):

@@ -6,6 +6,7 @@ import pytest
 
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
+from mirage.schedule.engine.gpu_world import LifeCosts
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.gpu_scheduler_registry import known_schedulers, make_scheduler, scheduler_spec
 from mirage.schedule.workload.gpu_jobs import GpuJobs
@@ -20,6 +21,19 @@ def test_compiled_scheduler_is_made_by_name_and_finishes_every_job(name: str) ->
     log = GpuSimulation(cluster, jobs, make_scheduler(name), strict=True).run()
     assert (log.rows.useful == log.rows.executed).all()
     assert log.segments[0].gpu_type == 1  # of the types that are free, the faster one
+
+
+@pytest.mark.parametrize("name", ["srtf", "tiresias"])
+def test_a_scheduler_that_preempts_lets_jobs_save_by_default(name: str) -> None:
+    cluster = GpuCluster((ServerGroup("a", "t4", 1, 1),))
+    jobs = GpuJobs.linear([0, 100], [1, 1], [8000, 10])
+    costs = LifeCosts.of(jobs, save_s=30.0)
+    logs = [
+        GpuSimulation(cluster, jobs, made, costs=costs, strict=True).run()
+        for made in (make_scheduler(name), make_scheduler(name, preempt="save"), make_scheduler(name, preempt="kill"))
+    ]
+    ends = [log.rows.due_s.tolist() for log in logs]
+    assert ends[0] == ends[1] != ends[2]
 
 
 @pytest.mark.parametrize("name", [*COMPILED, "gittins"])
@@ -68,6 +82,6 @@ def test_scheduler_by_run_times_names_a_job_without_one() -> None:
 def test_package_that_is_absent_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     for name in ("gavel", "sia"):
-        with pytest.raises(ConfigurationError, match=r"needs scipy, .*mirage-hpc\[schedule\]"):
+        with pytest.raises(ConfigurationError, match="needs scipy, .*scripts/setup schedule"):
             make_scheduler(name)
     make_scheduler("fifo")

@@ -194,6 +194,7 @@ def test_values_by_hand() -> None:
     remaining_share = (100 - 5 * 10) / (100 + 10)
     assert after[1] == pytest.approx(1.1 - 0.71)
     assert after[0] == pytest.approx(1.1 - round(remaining_share**-0.5, 2))
+    assert value(1, 9.0)[0] == pytest.approx(1.1 - 1.0), "a job younger than a restart loses nothing by one"
 
 
 def test_rigid_jobs_of_the_linear_law_get_the_size_they_request() -> None:

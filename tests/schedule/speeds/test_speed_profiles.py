@@ -122,6 +122,22 @@ def test_deepspeech2_holds_57_samples_on_an_rtx(measured: Profiles) -> None:
     assert measured.speeds.restart_s.tolist() == [120.0, 50.0, 25.0, 250.0, 15.0, 80.0]
 
 
+def test_a_file_that_is_missing_is_named_with_what_needs_it(tmp_path: Path) -> None:
+    folder = write_profiles(tmp_path)
+    (folder / "toy" / "scalability-fast.csv").unlink()
+    with pytest.raises(ConfigurationError, match=r"toy: it has no scalability-fast\.csv; profiles need one for every"):
+        read_profiles(folder, CLUSTER)
+
+
+def test_a_model_may_have_a_single_epoch(tmp_path: Path) -> None:
+    folder = write_profiles(tmp_path)
+    (folder / "models.toml").write_text("[toy]\nepochs = 1\n")
+    assert read_profiles(folder, CLUSTER).speeds.epochs.tolist() == [1]
+    (folder / "models.toml").write_text("[toy]\nepochs = 0\n")
+    with pytest.raises(ConfigurationError, match="epochs 1 or more"):
+        read_profiles(folder, CLUSTER)
+
+
 def test_a_size_is_known_at_the_local_batches_that_all_its_placements_share(tmp_path: Path) -> None:
     folder = write_profiles(tmp_path)
     measured = {"112": (2, 4, 8), "13": (4, 8, 16), "22": (1, 4, 6, 8)}

@@ -80,6 +80,7 @@ def test_a_gavel_trace_goes_by_its_throughputs(tmp_path: Path) -> None:
     jobs, speeds = workload.jobs, workload.profiles.speeds
     assert jobs.submit_s.tolist() == [0.0, 30.0]
     assert jobs.work.tolist() == [100.0, 500.0]
+    assert jobs.run_s.tolist() == [100 / 2, 500 / 4]  # on the type with the most GPUs, the first of equal ones
     one, two = jobs.model.tolist()
     assert speed_law.speed(speeds, one, 0, 1, 1, 1, 0.0) == pytest.approx(2.0)
     assert speed_law.speed(speeds, one, 1, 1, 1, 1, 50.0) == pytest.approx(10.0)
@@ -185,7 +186,7 @@ def test_linear_jobs_are_put_in_order_and_checked() -> None:
     assert (jobs.name, jobs.work.tolist()) == (("early", "late"), [60.0, 20.0])
     assert jobs[1:].name == ("late",)
     for columns, message in (
-        (([1], [0], [10]), "no GPU"),
+        (([1], [0], [10]), "job '0': it requests no GPU; fix or remove its row"),
         (([1], [1], [0]), "no work"),
         (([0], [1], [np.inf]), "its work is infinite"),
         (([np.nan], [1], [1]), "submission"),

@@ -35,7 +35,7 @@ def print_story(story: JobStory, console: Console | None = None) -> None:
 
 
 def comparison_cells(rows: Sequence[GpuComparisonRow]) -> tuple[list[str], list[list[str]]]:
-    """Returns the names of the columns and the cells of a table, without columns that are empty in all rows.
+    """Returns the names of columns and the cells, without columns that are empty.
 
     Restarts are left out where each is that of a preemption.
     """
