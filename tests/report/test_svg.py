@@ -54,5 +54,5 @@ def test_an_unknown_kind_of_picture_is_refused_before_anything_is_drawn(monkeypa
     with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
         draw_frontiers(None, "frontier.bmp", {})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[plot\]"'):
+    with pytest.raises(ConfigurationError, match="scripts/setup plot"):
         kind_of("frontier.png")

@@ -139,7 +139,7 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[parquet\]"'):
+    with pytest.raises(ConfigurationError, match="scripts/setup parquet"):
         write_trace(SMALL, tmp_path / "t.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -77,7 +77,7 @@ def test_packages_that_are_absent_are_named_before_the_work(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "xgboost", None)
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None if name == "xgboost" else name)
     check_installed(["forest"])
-    message = r'^training needs XGBoost, which is not installed; run: pip install "mirage-hpc\[learn\]"$'
+    message = r"^training needs XGBoost, which is not installed; run: .*scripts/setup learn$"
     with pytest.raises(ConfigurationError, match=message):
         check_installed(["forest", "correction", "boosted"])
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None)

@@ -173,7 +173,7 @@ def test_methods_are_found_by_name(monkeypatch):
     with pytest.raises(UnknownName, match=r"equal, margin"):
         learner_of("cart", "heavy", 0)
     monkeypatch.setitem(sys.modules, "pystreed", None)
-    with pytest.raises(ConfigurationError, match=r'pip install "mirage-hpc\[distill\]"'):
+    with pytest.raises(ConfigurationError, match="scripts/setup distill"):
         learner_of("optimal", "equal", 0)
 
 
