@@ -82,6 +82,6 @@ def test_scheduler_by_run_times_names_a_job_without_one() -> None:
 def test_package_that_is_absent_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     for name in ("gavel", "sia"):
-        with pytest.raises(ConfigurationError, match="needs scipy, .*scripts/setup schedule"):
+        with pytest.raises(ConfigurationError, match=r"needs scipy, .*scripts/setup schedule"):
             make_scheduler(name)
     make_scheduler("fifo")
