@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mirage.extras import install
 from tests.support.base_only import ROOT, base_distributions
-from tests.support.documents import SETUP
 
 
 def test_the_base_is_small() -> None:
@@ -28,10 +28,10 @@ def test_the_main_commands_run_without_any_extra(tmp_path: Path) -> None:
     assert "Submitted batch job" in done.stdout
     assert "lead-reached" in done.stdout
     refused = (
-        f"metrics need prometheus-client, which is not installed; run: {SETUP} metrics",
-        f"Parquet needs pyarrow, which is not installed; run: {SETUP} parquet",
-        f"ChainEnv: the environment needs gymnasium, which is not installed; run: {SETUP} env",
-        f"DagEnv: the environment needs gymnasium, which is not installed; run: {SETUP} env",
+        f"metrics need prometheus-client, which is not installed; run: {install('metrics')}",
+        f"Parquet needs pyarrow, which is not installed; run: {install('parquet')}",
+        f"ChainEnv: the environment needs gymnasium, which is not installed; run: {install('env')}",
+        f"DagEnv: the environment needs gymnasium, which is not installed; run: {install('env')}",
     )
     assert [line for line in refused if line not in done.stdout + done.stderr] == []
     assert "Traceback" not in done.stdout + done.stderr

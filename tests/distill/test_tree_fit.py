@@ -14,7 +14,7 @@ from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
-from tests.support.documents import SETUP
+from mirage.extras import install
 
 FEATURES = (
     TreeFeature("remaining", Unit.DURATION),
@@ -238,4 +238,4 @@ def test_without_scikit_learn_the_error_names_the_remedy(monkeypatch):
     monkeypatch.delitem(sys.modules, "sklearn", raising=False)
     with pytest.raises(ConfigurationError) as raised:
         fitted(examples, np.array([True, False, False, False]), np.random.default_rng(0), FitSettings(folds=2))
-    assert f"{SETUP} learn" in str(raised.value)
+    assert f"{install('learn')}" in str(raised.value)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.report.picture import Bar, Bars, Dot, Drawn, Label, Moved, Picture, Shape, Stroke, text_px
 from mirage.report.picture_file import png_of
 from mirage.report.theme import LIGHT
-from tests.support.documents import SETUP
 
 pytest.importorskip("matplotlib", reason="pip install mirage-hpc[plot]")
 
@@ -141,7 +141,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigurationError) as refused:
         png_of(Picture(10, 10, [], ""))
-    assert str(refused.value) == (f"a plot needs matplotlib, which is not installed; run: {SETUP} plot")
+    assert str(refused.value) == (f"a plot needs matplotlib, which is not installed; run: {install('plot')}")
 
 
 def test_a_pdf_is_written_on_request() -> None:

@@ -1,9 +1,11 @@
 """SVG as text."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from mirage.extras import install
 from mirage.report.html_page import page, table, tiles
 from mirage.report.pages.evaluation_page import draw_frontiers, kind_of
 from mirage.report.picture import Bar, Label, Picture
@@ -54,5 +56,5 @@ def test_an_unknown_kind_of_picture_is_refused_before_anything_is_drawn(monkeypa
     with pytest.raises(ConfigurationError, match=r"must end in \.svg"):
         draw_frontiers(None, "frontier.bmp", {})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match="scripts/setup plot"):
+    with pytest.raises(ConfigurationError, match=re.escape(install("plot"))):
         kind_of("frontier.png")

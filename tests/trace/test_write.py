@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import os
+import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownName
+from mirage.extras import install
 from mirage.job_state import MISSING, JobState
 from mirage.trace.read_trace import read_trace
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS, JobTable
@@ -139,7 +141,7 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(ConfigurationError, match="scripts/setup parquet"):
+    with pytest.raises(ConfigurationError, match=re.escape(install("parquet"))):
         write_trace(SMALL, tmp_path / "t.parquet")
     assert list(tmp_path.iterdir()) == []
 

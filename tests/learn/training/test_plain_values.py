@@ -1,12 +1,14 @@
 """Results as plain values, and checks of packages before the work."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
 import pytest
 
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.extras import install
 from mirage.learn.required_packages import check_packages, installed_version
 from mirage.learn.training.comparison.claims import HOLDS, OPEN, Claim
 from mirage.learn.training.comparison.method_comparison import judged
@@ -77,7 +79,7 @@ def test_packages_that_are_absent_are_named_before_the_work(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "xgboost", None)
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None if name == "xgboost" else name)
     check_installed(["forest"])
-    message = r"^training needs XGBoost, which is not installed; run: .*scripts/setup learn$"
+    message = f"^training needs XGBoost, which is not installed; run: {re.escape(install('learn'))}$"
     with pytest.raises(ConfigurationError, match=message):
         check_installed(["forest", "correction", "boosted"])
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None)

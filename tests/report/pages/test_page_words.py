@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError
+from mirage.extras import install
 from mirage.policy.cost import Cost
 from mirage.provision.chain_record import Decision
 from mirage.provision.evaluation.policy_score import EvaluationRow
@@ -15,7 +16,6 @@ from mirage.report.pages.chain_page import chain_page
 from mirage.report.pages.demo_page import demo_page
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture, kind_of
 from mirage.report.svg import svg_file
-from tests.support.documents import SETUP
 from tests.support.printed_text import page_words
 from tests.support.report_samples import DAY0, DECISIONS, FACTS, HOUR, MANY, PROVENANCE, RUN, demonstration, evaluation
 
@@ -322,7 +322,7 @@ def test_a_bitmap_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError) as refused:
         kind_of("a.png")
     assert str(refused.value) == (
-        f"a bitmap needs matplotlib, which is not installed; run: {SETUP} plot, or draw into a .svg or .html file"
+        f"a bitmap needs matplotlib, which is not installed; run: {install('plot')}, or draw into a .svg or .html file"
     )
 
 

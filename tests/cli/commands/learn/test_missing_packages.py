@@ -3,7 +3,7 @@
 import pytest
 
 from mirage.cli import main
-from tests.support.documents import SETUP
+from mirage.extras import install
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from tests.support.documents import SETUP
 def test_what_is_missing_is_reported_before_the_work(monkeypatch, tmp_path, capsys, arguments, missing, message):
     monkeypatch.setattr("mirage.learn.required_packages.find_spec", lambda name: None if name in missing else object())
     assert main([*arguments, "nosuch.csv", "--nodes", "8", "-o", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().err == f"mirage: error: {message} not installed; run: {SETUP} learn\n"
+    assert capsys.readouterr().err == f"mirage: error: {message} not installed; run: {install('learn')}\n"
     assert not list(tmp_path.iterdir())

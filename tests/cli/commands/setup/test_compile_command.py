@@ -18,7 +18,7 @@ from mirage.cache_folder import cache_folder
 from mirage.cli import FirstCompilation, main
 from mirage.cli.commands.setup.compile_command import compile_kernels
 from mirage.duration import DAY_S
-from tests.support.documents import SETUP
+from mirage.extras import install
 
 MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]
 SWF = "; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
@@ -48,8 +48,8 @@ def test_an_unknown_part_is_refused_with_those_there_are(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("room", "package", "reported"),
     [
-        ("schedule", "scipy", f"schedule: without sia, sia-plus, gavel, which need scipy: {SETUP} schedule"),
-        ("dag", "torch", f"dag: without mirage train decima, which needs torch: {SETUP} learn"),
+        ("schedule", "scipy", f"schedule: without sia, sia-plus, gavel, which need scipy: {install('schedule')}"),
+        ("dag", "torch", f"dag: without mirage train decima, which needs torch: {install('learn')}"),
     ],
 )
 def test_what_needs_a_package_that_is_not_there_is_left_out_and_reported(

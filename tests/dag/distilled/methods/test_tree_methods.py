@@ -1,5 +1,6 @@
 """Methods other than plain CART, on decisions with a known rule."""
 
+import re
 import sys
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from mirage.distill.tree import Leaf, Split, Tree, TreeFeature
 from mirage.distill.tree_examples import Amounts
 from mirage.distill.units import Unit
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.extras import install
 
 FEATURES = (TreeFeature("work", Unit.DURATION), TreeFeature("ready", Unit.FLAG), TreeFeature("holds"))
 
@@ -173,7 +175,7 @@ def test_methods_are_found_by_name(monkeypatch):
     with pytest.raises(UnknownName, match=r"equal, margin"):
         learner_of("cart", "heavy", 0)
     monkeypatch.setitem(sys.modules, "pystreed", None)
-    with pytest.raises(ConfigurationError, match="scripts/setup distill"):
+    with pytest.raises(ConfigurationError, match=re.escape(install("distill"))):
         learner_of("optimal", "equal", 0)
 
 
