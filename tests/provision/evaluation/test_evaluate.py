@@ -220,6 +220,12 @@ def test_complaints(busy_setting, policies, changes, error, complaint):
         evaluate(busy_setting, wanted, LINKS, policies)
 
 
+def test_a_link_that_is_longer_than_the_trace_is_refused_at_once(busy_setting):
+    message = r"a link of 5000-00:00:00 is longer than the trace, .* for \d+-\d\d:.*; give a shorter --link-limit"
+    with pytest.raises(ConfigurationError, match=message):
+        evaluate(busy_setting, protocol(), [LinkSize(1, 5000 * DAY_S)], ["reactive"])
+
+
 def test_every_size_of_link_once(busy_setting):
     with pytest.raises(ConfigurationError, match="every size of link once"):
         evaluate(busy_setting, protocol(), [LinkSize(1), LinkSize(1)], ["reactive"])

@@ -93,7 +93,7 @@ def test_a_page_names_its_source() -> None:
         "interruption, in hours of overlap."
     )
     assert shown_text[-1].startswith(
-        "Protocol warm, links of a newcomer, hand-over 1, seed 0, Mirage 0.1.0. Brackets: 95 %, from 4 "
+        "Protocol warm, links of a newcomer, hand-over 1, seed 0, Mirage 0.1.0. Confidence intervals: 95 %, from 4 "
     )
     assert "<pre>mirage evaluate data/jobs.csv --nodes 76</pre>" in evaluation_page(shown, FOUR)
     one = paragraphs(evaluation_page(evaluation([Cost(3, 1)], windows=1), {**PROVENANCE, "windows": 1}))

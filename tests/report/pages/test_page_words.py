@@ -260,7 +260,7 @@ def test_an_evaluation_under_one_cost() -> None:
         "## How this was made",
     ]
     assert words[-2:] == [
-        "Protocol warm, links of a newcomer, hand-over 1, seed 0, Mirage 0.1.0. Brackets: by weeks.",
+        "Protocol warm, links of a newcomer, hand-over 1, seed 0, Mirage 0.1.0. Confidence intervals: by weeks.",
         "mirage evaluate data/jobs.csv --nodes 76",
     ]
 

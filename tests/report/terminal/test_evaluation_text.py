@@ -65,9 +65,7 @@ def test_the_whole_of_it() -> None:
         "links of 1 node, difference from what-if, window by window, at 5:1: 8 windows",
     ]
     assert " ".join(lines[-5:-3]).replace("  ", " ") == VERDICTS_NOTE
-    assert lines[-3].startswith(
-        "hours per hand-over; brackets, where there is room: 95 %, from 4 stretches of 2 d (jack"
-    )
+    assert lines[-3].startswith("hours per hand-over; confidence intervals: 95 %, from 4 stretches of 2 d (jack")
     assert lines[-1] == "gap closed: of the cost between reactive and the oracle, - if unknown; seed 0"
 
 

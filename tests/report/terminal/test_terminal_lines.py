@@ -133,7 +133,7 @@ def test_an_evaluation_on_a_wide_terminal() -> None:
         "<dim>oracle    1.50 [1.00, 2.00]  0.25 [0.10, 0.40]   100%      4.3/1.2     6.5  1.00 [7.00, 8.50]"
         "  100% [30%, 40%]</>",
         "",
-        "<dim>hours per hand-over; brackets, where there is room: by weeks</>",
+        "<dim>hours per hand-over; confidence intervals: by weeks</>",
         "<dim>gap closed: of the cost between reactive and the oracle, - if unknown; seed 0</>",
     ]
 

@@ -134,7 +134,7 @@ def test_all_tables_are_printed() -> None:
         "<dim>a note</>",
         "<dim>another</>",
         f"<dim>{VERDICTS_NOTE}</>",
-        "<dim>hours per hand-over; brackets: by weeks</>",
+        "<dim>hours per hand-over; confidence intervals: by weeks</>",
     ]
     single = shown(explained(by_month=explained().by_month[:1]))
     assert not [line for line in single if line.startswith("2024-02 ")]

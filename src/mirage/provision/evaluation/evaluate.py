@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirage.duration import format_duration
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.candidate import ORACLE_HOLDS, candidates
@@ -135,7 +136,7 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     """Check that an evaluation can be played.
 
     Raises:
-        ConfigurationError: No windows, no links, two links of one size, or a window beyond the trace.
+        ConfigurationError: No windows, no links, two links of one size, or a link or a window beyond the trace.
     """
     sizes = [link.nodes for link in links]
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
@@ -146,6 +147,12 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     if not len(submit_s):
         raise ConfigurationError("the trace has no jobs to replay")
     first_s, last_s = int(submit_s[0]), int(submit_s[-1])
+    for link in links:
+        if link.limit_s > last_s - first_s:
+            raise ConfigurationError(
+                f"a link of {format_duration(link.limit_s)} is longer than the trace, in which jobs are submitted for "
+                f"{format_duration(last_s - first_s)}; give a shorter --link-limit, or a longer trace"
+            )
     if protocol.submits_s(0) - protocol.early_s(links) < first_s:
         first_link_s = protocol.begin_s - protocol.early_s(links)
         raise ConfigurationError(f"the first window begins before the trace: {_dates(first_link_s, first_s, last_s)}")

@@ -64,9 +64,8 @@ def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     lead = f"{_where(provenance)}, {_dates(evaluation)}. {_costs(evaluation)}"
     played = f"Protocol {provenance['protocol']}, {chain_words(provenance)}, seed {provenance['seed']}"
     settings = f"{played}, Mirage {provenance['version']}."
-    made = section(
-        "How this was made", f"{settings} Brackets: {evaluation.intervals}.", command(str(provenance["command"]))
-    )
+    text = f"{settings} Confidence intervals: {evaluation.intervals}."
+    made = section("How this was made", text, command(str(provenance["command"])))
     return page(_HEADING, lead, *sections, *comparison_sections(evaluation), made)
 
 

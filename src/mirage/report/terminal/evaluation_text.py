@@ -134,7 +134,7 @@ def print_evaluation(
     console.print()
     if evaluation.differences:
         console.print(Text(VERDICTS_NOTE, "dim"))
-    console.print(Text(f"hours per hand-over; brackets, where there is room: {evaluation.intervals}", "dim"))
+    console.print(Text(f"hours per hand-over; confidence intervals: {evaluation.intervals}", "dim"))
     console.print(
         Text(f"gap closed: of the cost between reactive and the oracle, - if unknown; seed {provenance['seed']}", "dim")
     )

@@ -103,7 +103,7 @@ def print_explanation(explained: Explanation, notes: Sequence[str], console: Con
     for note in notes:
         console.print(Text(note, "dim"))
     console.print(Text(VERDICTS_NOTE, "dim"))
-    console.print(Text(f"hours per hand-over; brackets: {explained.evaluation.intervals}", "dim"))
+    console.print(Text(f"hours per hand-over; confidence intervals: {explained.evaluation.intervals}", "dim"))
 
 
 def _print_fidelity(explained: Explanation, console: Console) -> None:
