@@ -104,8 +104,9 @@ def page(heading: str, lead: str, *body: str) -> str:
 
 
 def section(heading: str, explained: str, *body: str) -> str:
-    """Returns a card with a heading, a sentence, and its content."""
-    return element("section", element("h2", words(heading)), element("p", words(explained)), *body)
+    """Returns a card with a heading, a sentence or none, and its content."""
+    sentence = [element("p", words(explained))] if explained else []
+    return element("section", element("h2", words(heading)), *sentence, *body)
 
 
 def tiles(entries: Sequence[tuple[str, str, str]]) -> str:

@@ -88,8 +88,8 @@ def test_a_page_names_its_source() -> None:
         "Cost of an hour of interruption to one of overlap: 1:1, 2:1 or 5:1."
     )
     assert shown_text[1] == (
-        "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
-        "95 % intervals, where there are enough windows. A ratio at a point is the configured cost of an hour of "
+        "The grey line is every constant lead; a point below and left of it has lower means than any of them. Bars and "
+        "brackets are 95 % intervals, where there are enough windows: where they overlap, the order may be chance. A ratio at a point is the configured cost of an hour of "
         "interruption, in hours of overlap."
     )
     assert shown_text[-1].startswith(

@@ -58,9 +58,8 @@ def evaluation_picture(evaluation: Evaluation, provenance: dict[str, Any]) -> Pi
 
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     """Returns the page of an evaluation: a frontier and a table for every load class."""
-    sections = [
-        _frontier_section(evaluation, frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)
-    ]
+    shown = [(frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)]
+    sections = [_frontier_section(evaluation, *one, explain=one is shown[0]) for one in shown]
     lead = f"{_where(provenance)}, {_dates(evaluation)}. {_costs(evaluation)}"
     played = f"Protocol {provenance['protocol']}, {chain_words(provenance)}, seed {provenance['seed']}"
     settings = f"{played}, Mirage {provenance['version']}."
@@ -69,7 +68,7 @@ def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     return page(_HEADING, lead, *sections, *comparison_sections(evaluation), made)
 
 
-def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> str:
+def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str, *, explain: bool) -> str:
     rows = [r for r in evaluation.rows if (r.link_nodes, r.load) == (frontier.link_nodes, load)]
     several = len(evaluation.costs) > 1
     columns = ["policy", *(["cost ratio"] if several else []), "interruption, h", "overlap, h"]
@@ -77,14 +76,14 @@ def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str) -> 
     of_load = "All loads" if load == "all" else f"{load.capitalize()} load"
     heading = f"{of_load}, {links_words(frontier.link_nodes)}"
     explained = (
-        "The grey line is every constant lead; below and left of it is better than any of them. Bars and brackets are "
-        "95 % intervals, where there are enough windows."
+        "The grey line is every constant lead; a point below and left of it has lower means than any of them. Bars and "
+        "brackets are 95 % intervals, where there are enough windows: where they overlap, the order may be chance."
     )
     if several:
         explained += " A ratio at a point is the configured cost of an hour of interruption, in hours of overlap."
     cells = [_cells(row, several=several) for row in rows]
     drawn = chart(partial(frontier_chart, frontier))
-    return section(heading, explained, drawn, table(columns, cells, cards=len(cells) <= CARDS))
+    return section(heading, explained if explain else "", drawn, table(columns, cells, cards=len(cells) <= CARDS))
 
 
 def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
