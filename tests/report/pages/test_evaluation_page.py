@@ -89,8 +89,8 @@ def test_a_page_names_its_source() -> None:
     )
     assert shown_text[1] == (
         "The grey line is every constant lead; a point below and left of it has lower means than any of them. Bars and "
-        "brackets are 95 % intervals, where there are enough windows: where they overlap, the order may be chance. A ratio at a point is the configured cost of an hour of "
-        "interruption, in hours of overlap."
+        "brackets are 95 % intervals, where there are enough windows: where they overlap, the order may be chance. A "
+        "ratio at a point is the configured cost of an hour of interruption, in hours of overlap."
     )
     assert shown_text[-1].startswith(
         "Protocol warm, links of a newcomer, hand-over 1, seed 0, Mirage 0.1.0. Confidence intervals: 95 %, from 4 "
