@@ -100,7 +100,7 @@ def test_swf_numbers_names_around_those_that_are_numbers(tmp_path):
         ("job_id,job_id\n1,2\n", r"t\.csv:1: the columns are"),
         ('job_id,name\n1,"a\nb"\n2,x,y\n', r"t\.csv:4: wrong number of fields: 3 instead of 2"),
         ("job_id,nodes\n1,many\n", r"t\.csv:2: not a value of its column: nodes is 'many'"),
-        ("job_id,state\n1,5\n", r"t\.csv:2: not a value of its column: state is '5'"),
+        ("job_id,state\n1,5\n", r"t\.csv:2: not a state: state is '5'"),
         ("job_id,nodes\n,5\n", r"t\.csv:2: no job id"),
         ('job_id,name\n1,"a"b\n', r"t\.csv:2: not CSV"),
     ],

@@ -20,7 +20,12 @@ COMPLAINTS = [
     ("csv", "job_id,nodes\n1,x", ":2: not a value of its column: nodes is 'x'; expected whole seconds or a count"),
     ("csv", "job_id,nodes\n1,1,2", ":2: wrong number of fields: 3 instead of 2; quote names that hold commas"),
     ("csv", "job_id,nodes\n,1", ":2: no job id: ''; every job needs one"),
-    ("csv", "job_id,state\n1,0", ":2: not a value of its column: state is '0'; expected whole seconds or a count"),
+    (
+        "csv",
+        "job_id,state\n1,BOGUS",
+        ":2: not a state: state is 'BOGUS'; expected one of UNKNOWN, PENDING, RUNNING, SUSPENDED, COMPLETED, CANCELLED, "
+        "FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, BOOT_FAIL, DEADLINE, OUT_OF_MEMORY, REQUEUED",
+    ),
     ("csv", "job_id,nodes\n1,1\n2,-3", ":3: negative count: nodes is -3; leave out what is not known"),
     ("csv", "job_id,gpus\n2,-2", ":2: negative count: gpus is -2; leave out what is not known"),
     ("csv", 'job_id,name\n1,a\n2,"b', ":3: not CSV: unexpected end of data; check the quotes"),

@@ -234,7 +234,9 @@ def _value(cell: str, name: str) -> int | str:
         return UNLIMITED_S
     if not cell:
         return MISSING
-    if not _INTEGER.fullmatch(cell) or name == "state":
+    if name == "state":
+        raise LineError("not a state", f"state is {cell!r}", f"expected one of {', '.join(_STATES)}")
+    if not _INTEGER.fullmatch(cell):
         raise LineError("not a value of its column", f"{name} is {cell!r}", "expected whole seconds or a count")
     return int(cell)
 
