@@ -23,8 +23,8 @@ COMPLAINTS = [
     (
         "csv",
         "job_id,state\n1,BOGUS",
-        ":2: not a state: state is 'BOGUS'; expected one of UNKNOWN, PENDING, RUNNING, SUSPENDED, COMPLETED, CANCELLED, "
-        "FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, BOOT_FAIL, DEADLINE, OUT_OF_MEMORY, REQUEUED",
+        ":2: not a state: state is 'BOGUS'; expected one of UNKNOWN, PENDING, RUNNING, SUSPENDED, COMPLETED, "
+        "CANCELLED, FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, BOOT_FAIL, DEADLINE, OUT_OF_MEMORY, REQUEUED",
     ),
     ("csv", "job_id,nodes\n1,1\n2,-3", ":3: negative count: nodes is -3; leave out what is not known"),
     ("csv", "job_id,gpus\n2,-2", ":2: negative count: gpus is -2; leave out what is not known"),
