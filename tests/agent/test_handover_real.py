@@ -174,7 +174,7 @@ def test_what_others_do_to_a_held_link_leaves_a_line_in_the_log(shell: Shell) ->
 def test_a_requeue_between_two_polls_is_observed_and_accounted_for(shell: Shell) -> None:
     shell.script("load.sh", loads(1))
     job = shell.submit("again", "-t", "5", "--policy", "reactive", "--ready-by-job", "load.sh")
-    agent = shell.agent("--poll", "20")
+    agent = shell.agent("--poll", "20s")
     shell.until(lambda: (1, "ready") in words(shell), 40, "the link serves")
     shell.until(lambda: "ready" in shell.kinds("again"), 60, "the agent has heard it")
     first = words(shell)

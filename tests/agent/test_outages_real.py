@@ -85,7 +85,7 @@ def resumed(shell: Shell, since_s: float) -> float:
 def test_after_a_killed_controller(cluster: Any, tmp_path: Path, record_property) -> None:
     shell = Shell(cluster, tmp_path)
     shell.submit("serve", "-t", "60", "--policy", "reactive", "serve.sh")
-    agent = shell.agent("--poll", "60")
+    agent = shell.agent("--poll", "60s")
     shell.until(lambda: polled_s(shell) > 0, 20, "the agent polls")
     last_s = polled_s(shell)
     cluster.kill_controller()
@@ -111,7 +111,7 @@ def test_after_a_killed_controller(cluster: Any, tmp_path: Path, record_property
 def test_after_a_full_disk(cluster: Any, tmp_path: Path, small_disk: Path, record_property) -> None:
     shell = Shell(cluster, tmp_path, home=small_disk / "home")
     shell.submit("serve", "-t", "60", "--policy", "reactive", "serve.sh")
-    agent = shell.agent("--poll", "60")
+    agent = shell.agent("--poll", "60s")
     shell.until(lambda: polled_s(shell) > 0, 20, "the agent polls")
     last_s = polled_s(shell)
     fill = small_disk / "fill"

@@ -39,7 +39,7 @@ from mirage.agent.background import calibration
 from mirage.cli import main
 
 calibration.NICE = 0
-raise SystemExit(main(["agent", "run", "--poll", "2", "--calibrate-every", "10s", "--log-json"]))
+raise SystemExit(main(["agent", "run", "--poll", "2s", "--calibrate-every", "10s", "--log-json"]))
 """
 """An agent that lets nobody go first: on a busy machine the other tests would never let the calibration end."""
 ENDED = 3

@@ -81,7 +81,7 @@ class Shell:
     def agent(self, *words: str, before: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> Any:
         with (self.folder / "agent.log").open("ab") as log:
             agent = subprocess.Popen(
-                [*before, sys.executable, "-m", "mirage", "agent", "run", "--poll", "1", *words],
+                [*before, sys.executable, "-m", "mirage", "agent", "run", "--poll", "1s", *words],
                 env={**self.environment, **(env or {})}, cwd=self.folder, stderr=log,
             )  # fmt: skip
         AGENTS.append(agent)

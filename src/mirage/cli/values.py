@@ -21,12 +21,13 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
     Args:
         least_s: The shortest accepted duration.
         limited: Whether UNLIMITED is refused.
+        with_unit: Whether a bare number is refused; Slurm counts minutes, and here seconds are usual.
     """
 
     name = "duration"
 
-    def __init__(self, least_s: int = 0, *, limited: bool = False) -> None:
-        self.least_s, self.limited = least_s, limited
+    def __init__(self, least_s: int = 0, *, limited: bool = False, with_unit: bool = False) -> None:
+        self.least_s, self.limited, self.with_unit = least_s, limited, with_unit
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Seconds of the text."""
@@ -36,6 +37,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
             seconds = parse_duration_s(value)
         except ConfigurationError as error:
             self.fail(str(error), param, ctx)
+        if self.with_unit and value.strip().isdecimal():
+            self.fail(f"{shown(value)} has no unit; write {value.strip()}s or {value.strip()}m", param, ctx)
         if seconds < self.least_s:
             self.fail(f"{shown(value)} is too short; at least {self.least_s} s", param, ctx)
         if self.limited and seconds >= UNLIMITED_S:
@@ -140,4 +143,5 @@ class Numbers(Words):
 
 DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
 LIMITED_DURATION = Duration(least_s=1, limited=True)
+DURATION_WITH_UNIT = Duration(least_s=1, limited=True, with_unit=True)
 DATE, WORDS, COUNTS, NUMBERS, LINK_REQUEST = Date(), Words(), CountList(), Numbers(), LinkRequests()

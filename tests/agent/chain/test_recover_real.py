@@ -53,7 +53,7 @@ class Shell:
 
     def agent(self) -> subprocess.Popen[bytes]:
         with (self.folder / "agent.log").open("ab") as log:
-            words = [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1"]
+            words = [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1s"]
             agent = subprocess.Popen(words, env=self.environment, cwd="/", stderr=log)
         AGENTS.append(agent)
         return agent

@@ -135,9 +135,9 @@ def test_a_recovery_reports_each_chain_and_what_was_not_recovered(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--poll", "0"], "'--poll': '0' is too short; at least 1 s"),
+        (["--poll", "30"], "'--poll': '30' has no unit; write 30s or 30m"),
         (["--metrics-port", "70000"], "'--metrics-port': 70000 is not in the range 1<=x<=65535."),
-        (["--command-timeout", "0"], "'--command-timeout': '0' is too short; at least 1 s"),
+        (["--command-timeout", "0s"], "'--command-timeout': '0s' is too short; at least 1 s"),
         (
             ["--command-timeout", "nan"],
             "'--command-timeout': 'nan' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) "

@@ -14,7 +14,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import DURATION, LIMITED_DURATION
+from mirage.cli.values import DURATION, DURATION_WITH_UNIT
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
@@ -58,7 +58,7 @@ def agent() -> None:
     epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30s"),
 )
 @click.option(
-    "--poll", "poll_s", metavar="TIME", type=LIMITED_DURATION, help="Time between polls of the queue, such as 30s."
+    "--poll", "poll_s", metavar="TIME", type=DURATION_WITH_UNIT, help="Time between polls of the queue, such as 30s."
 )
 @click.option(
     "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
@@ -67,7 +67,7 @@ def agent() -> None:
     "--command-timeout",
     "timeout_s",
     metavar="TIME",
-    type=LIMITED_DURATION,
+    type=DURATION_WITH_UNIT,
     help="Kill a Slurm command after this time. [60s]",
 )
 @click.option(

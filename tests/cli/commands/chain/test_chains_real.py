@@ -173,7 +173,7 @@ def test_the_account_of_a_finished_chain_is_that_of_its_jobs(shell: Shell) -> No
     }
     for name, words in ends.items():
         shell.mirage("submit", "--chain", name, *common, *words)
-    agent = shell.agent("--poll", "30")
+    agent = shell.agent("--poll", "30s")
     try:
         shell.until(lambda: {row["state"] for row in shell.rows().values()} == {"done"}, 150, "all are done")
     finally:

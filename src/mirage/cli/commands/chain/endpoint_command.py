@@ -11,7 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import LIMITED_DURATION
+from mirage.cli.values import DURATION_WITH_UNIT
 from mirage.errors import ConfigurationError, UnknownName, shown
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 @click.option(
     "--every",
     "every_s",
-    type=LIMITED_DURATION,
+    type=DURATION_WITH_UNIT,
     default="5s",
     show_default=True,
     metavar="TIME",
