@@ -186,7 +186,8 @@ def test_the_account_of_a_finished_chain_is_that_of_its_jobs(shell: Shell) -> No
         )
         gaps_s = sum(max(later[0] - before[1], 0) for before, later in pairwise(runs))
         assert abs(rows[name]["interrupted"] - gaps_s) <= 2, (name, rows[name], runs)
-        assert len(runs) == (1 if name == "time" else 2)
+        # a link that is held already when the second exits with 0 may start before the agent observes the exit
+        assert len(runs) in {"time": (1,), "exit": (2, 3)}.get(name, (2,))
 
 
 def test_a_word_that_does_not_count_is_answered_in_the_job_and_in_the_log(shell: Shell) -> None:
