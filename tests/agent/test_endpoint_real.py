@@ -78,7 +78,8 @@ def watched(shell: Shell) -> Iterator[subprocess.Popen[str]]:
     shell.until(lambda: "ready" in shell.kinds("serve"), 60, "the link serves, and the agent knows")
     with (shell.folder / "watch.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mirage", *"endpoint serve --port 8000 -o up --watch --every 2s".split()],
+            [sys.executable, "-m", "mirage", "endpoint", "serve", "--port", "8000", "-o", "up", "--watch",
+             "--every", "2s"],
             env=shell.environment, cwd=shell.folder, stderr=log, text=True,
         )  # fmt: skip
     yield process
