@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -141,7 +141,21 @@ def load_kernel(entry: str, signature: Any, decorator: str) -> Callable[..., Any
     function: Callable[..., Any] = load_entry(entry)
     if not cast(Any, numba.config).DISABLE_JIT and signature.args not in getattr(function, "overloads", {}):
         raise unusable(entry, f"is {shown(function)}, not a function compiled with {decorator}")
+    _remember_addresses(function, signature)
     return function
+
+
+@cache
+def _remember_addresses(function: Any, signature: Any) -> None:
+    """Find the addresses of a compiled function once.
+
+    Otherwise numba does so whenever the function is an argument, which takes as long as the rest of a short call.
+    """
+    if not hasattr(function, "get_compile_result"):
+        return  # not compiled
+    library = function.get_compile_result(signature).library
+    function.get_compile_result = cache(function.get_compile_result)
+    library.get_pointer_to_function = cache(library.get_pointer_to_function)
 
 
 def call_entry(entry: str, *arguments: Any, **named: Any) -> Any:

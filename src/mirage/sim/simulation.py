@@ -65,6 +65,10 @@ _FAULTS = {
 }
 
 
+_FORM = ("nodes", "limit_s", "gpus", "cpus", "memory", "partition", "qos")
+"""What decides whether a job can ever run."""
+
+
 class Simulation:
     """One cluster and its queue, from a given time on.
 
@@ -140,6 +144,10 @@ class Simulation:
         """The present second."""
         return int(self.state.clock["now_s"][0])
 
+    def next_event_s(self) -> int:
+        """When the next event is due; ``NEVER_S`` if there is none."""
+        return int(event_loop.next_event_s(self.world, self.state))
+
     def advance(self, until_s: int) -> int:
         """Advance to ``until_s`` inclusive, or to the start of a watched job; returns the time.
 
@@ -168,13 +176,13 @@ class Simulation:
         if time_s <= self.now_s:
             return
         self.advance(time_s - 1)
-        while self.state.clock[0].watch_slot != NO_JOB and event_loop.next_event_s(self.world, self.state) < time_s:
+        while self.state.clock["watch_slot"][0] != NO_JOB and self.next_event_s() < time_s:
             self.advance(time_s - 1)  # the start of a watched job had stopped the clock
-        self.state.clock[0].now_s = time_s
+        self.state.clock["now_s"] = time_s
 
     def step(self) -> int:
         """Advance over the next event; returns its time, ``NEVER_S`` if there is none."""
-        due_s = int(event_loop.next_event_s(self.world, self.state))
+        due_s = self.next_event_s()
         return self.advance(due_s) if due_s < NEVER_S else NEVER_S
 
     def run(self) -> Schedule:
@@ -238,16 +246,16 @@ class Simulation:
         """
         job = link_record(self.next_id, nodes=nodes, limit_s=limit_s, **request)
         self._admissible(job, requests_memory="memory" in request)
-        job.submit_s, job.account = self.now_s, self._account_of_user[job.user]
-        job.priority_offset += self.settings.recorded_priority or 0.0
+        columns = job.view(np.ndarray)  # attributes of records are many times slower, here and below
+        columns["submit_s"], columns["account"] = self.now_s, self._account_of_user[columns["user"]]
+        columns["priority_offset"] += self.settings.recorded_priority or 0.0
         while not has_slot(self.state) or self.next_id >= len(self.state.fate):
             self.grow()
         slot = admit(self.world, self.state, job[0])
         if name or account:
             self.labels = self.labels.labelled(self.next_id, name, account)
         if watched:
-            self.state.clock[0].watch = self.next_id
-            self.state.clock[0].watch_slot = slot
+            self.state.clock["watch"], self.state.clock["watch_slot"] = self.next_id, slot
         self.next_id += 1
         event_loop.wake_now(self.state)
         return self.next_id - 1
@@ -265,28 +273,30 @@ class Simulation:
 
         The watched job is the one injected last, or set by ``watch``. It is no longer watched after the call.
         """
-        clock = self.state.clock[0]
-        if clock.watch != job_id or clock.watch_slot == NO_JOB:
+        clock = self.state.clock
+        if clock["watch"][0] != job_id or clock["watch_slot"][0] == NO_JOB:
             raise ValueError(f"job {job_id} is not the one injected last, or has ended")
         if not self._watched_runs():
             self.advance(until_s)
-        started, slot = self._watched_runs(), clock.watch_slot
-        self.state.clock[0].watch_slot = NO_JOB
-        return int(self.state.live[slot].first_start_s) if started else None
+        started, slot = self._watched_runs(), int(self.state.clock["watch_slot"][0])
+        self.state.clock["watch_slot"] = NO_JOB
+        return int(self.state.live["first_start_s"][slot]) if started else None
 
     def _admissible(self, job: Records, requests_memory: bool) -> None:
         """Refuse a job that can never run; accepted forms are not checked again."""
-        request = job[0]
-        if not 0 <= request.partition < len(self.cluster.partitions):
-            raise JobRefused(f"there is no partition {request.partition}; there are {len(self.cluster.partitions)}")
-        if not 0 <= request.user < len(self.state.usage):
-            raise JobRefused(f"there is no user {request.user}; codes run from 0 to {len(self.state.usage) - 1}")
-        if request.after >= self.next_id:
-            raise JobRefused(f"there is no job {request.after} to wait for; ids run below {self.next_id}")
+        columns = job.view(np.ndarray)
+        partition, user, after = (int(columns[name][0]) for name in ("partition", "user", "after"))
+        if not 0 <= partition < len(self.cluster.partitions):
+            raise JobRefused(f"there is no partition {partition}; there are {len(self.cluster.partitions)}")
+        if not 0 <= user < len(self.state.usage):
+            raise JobRefused(f"there is no user {user}; codes run from 0 to {len(self.state.usage) - 1}")
+        if after >= self.next_id:
+            raise JobRefused(f"there is no job {after} to wait for; ids run below {self.next_id}")
         if self.cluster.counts_memory and not requests_memory:
             job.memory = default_memory(job, self.cluster)
-        form = tuple(int(request[name]) for name in ("nodes", "limit_s", "gpus", "cpus", "memory", "partition", "qos"))
+        form = tuple(int(columns[name][0]) for name in _FORM)
         if form not in self._admitted:
+            request = job[0]
             if min(request.nodes, request.limit_s, request.cpus) < 1 or min(request.gpus, request.memory) < WHOLE_NODE:
                 raise JobRefused(
                     f"a job needs at least a node, a second and a CPU; got nodes={request.nodes}, "
@@ -297,7 +307,8 @@ class Simulation:
             self._admitted.add(form)
 
     def _watched_runs(self) -> bool:
-        return bool(event_loop.watched_runs(self.state))
+        slot = int(self.state.clock["watch_slot"][0])
+        return slot != NO_JOB and bool(self.state.live["status"][slot] == RUNNING)
 
     # -- policies -----------------------------------------------------------------------------------------------
 
@@ -335,10 +346,12 @@ class Simulation:
 
     # -- results ------------------------------------------------------------------------------------------------
 
-    def segments(self) -> Records:
-        """Every segment that has ended, in order."""
+    def segments(self, first: int = 0) -> Records:
+        """The segments that have ended, in order, from the ``first`` on."""
         present = self.state.log[: self.state.clock[0].n_log]
-        return np.concatenate([*self.past, present]).view(np.recarray) if self.past else present
+        if not self.past or first >= self.in_past:
+            return present[max(first - self.in_past, 0) :]
+        return np.concatenate([*self.past, present])[first:].view(np.recarray)
 
     def schedule(self) -> Schedule:
         """The schedule of everything that has run so far."""

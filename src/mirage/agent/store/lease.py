@@ -17,6 +17,10 @@ from mirage.agent.store.protocol import Store
 from mirage.agent.store.schema import lease
 from mirage.errors import LeaseHeld
 
+_TAKEN = lease.update().where(
+    (lease.c.holder == sa.bindparam("us")) | (lease.c.until_s < sa.bindparam("now_s", type_=sa.Float))
+)
+
 
 class LeasedDatabase(Database):
     """A database with a lease."""
@@ -24,9 +28,8 @@ class LeasedDatabase(Database):
     def take_lease(self, holder: str, now_s: float, valid_s: float) -> None:
         """Take or renew the lease."""
         values = {"holder": holder, "until_s": now_s + valid_s}
-        free = (lease.c.holder == holder) | (lease.c.until_s < now_s)
         with contextlib.suppress(KeyExists), self._writing() as connection:  # another process may be quicker
-            if connection.execute(lease.update().where(free).values(**values)).rowcount:
+            if connection.execute(_TAKEN, {**values, "us": holder, "now_s": now_s}).rowcount:
                 return
             if connection.execute(sa.select(lease.c.id)).first() is None:
                 connection.execute(lease.insert().values(id=1, **values))

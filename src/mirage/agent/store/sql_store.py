@@ -126,7 +126,7 @@ class SqlStore(LeasedDatabase):
     def record_poll(self, now_s: int) -> None:
         """Store the time of an agent's poll of the queue."""
         with self._writing() as connection:
-            connection.execute(store.update().values(polled_s=now_s))
+            connection.execute(_POLLED, {"polled_s": now_s})
 
     # -- chains ---------------------------------------------------------------------------------------------
 
@@ -170,11 +170,8 @@ class SqlStore(LeasedDatabase):
 
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
-        query = sa.select(*(column for column in chains.c if column.name != "spec")).order_by(chains.c.id)
-        if alive:
-            query = query.where(chains.c.state != ChainState.DONE.value)
         with self._reading() as connection:
-            rows = [dict(row._mapping) for row in connection.execute(query)]
+            rows = [dict(row._mapping) for row in connection.execute(_ALIVE if alive else _CHAINS)]
             new = [row["id"] for row in rows if row["id"] not in self._specs]
             if new:  # specifications never change, and are large: read once
                 wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec).where(chains.c.id.in_(new))
@@ -215,16 +212,9 @@ class SqlStore(LeasedDatabase):
 
     def links(self, chain: int | None = None, *, open: bool = False) -> list[Link]:
         """Links by chain and number."""
-        query = sa.select(links).order_by(links.c.chain, links.c.number)
+        query = _OPEN_LINKS if open else _LINKS
         if chain is not None:
             query = query.where(links.c.chain == chain)
-        if open:
-            newest = (
-                sa.select(links.c.chain, sa.func.max(links.c.number).label("newest")).group_by(links.c.chain).subquery()
-            )
-            query = query.join(newest, newest.c.chain == links.c.chain).where(
-                sa.or_(links.c.state != LinkState.ENDED.value, links.c.number > newest.c.newest - RECENT_LINKS)
-            )
         with self._reading() as connection:
             return [link_of(row._mapping) for row in connection.execute(query)]
 
@@ -307,6 +297,16 @@ class SqlStore(LeasedDatabase):
 
 
 _decisions, _events = decisions, events
+
+# Statements of every cycle: to build one costs more than to run it.
+_POLLED = store.update()
+_CHAINS = sa.select(*(column for column in chains.c if column.name != "spec")).order_by(chains.c.id)
+_ALIVE = _CHAINS.where(chains.c.state != ChainState.DONE.value)
+_LINKS = sa.select(links).order_by(links.c.chain, links.c.number)
+_NEWEST = sa.select(links.c.chain, sa.func.max(links.c.number).label("newest")).group_by(links.c.chain).subquery()
+_OPEN_LINKS = _LINKS.join(_NEWEST, _NEWEST.c.chain == links.c.chain).where(
+    sa.or_(links.c.state != LinkState.ENDED.value, links.c.number > _NEWEST.c.newest - RECENT_LINKS)
+)
 
 
 def _number_to_skip(connection: Connection) -> int:

@@ -59,6 +59,7 @@ class Queries:
     def __init__(self, simulation: Simulation, own: Mapping[int, VirtualJob], user: str) -> None:
         self.sim, self.own, self.user = simulation, own, user
         self.node_names = NodeNames(simulation)
+        self._shown: dict[tuple[float, ...], QueuedJob] = {}  # running jobs, as the last query described them
         self.partitions = [partition.name for partition in simulation.cluster.partitions]
         self.qos = ["", *simulation.cluster.qos_factors]
         table = simulation.workload.table
@@ -71,7 +72,8 @@ class Queries:
     def take_note(self) -> None:
         """Record in our jobs when they became eligible, and when and where they run."""
         state, clock = self.sim.state, self.sim.state.clock[0]
-        for slot in state.running[: clock.n_running]:
+        slots = state.running[: clock.n_running]
+        for slot in slots[state.live.id[slots] >= len(self.sim.workload.table)]:
             own = self.own.get(int(state.live.id[slot]) + 1)
             if own is not None and own.start_s == MISSING:
                 own.start_s, own.wait = int(state.live.start_s[slot]), StartCondition()
@@ -149,23 +151,32 @@ class Queries:
     def _running(self) -> Iterator[QueuedJob]:
         state, clock = self.sim.state, self.sim.state.clock[0]
         slots = state.running[: clock.n_running]
-        for slot, job in zip(slots.tolist(), _rows(state.live, slots)):
-            own = self.own.get(job["id"] + 1)
-            described = self._described(job, own)
-            hosts = self.node_names.of(slot)
-            if described["whole_nodes"]:
-                described |= self._all_of(hosts)
-            yield QueuedJob(
-                id=job["id"] + 1,
-                state=JobState.RUNNING,
-                priority=max(job["priority"], 1.0),
-                eligible_s=job["eligible_s"],
-                accrues_s=job["eligible_s"],
-                start_s=job["start_s"],
-                end_s=min(job["start_s"] + described["limit_s"], NEVER_S),
-                nodelist=hostlist(hosts),
-                **{**described, "nodes": job["width"]},
-            )
+        keys = list(zip(*(state.live[name][slots].tolist() for name in ("id", "start_s", "width", "priority"))))
+        before, self._shown = self._shown, {}
+        for slot, key in zip(slots.tolist(), keys):
+            shown = before.get(key)
+            if shown is None or shown.id in self.own:
+                (job,) = _rows(state.live, [slot])
+                shown = self._runs(slot, job)
+            self._shown[key] = shown
+            yield shown
+
+    def _runs(self, slot: int, job: dict[str, Any]) -> QueuedJob:
+        described = self._described(job, self.own.get(job["id"] + 1))
+        hosts = self.node_names.of(slot)
+        if described["whole_nodes"]:
+            described |= self._all_of(hosts)
+        return QueuedJob(
+            id=job["id"] + 1,
+            state=JobState.RUNNING,
+            priority=max(job["priority"], 1.0),
+            eligible_s=job["eligible_s"],
+            accrues_s=job["eligible_s"],
+            start_s=job["start_s"],
+            end_s=min(job["start_s"] + described["limit_s"], NEVER_S),
+            nodelist=hostlist(hosts),
+            **{**described, "nodes": job["width"]},
+        )
 
     def _described(self, job: dict[str, Any], own: VirtualJob | None) -> dict[str, Any]:
         """Returns the fields that do not depend on the job's state."""
@@ -201,7 +212,9 @@ class Queries:
 
     def _segments(self, after_s: int) -> Records:
         """Ends of the trace's jobs after a given time."""
-        segments = self.sim.segments()
+        segments = self.sim.segments(self.sim.in_past)
+        if not len(segments) or segments.end_s[0] > after_s:
+            segments = self.sim.segments()
         late = segments[np.searchsorted(segments.end_s, after_s, side="right") :]
         of_trace = late.id < len(self.sim.workload.table)
         return late[of_trace & np.isin(late.why, _ENDS)]

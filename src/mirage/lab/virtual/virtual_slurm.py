@@ -12,6 +12,7 @@ next second.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -115,7 +116,8 @@ class VirtualSlurm:
         """
         end_s = self._time + max(seconds, 0.0)
         while self._time < end_s and self._fates() == self._observed:
-            self._time = min(self._time + MINUTE_S, end_s)
+            minutes = max(math.ceil((self.sim.next_event_s() - self._time) / MINUTE_S), 1)
+            self._time = min(self._time + minutes * MINUTE_S, end_s)
             self.sim.advance(int(self._time))
         self._take_note()
 
@@ -426,8 +428,9 @@ class VirtualSlurm:
 
     def _take_note(self) -> None:
         """Record which of our jobs have started and ended."""
-        segments = self.sim.segments()
-        for segment in segments[self._noted :]:
+        segments = self.sim.segments(self._noted)
+        self._noted += len(segments)
+        for segment in segments[segments.id >= len(self.sim.workload.table)]:
             own = self.own.get(int(segment.id) + 1)
             if own is None or segment.why not in (BY_ITSELF, BY_LIMIT, BY_CANCEL):
                 continue
@@ -436,7 +439,6 @@ class VirtualSlurm:
                 own.end(JobState.FAILED if any(own.exits) else JobState.COMPLETED, end_s, own.exits)
             else:
                 own.end(JobState.TIMEOUT if segment.why == BY_LIMIT else JobState.CANCELLED, end_s)
-        self._noted = len(segments)
         self.showing.take_note()
         for own in self.own.values():
             if len(own.program.words) > own.words_added:
