@@ -57,18 +57,18 @@ StageReport = Callable[[str], None]
 
 NAME = "service"
 SETTINGS = AgentSettings(
-    poll_s=30 * MINUTE_S,
+    poll_s=HOUR_S,
     busy_poll_s=MINUTE_S,
-    longest_poll_s=30 * MINUTE_S,
+    longest_poll_s=HOUR_S,
     notice_s=2 * MINUTE_S,
-    decide_s=30 * MINUTE_S,
-    decisions_per_link=24,
+    decide_s=HOUR_S,
+    decisions_per_link=12,
     sight_s=HOUR_S,
     longest_sleep_s=DAY_S,
     lease_s=DAY_S,
     calibrate_every_s=0,
 )
-"""Half an hour between polls and decisions: two weeks are to pass in a few seconds. The start or end of a link ends the
+"""An hour between polls and decisions: two weeks are to pass in a few seconds. The start or end of a link ends the
 agent's sleep."""
 
 MEMORY = Path("/dev/shm")
