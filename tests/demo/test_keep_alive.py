@@ -44,17 +44,17 @@ def test_a_reactive_chain_submits_when_its_link_has_ended() -> None:
 def test_a_chain_with_a_lead_submits_ahead_and_ends_the_older_link_once_the_next_has_started() -> None:
     run = lived("lead:1", 5.25)
     assert [(link.submitted_s, link.started_s, link.ends_s) for link in run.links[:3]] == [
-        (0, 0, 7_130), (3_060, 10_730, 13_910), (13_790, 13_790, 16_970),
+        (0, 0, 7_130), (2_760, 10_730, 13_610), (13_490, 13_490, 16_370),
     ]  # fmt: skip
     assert run.links[0].ends_s == 7_200 - 120 - 10 + 60, "signalled before its limit, it left within a minute"
     first, again, _ = [decision for decision in run.decisions if decision.submits]
-    assert (first.now_s, first.link, first.remaining_s, first.reason) == (3_060, 0, 4_140, "lead-reached")
+    assert (first.now_s, first.link, first.remaining_s, first.reason) == (2_760, 0, 4_440, "lead-reached")
     assert first.estimate == {"remaining_s": 3_600.0, "lead_s": 3_600.0}, "less grace and what the agent takes"
-    assert (again.now_s, again.link) == (13_790, 1)
+    assert (again.now_s, again.link) == (13_490, 1)
     assert run.hand_overs == (
         HandOver(0, 7_130, 3_600, following=1),
-        HandOver(1, 13_910, 0, 120, following=2),
-        HandOver(2, 16_970, 0, 120, following=3),
+        HandOver(1, 13_610, 0, 120, following=2),
+        HandOver(2, 16_370, 0, 120, following=3),
     )
 
 

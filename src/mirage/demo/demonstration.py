@@ -175,11 +175,15 @@ Task = tuple[int, Cost, int, str]
 
 
 def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
-    if workers <= 1:
+    """Runs the first tasks in processes of their own, and the others in this one, which has the simulator loaded."""
+    others = min(workers, len(tasks)) - 1
+    if others < 1:
         return [_run(task) for task in tasks]
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(tasks)), spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
-        return list(pool.map(_run, tasks))
+    with ProcessPoolExecutor(others, spawn, initializer=die_with, initargs=(os.getpid(),)) as pool:
+        first = [pool.submit(_run, task) for task in tasks[:others]]
+        rest = [_run(task) for task in tasks[others:]]
+        return [*(one.result() for one in first), *rest]
 
 
 def _run(task: Task) -> ChainRun:
