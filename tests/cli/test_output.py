@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.cli import main
 from mirage.cli.output import as_policy, check_output, check_page
 from mirage.errors import ConfigurationError
 
@@ -66,3 +67,44 @@ def test_a_page_has_the_name_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_a_policy_s_file_is_named_so_that_it_is_found(written: str, named: str) -> None:
     assert as_policy(written) == named
+
+
+def test_a_file_that_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs.csv").touch()
+    (tmp_path / "link.csv").symlink_to("jobs.csv")
+    for name in ("jobs.csv", "./jobs.csv", "link.csv"):
+        with pytest.raises(ConfigurationError, match="it is the file that is read; name another"):
+            check_output(name, "other.csv", "jobs.csv")
+    check_output("new.csv", "jobs.csv", "-", "")
+    check_output("/dev/null", "/dev/null")
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="the name of the file to write is empty"):
+        check_output("")
+
+
+CSV = "job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n2,90000,60,120,1\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "trace convert FILE FILE", "trace fit FILE -o FILE", "trace generate --like FILE -o FILE --days 1",
+        "trace info FILE --plot FILE", "trace fidelity FILE OTHER --plot FILE", "trace fidelity OTHER FILE --plot FILE",
+        "simulate FILE --nodes 1 -o FILE", "evaluate FILE --nodes 1 --parquet FILE", "calibrate FILE -o FILE",
+        "train predict FILE -o FILE", "train forest FILE --nodes 1 -o FILE",
+        "schedule run FILE --scheduler fifo --report FILE", "schedule compare OTHER FILE --report FILE",
+    ],
+)  # fmt: skip
+def test_no_command_writes_over_the_trace_that_it_reads(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = tmp_path / "jobs.svg", tmp_path / "other.csv"
+    file.write_text(CSV)
+    other.write_text(CSV)
+    named = words.replace("FILE", str(file)).replace("OTHER", str(other)).split()
+    assert main(named) == 1
+    assert "it is the file that is read; name another" in capsys.readouterr().err
+    assert file.read_text() == CSV

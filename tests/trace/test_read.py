@@ -141,7 +141,7 @@ def test_a_small_file_cut_short_gives_the_lines_it_still_holds(tmp_path, share):
     (tmp_path / "x").write_bytes(content[: int(len(content) * share)])
     message = (
         "the compressed file is damaged or cut short: it ends before its end marker; "
-        "fetch it again, or skip bad input to read the rest$"
+        "fetch it again, or read what precedes the damage with --skip-bad-lines$"
     )
     with pytest.raises(TraceError, match=message):
         read_trace(tmp_path / "x")

@@ -2,6 +2,9 @@
 
 from fractions import Fraction
 
+import pytest
+
+from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 from mirage.trace.scale import scaled_nodes
 from mirage.trace.table import JobTable
@@ -17,3 +20,14 @@ def test_nodes_go_to_the_nearest_and_never_below_one_and_the_rest_goes_with_them
     assert found.gpus.tolist() == [0, 36, 1, 5]
     assert scaled_nodes(table, Fraction(1)).nodes.tolist() == table.nodes.tolist()
     assert scaled_nodes(JobTable.build([0], nodes=[3]), Fraction(1, 2)).nodes.tolist() == [2]
+
+
+def test_any_fraction_is_exact_and_what_no_cluster_has_is_refused():
+    table = JobTable.build([0, 1], nodes=[3, 10], memory_mib=[0, 10**5])
+    assert scaled_nodes(table, Fraction("1e-300")).nodes.tolist() == [1, 1]
+    assert scaled_nodes(table, Fraction(1_000_000)).nodes.tolist() == [3_000_000, 10_000_000]
+    for factor in (Fraction(1_000_001), Fraction("1e300")):
+        with pytest.raises(ConfigurationError, match="are more than a cluster has; give the nodes of the new"):
+            scaled_nodes(table, factor)
+    with pytest.raises(ConfigurationError, match="are more than a cluster has"):
+        scaled_nodes(JobTable.build([0], nodes=[1], memory_mib=[10**9]), Fraction(101))

@@ -12,13 +12,23 @@ import click
 from mirage.errors import ConfigurationError
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
     """Checks before the work that an output file can be written after it.
 
+    Args:
+        path: The output.
+        inputs: Files that the command reads.
+
     Raises:
-        ConfigurationError: The folder is absent or not writable, or the path is a folder.
+        ConfigurationError: The name is empty, the folder is absent or not writable, or the path is a folder or an
+            input.
     """
+    if not os.fspath(path):
+        raise ConfigurationError("the name of the file to write is empty; name a file")
     place = Path(path)
+    for one in map(Path, filter(None, inputs)):
+        if place.is_file() and one.is_file() and place.samefile(one):
+            raise ConfigurationError(f"cannot write {path}: it is the file that is read; name another")
     if place.is_dir():
         raise ConfigurationError(f"cannot write {path}: it is a folder; name a file")
     if not place.parent.is_dir():
@@ -28,13 +38,17 @@ def check_output(path: str | os.PathLike[str]) -> None:
         raise ConfigurationError(f"cannot write {path}: permission denied; name another place")
 
 
-def check_page(path: str | os.PathLike[str]) -> None:
+def check_page(path: str | os.PathLike[str], *inputs: str) -> None:
     """Checks before the work that an HTML page can be written after it.
+
+    Args:
+        path: The page.
+        inputs: Files that the command reads.
 
     Raises:
         ConfigurationError: ``check_output`` raises it, or the name of a regular file does not end in ``.html``.
     """
-    check_output(path)
+    check_output(path, *inputs)
     place = Path(path)
     if place.suffix.lower() != ".html" and (place.is_file() or not place.exists()):
         raise ConfigurationError(f"cannot write {path}: it is a page, so its name must end in .html")

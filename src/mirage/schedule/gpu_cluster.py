@@ -181,6 +181,9 @@ def read_gpu_cluster(path: str | os.PathLike[str]) -> GpuCluster:
         raise ClusterError(f"{path}: {error}") from error
 
 
+_KINDS = {str: "a text", int: "a whole number", float: "a number"}
+
+
 def _read_group(declared: Any) -> ServerGroup:
     kinds = {"name": str, "gpu_type": str, "servers": int, "gpus_per_server": int, "pool": str, "speed": float}
     if not isinstance(declared, dict):
@@ -195,5 +198,5 @@ def _read_group(declared: Any) -> ServerGroup:
     for name, value in declared.items():
         kind = (int, float) if kinds[name] is float else kinds[name]
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ClusterError(f"server group {declared['name']!r}: {name} is {value!r}; give a {kinds[name].__name__}")
+            raise ClusterError(f"server group {declared['name']!r}: {name} is {value!r}; give {_KINDS[kinds[name]]}")
     return ServerGroup(**declared)

@@ -68,7 +68,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
         row, reason = next(iter(reasons.items()))
         raise JobRefused(
             f"job {replayed.job_id[row]} can never run: {reason} ({len(reasons)} such jobs in all; "
-            "leave them out with --skip-impossible, or give the simulated cluster more nodes)"
+            "leave them out with --skip-impossible, or change the simulated cluster)"
         )
     if reasons:
         stays = np.ones(len(replayed), dtype=bool)
@@ -221,6 +221,7 @@ def _beyond(jobs: Records, cluster: Cluster, limit: Limit) -> dict[int, str]:
     for what, each in kinds:
         most = getattr(limit, what)
         for row in np.flatnonzero(counted & (each > most)) if most is not None else ():
+            what = what if each[row] != 1 else what.removesuffix("s")
             reasons[int(row)] = f"it counts as {each[row]} {what} and the limit is {limit}"
     return reasons
 

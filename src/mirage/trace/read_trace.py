@@ -214,14 +214,16 @@ def read_trace(
     Raises:
         TraceError: The file cannot be read; the message begins with ``file:line:``.
         UnknownName: The format, or a column of the job table, is unknown.
-        ConfigurationError: The time zone is unknown, the delimiter is empty, the columns are not a mapping or the file
-            is not a CSV, or a package is missing.
+        ConfigurationError: The time zone is unknown, the path or the delimiter is empty, the columns are not a mapping
+            or the file is not a CSV, or a package is missing.
     """
     named = None if columns is None else parse_columns(columns)
     if named is not None and (format or "csv") != "csv":
         raise ConfigurationError(f"columns are mapped in a csv only; the format is {format!r}: leave one of them out")
     if delimiter == "":
         raise ConfigurationError("the delimiter is empty; give at least one character")
+    if not os.fspath(path):
+        raise ConfigurationError("the name of the trace is empty; name a file, or - for standard input")
     if format is not None:
         reader_spec(format)
     tally = ReadTally("<stdin>" if os.fspath(path) == "-" else os.fspath(path), on_error)

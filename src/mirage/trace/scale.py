@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 
 from mirage.array_types import Ints
+from mirage.errors import ConfigurationError
 from mirage.trace.table import JobTable
+
+MOST_NODES, MOST = 10**7, 10**11
+"""The most nodes of a job, and the most GPUs, CPUs or MiB."""
 
 
 def scaled_nodes(table: JobTable, factor: Fraction) -> JobTable:
@@ -18,8 +23,17 @@ def scaled_nodes(table: JobTable, factor: Fraction) -> JobTable:
 
     Args:
         factor: Nodes of the new cluster divided by those of the old one.
+
+    Raises:
+        ConfigurationError: A job would have more nodes than ``MOST_NODES``, or more of the others than ``MOST``.
     """
     known = table.nodes > 0
+    largest = max(int(column.max(initial=0)) for column in (table.gpus, table.cpus, table.memory_mib))
+    if int(table.nodes.max(initial=0)) * factor > MOST_NODES or largest * factor > MOST:
+        raise ConfigurationError(
+            f"nodes times {float(factor):g} are more than a cluster has; give the nodes of the new cluster divided by "
+            "those of the old one"
+        )
     nodes = np.where(known, np.maximum(_nearest(table.nodes, factor), 1), table.nodes)
 
     def of_nodes(total: Ints) -> Ints:
@@ -32,4 +46,5 @@ def scaled_nodes(table: JobTable, factor: Fraction) -> JobTable:
 
 
 def _nearest(values: Ints, factor: Fraction) -> Ints:
-    return (2 * values * factor.numerator + factor.denominator) // (2 * factor.denominator)
+    different, which = np.unique(values, return_inverse=True)
+    return np.array([math.floor(value * factor + Fraction(1, 2)) for value in different.tolist()], np.int64)[which]

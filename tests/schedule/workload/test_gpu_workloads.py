@@ -221,3 +221,8 @@ def test_gavels_physical_trace_is_read(shared_data: Path) -> None:
     rates = read_any_profiles(shared_data / "gavel" / "simulation_throughputs.json.gz", cluster)
     trace = shared_data / "gavel" / "physical_cluster" / "max_min_fairness.trace"
     assert len(read_workload(trace, cluster, rates).jobs) == 96
+
+
+def test_a_negative_run_time_of_philly_is_an_error_in_its_line(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"p.csv:2: duration is '-66.0'; give 0 or more"):
+        _read(tmp_path / "p.csv", PHILLY.replace(",66.0,", ",-66.0,"))

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from mirage.cli import main
-from mirage.errors import TraceError
+from mirage.errors import ConfigurationError, TraceError
 from mirage.slurm_words.timestamps import LATEST_S
-from mirage.trace.formats.plausible_times import ENDS_FIRST, STARTS_FIRST
+from mirage.trace.formats.plausible_times import ENDS_FIRST, RUNS_ON, STARTS_FIRST
 from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.summary import describe
 from mirage.trace.table import JobTable
@@ -138,3 +138,23 @@ def test_the_first_second_of_1970_is_a_time_like_any_other(write):
     assert read_trace(write("csv", (0, 5, 0))).report.notes == {ENDS_FIRST: 1}
     assert read_trace(write("csv", (5, 0, 9))).report.notes == {STARTS_FIRST: 1}
     assert read_trace(write("csv", (0, 0, 0))).report.notes == {}
+
+
+def limited(tmp_path, limits):
+    path = tmp_path / "limited.csv"
+    rows = "\n".join(f"{k},{SUBMIT_S},{limit_s},3600" for k, limit_s in enumerate(limits))
+    path.write_text(f"job_id,submit_s,limit_s,elapsed_s\n{rows}\n")
+    return read_trace(path).report.notes
+
+
+def test_limits_in_another_unit_are_noted(tmp_path):
+    """Jobs of an hour with a limit of 120 "seconds", which are minutes; a few such rows are nothing unusual."""
+    assert limited(tmp_path, [120] * 2 + [7200] * 8) == {RUNS_ON: 2}
+    assert limited(tmp_path, [120] + [7200] * 9) == {}
+    assert limited(tmp_path, [3000] * 10) == {}, "600 s beyond, and that is 330 + 270 of slack"
+    assert limited(tmp_path, [2999] * 10) == {RUNS_ON: 10}
+
+
+def test_a_trace_without_a_name_is_refused():
+    with pytest.raises(ConfigurationError, match="the name of the trace is empty"):
+        read_trace("")

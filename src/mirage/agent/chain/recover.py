@@ -144,7 +144,8 @@ def _of_this_store(
     if not has_backup:
         if not stored:
             raise ConfigurationError(
-                "nothing shows what was in this store: there is no sound backup, and no chains/NAME/chain.json names it"
+                "nothing shows what was in this store: there is no sound backup, and no chains/NAME/chain.json names "
+                "it; move its file away to begin with an empty store (jobs that run or wait go on, without an agent)"
             )
         store.take_identity(StoreIdentity(stored[-1].store, stored[-1].cluster))
     identity = store.identity().identity

@@ -15,7 +15,7 @@ HEADER = ("timestamp", "duration", "num_gpus")
 
 def read_philly_csv(rows: list[WorkloadRow]) -> tuple[GpuJobs, dict[str, int]]:
     """Jobs of a Philly trace, and the number left out by reason; time starts at the first."""
-    ran = [row for row in rows if row.number("duration") > 0 and row.number("num_gpus") >= 1]
+    ran = [row for row in rows if row.number("duration", least=0) > 0 and row.number("num_gpus") >= 1]
     if not ran:
         raise TraceError(f"{rows[0].path}: none of its {len(rows)} jobs has a run time and a GPU; check the file")
     submit_s = np.array([_time_s(row) for row in ran])

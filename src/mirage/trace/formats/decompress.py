@@ -60,7 +60,7 @@ def _decompressed(data: bytes, tally: ReadTally) -> bytes:
         line = found.count(b"\n") + 1
         readable = _whole_lines(found)
         if tally.on_error == "strict" or not readable:
-            hint = "fetch it again, or skip bad input to read the rest" if readable else "fetch it again"
+            hint = "fetch it again" + ", or read what precedes the damage with --skip-bad-lines" * bool(readable)
             raise TraceError(
                 f"{tally.path}:{line}: the compressed file is damaged or cut short: {error}; {hint}"
             ) from error

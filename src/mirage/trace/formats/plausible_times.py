@@ -4,7 +4,7 @@ The rule is the same for every format. A row is rejected if an instant is before
 negative or longer than that span, or if a count is negative (−1 is an unknown one). A row that ends before it starts,
 or starts before it was submitted, is counted but remains: clocks of two machines differ, and a requeued job gets a new
 submission time. Its run time, or its wait, is left out of all statistics (see ``JobTable.run_s`` and
-``JobTable.wait_s``).
+``JobTable.wait_s``). If more than a tenth of the rows with a limit ran clearly beyond it, these are counted, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mirage.trace.table import JobTable
 
 ENDS_FIRST = "row that ends before it starts (run time unknown)"
 STARTS_FIRST = "row that starts before its submission (wait unknown)"
+RUNS_ON = "row with a run time beyond its time limit; is the limit in another unit?"
 
 _LARGEST = {
     **dict.fromkeys(("submit_s", "eligible_s", "start_s", "end_s", "elapsed_s"), LATEST_S),
@@ -52,6 +53,10 @@ def without_impossible_times(table: JobTable, lines: Sequence[int] | Ints, tally
         tally.reject(int(lines[row]), _complaint(table, row))
     table = table if possible.all() else table[possible]
     _note(tally, ENDS_FIRST, (table.start_s >= 0) & (table.end_s >= 0) & (table.end_s < table.start_s))
+    limited = (table.limit_s > 0) & (table.limit_s < UNLIMITED_S) & (table.run_s >= 0)
+    beyond = limited & (table.run_s > 1.1 * table.limit_s + 300)
+    if beyond.sum() > 0.1 * limited.sum():
+        _note(tally, RUNS_ON, beyond)
     _note(tally, STARTS_FIRST, (table.submit_s >= 0) & (table.start_s >= 0) & (table.start_s < table.submit_s))
     return table
 

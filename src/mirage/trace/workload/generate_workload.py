@@ -11,6 +11,7 @@ from mirage.array_types import Ints
 from mirage.duration import DAY_S, HOUR_S, WEEK_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
+from mirage.slurm_words.timestamps import LATEST_S
 from mirage.trace.statistics.marginals import hour_of_week
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.bursts import Drawn, draw_bursts, generator
@@ -68,6 +69,8 @@ def generate_workload(
     else:
         drawn = _bursts_for_jobs(model, nodes, seed, jobs or 0)
         span_s = float(drawn.elapsed_s @ drawn.nodes) / (load * nodes)
+    if start_s < 0 or start_s + span_s > LATEST_S:
+        raise ConfigurationError("the submissions would not lie between 1970 and 2100; give another start")
     opened_s = _arrivals(model, seed, _work(drawn), span_s, start_s)[drawn.burst]
     drawn = replace(drawn, submit_s=start_s + opened_s + drawn.submit_s)
     if days is not None:

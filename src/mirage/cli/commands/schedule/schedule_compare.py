@@ -65,7 +65,7 @@ def compare(
     executor = where.made_in(resume, "schedule")
     setting = played.setting()
     if report is not None:
-        check_page(report)
+        check_page(report, *workloads)
 
     from mirage.report.schedule.schedule_page import comparison_page
     from mirage.report.schedule.schedule_text import print_rows

@@ -48,7 +48,7 @@ def run(
     """
     setting = played.setting()
     if report is not None:
-        check_page(report)
+        check_page(report, workload)
 
     from dataclasses import asdict
 

@@ -120,9 +120,9 @@ def calibrate(
     if slurm_conf is not None and settings is not None:
         raise click.UsageError("--slurm-conf and --settings exclude each other")
     if report is not None:
-        check_page(report)
+        check_page(report, trace or "")
     if out is not None:
-        check_output(out)
+        check_output(out, trace or "")
 
     options = _CalibrateOptions(fit_from, judge_from, until, out, report, as_json)
     if trace is not None:

@@ -94,7 +94,7 @@ def evaluate(
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
-    _check_outputs(parquet, plot)
+    _check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
     from mirage.provision.evaluation.episode import Scenario
@@ -139,7 +139,7 @@ def evaluate(
         print_evaluation(evaluation, provenance, by_month=by == "month")
 
 
-def _check_outputs(parquet: str | None, plot: str | None) -> None:
+def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
     """Checks before hours of work that the outputs can be written after it.
 
     Raises:
@@ -154,7 +154,7 @@ def _check_outputs(parquet: str | None, plot: str | None) -> None:
 
         kind_of(plot)
     for path in filter(None, (parquet, plot)):
-        check_output(path)
+        check_output(path, trace)
 
 
 def _provenance(

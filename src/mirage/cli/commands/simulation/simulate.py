@@ -76,7 +76,7 @@ def simulate(
     """
     simulated = machine.machine()
     if out is not None:
-        check_output(out)
+        check_output(out, trace)
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted

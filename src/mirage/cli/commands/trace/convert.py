@@ -56,7 +56,7 @@ def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, 
     CSV and Parquet hold the whole job table; SWF holds only its eighteen numeric fields. OUT is replaced only when the
     new file is complete; a name that ends in .gz is compressed.
     """
-    check_output(out)
+    check_output(out, trace)
     format_to_write(out, to)
     table = read_named_trace(trace, reading).table
     if scale_nodes is not None:

@@ -66,7 +66,7 @@ def fidelity(
         from mirage.report.pages.fidelity_page import check_kind
 
         check_kind(chart)
-        check_output(chart)
+        check_output(chart, recorded, simulated)
     real = read_named_trace(recorded, reading).table
     played = _read_simulated(simulated, reading, simulated_columns)
 

@@ -90,7 +90,7 @@ def generate(
     """
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
-    check_output(out)
+    check_output(out, like)
     format_to_write(out, to)
     model, original = _model(like, nodes, reading)
     table = generate_workload(

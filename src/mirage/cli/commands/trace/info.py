@@ -36,7 +36,7 @@ def info(trace: str, as_json: bool, plot: str | None, reading: TraceOptions) -> 
     if plot is not None:
         from mirage.report.picture_file import picture_kind
 
-        check_output(plot)
+        check_output(plot, trace)
         picture_kind(plot, (".png", ".pdf", ".svg"))
     read = read_named_trace(trace, reading)
     statistics = describe(read.table)

@@ -63,7 +63,9 @@ def fit(
 
     Without --from and --until, a rise of the load at the beginning of TRACE and a fall at its end are left out.
     """
-    check_output(out)
+    if first is not None and until is not None and first >= until:
+        raise click.UsageError("--from must be before --until")
+    check_output(out, trace)
     table = read_named_trace(trace, reading).table
     if first is None and until is None:
         table = steady_jobs(trace, table)

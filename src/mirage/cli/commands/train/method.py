@@ -188,7 +188,7 @@ def _begin(
     from mirage.learn.training.methods import check_installed
 
     check_installed(methods)
-    check_output(learning.out)
+    check_output(learning.out, trace)
     if learning.report is not None:
         from mirage.report.training.report_folder import check_report_folder
 

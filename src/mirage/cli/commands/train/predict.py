@@ -64,7 +64,7 @@ def predict(
     MODEL, shows the accuracy at the end of TRACE: every wait there is predicted from the data known at the beginning of
     the day of its submission, and from the state of the queue at its submission.
     """
-    check_output(out)
+    check_output(out, trace)
     from mirage.predict.waits.boosted_waits import BoostingSettings
     from mirage.predict.waits.rolling_forecast import RollingSettings
     from mirage.predict.waits.wait_model import train_wait_model
