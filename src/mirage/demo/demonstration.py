@@ -175,7 +175,10 @@ Task = tuple[int, Cost, int, str]
 
 
 def _run_all(tasks: list[Task], workers: int) -> list[ChainRun]:
-    """Runs the first tasks in processes of their own, and the others in this one, which has the simulator loaded."""
+    """Run the first tasks in other processes, and the last ones in this one.
+
+    This one has the simulator loaded.
+    """
     others = min(workers, len(tasks)) - 1
     if others < 1:
         return [_run(task) for task in tasks]

@@ -148,7 +148,10 @@ def limited(tmp_path, limits):
 
 
 def test_limits_in_another_unit_are_noted(tmp_path):
-    """Jobs of an hour with a limit of 120 "seconds", which are minutes; a few such rows are nothing unusual."""
+    """Jobs of an hour with a limit of 120 "seconds", which are minutes.
+
+    A few such rows are nothing unusual.
+    """
     assert limited(tmp_path, [120] * 2 + [7200] * 8) == {RUNS_ON: 2}
     assert limited(tmp_path, [120] + [7200] * 9) == {}
     assert limited(tmp_path, [3000] * 10) == {}, "600 s beyond, and that is 330 + 270 of slack"
