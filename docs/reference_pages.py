@@ -42,7 +42,17 @@ class OptionUse(NamedTuple):
             return ""
         if isinstance(option.type, click.Choice):
             return "|".join(str(choice) for choice in option.type.choices)
-        return option.metavar or {"path": "FILE"}.get(option.type.name, "N")
+        if option.metavar:
+            return option.metavar
+        own = option.type.get_metavar(option, click.Context(root))  # such as the names of all executors
+        return own.strip("[]") if own else {"path": "FILE"}.get(option.type.name, "N")
+
+    @property
+    def meaning(self) -> str:
+        """The help, with the default value where ``--help`` shows one."""
+        text = self.option.help or ""
+        default = self.option.get_help_extra(click.Context(root)).get("default")
+        return f"{text}  [default: {default}]".lstrip() if default else text
 
 
 def option_uses() -> dict[str, list[OptionUse]]:
@@ -77,7 +87,7 @@ def _options_page() -> str:
     for name, uses in option_uses().items():
         by_meaning = defaultdict(list)
         for use in uses:
-            by_meaning[use.option.help or ""].append(use)
+            by_meaning[use.meaning].append(use)
         for meaning, same in by_meaning.items():
             short = "".join(f"`{one}`, " for one in same[0].option.opts if one != name)
             value = f"`{_escaped(same[0].value)}`" if same[0].value else ""

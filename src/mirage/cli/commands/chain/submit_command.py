@@ -65,7 +65,7 @@ STORE = "STORE"
     cls=ExtensibleOption,
     group="mirage.policies",
     metavar="NAME",
-    help="When to request the next job. [default: auto]",
+    help="When to release the next job. [default: auto]",
 )
 @click.option(
     "--never-two",
@@ -123,8 +123,8 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     """Submit a batch script as sbatch does, and keep it alive beyond its time limit.
 
     Accepts every option of sbatch, and reads #SBATCH lines and sbatch's environment variables. The first job is
-    submitted now. The agent submits each next job in time, waits until it is ready, signals the previous job to
-    checkpoint, and cancels it after the grace.
+    submitted now. The agent submits each next job held and releases it in time. When it is ready, the agent signals
+    the previous job to checkpoint, and cancels that job after the grace.
 
     Exit status: 0 submitted, 1 nothing was submitted, 2 wrong usage, 75 unknown: the answer was lost, and the agent
     will find out.

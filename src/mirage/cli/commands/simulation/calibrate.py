@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         "mirage calibrate sacct.txt --slurm-conf /etc/slurm/slurm.conf --fit-from 2023-01-01 --judge-from 2023-02-01",
         "mirage calibrate sacct.txt --slurm-conf config.txt --qos qos.txt -o cluster.toml",
         "mirage simulate jobs.log.gz --cluster cluster.toml -o simulated.csv",
-        "mirage evaluate jobs.log.gz --cluster cluster.toml -N 8",
+        "mirage evaluate jobs.log.gz --cluster cluster.toml --link-nodes 8",
         "mirage calibrate --site                 this cluster, from its own accounting",
         "mirage calibrate --site --choose-for 8,48h,3    and the best policy for links of 8 nodes, 48 h, costs 3:1",
     ),
