@@ -31,14 +31,13 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_the_commands_of_the_page_work_when_typed_in_order(shell: dict[str, str]) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (typed,) = [block for block in blocks if "lab up" in block]
-    assert typed.count("mirage ") == 6
+    begin, later, end = [block for block in blocks if "mirage " in block and "lab run" not in block]
+    assert f"{begin}{later}{end}".count("mirage ") == 6
+    assert end == "mirage lab down --purge\n"
     folder = Path(shell["HOME"]) / "work"
     folder.mkdir()
-    before_the_end, end, _ = typed.partition("mirage lab down --purge\n")
-    assert end
-    wait = "while [ ! -s service.log ]\ndo\n    sleep 0.2\ndone\ncat service.log"
-    watched = f"set -e\n{before_the_end}\n{wait}\n{end}"
+    wait = "while [ ! -s service.log ]\ndo\n    sleep 0.2\ndone"
+    watched = f"set -e\n{begin}\n{wait}\n{later}\n{end}"
     try:
         done = subprocess.run(
             ["bash", "-c", watched], env=shell, cwd=folder, capture_output=True, text=True, timeout=300, check=False
