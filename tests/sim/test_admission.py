@@ -47,7 +47,7 @@ def limited(limit: Limit) -> Cluster:
         (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
         (limited(Limit(nodes=1)), table((0, 1, 9, 2)), "it counts as 2 nodes and the limit is 1 nodes per user"),
         (limited(Limit("all", gpus=7)), table((0, 1, 9, 2)), "as 8 gpus and the limit is 7 GPUs of all together"),
-        (limited(Limit("all", jobs=0)), table((0, 1, 9, 1)), "it counts as 1 jobs and the limit is 0 jobs of all"),
+        (limited(Limit("all", jobs=0)), table((0, 1, 9, 1)), "it counts as 1 job and the limit is 0 jobs of all"),
         (limited(Limit(jobs=0, qos=("q",))), table((0, 1, 9, 1), qos=["q"]), "is 0 jobs per user of QOS q"),
     ],
 )

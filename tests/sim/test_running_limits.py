@@ -84,7 +84,7 @@ def test_an_injected_job_counts_with_the_account_of_its_user() -> None:
     sim = Simulation(cluster, workload(table(2, user=["u", "v"], account=["a", "b"]), cluster), "easy")
     sim.advance(0)
     assert sim.run_until_started(sim.inject(nodes=1, limit_s=10, user=1)) == 100
-    with pytest.raises(JobRefused, match="it counts as 1 jobs and the limit is 0 jobs per user of QOS high"):
+    with pytest.raises(JobRefused, match="it counts as 1 job and the limit is 0 jobs per user of QOS high"):
         Simulation(
             cluster_with(Limit(jobs=0, qos=("high",))), workload(table(1), cluster), "easy"
         ).inject(nodes=1, limit_s=10, qos=2)  # fmt: skip
