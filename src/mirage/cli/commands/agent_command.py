@@ -15,6 +15,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION, DURATION_WITH_UNIT
+from mirage.errors import SlurmError
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
@@ -173,6 +174,7 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
         found = service.running_agent(store, cluster.clock())
         if found is None:
             cluster.check_cluster(store)
+            _warn_of_silence()
     if found is not None:
         click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
     elif systemd:
@@ -182,6 +184,14 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
         click.echo(cluster.client().runner.run(["sbatch", *sbatch_options, str(script)]).stdout.strip())
     else:
         click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
+
+
+def _warn_of_silence() -> None:
+    """Prints a warning if Slurm gives no answer now."""
+    try:
+        cluster.client().probe()
+    except SlurmError as error:
+        click.echo(f"mirage: warning: {error}; the agent tries again until Slurm answers", err=True)
 
 
 @agent.command(context_settings=CONTEXT, epilog=examples("mirage agent stop"))
