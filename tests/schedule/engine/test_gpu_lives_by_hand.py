@@ -1,7 +1,7 @@
 """Lives of jobs on a GPU cluster, calculated by hand."""
 
-from dataclasses import replace
-from math import inf
+from dataclasses import fields, replace
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -22,8 +22,10 @@ from mirage.schedule.scheduler_contract import (
     GpuView,
     JobStatus,
 )
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, linear_speeds
 from mirage.schedule.workload.gpu_jobs import GpuJobs
+from tests.support.column_types import wrong_types
 
 TWO_SERVERS = GpuCluster((ServerGroup("a", "v100", 2, 4),))
 TWO_POOLS = GpuCluster((ServerGroup("t", "v100", 1, 4, "training"), ServerGroup("i", "v100", 2, 4, "inference")))
@@ -311,24 +313,251 @@ def test_evictions_beyond_what_was_needed_are_counted() -> None:
     assert (measures(log).excess_gpus, measures(log).preemptions, log.rows.due_s.tolist()) == (6, 1, [30, 15])
 
 
-def test_scheduler_that_starts_no_job_and_jobs_that_fit_nowhere_are_reported() -> None:
-    with pytest.raises(PlanInfeasible, match="Script starts none of them: job '0' requests 1 GPUs, and no plan starts"):
-        play(GpuJobs.linear([0], [1], [1]), {})
-    one_gpu = replace(model_jobs(2), name=("first", "second"), models=("toy",))
-    two_gpus_only = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))
-    reason = (
-        "2 jobs wait, .*: job 'second' requests 1 GPUs and has model toy, and at 3 s .* refused: the job cannot run"
+def refusal(play_it) -> str:
+    with pytest.raises((ConfigurationError, PlanInfeasible)) as refused:
+        play_it()
+    return str(refused.value)
+
+
+def test_a_scheduler_that_starts_no_job_is_reported_with_the_last_start_that_was_refused() -> None:
+    assert refusal(lambda: play(GpuJobs.linear([7], [3], [1], name=("a",)), {})) == (
+        "at 7 s 1 jobs wait, nothing runs, and Script starts none of them: job 'a' requests 3 GPUs, and no plan starts "
+        "it; let the scheduler start what fits, or leave the job out"
     )
-    with pytest.raises(PlanInfeasible, match=reason):
-        play(one_gpu, {2: [GpuStart(0, {0: 1})], 3: [GpuStart(1, {0: 1})]}, speeds=two_gpus_only)
-    with pytest.raises(ConfigurationError, match="needs 9 GPUs, but the cluster has 8 of one type"):
-        play(GpuJobs.linear([0], [9], [1]), {})
+    models = replace(model_jobs(2), name=("first", "second"), models=("toy",))
+    two_gpus_only = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))
+    plans = {2: [GpuStart(0, {0: 1})], 3: [GpuStart(1, {0: 1}), GpuPreempt(0)]}
+    assert refusal(lambda: play(models, plans, speeds=two_gpus_only)) == (
+        "at 3 s 2 jobs wait, nothing runs, and Script starts none of them: job 'second' requests 1 GPUs and has model "
+        "toy, and at 3 s its start was refused: the job cannot run there; fix the scheduler, or leave the job out"
+    )
+
+
+def test_only_starts_of_jobs_that_still_wait_explain_why_nothing_starts() -> None:
+    """Job 0 was refused, then cancelled; job 1 was cancelled in a refused plan."""
+    jobs = GpuJobs.linear([0, 0], [1, 1], [1, 1])
+    message = refusal(lambda: play(jobs, {0: [GpuStart(0, {0: 9})], 1: [GpuCancel(0), GpuPreempt(1)]}))
+    assert "1 jobs wait" in message
+    assert "job '1' requests 1 GPUs, and no plan starts it" in message
+
+
+def test_a_job_that_fits_nowhere_is_refused_before_anything_runs() -> None:
     nowhere = epochs_speeds()
     nowhere.rows[:] = NO_TABLE
-    with pytest.raises(ConfigurationError, match="needs 1 GPUs, but the cluster has 0 of one type on which it runs"):
-        play(model_jobs(), {}, speeds=nowhere)
-    with pytest.raises(ConfigurationError, match="but the pool has 2; give 0 to 2"):
-        play(GpuJobs.linear([0], [1], [1]), {}, TWO_POOLS, demand=[Demand(0, INFERENCE, 3)])
+    two_types = GpuCluster((ServerGroup("a", "v100", 2, 4), ServerGroup("b", "t4", 3, 2)))
+    remedy = "leave it out, or give a larger cluster"
+    for message, jobs, cluster, speeds in (
+        ("'wide' needs 9 GPUs, but the cluster has 8", GpuJobs.linear([0, 1], [8, 9], 1.0), two_types, None),
+        ("'wide' needs 1 GPUs, but the cluster has 0", model_jobs(2, model=np.array([-1, 0])), TWO_SERVERS, nowhere),
+    ):
+        named = replace(jobs, name=("small", "wide"))
+        found = refusal(lambda jobs=named, cluster=cluster, speeds=speeds: play(jobs, {}, cluster, speeds=speeds))
+        assert found == f"job {message} of one type on which it runs; {remedy}"
+    unmeasured = replace(model_jobs(2, model=np.array([0, 1])), name=("known", "unknown"))
+    assert refusal(lambda: play(unmeasured, {}, speeds=epochs_speeds())) == (
+        "job 'unknown' has a model without speeds; give the profiles of its workload"
+    )
+
+
+def test_demand_beyond_a_pool_is_refused() -> None:
+    jobs = GpuJobs.linear([0], [1], [1], pool=TRAINING)
+    for servers in (0, 2):
+        play(jobs, {0: [GpuStart(0)]}, TWO_POOLS, demand=[Demand(0, INFERENCE, servers)])
+    for pool, servers, there in ((INFERENCE, 3, 2), (INFERENCE, -1, 2), (2, 1, 0)):
+        assert refusal(
+            lambda pool=pool, servers=servers: play(jobs, {}, TWO_POOLS, demand=[Demand(5, pool, servers)])
+        ) == (
+            f"inference takes {servers} servers of pool {pool} at 5 s, but the pool has {there}; give 0 to {there} of a "
+            "pool from 0 to 1"
+        )
+    for pool in (-1, INFERENCE):
+        shared = GpuJobs.linear([0, 1], [1, 1], [1, 1], pool=[TRAINING, pool], name=("own", "shared"))
+        play(shared, {0: [GpuStart(0)], 1: [GpuStart(1)]}, TWO_POOLS, demand=[Demand(0, TRAINING, 0)])
+        assert refusal(lambda jobs=shared: play(jobs, {}, TWO_POOLS, demand=[Demand(5, INFERENCE, 1)])) == (
+            "job 'shared' may run in pool 'inference', from which inference takes 1 servers at 5 s; name another pool "
+            "for the job (pool=), to which the scheduler may lend servers"
+        )
+
+
+def test_changes_of_demand_come_in_order_of_time_and_of_one_time_the_last_of_the_pool_counts() -> None:
+    demand = [Demand(10.0003, INFERENCE, 2), Demand(5, INFERENCE, 1), Demand(10, TRAINING, 0), Demand(20, INFERENCE, 0)]
+    jobs = GpuJobs.linear([0], [1], [30], pool=TRAINING)
+    _, script = play(jobs, {0: [GpuStart(0)]}, TWO_POOLS, also_at=[4, 6, 11, 21], demand=demand)
+    assert [script.views[at_s].servers.wanted.tolist() for at_s in (4, 6, 11, 21)] == [[0, 0], [0, 1], [0, 2], [0, 0]]
+    assert 10 in script.views  # a tick is 2^-10 s: the nearest one to 10.0003 is at 10
+
+
+@pytest.mark.parametrize(("known", "run_s"), [("nothing", [nan, nan]), ("estimate", [nan, 70]), ("run-time", [50, 70])])
+def test_run_times_that_a_scheduler_knows(known, run_s) -> None:
+    jobs = GpuJobs.linear([0, 0], [1, 1], [50, 60], estimate_s=[nan, 70])
+    _, script = play(jobs, {0: [GpuStart(0), GpuStart(1)]}, known=known)
+    np.testing.assert_array_equal(script.views[0].jobs.run_s, run_s)
+    np.testing.assert_array_equal(script.views[0].jobs.left_s, run_s)
+
+
+def test_compiled_schedulers_that_need_run_times_know_them() -> None:
+    jobs = GpuJobs.linear([0, 0], [8, 8], [50, 40])
+    log = GpuSimulation(TWO_SERVERS, jobs, make_scheduler("sjf"), known="nothing").run()
+    assert log.rows.due_s.tolist() == [90, 40]
+
+
+def test_every_column_of_a_view_by_hand() -> None:
+    """A job of 100 s on 2 GPUs, started at 10 after its cost of 3 s and preempted once; another waits."""
+    jobs = GpuJobs.linear(
+        [5, 6], [2, 3], [100, 10], min_gpus=[1, 3], max_gpus=[4, 3], estimate_s=[200, nan], pool=[0, -1]
+    )
+    costs = LifeCosts.of(
+        jobs, first_start_s=3.0, restart_s=4.0, rescale_s=np.array([5.0, 6.0]), save_s=7.0, checkpoint_work=30.0
+    )
+    plans = {
+        10: [GpuStart(0, {0: 1, 1: 1}, batch=9)],
+        53: [GpuPreempt(0, "kill")],
+        60: [GpuStart(0, {1: 2})],
+        70: [GpuStart(1)],
+    }
+    _, script = play(jobs, plans, also_at=[6, 12, 33, 54, 62], costs=costs)
+    given = {
+        "id": [0, 1], "submit_s": [5, 6], "model": [-1, -1], "gpus": [2, 3], "min_gpus": [1, 3], "max_gpus": [4, 3],
+        "pool": [0, -1], "run_s": [200, nan], "checkpoint_work": [30, 30], "first_start_s": [3, 3],
+        "restart_s": [4, 4], "rescale_s": [5, 6], "save_s": [7, 7],
+    }  # fmt: skip
+    changing = {
+        6: {
+            "status": [1, 1], "done": [0, nan], "progress": [0, 0], "safe_progress": [0, 0], "attained_gpu_s": [0, 0],
+            "held": [0, 0], "servers": [0, 0], "gpu_type": [-1, -1], "batch": [0, 0], "start_s": [nan, nan],
+            "paused_until_s": [nan, nan], "restarts": [0, 0], "preemptions": [0, 0], "queued_since_s": [5, 6],
+        },
+        12: {
+            "status": [2, 1], "done": [0, nan], "progress": [0, 0], "safe_progress": [0, 0], "attained_gpu_s": [4, 0],
+            "held": [2, 0], "servers": [2, 0], "gpu_type": [0, -1], "batch": [9, 0], "start_s": [10, nan],
+            "paused_until_s": [13, nan], "restarts": [0, 0], "preemptions": [0, 0], "queued_since_s": [nan, 6],
+        },
+        33: {
+            "status": [3, 1], "done": [0.2, nan], "progress": [40, 0], "safe_progress": [30, 0],
+            "attained_gpu_s": [46, 0], "held": [2, 0], "servers": [2, 0], "gpu_type": [0, -1], "batch": [9, 0],
+            "start_s": [10, nan], "paused_until_s": [nan, nan], "restarts": [0, 0], "preemptions": [0, 0],
+            "queued_since_s": [nan, 6],
+        },
+        54: {
+            "status": [1, 1], "done": [0.3, nan], "progress": [60, 0], "safe_progress": [60, 0],
+            "attained_gpu_s": [86, 0], "held": [0, 0], "servers": [0, 0], "gpu_type": [-1, -1], "batch": [9, 0],
+            "start_s": [10, nan], "paused_until_s": [nan, nan], "restarts": [0, 0], "preemptions": [1, 0],
+            "queued_since_s": [53, 6],
+        },
+        62: {
+            "status": [2, 1], "done": [0.3, nan], "progress": [60, 0], "safe_progress": [60, 0],
+            "attained_gpu_s": [90, 0], "held": [2, 0], "servers": [1, 0], "gpu_type": [0, -1], "batch": [9, 0],
+            "start_s": [10, nan], "paused_until_s": [64, nan], "restarts": [1, 0], "preemptions": [1, 0],
+            "queued_since_s": [nan, 6],
+        },
+    }  # fmt: skip
+    for at_s, columns in changing.items():
+        seen = script.views[at_s].jobs
+        assert {f.name for f in fields(seen)} == given.keys() | columns.keys()
+        order = np.argsort(seen.id)
+        for name, expected in {**given, **columns}.items():
+            np.testing.assert_array_equal(getattr(seen, name)[order], expected, f"{name} at {at_s}")
+        assert (
+            wrong_types(seen) == wrong_types(script.views[at_s].servers) == wrong_types(script.views[at_s].held) == {}
+        )
+    held = {at_s: [script.views[at_s].held.of(k) for k in np.argsort(script.views[at_s].jobs.id)] for at_s in changing}
+    both, alone = [{0: 1, 1: 1}, {}], [{1: 2}, {}]
+    assert held == {6: [{}, {}], 12: both, 33: both, 54: [{}, {}], 62: alone}
+
+
+def test_every_column_of_the_servers_by_hand() -> None:
+    cluster = GpuCluster((*TWO_POOLS.groups, ServerGroup("x", "t4", 1, 2, "training")))
+    jobs = GpuJobs.linear([0], [3], [50], pool=TRAINING)
+    plans = {0: [GpuStart(0, {0: 3}), GpuLend(2, TRAINING, until_s=40), GpuLend(1, TRAINING)]}
+    _, script = play(jobs, plans, cluster, also_at=[20], demand=[Demand(10, INFERENCE, 1)])
+    servers = script.views[20].servers
+    assert (servers.gpu_type.tolist(), servers.gpus.tolist()) == ([0, 0, 0, 1], [4, 4, 4, 2])
+    assert servers.free.tolist() == [1, 4, 4, 2]
+    assert (servers.pool.tolist(), servers.home.tolist()) == ([0, 0, 0, 0], [0, 1, 1, 0])
+    assert (servers.lent_until_s.tolist(), servers.wanted.tolist()) == ([inf, inf, 40, inf], [0, 1])
+
+
+def test_no_column_of_a_view_can_be_changed_and_every_one_of_a_copy_can() -> None:
+    simulation = GpuSimulation(TWO_SERVERS, GpuJobs.linear([0], [1], [9]), make_scheduler("fifo"))
+    simulation.advance(until_s=5)
+    view = simulation.view()
+    for shown, may_change in ((view, False), (view.copy(), True)):
+        for columns in (shown.jobs, shown.servers, shown.held):
+            for column in fields(columns):
+                assert getattr(columns, column.name).flags.writeable == may_change, column.name
+    assert view.copy().held.of(0) == view.held.of(0) == {0: 1}
+
+
+def test_time_stops_at_the_last_tick_before_a_limit() -> None:
+    simulation = GpuSimulation(TWO_SERVERS, GpuJobs.linear([0], [1], [100]), make_scheduler("fifo"))
+    for until_s, now_s in ((10.0, 10), (20.0009, 20), (30 + 1.9 / 1024, 30 + 1 / 1024)):
+        assert simulation.run(until_s).now_s == simulation.now_s == now_s
+    assert simulation.run().rows.due_s.tolist() == [100]
+
+
+def test_every_kind_of_action_has_its_word_where_it_is_refused() -> None:
+    jobs = GpuJobs.linear([0], [1], [9], pool=TRAINING)
+    for word, action, named, why in (
+        ("start", GpuStart(0, {5: 1}), 0, "there is no such server or pool, or a number of GPUs is not above 0"),
+        ("resize", GpuResize(0), 0, "the job holds no GPUs"),
+        ("preempt", GpuPreempt(0), 0, "the job holds no GPUs"),
+        ("cancel", GpuCancel(3), 3, "the job is not active"),
+        ("lend", GpuLend(1, INFERENCE), 1, "the server is lent already, or belongs to that pool"),
+        ("return", GpuReturn(2), 2, "the server is not lent"),
+    ):
+        plans = {0.25: [], 0.5: [GpuStart(0, {0: 1})]} | ({0.25: [action]})
+        plans = {0: [], **plans}
+        assert refusal(lambda plans=plans: play(jobs, plans, TWO_POOLS, strict=True)) == (
+            f"at 0.250 s action {word} of {named} was refused: {why}; fix the scheduler, or run it without strict"
+        )
+
+
+def test_of_several_refused_actions_the_first_is_named_in_strict_mode() -> None:
+    jobs = GpuJobs.linear([0, 0], [1, 1], [9, 9])
+    plans = {0: [GpuStart(0)], 1: [GpuStart(1), GpuCancel(8), GpuCancel(7)]}
+    assert "at 1.000 s action cancel of 8 was refused" in refusal(lambda: play(jobs, plans, strict=True))
+
+
+def test_the_processor_time_of_every_decision_is_recorded_with_its_time_and_its_jobs(monkeypatch) -> None:
+    spent = iter(range(0, 100, 3))
+    monkeypatch.setattr("time.process_time", lambda: next(spent) ** 2)
+    jobs = GpuJobs.linear([1, 4], [4, 4], [10, 10])
+    simulation = GpuSimulation(TWO_SERVERS, jobs, Script({1: [GpuStart(0)], 4: [GpuStart(1)]}))
+    simulation.run()
+    assert simulation.policy_s == [(1, 1, 9 - 0), (4, 2, 81 - 36), (11, 1, 225 - 144)]
+
+
+def test_a_round_lasts_a_whole_number_of_ticks_and_at_least_one() -> None:
+    class Rounds:
+        called_on = 0
+
+        def __init__(self, round_s):
+            self.round_s, self.called_s = round_s, []
+
+        def decide(self, view):
+            self.called_s.append(view.now_s)
+            return GpuPlan(tuple(GpuStart(int(j)) for j in view.jobs.id[view.jobs.pending]))
+
+    tick_s = 1 / 1024
+    for round_s, called_s in ((1e-9, [tick_s, 2 * tick_s]), (2.6 * tick_s, [3 * tick_s, 6 * tick_s]), (1, [1, 2])):
+        rounds = Rounds(round_s)
+        GpuSimulation(TWO_SERVERS, GpuJobs.linear([0], [1], [9]), rounds).advance(until_s=2 * called_s[0])
+        assert rounds.called_s == called_s
+
+
+def test_a_plan_may_be_larger_than_all_before_it() -> None:
+    """Most of its starts name too many GPUs on several servers, and one is right."""
+    cluster = GpuCluster((ServerGroup("a", "v100", 30, 1),))
+    n = 90
+    jobs = GpuJobs.linear([0.0] * n, [2] * n, [1.0] * n, max_gpus=60)
+    everywhere = dict.fromkeys(range(30), 2)
+    for right in (0, n // 2, n - 1):
+        plan = [GpuStart(job, {3: 1, 7: 1} if job == right else everywhere) for job in range(n)]
+        later = {k + 1: [GpuStart(job, {0: 1, 1: 1})] for k, job in enumerate(job for job in range(n) if job != right)}
+        log, script = play(jobs, {0: plan, **later}, cluster)
+        assert log.places(0) == {3: 1, 7: 1}
+        assert [one.action for one in script.views[1].refused] == [action for action in plan if action.job != right]
+        assert {one.why for one in script.views[1].refused} == {"the GPUs are not free"}
 
 
 def test_scheduler_receives_its_surroundings_before_anything_else() -> None:
@@ -337,14 +566,14 @@ def test_scheduler_receives_its_surroundings_before_anything_else() -> None:
             self.surroundings = surroundings
 
     script = SurroundingsRecorder({})
-    GpuSimulation(TWO_POOLS, model_jobs(2), script, speeds=epochs_speeds())
+    GpuSimulation(TWO_POOLS, replace(model_jobs(2), models=("toy",)), script, speeds=epochs_speeds())
     got = script.surroundings
     assert (got.gpu_types, got.pools, got.servers) == (
         ("v100",),
         ("training", "inference"),
         ("t-1", "i-1", "i-2"),
     )
-    assert (got.jobs, got.speeds.init_batch.tolist()) == (2, [1])
+    assert (got.jobs, got.models, got.speeds.init_batch.tolist()) == (2, ("toy",), [1])
 
 
 def test_logs_grow_as_far_as_they_must() -> None:

@@ -56,7 +56,7 @@ class GpuJobs:
         lengths = {f.name: len(getattr(self, f.name)) for f in fields(self) if f.name != "models"}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns of different length: {lengths}")
-        if np.any(np.diff(self.submit_s) < 0):
+        if np.any(self.submit_s[1:] < self.submit_s[:-1]):
             raise ValueError("jobs are not in order of submission")
 
     def __len__(self) -> int:
@@ -103,24 +103,23 @@ class GpuJobs:
         n = len(submitted)
         order = np.argsort(submitted, kind="stable")
 
-        def column(values: ArrayLike | None, default: ArrayLike, kind: type) -> Any:
-            given = default if values is None else values
-            return np.ascontiguousarray(np.broadcast_to(np.asarray(given, dtype=kind), (n,))[order])
+        def column(values: ArrayLike, kind: type) -> Any:
+            return np.broadcast_to(np.asarray(values, dtype=kind), (n,))[order]
 
         jobs = cls(
-            id=np.arange(n, dtype=np.int64),
+            id=np.arange(n),
             name=tuple(name[k] for k in order) if name is not None else tuple(str(k) for k in range(n)),
             submit_s=submitted[order],
-            model=np.full(n, LINEAR, dtype=np.int64),
-            gpus=column(gpus, 1, np.int64),
-            min_gpus=column(min_gpus, gpus, np.int64),
-            max_gpus=column(max_gpus, gpus, np.int64),
+            model=np.full(n, LINEAR),
+            gpus=column(gpus, np.int64),
+            min_gpus=column(gpus if min_gpus is None else min_gpus, np.int64),
+            max_gpus=column(gpus if max_gpus is None else max_gpus, np.int64),
             batch=np.zeros(n, dtype=np.int64),
-            work=column(run_s, 0.0, np.float64) * column(gpus, 1, np.int64),
-            run_s=column(run_s, 0.0, np.float64),
-            estimate_s=column(estimate_s, np.nan, np.float64),
-            restart_s=column(restart_s, 0.0, np.float64),
-            pool=column(pool, ANY_POOL, np.int64),
+            work=column(run_s, np.float64) * column(gpus, np.int64),
+            run_s=column(run_s, np.float64),
+            estimate_s=column(np.nan if estimate_s is None else estimate_s, np.float64),
+            restart_s=column(restart_s, np.float64),
+            pool=column(pool, np.int64),
         )
         _check(jobs)
         return jobs
