@@ -42,20 +42,21 @@ def check_gpu_scheduler(scheduler: str | GpuSchedulerSpec, seeds: int = 2, **par
     spec = scheduler_spec(scheduler) if isinstance(scheduler, str) else scheduler
     for kind, cluster in _clusters():
         for seed in range(seeds):
-            try:
-                first = _run(cluster, seed, spec.make(**parameters))
-                again = _run(cluster, seed, _watched(spec.make(**parameters)))
-            except MirageError as error:
-                raise ContractBroken(f"{spec.entry} on {kind}, seed {seed}: {error}") from error
+            run = f"{spec.entry} on {kind}, seed {seed}"
+            first = _played(run, cluster, seed, spec.make(**parameters))
+            again = _played(run, cluster, seed, _watched(spec.make(**parameters)))
             if first.segments.tobytes() != again.segments.tobytes():
                 raise ContractBroken(
-                    f"{spec.entry} on {kind}, seed {seed}: a second run gives another schedule; decide by the views "
-                    "alone, and copy what you store of them (view.copy())"
+                    f"{run}: a second run gives another schedule; decide by the views alone, and copy what you store of "
+                    "them (view.copy())"
                 )
 
 
-def _run(cluster: GpuCluster, seed: int, scheduler: GpuScheduler | CompiledScheduler) -> GpuLog:
-    return GpuSimulation(cluster, _jobs(seed), scheduler, known="run-time", seed=seed, strict=True).run()
+def _played(run: str, cluster: GpuCluster, seed: int, scheduler: GpuScheduler | CompiledScheduler) -> GpuLog:
+    try:
+        return GpuSimulation(cluster, _jobs(seed), scheduler, strict=True).run()
+    except MirageError as error:
+        raise ContractBroken(f"{run}: {error}") from error
 
 
 def _clusters() -> Iterator[tuple[str, GpuCluster]]:
@@ -64,7 +65,7 @@ def _clusters() -> Iterator[tuple[str, GpuCluster]]:
 
 
 def _jobs(seed: int) -> GpuJobs:
-    """Jobs that fit the smaller cluster, most of them on one server."""
+    """Jobs that fit the smaller cluster, each with an estimate of its run time."""
     random = np.random.default_rng(seed)
     run_s = random.integers(60, 7200, JOBS)
     return GpuJobs.linear(

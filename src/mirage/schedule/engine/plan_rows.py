@@ -68,6 +68,7 @@ class PlanRows(NamedTuple):
     reasons: list[str]
 
 
+_pack_place = struct.Struct("=qq").pack
 _pack = struct.Struct("=" + "".join("d" if ACTION[name].kind == "f" else "q" for name in ACTION.names or ())).pack
 
 
@@ -80,26 +81,25 @@ def plan_rows(plan: GpuPlan, first_reason: int) -> PlanRows:
     Raises:
         ContractBroken: A job, a server, a number of GPUs or a batch is not a whole number.
     """
-    rows = []
-    places: list[int] = []
+    rows, places = [], bytearray()
     for number, action in enumerate(plan.actions, first_reason):
         try:
             rows.append(_row(action, places, number))
         except struct.error as error:
             raise ContractBroken(f"{action!r} has a value of the wrong kind: {error}") from error
-    place_records = np.array(places, np.int64).view(PLACE_DTYPE)
-    return PlanRows(np.frombuffer(b"".join(rows), ACTION), place_records, [action.reason for action in plan.actions])
+    actions, place_records = np.frombuffer(b"".join(rows), ACTION), np.frombuffer(places, PLACE_DTYPE)
+    return PlanRows(actions, place_records, [action.reason for action in plan.actions])
 
 
-def _row(action: GpuAction, places: list[int], reason: int) -> bytes:
+def _row(action: GpuAction, places: bytearray, reason: int) -> bytes:
     # kind, id, how, gpus, batch, first, places, pool, until_s, reason, needed, estimate_s, refused
     if isinstance(action, (GpuStart, GpuResize)):
         kind = START if isinstance(action, GpuStart) else RESIZE
-        first = len(places) // 2
+        first, given = len(places) // PLACE_DTYPE.itemsize, 0
         if action.places:
-            for location in action.places.items():
-                places += location
-        given = len(places) // 2 - first
+            given = len(action.places)
+            for server, count in action.places.items():
+                places += _pack_place(server, count)
         gpus, batch = action.gpus or 0, action.batch or 0
         return _pack(
             kind, action.job, 0, gpus, batch, first, given, NO_POOL, NEVER_S, reason, ALL_GPUS, action.estimate_s, 0
