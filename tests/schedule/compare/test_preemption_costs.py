@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from mirage.schedule.compare.gpu_trial import GpuSetting
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from mirage.schedule.workload.gpu_jobs import GpuJobs
+from tests.support.column_types import wrong_types
 from tests.support.toy_profiles import CLUSTER, write_profiles
 
 TWO_GPUS = GpuCluster((ServerGroup("only", "gpu", 1, 2),))
@@ -82,19 +86,67 @@ def test_models_have_costs_of_their_own(tmp_path: Path) -> None:
     setting = GpuSetting(
         CLUSTER, str(write_profiles(tmp_path / "profiles")), preemption_costs=PreemptionCosts(restart_s=5, save_s=1)
     )
-    with pytest.raises(ConfigurationError, match=r"w: the measured speeds .*leave out --restart-s, --save-s, or"):
+    with pytest.raises(ConfigurationError) as refused:
         compare([str(tmp_path / "w.csv")], ["fifo"], setting)
+    assert str(refused.value) == (
+        f"{tmp_path.name}/w: the measured speeds of its jobs include the cost of restarts; leave out --restart-s, "
+        "--save-s, or change models.toml if the speeds are a folder of profiles"
+    )
+    compare([str(tmp_path / "w.csv")], ["fifo"], replace(setting, preemption_costs=PreemptionCosts()))
+    with pytest.raises(ConfigurationError, match="leave out --checkpoint-s, or"):
+        compare(
+            [str(tmp_path / "w.csv")], ["fifo"], replace(setting, preemption_costs=PreemptionCosts(checkpoint_s=1.0))
+        )
 
 
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({"restart_s": -1.0}, "restart_s is -1.0; give a number of seconds of 0 or more"),
-        ({"save_s": float("nan")}, "save_s is nan"),
-        ({"checkpoint_s": 0.0}, "checkpoint_s is 0.0; give a number of seconds above 0"),
-        ({"checkpoint_s": float("inf")}, "checkpoint_s is inf"),
+        ({"restart_s": -1.0}, "restart_s is -1.0; give a number of seconds of 0 or more$"),
+        ({"save_s": float("nan")}, "save_s is nan; give a number of seconds of 0 or more$"),
+        ({"restart_s": float("inf")}, "restart_s is inf; give a number of seconds of 0 or more$"),
+        ({"checkpoint_s": 0.0}, "checkpoint_s is 0.0; give a number of seconds above 0$"),
+        ({"checkpoint_s": float("inf")}, "checkpoint_s is inf; give a number of seconds above 0$"),
+        ({"restart_s": 0.0, "save_s": 0.0, "checkpoint_s": -1.0}, "^checkpoint_s is -1.0"),
     ],
 )
 def test_costs_that_cannot_be_are_refused(costs: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         PreemptionCosts(**costs)
+
+
+@pytest.mark.parametrize(
+    ("save_s", "checkpoint_s", "in_rounds", "way"),
+    [
+        (None, None, False, "save"),
+        (None, None, True, "save"),
+        (3.0, None, False, "save"),
+        (3.0, None, True, "save"),
+        (3.0, 9.0, True, "save"),
+        (0.0, 9.0, True, "save"),
+        (None, 9.0, True, "boundary"),
+        (None, 9.0, False, "kill"),
+        (3.0, 9.0, False, "cheaper"),
+        (0.0, 9.0, False, "cheaper"),
+    ],
+)
+def test_the_way_to_preempt_follows_from_the_costs(
+    save_s: float | None, checkpoint_s: float | None, in_rounds: bool, way: str
+) -> None:
+    assert PreemptionCosts(save_s=save_s, checkpoint_s=checkpoint_s).preempt(in_rounds) == way
+
+
+def test_costs_that_are_not_given_are_those_of_the_jobs() -> None:
+    jobs = GpuJobs.linear([0, 1], [1, 4], [10, 10], restart_s=[5, 6])
+    plain = PreemptionCosts().life_costs(jobs)
+    assert plain.first_start_s.tolist() == plain.restart_s.tolist() == plain.rescale_s.tolist() == [5, 6]
+    assert (plain.save_s.tolist(), plain.checkpoint_work.tolist()) == ([0, 0], [inf, inf])
+    given = PreemptionCosts(restart_s=7, save_s=2, checkpoint_s=100).life_costs(jobs)
+    assert (given.first_start_s.tolist(), given.restart_s.tolist(), given.rescale_s.tolist()) == (
+        [0, 0],
+        [7, 7],
+        [7, 7],
+    )
+    assert (given.save_s.tolist(), given.checkpoint_work.tolist()) == ([2, 2], [100, 400])
+    assert PreemptionCosts(restart_s=0).life_costs(jobs).first_start_s.tolist() == [0, 0]
+    assert wrong_types(plain) == wrong_types(given) == {}
