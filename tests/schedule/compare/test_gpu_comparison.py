@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, SlurmError, UnknownName
-from mirage.schedule.compare.gpu_comparison import FILE, compare
+from mirage.schedule.compare.gpu_comparison import FILE, compare, trial_keys
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow, mean_rows, policy_times_ms
 from mirage.schedule.compare.gpu_trial import WARM_UP_DECISIONS, GpuSetting, GpuTrial, begin
 from mirage.schedule.compare.scheduler_text import SchedulerText
@@ -256,15 +256,20 @@ def test_a_job_that_can_run_on_fewer_gpus_requests_those_that_exist(tmp_path: Pa
 
 
 def test_what_cannot_be_compared_is_refused(workloads: list[str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="schedulers: fifo is given twice"):
-        compare(workloads, ["fifo", "fifo"], ONE_GPU)
+    with pytest.raises(ConfigurationError, match=r"^schedulers: fifo, srtf is given twice; name each once$"):
+        compare(workloads, ["srtf", "fifo", "sjf", "fifo", "srtf"], ONE_GPU)
+    with pytest.raises(ConfigurationError, match=r"^schedulers: none; name each once$"):
+        compare(workloads, [], ONE_GPU)
+    with pytest.raises(ConfigurationError, match=r"^workloads: none; name each once$"):
+        compare([], ["fifo"], ONE_GPU)
     with pytest.raises(UnknownName, match="unknown GPU scheduler 'fife'. Did you mean 'fifo'"):  # noqa: RUF043
         compare(workloads, ["fife"], ONE_GPU)
     with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read"):
         compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU)
     with pytest.raises(ConfigurationError, match=r"gone\.csv: cannot be read"):
         compare([str(tmp_path / "gone.csv")], ["fifo"], ONE_GPU, resume_folder=tmp_path)
-    with pytest.raises(ConfigurationError, match=r"-: standard input can be read once only, .* save it to a file"):
+    once = "standard input can be read once only, but every scheduler plays the workload; save it to a file, or play it"
+    with pytest.raises(ConfigurationError, match=rf"^-: {once} under one scheduler with mirage schedule run$"):
         compare(["-"], ["fifo"], ONE_GPU)
     with pytest.raises(ConfigurationError, match="cannot store results"):
         compare(workloads, ["fifo"], ONE_GPU, resume_folder=Path(workloads[0]))
@@ -278,15 +283,46 @@ def test_a_trial_can_be_sent_to_another_process(workloads: list[str]) -> None:
     assert outcome == compare(workloads[:1], ["fifo"], ONE_GPU).outcomes[0]
 
 
-def test_schedulers_with_parameters() -> None:
-    for key in ("thresholds_gpu_s", "thresholds-gpu-s"):
-        assert SchedulerText.of(f"tiresias:{key}=60/600.5").parameters == (("thresholds_gpu_s", (60, 600.5)),)
-    with pytest.raises(ConfigurationError, match="scheduler 'fifo' has no parameter 'depth'; it has none"):
-        SchedulerText.of("fifo:depth=3")
-    with pytest.raises(ConfigurationError, match="'60' is not KEY=VALUE"):
-        SchedulerText.of("tiresias:60")
-    with pytest.raises(ConfigurationError, match="1/2 are several values"):
-        SchedulerText.of("gittins:levels=1/2")
+def test_the_key_of_a_trial_changes_with_its_files_its_scheduler_and_its_setting(
+    workloads: list[str], tmp_path: Path
+) -> None:
+    profiles = tmp_path / "profiles"
+    write_profiles(profiles)
+    measured = replace(ONE_GPU, profiles=str(profiles))
+    trial = GpuTrial(workloads[0], SchedulerText.of("srtf"))
+
+    def key(setting: GpuSetting = measured, of: GpuTrial = trial) -> str:
+        return trial_keys(setting)(of)
+
+    first = key()
+    assert key() == first
+    others = {
+        key(ONE_GPU),
+        key(replace(measured, seed=1)),
+        key(of=replace(trial, workload=workloads[1])),
+        key(of=replace(trial, scheduler=SchedulerText.of("srtf:preempt=kill"))),
+        key(of=replace(trial, scheduler=SchedulerText.of("fifo"))),
+    }
+    assert len(others | {first}) == 6
+    shutil.copytree(profiles, tmp_path / "copy")
+    shutil.copy(workloads[0], tmp_path / "copy.csv")
+    assert key(replace(measured, profiles=str(tmp_path / "copy"))) == first, "the same content, at another path"
+    assert key(of=replace(trial, workload=str(tmp_path / "copy.csv"))) == first
+    (profiles / "toy" / "more").mkdir()
+    assert key() == first, "an empty folder has no content"
+    (profiles / "toy" / "more" / "a").write_text("")
+    assert key() != first
+
+
+@pytest.mark.parametrize("what", ["profiles", "workload"])
+def test_a_file_that_cannot_be_read_has_no_key(what: str, workloads: list[str], tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    with pytest.raises(ConfigurationError) as refused:
+        if what == "profiles":
+            trial_keys(replace(ONE_GPU, profiles=gone))
+        else:
+            trial_keys(ONE_GPU)(GpuTrial(gone, SchedulerText.of("fifo")))
+    assert str(refused.value) == f"{gone}: cannot be read: No such file or directory; check the path"
 
 
 def test_the_time_of_a_policy_is_that_of_its_busy_rounds() -> None:
@@ -295,6 +331,15 @@ def test_the_time_of_a_policy_is_that_of_its_busy_rounds() -> None:
     assert policy_times_ms(decisions, 60.0) == (pytest.approx(2000.0), pytest.approx(2900.0))
     assert policy_times_ms(decisions)[0] == pytest.approx(3000.0)
     assert policy_times_ms(decisions[:1], 60.0)[0] == pytest.approx(9000.0)  # no round was busy
+    assert policy_times_ms([(60.0, 4, 9.0), (60.0, 5, 1.0)]) == (1000.0, 1000.0)  # five jobs are enough
+    assert policy_times_ms([(61.0, 5, 1.0)], 60.0) == (None, None)
+
+
+def test_a_row_is_written_by_the_names_of_its_measures() -> None:
+    row = GpuComparisonRow("w", "fifo", 1, 2, 3, 4, 5, 6, 7, None, 8.5, restarts=9, overhead_gpu_h=10, jobs=11)
+    plain = row.to_json()
+    assert GpuComparisonRow(**plain) == row
+    assert (plain["workload"], plain["policy_ms"], plain["policy_p95_ms"], plain["jobs"]) == ("w", None, 8.5, 11)
 
 
 class LoadsFirst:
