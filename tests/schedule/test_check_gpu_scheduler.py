@@ -176,8 +176,8 @@ def test_a_violation_is_named(name: str, complaint: str) -> None:
 
 def test_the_whole_message_names_the_scheduler_the_cluster_and_the_seed() -> None:
     assert broken("Moody") == (
-        f"{__name__}:Moody on three servers, seed 0: a second run gives another schedule; decide by the views alone, and "
-        "copy what you store of them (view.copy())"
+        f"{__name__}:Moody on three servers, seed 0: a second run gives another schedule; decide by the views alone, "
+        "and copy what you store of them (view.copy())"
     )
     assert broken("Speechless").endswith(" without a reason; give one as word or word:key=value,…")
 

@@ -367,8 +367,8 @@ def test_demand_beyond_a_pool_is_refused() -> None:
         assert refusal(
             lambda pool=pool, servers=servers: play(jobs, {}, TWO_POOLS, demand=[Demand(5, pool, servers)])
         ) == (
-            f"inference takes {servers} servers of pool {pool} at 5 s, but the pool has {there}; give 0 to {there} of a "
-            "pool from 0 to 1"
+            f"inference takes {servers} servers of pool {pool} at 5 s, but the pool has {there}; give 0 to {there} of "
+            "a pool from 0 to 1"
         )
     for pool in (-1, INFERENCE):
         shared = GpuJobs.linear([0, 1], [1, 1], [1, 1], pool=[TRAINING, pool], name=("own", "shared"))

@@ -10,6 +10,7 @@ import pytest
 from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import read_profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, Speeds, linear_speeds
+from tests.support.column_types import wrong_types
 from tests.support.toy_profiles import CLUSTER, write_profiles
 
 SLOW, FAST, TOY = 0, 1, 0
@@ -26,6 +27,19 @@ def test_linear_work_goes_by_gpus_and_their_type() -> None:
     assert speed_law.speed(speeds, LINEAR, 1, 2, 8, 0, 5.0) == 2.0
     assert speed_law.next_phase(speeds, LINEAR, 7.0) == np.inf
     assert np.isnan(speed_law.work(speeds, LINEAR))
+
+
+def test_without_measured_models_every_column_but_the_speeds_of_types_is_empty() -> None:
+    speeds = linear_speeds(np.array([2, 3]))
+    assert speeds.type_speed.tolist() == [2, 3]
+    assert {name: column.shape for name, column in speeds._asdict().items()} == {
+        "type_speed": (2,), "rows": (0, 2, 1, 1), "knots": (0,), "local_batch": (0, 1), "step_s": (0, 1),
+        "sync_s": (0, 1), "row_max_local": (0,), "memory_max_local": (0, 2, 1), "min_local": (0, 2),
+        "max_local": (0, 2), "one_gpu_rate": (0, 2), "init_batch": (0,), "max_batch": (0,), "slowdown": (0,),
+        "restart_s": (0,), "epochs": (0,), "epoch_end": (0, 1), "noise_knots": (0,), "noise_batch": (0, 1),
+        "grad_sqr": (0, 1, 1), "grad_var": (0, 1, 1),
+    }  # fmt: skip
+    assert wrong_types(speeds) == {}
 
 
 def test_one_gpu_at_the_first_batch(speeds: Speeds) -> None:

@@ -308,8 +308,8 @@ def test_gpus_of_a_node_are_refused_where_they_do_not_count(tmp_path: Path, text
         (
             "a,b\n1,2\n",
             TraceError,
-            r"w.csv:1: this is not a workload: a CSV begins with name,time,application,num_replicas,batch_size, or with "
-            "timestamp,duration,num_gpus; 'mirage trace convert --columns' makes a job table from any other file$",
+            r"w.csv:1: this is not a workload: a CSV begins with name,time,application,num_replicas,batch_size, or "
+            "with timestamp,duration,num_gpus; 'mirage trace convert --columns' makes a job table from any other file$",
         ),
     ],
 )
@@ -380,7 +380,7 @@ def test_errors_of_unreadable_files_name_the_remedy(tmp_path: Path) -> None:
 
 def test_models_need_profiles(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigurationError, match="w.csv: its jobs name models and need their profiles; give --profiles DIR$"
+        ConfigurationError, match=r"w\.csv: its jobs name models and need their profiles; give --profiles DIR$"
     ):
         _read(tmp_path / "w.csv", SIA)
     with pytest.raises(ConfigurationError, match=r"g.trace: its jobs need throughputs; give --profiles FILE\.json$"):
