@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from mirage.schedule.rounds.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, Solution, minimise
+from mirage.errors import ConfigurationError
+from mirage.extras import install
+from mirage.schedule.rounds.highs import INFEASIBLE, OPTIMAL, OUT_OF_TIME, UNBOUNDED, Solution, minimise
 from mirage.schedule.rounds.knapsack import NONE, ROUNDED, choose
 
 GPUS = np.array([1, 2, 4, 8, 12, 16, 20, 24, 1, 2, 4, 8, 16, 1, 2, 4, 8, 16, 24])
@@ -81,6 +87,109 @@ def test_a_large_round_is_rounded_and_knows_how_far_it_may_be_off() -> None:
     assert (np.bincount(kind[taken], gpus[taken], 3) <= capacity).all()
     assert found.status in (OPTIMAL, ROUNDED)
     assert found.bound * 0.99 <= found.value <= found.bound + 1e-9
+
+
+def test_a_large_round_without_a_solution_is_that_of_the_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one in which the solution gives less is, too."""
+    gpus = np.tile(np.concatenate([[1, 2, 4], 8 * np.arange(1, 9)]), 3)
+    kind, capacity = np.repeat([0, 1, 2], 11), np.array([200, 160, 240])
+    for seed in range(4):
+        value = _round(np.random.default_rng(seed), 150, gpus, kind)
+        solved = choose(value, gpus, kind, capacity, tolerance=1e-9)
+        found = {}
+        for status, empty in ((OUT_OF_TIME, False), (ROUNDED, True)):
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    "mirage.schedule.rounds.knapsack.minimise",
+                    lambda cost, *_, empty=empty, **__: Solution(
+                        np.zeros(len(cost)) if empty else None, np.nan, np.nan, OUT_OF_TIME
+                    ),
+                )
+                found[status] = choose(value, gpus, kind, capacity, tolerance=1e-9)
+            assert found[status].status == status
+            held = np.flatnonzero(found[status].configuration != NONE)
+            at = found[status].configuration[held]
+            assert value[held, at].sum() == pytest.approx(found[status].value)
+            assert (np.bincount(kind[at], gpus[at], 3) <= capacity).all()
+        assert solved.status == ROUNDED
+        assert found[OUT_OF_TIME].value <= found[ROUNDED].value <= solved.bound
+        assert found[OUT_OF_TIME].value <= solved.value <= solved.bound == found[ROUNDED].bound
+
+
+def test_the_solver_gets_the_values_the_limits_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Any] = []
+
+    def minimise(cost: Any, rows: Any, limits: Any, **options: Any) -> Solution:
+        got.append((cost, rows.toarray(), limits, options))
+        return Solution(None, np.nan, np.nan, OUT_OF_TIME)
+
+    monkeypatch.setattr("mirage.schedule.rounds.knapsack.minimise", minimise)
+    # three GPUs of the first type, for pairs or one each; the second type is large, so that there are many states
+    value = np.array([[0.4, 0.9, 0.1], [0.4, 0.9, -1.0], [-1.0, -1.0, 0.3]])
+    gpus, kind, capacity = np.array([1, 2, 1]), np.array([0, 0, 1]), np.array([3, 100_000])
+    choose(value, gpus, kind, capacity, tolerance=0.0, limit_s=7.0)
+    ((cost, rows, limits, options),) = got
+    assert cost.tolist() == [-0.4, -0.9, -0.1, -0.4, -0.9, -0.3]
+    assert rows.tolist() == [
+        [1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 1], [1, 2, 0, 1, 2, 0], [0, 0, 1, 0, 0, 1],
+    ]  # fmt: skip
+    assert (limits.tolist(), options) == ([1, 1, 1, 3, 100_000], {"integer": False, "limit_s": 7.0})
+
+
+def test_arrays_of_any_layout_and_type_will_do() -> None:
+    value = _round(np.random.default_rng(3), 12, GPUS, KIND)
+    expected = choose(value, GPUS, KIND, CAPACITY)
+    narrow = [array.astype(np.int32) for array in (GPUS, KIND, CAPACITY)]
+    found = choose(np.asfortranarray(value), *narrow)
+    assert found.configuration.tolist() == expected.configuration.tolist()
+    assert (found.value, found.bound) == (expected.value, expected.bound)
+    assert (found.configuration.dtype, type(found.value), type(found.bound)) == (np.int64, float, float)
+
+
+def test_a_choice_within_the_tolerance_of_the_bound_is_good_enough() -> None:
+    # three GPUs: by the prices 1.35 is the bound, as a share of the pair counts; by whole jobs 1.3 is the most
+    value, gpus, kind, capacity = np.array([[0.4, 0.9], [0.4, 0.9]]), np.array([1, 2]), np.zeros(2, int), np.array([3])
+    exact = choose(value, gpus, kind, capacity, tolerance=0.0)
+    assert (exact.value, exact.status) == (pytest.approx(1.3), OPTIMAL)
+    assert exact.bound == pytest.approx(1.35, abs=1e-3)
+    for tolerance in (0.04, 0.06):
+        assert choose(value, gpus, kind, capacity, tolerance).value == pytest.approx(1.3)
+
+
+def test_a_solution_by_hand() -> None:
+    # 3x + 2y ≤ 4 with the largest 2x + y: whole numbers give (1, 0), halves (1, 1/2)
+    whole = minimise([-2, -1], np.array([[3, 2]]), [4])
+    assert (whole.x.tolist(), whole.value, whole.status) == ([1, 0], -2, OPTIMAL)
+    assert whole.bound == pytest.approx(-2)
+    parts = minimise([-2, -1], np.array([[3, 2]]), [4], integer=False)
+    assert (parts.x.tolist(), parts.value) == ([1, 0.5], -2.5)
+    wider = minimise([-2, -1], np.array([[3, 2]]), [4], integer=False, upper=[0.5, np.inf])
+    assert (wider.x.tolist(), wider.value) == ([0.5, 1.25], -2.25)
+    least = minimise([2, 1], np.array([[3, 2]]), [4], row_least=[1], integer=False)
+    assert (least.x.tolist(), least.value) == ([0, 0.5], 0.5)
+    assert minimise([2, 1], np.array([[3, 2]]), [4]).x.tolist() == [0, 0], "rows have no least value by default"
+
+
+def test_without_a_solution_there_is_neither_value_nor_bound() -> None:
+    none = minimise([1.0], np.array([[1.0]]), [-1.0])
+    assert (none.x, none.status) == (None, INFEASIBLE)
+    assert np.isnan([none.value, none.bound]).all()
+    assert minimise([-1.0], np.array([[0.0]]), [1.0], integer=False, upper=[np.inf]).status == UNBOUNDED
+
+
+def test_a_solver_that_is_absent_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ConfigurationError, match=re.escape(f"this scheduler needs scipy: {install('schedule')}")):
+        minimise([1.0], np.array([[1.0]]), [1.0])
+
+
+def test_standard_output_works_again_after_an_integer_program(capfd: pytest.CaptureFixture[str]) -> None:
+    open_before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        minimise([-1.0], np.array([[1.0]]), [1.0])
+    print("still here", flush=True)
+    assert capfd.readouterr() == ("still here\n", "")
+    assert len(os.listdir("/proc/self/fd")) == open_before
 
 
 def test_highs_is_silent_and_returns_its_status(capfd: pytest.CaptureFixture[str]) -> None:
