@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from mirage.schedule.rounds import throughput_history as fitting
 from mirage.schedule.rounds.configurations import JobColumns
 from mirage.schedule.rounds.goodput import network_s, pass_s, step_s
 from mirage.schedule.rounds.throughput_history import StepMeasurements, ThroughputHistory, fit, loss
-from mirage.schedule.speeds.speed_arrays import linear_speeds
+from mirage.schedule.speeds.profiles import read_profiles
+from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
+from tests.support.column_types import wrong_types
+from tests.support.toy_profiles import CLUSTER, write_profiles
 
 TRUE = np.array([0.05, 0.002, 0.3, 0.02, 0.08, 0.01, 1.7])
 
@@ -126,6 +130,131 @@ def test_more_jobs_than_there_was_room_for_leave_the_data_of_earlier_jobs() -> N
     assert len(set(rows.tolist())) == 300
     for stored, was in zip(history.known[1:], before):
         assert np.array_equal(stored[first], was)
+
+
+def test_the_row_of_a_job_that_ended_is_used_again_and_is_empty_then() -> None:
+    history = ThroughputHistory(linear_speeds(np.ones(2)), types=2, jobs=500)
+    first = history.rows(np.array([0, 1]))
+    size, known = len(history.known.square), history.known
+    assert np.isnan(known.square[first]).all()
+    known.measured[first[0]], known.most_gpus[first[0]], known.square[first[0]] = 3, 8, 2.0
+    versions = known.version.copy(), known.noted.copy()
+    assert history.rows(np.array([0, 1])).tolist() == first.tolist()
+    after = history.rows(np.array([1, 2]))
+    assert after.tolist() == [first[1], first[0]]
+    assert (known.measured[first[0]].tolist(), known.most_gpus[first[0]]) == ([0, 0], 0)
+    assert np.isnan(known.square[first[0]])
+    changed = [int((column != before).sum()) for column, before in zip((known.version, known.noted), versions)]
+    assert changed == [1, 1]
+    assert (known.version >= versions[0]).all()
+    assert (known.noted >= versions[1]).all()
+    for job in range(3, 500):
+        history.rows(np.array([1, job]))
+    assert len(history.known.square) == size, "there was room"
+    assert wrong_types(known) == {}
+
+
+def test_a_job_that_ends_as_another_begins_gives_it_its_row() -> None:
+    history = ThroughputHistory(linear_speeds(np.ones(1)), types=1, jobs=4)
+    rows = history.rows(np.array([0, 1]))
+    assert history.rows(np.array([1, 3])).tolist() == [rows[1], rows[0]]
+    assert len(set(history.rows(np.array([0, 1, 3])).tolist())) == 3
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Speeds:
+    return read_profiles(write_profiles(tmp_path), CLUSTER).speeds
+
+
+def observe(history: ThroughputHistory, running: dict[int, float], waiting: tuple[int, ...] = (), gpus: int = 1) -> Any:
+    """Jobs of the model by their progress, on the slow type with the first batch; returns the rows of all."""
+    ids = np.array([*running, *waiting])
+    columns = {name: np.zeros(len(ids), np.int64) for name in ("model", "gpu_type")}
+    jobs: Any = SimpleNamespace(
+        **columns, servers=np.ones(len(ids), np.int64), held=np.full(len(ids), gpus),
+        batch=np.full(len(ids), 10 * gpus), progress=np.array([*running.values(), *(0.0 for _ in waiting)]),
+    )  # fmt: skip
+    rows = history.rows(ids)
+    history.observe(jobs, rows, np.arange(len(running)))
+    return rows
+
+
+def test_what_a_running_job_measures(toy: Speeds) -> None:
+    history = ThroughputHistory(toy, types=2, jobs=2)
+    rows = observe(history, {0: 0.0}, (1,))
+    known, room = history.known, len(history.known.points.gpus) // history.known.measured.size
+    first = int(rows[0]) * 2 * room
+    assert [column[first] for column in known.points] == [1, 1, 10, 1.0, 1.0]
+    assert known.measured[rows].tolist() == [[1, 0], [0, 0]]
+    assert known.most_gpus[rows].tolist() == [1, 0]
+    assert known.square[rows[0]] == 1
+    assert known.variance[rows[0]] == 3
+    version, noted = known.version[rows[0]], known.noted[rows[0]]
+    observe(history, {0: 50.0}, (1,))
+    assert (known.version[rows[0]], known.noted[rows[0]]) == (version, noted), "the same point, in the same epoch"
+    observe(history, {0: 150.0}, (1,))
+    assert known.variance[rows[0]] == 9
+    assert (known.version[rows[0]], known.noted[rows[0]]) == (version, noted + 1)
+    observe(history, {0: 150.0}, (1,), gpus=2)
+    assert [column[first + 1] for column in known.points] == pytest.approx([1, 2, 10, 1.0, 1.2])
+    assert (known.measured[rows[0], 0], known.most_gpus[rows[0]]) == (2, 2)
+    assert known.version[rows[0]] == version + 1
+
+
+def test_points_of_a_job_grow_beyond_the_room_for_them(toy: Speeds) -> None:
+    """Servers, GPUs and local batch make a point; at first there is room for 32 of a job on a type."""
+    history = ThroughputHistory(toy, types=2, jobs=2)
+    other, row = observe(history, {0: 0.0}, (1,)).tolist()
+    points = set()
+    for servers, gpus, locals_ in (
+        (1, 1, (10, 20)),
+        (1, 2, range(10, 21)),
+        (2, 2, range(10, 21)),
+        (2, 3, range(10, 14)),
+    ):
+        for local in locals_:
+            jobs: Any = SimpleNamespace(
+                model=np.zeros(2, np.int64), gpu_type=np.ones(2, np.int64), servers=np.full(2, servers),
+                held=np.full(2, gpus), batch=np.full(2, local * gpus * (2 if gpus == 1 else 1)), progress=np.zeros(2),
+            )  # fmt: skip
+            history.observe(jobs, history.rows(np.arange(2)), np.array([1]))
+            points.add((servers, gpus, local))
+    for gpus, local in ((4, 10), (5, 8), (6, 6), (7, 5), (8, 5), (9, 4)):
+        jobs.servers, jobs.held, jobs.batch = np.full(2, 1), np.full(2, gpus), np.full(2, local * gpus)
+        history.observe(jobs, history.rows(np.arange(2)), np.array([1]))
+        points.add((1, gpus, local))
+    known = history.known
+    room = len(known.points.gpus) // known.measured.size
+    first = (row * 2 + 1) * room
+    found = list(zip(*(column[first : first + known.measured[row, 1]].tolist() for column in known.points[:3])))
+    assert len(found) == len(set(found)) > 32
+    assert set(found) == points
+    assert known.measured[other].tolist() == [1, 0]
+    assert [column[other * 2 * room] for column in known.points] == [1, 1, 10, 1.0, 1.0]
+
+
+def test_jobs_of_a_model_share_their_step_times_if_they_may(toy: Speeds) -> None:
+    shared, own = (ThroughputHistory(toy, types=2, jobs=3, shared_models=models) for models in (1, 0))
+    for history, alike in ((shared, True), (own, False)):
+        rows = observe(history, {0: 0.0, 1: 0.0}, (2,))
+        learnt = history.learnt(rows, np.zeros(3, np.int64))
+        assert (len(set(learnt.tolist())) == 1) is alike
+        assert set(learnt.tolist()).isdisjoint(rows.tolist()) is alike
+        assert history.known.measured[learnt, 0].tolist() == [1, 1, 1 if alike else 0]
+
+
+def test_the_usual_noise_is_that_of_the_job_observed_earliest_in_its_life(toy: Speeds) -> None:
+    """The variance is 9 in the second epoch, from 100 on, and 3 in the first."""
+    history = ThroughputHistory(toy, types=2, jobs=6, shared_models=1)
+
+    def variance(running: dict[int, float], new: int) -> float:
+        return float(history.known.variance[observe(history, running, (new,))[-1]])
+
+    assert variance({0: 150.0}, 1) == 9
+    assert variance({0: 160.0, 2: 20.0}, 3) == 3
+    assert variance({0: 170.0, 2: 120.0}, 4) == 3
+    rows = observe(history, {0: 170.0, 2: 120.0}, (4,))
+    assert history.known.variance[rows].tolist() == [9, 9, 3]
 
 
 def test_new_jobs_have_the_usual_noise_of_their_model_and_it_counts_as_a_change() -> None:
