@@ -87,7 +87,7 @@ def compare(
             "play it under one scheduler with mirage schedule run"
         )
     setting = setting.under(named)
-    names = dict(zip(workloads, workload_names(workloads), strict=True))
+    names = dict(zip(workloads, workload_names(workloads)))
     trials = [GpuTrial(workload, scheduler) for workload in workloads for scheduler in named]
     journal = None
     if resume_folder is not None:

@@ -273,7 +273,7 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
     jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     retained = jobs[~impossible]
     shortfalls = np.unique(most[impossible], return_counts=True)
-    reasons = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls, strict=True)}
+    reasons = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls)}
     return replace(workload, jobs=retained, left_out={**workload.left_out, **reasons})
 
 

@@ -84,7 +84,7 @@ class GpuLog:
 
     def placement_segments(self) -> Ints:
         """The segment of every placement row."""
-        of_row = np.full(len(self.placement_rows), NO_SEGMENT, np.int64)
+        of_row = np.full(len(self.placement_rows), NO_SEGMENT)
         of_row[self.segments.first] = np.arange(len(self.segments))
         filled: Ints = np.maximum.accumulate(of_row)
         return filled

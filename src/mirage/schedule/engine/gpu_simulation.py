@@ -51,6 +51,9 @@ from mirage.schedule.scheduler_contract import (
 from mirage.schedule.speeds.speed_arrays import Speeds
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 
+_ROOM = 64
+"""Rows of the plan buffer in addition to those by job and by GPU; it is enlarged for larger plans in Python."""
+
 _ALL_BUT_PROGRESS = int(Event.SUBMITTED | Event.ENDED | Event.LEFT | Event.SERVERS)
 
 
@@ -271,8 +274,8 @@ class GpuSimulation:
         memory, ranks = (compiled.memory, compiled.ranks) if compiled else (1, 1)
         parameters = compiled.parameters if compiled else ()
         return PlanBuffer(
-            plan=records(ACTION, 2 * n + 16 if compiled else 64),
-            places=records(PLACE, 6 * gpus + 2 * n + 64),
+            plan=records(ACTION, 2 * n + _ROOM),
+            places=records(PLACE, 6 * gpus + 2 * n + _ROOM),
             free=np.zeros(servers, np.int64),
             spare=np.zeros(servers, np.int64),
             picked=records(PLACE, servers + 1),
@@ -315,9 +318,9 @@ class Viewer:
 
     def __init__(self, world: GpuWorld, state: GpuState) -> None:
         jobs, gpus = len(world.jobs), int(world.gpus_of.sum())
-        self._amounts = np.zeros((COLUMNS, jobs + 1))
-        self._first = np.zeros(jobs + 2, np.int64)
-        self._placements = np.zeros((2, gpus + 1), np.int64)
+        self._amounts = np.zeros((COLUMNS, jobs))
+        self._first = np.zeros(jobs + 1, np.int64)
+        self._placements = np.zeros((2, gpus), np.int64)
         self._world, self._state = world, state
         self._live, self._columns = _locked(state.live), _locked(self._amounts)
         self._servers = Servers(

@@ -41,6 +41,10 @@ KnownRunTimes: TypeAlias = Literal["nothing", "estimate", "run-time"]
 """Run times that schedulers know: none, the users' estimates, or also true run times of jobs without an estimate."""
 
 
+_ROOM = 64
+"""Rows of a log in addition to those by job; the engine enlarges logs."""
+
+
 @dataclass(frozen=True, slots=True)
 class LifeCosts:
     """Expected costs in the life of each job; all shapes (jobs,).
@@ -94,7 +98,7 @@ class Demand:
 
 def in_whole_ticks(seconds: Floats) -> Floats:
     """Times rounded to the nearest multiples of a tick."""
-    rounded: Floats = np.floor(np.asarray(seconds, dtype=np.float64) / TICK_S + 0.5) * TICK_S
+    rounded: Floats = np.floor(seconds / TICK_S + 0.5) * TICK_S
     return rounded
 
 
@@ -172,7 +176,7 @@ def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: Life
 def _known_run_s(jobs: GpuJobs, known: KnownRunTimes) -> Floats:
     if known == "nothing":
         return np.full(len(jobs), np.nan)
-    known_s = np.array(jobs.estimate_s, dtype=np.float64)
+    known_s = jobs.estimate_s.copy()
     if known == "run-time":
         missing = np.isnan(known_s)
         known_s[missing] = jobs.run_s[missing]
@@ -226,21 +230,21 @@ def make_state(world: GpuWorld, pools: int) -> GpuState:
     return GpuState(
         clock=clock,
         live=records(JOB, n + 1),
-        slot_of=np.full(n, NO_SLOT, np.int64),
+        slot_of=np.full(n, NO_SLOT),
         ended=ended,
-        heap=records(EVENT, 3 * n + 64),
+        heap=records(EVENT, 3 * n + _ROOM),
         chunks=records(CHUNK, gpus + 1),
         free=world.gpus_of.copy(),
         pool_of=world.home_of.copy(),
         lent_until_s=np.full(servers, NEVER_S),
-        loan_of=np.full(servers, NO_LOAN, np.int64),
+        loan_of=np.full(servers, NO_LOAN),
         moved_at=np.zeros(servers, np.int64),
         wanted=np.zeros(pools, np.int64),
-        present=np.bincount(world.home_of, minlength=pools).astype(np.int64),
-        segments=records(SEGMENT, 2 * n + 64),
-        placement_rows=records(PLACE, 3 * n + 2 * gpus + 64),
-        phases=records(PHASE, 3 * n + 64),
-        decisions=records(DECISION, 3 * n + 64),
-        loans=records(LOAN, 3 * n + 64),
-        news=np.zeros((8 * n + 64, 2), np.int64),
+        present=np.bincount(world.home_of),
+        segments=records(SEGMENT, 2 * n + _ROOM),
+        placement_rows=records(PLACE, 3 * n + 2 * gpus + _ROOM),
+        phases=records(PHASE, 3 * n + _ROOM),
+        decisions=records(DECISION, 3 * n + _ROOM),
+        loans=records(LOAN, 3 * n + _ROOM),
+        news=np.zeros((8 * n + _ROOM, 2), np.int64),
     )

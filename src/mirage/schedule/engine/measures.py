@@ -131,7 +131,7 @@ class StepFunction:
         """The share of GPUs held that is exceeded half of the time."""
         total_s = self.length_s.sum()
         if total_s <= 0:
-            return float("nan")
+            return np.nan
         order = np.argsort(self.level, kind="stable")
         half = int(np.searchsorted(np.cumsum(self.length_s[order]), total_s / 2))
         return float(self.level[order][min(half, len(order) - 1)] / gpus)
@@ -218,8 +218,8 @@ def _unfairness(log: GpuLog, done: Any) -> Floats:
 
 
 def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+    return float(values.mean()) if len(values) else np.nan
 
 
 def _percentile(values: Floats, q: float) -> float:
-    return float(np.percentile(values, q)) if len(values) else float("nan")
+    return float(np.percentile(values, q)) if len(values) else np.nan

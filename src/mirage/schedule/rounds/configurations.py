@@ -80,7 +80,7 @@ class Configurations:
 
     def find(self, kind: Ints, gpus: Ints) -> Ints:
         """Indices of shapes by kind and GPUs; −1 if there is none."""
-        found = np.full(len(kind), -1, np.int64)
+        found = np.full(len(kind), -1)
         held = kind >= 0
         key = self.kind * (1 << 32) + self.gpus
         wanted = kind[held] * (1 << 32) + gpus[held]
@@ -101,7 +101,7 @@ class OfferedConfigurations:
     def __init__(self, most_gpus: int) -> None:
         self._most_gpus = most_gpus
         self._shapes: Configurations | None = None
-        self._pool: Ints = np.zeros(0, np.int64)
+        self._pool: Ints
         self._sizes: set[int] = set()
 
     def offer(self, jobs: JobColumns, servers: Servers) -> Configurations:
@@ -134,7 +134,7 @@ def configurations(
         requested = {int(gpus) for gpus in sizes if gpus <= size * count}
         shapes = {shape for shape in shapes if shape <= max(most_gpus, size)} | requested
         rows += [(k, -(-shape // size), shape) for shape in sorted(shapes)]
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    table = np.array(rows)
     return Configurations(
         kind=table[:, 0].copy(),
         servers=table[:, 1].copy(),

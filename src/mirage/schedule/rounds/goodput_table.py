@@ -59,7 +59,7 @@ class GoodputTable:
         self._history, self._most_gpus, self._bounded_by_user = history, most_gpus, bounded_by_user
         self._fairness, self._waiting, self._decimals = fairness, waiting, decimals
         self._shapes: Configurations | None = None
-        self._table: Floats = np.zeros((0, 0))
+        self._table: Floats
 
     def configuration_values(
         self,

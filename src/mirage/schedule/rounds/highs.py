@@ -75,17 +75,17 @@ def minimise(
         raise ConfigurationError(f"this scheduler needs scipy: {install('schedule')}") from error
     with _silence() if integer else nullcontext():
         found = milp(
-            np.asarray(cost, dtype=np.float64),
+            cost,
             constraints=LinearConstraint(rows, -np.inf if row_least is None else row_least, row_limit),
             bounds=Bounds(0.0, 1.0 if upper is None else upper),
-            integrality=np.full(len(np.asarray(cost)), int(integer)),
+            integrality=int(integer),
             options={"time_limit": limit_s, "mip_rel_gap": gap, "disp": False},
         )
     bound = found.get("mip_dual_bound")
     return Solution(
         x=found.x,
-        value=float("nan") if found.fun is None else float(found.fun),
-        bound=float("nan") if bound is None else float(bound),
+        value=np.nan if found.fun is None else float(found.fun),
+        bound=np.nan if bound is None else float(bound),
         status=_STATUS.get(found.status, FAILED),
     )
 

@@ -112,7 +112,7 @@ def choose(
         return ConfigurationChoice(np.zeros(0, np.int64), 0.0, 0.0, OPTIMAL)
     options, scratch = allocate(jobs, configurations, len(capacity))
     gpus, kind, capacity = gpus.astype(np.int64), kind.astype(np.int64), capacity.astype(np.int64)
-    found, bound = relax(np.ascontiguousarray(value, dtype=np.float64), gpus, kind, capacity, options, scratch)
+    found, bound = relax(np.ascontiguousarray(value), gpus, kind, capacity, options, scratch)
     if found + tolerance >= bound:
         return ConfigurationChoice(scratch.best, float(found), float(bound), OPTIMAL)
     states = int(np.prod(capacity + 1))
@@ -131,8 +131,8 @@ def allocate(jobs: int, configurations: int, kinds: int) -> tuple[KnapsackOption
     return (
         KnapsackOptions(np.zeros(jobs + 1, np.int64), np.zeros(most, np.int64), np.zeros(most), np.zeros(most)),
         KnapsackScratch(
-            np.full(jobs, NONE, np.int64),
-            np.full(jobs, NONE, np.int64),
+            np.full(jobs, NONE),
+            np.full(jobs, NONE),
             np.zeros(jobs, np.int64),
             np.zeros(jobs),
             np.zeros(kinds, np.int64),

@@ -108,7 +108,7 @@ class ThroughputHistory:
 
     def __init__(self, speeds: Speeds, types: int, jobs: int, shared_models: int = 0) -> None:
         self.speeds, self.types = speeds, types
-        self._row_of = np.full(jobs, -1, np.int64)
+        self._row_of = np.full(jobs, -1)
         self._free = list(range(_ROWS))[::-1]
         self._room = _POINTS
         self.known = _allocate(_ROWS, types, _POINTS)

@@ -200,7 +200,7 @@ def by_priority(priority: Floats, share: Floats, possible: Any, gpus: Ints, left
         stays: Jobs that stay there, whatever their priority.
     """
     jobs = len(gpus)
-    taken = np.full(jobs, -1, np.int64)
+    taken = np.full(jobs, -1)
     for k in np.flatnonzero(stays):
         taken[k] = kind[k]
         left[kind[k]] -= gpus[k]

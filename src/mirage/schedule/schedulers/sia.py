@@ -102,7 +102,7 @@ class Sia:
         types, models = len(surroundings.gpu_types), surroundings.models
         shared = len(models) if self.shares_measurements else 0
         self.gpu_types = surroundings.gpu_types
-        self.user_batch: Ints = np.full(surroundings.jobs, -1, np.int64)
+        self.user_batch: Ints = np.full(surroundings.jobs, -1)
         self.believed_restart_s: Floats = np.array([RESTART_S.get(model, OTHER_RESTART_S) for model in models])
         self.offered = OfferedConfigurations(self.most_gpus)
         self.history = ThroughputHistory(surroundings.speeds, types, surroundings.jobs, shared)
@@ -173,7 +173,7 @@ class Sia:
         free = np.flatnonzero(~paused)
         tolerance = 1e-4 * len(free) if self.decimals is None else 0.99 * 10.0**-self.decimals
         found = choose(value[free], shapes.gpus, shapes.kind, shapes.capacity - taken.astype(np.int64), tolerance)
-        chosen = np.full(len(jobs.id), NONE, np.int64)
+        chosen = np.full(len(jobs.id), NONE)
         chosen[free] = found.configuration
         return Choice(jobs, rows, shapes, kind, present, chosen, paused)
 

@@ -84,16 +84,16 @@ def read_placements(folder: Path, gpu_type: str) -> StepTimes:
     names = ("placement", "local_bsz", "step_time", "sync_time")
     placement, *numbers = _columns(_file(folder, f"placements-{gpu_type}.csv"), names, (str, float, float, float))
     patterns = tuple(str(p) for p in placement)
-    local, step_s, sync_s = (np.array(column, dtype=np.float64) for column in numbers)
-    gpus = np.array([sum(map(int, p)) for p in patterns], dtype=np.int64)
-    return StepTimes(patterns, np.array([len(p) for p in patterns], dtype=np.int64), gpus, local, step_s, sync_s)
+    local, step_s, sync_s = map(np.array, numbers)
+    gpus = np.array([sum(map(int, p)) for p in patterns])
+    return StepTimes(patterns, np.array([len(p) for p in patterns]), gpus, local, step_s, sync_s)
 
 
 def read_scalability(folder: Path, gpu_type: str) -> StepTimes:
     """Step times by the number of servers and GPUs."""
     names = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
     columns = _columns(_file(folder, f"scalability-{gpu_type}.csv"), names, (float,) * 5)
-    servers, gpus, local, step_s, sync_s = (np.array(column, dtype=np.float64) for column in columns)
+    servers, gpus, local, step_s, sync_s = map(np.array, columns)
     return StepTimes(("",) * len(servers), servers.astype(np.int64), gpus.astype(np.int64), local, step_s, sync_s)
 
 
@@ -112,8 +112,8 @@ def read_noise(folder: Path, epochs: int | None) -> GradientNoise:
     n = measured if epochs is None else epochs
     if not 1 <= n <= measured:
         raise ConfigurationError(f"{folder}: {n} epochs requested, {measured} measured for all batches; give fewer")
-    progress, sqr, var = (np.array([table[k][:n] for table in tables.values()], dtype=np.float64) for k in range(3))
-    return GradientNoise(np.array(list(tables), dtype=np.int64), progress, sqr, var)
+    progress, sqr, var = (np.array([table[k][:n] for table in tables.values()]) for k in range(3))
+    return GradientNoise(np.array(list(tables)), progress, sqr, var)
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -132,7 +132,7 @@ def _columns(path: Path, names: Sequence[str], kinds: Sequence[Callable[[str], V
         raise ConfigurationError(f"{path}:1: no column {', '.join(missing)}; it needs {', '.join(names)}")
     for row in rows:
         try:
-            for column, name, kind in zip(columns, names, kinds, strict=True):
+            for column, name, kind in zip(columns, names, kinds):
                 column.append(kind(row[name]))
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"{path}:{rows.line_num}: {error}; fix or remove this line") from error

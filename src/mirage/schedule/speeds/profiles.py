@@ -140,8 +140,8 @@ def _packed(models: list[_Model], type_speed: Floats) -> Speeds:
     """All models in one set of arrays."""
     rows: list[StepRow] = []
     shape = len(models), len(type_speed)
-    at = np.full((*shape, models[0].servers, models[0].gpus), NO_TABLE, dtype=np.int64)
-    memory = np.full((*shape, models[0].gpus), NO_LIMIT, dtype=np.int64)
+    at = np.full((*shape, models[0].servers, models[0].gpus), NO_TABLE)
+    memory = np.full((*shape, models[0].gpus), NO_LIMIT)
     min_local, max_local = np.ones(shape, np.int64), np.zeros(shape, np.int64)
     rate = np.zeros(shape)
     for m, model in enumerate(models):
@@ -159,11 +159,11 @@ def _packed(models: list[_Model], type_speed: Floats) -> Speeds:
     return Speeds(
         type_speed=type_speed,
         rows=at,
-        knots=np.array([len(row.local_batch) for row in rows], dtype=np.int64),
+        knots=np.array([len(row.local_batch) for row in rows]),
         local_batch=np.array([_padded(row.local_batch, width) for row in rows]),
         step_s=np.array([_padded(row.times_s[:, 0], width) for row in rows]),
         sync_s=np.array([_padded(row.times_s[:, 1], width) for row in rows]),
-        row_max_local=np.array([row.max_local for row in rows], dtype=np.int64),
+        row_max_local=np.array([row.max_local for row in rows]),
         memory_max_local=memory,
         min_local=min_local,
         max_local=max_local,
@@ -190,16 +190,16 @@ def _noise_arrays(noise: list[GradientNoise]) -> dict[str, Any]:
         end[m, :e] = of.progress.min(axis=0)
         sqr[m, :n, :e], var[m, :n, :e] = of.grad_sqr, of.grad_var
     return {
-        "epochs": np.array([of.progress.shape[1] for of in noise], dtype=np.int64),
+        "epochs": np.array([of.progress.shape[1] for of in noise]),
         "epoch_end": end,
-        "noise_knots": np.array([len(of.batch) for of in noise], dtype=np.int64),
-        "noise_batch": np.array([_padded(of.batch.astype(np.float64), batches) for of in noise]),
+        "noise_knots": np.array([len(of.batch) for of in noise]),
+        "noise_batch": np.array([_padded(of.batch, batches) for of in noise]),
         "grad_sqr": sqr,
         "grad_var": var,
     }
 
 
-def _padded(values: Floats, width: int) -> Floats:
+def _padded(values: Floats | Ints, width: int) -> Floats:
     return np.concatenate([values, np.full(width - len(values), np.inf)])
 
 
@@ -290,7 +290,7 @@ def _between(
     points = [(*size, local) for size, row in measured.items() for local in row.local_batch]
     times = [pair for row in measured.values() for pair in row.times_s]
     sizes = np.column_stack([scalability.servers, scalability.gpus, scalability.local_batch])
-    points_of_all = np.concatenate([np.array(points, dtype=np.float64), sizes])
+    points_of_all = np.concatenate([np.array(points), sizes])
     times_of_all = np.concatenate([np.array(times), np.column_stack([scalability.step_s, scalability.sync_s])])
     if not wanted or (np.ptp(points_of_all, axis=0) == 0).any():
         return {}

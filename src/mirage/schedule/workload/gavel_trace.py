@@ -49,7 +49,7 @@ def read_gavel_throughputs(path: str | os.PathLike[str], cluster: GpuCluster) ->
         )
     kinds = sorted({kind for gpu_type in known for kind in table[gpu_type]})
     most_gpus = max(gpus for _, gpus in kinds)
-    at = np.full((len(kinds), len(cluster.gpu_types), 2, most_gpus), NO_TABLE, dtype=np.int64)
+    at = np.full((len(kinds), len(cluster.gpu_types), 2, most_gpus), NO_TABLE)
     step_s: list[float] = []
     for k, (name, gpus) in enumerate(kinds):
         for t, gpu_type in enumerate(cluster.gpu_types):
@@ -72,8 +72,8 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
     if not profiles.models:
         raise ConfigurationError(f"{rows[0].path}: its jobs need throughputs; give --profiles FILE.json")
     rows = sorted(rows, key=lambda row: row.number("time", least=0))
-    gpus = np.array([row.integer("scale", least=1) for row in rows], dtype=np.int64)
-    models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
+    gpus = np.array([row.integer("scale", least=1) for row in rows])
+    models = np.array([_model(row, profiles.models) for row in rows])
     steps = np.array([row.positive("steps") for row in rows])
 
     @cache
@@ -81,7 +81,7 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
         return usual_run_s(profiles, cluster, model, gpus, gpus, 1.0)
 
     return GpuJobs(
-        id=np.arange(len(rows), dtype=np.int64),
+        id=np.arange(len(rows)),
         name=tuple(str(k) for k in range(len(rows))),
         submit_s=np.array([row.number("time") for row in rows]),
         model=models,
@@ -90,10 +90,10 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
         max_gpus=gpus,
         batch=gpus.copy(),
         work=steps,
-        run_s=steps * np.array([step_s(int(m), int(g)) for m, g in zip(models, gpus, strict=True)]),
+        run_s=steps * np.array([step_s(int(m), int(g)) for m, g in zip(models, gpus)]),
         estimate_s=np.full(len(rows), np.nan),
         restart_s=np.full(len(rows), RESTART_S),
-        pool=np.full(len(rows), ANY_POOL, dtype=np.int64),
+        pool=np.full(len(rows), ANY_POOL),
         models=profiles.models,
     )
 
@@ -149,7 +149,7 @@ def _fixed_batch_speeds(at: Any, step_s: Floats, type_speed: Floats) -> Speeds:
         max_local=np.ones((models, types), dtype=np.int64),
         one_gpu_rate=np.ones((models, types)),
         init_batch=np.ones(models, dtype=np.int64),
-        max_batch=np.full(models, gpus, dtype=np.int64),
+        max_batch=np.full(models, gpus),
         slowdown=np.ones(models),
         restart_s=np.full(models, RESTART_S),
         epochs=np.ones(models, dtype=np.int64),

@@ -41,10 +41,10 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         raise ConfigurationError(f"{rows[0].path}: its jobs name models and need their profiles; give --profiles DIR")
     speeds = profiles.speeds
     rows = sorted(rows, key=lambda row: row.number("time", least=0))
-    models = np.array([_model(row, profiles.models) for row in rows], dtype=np.int64)
-    gpus = np.array([row.integer("num_replicas", least=1) for row in rows], dtype=np.int64)
-    batch = np.array([row.integer("batch_size", least=1) for row in rows], dtype=np.int64)
-    rigid = np.array([_category(row) == RIGID for row in rows], dtype=np.bool_)
+    models = np.array([_model(row, profiles.models) for row in rows])
+    gpus = np.array([row.integer("num_replicas", least=1) for row in rows])
+    batch = np.array([row.integer("batch_size", least=1) for row in rows])
+    rigid = np.array([_category(row) == RIGID for row in rows])
     most = np.minimum(speeds.max_batch // speeds.min_local.max(axis=1), MOST_GPUS)[models]
 
     @cache
@@ -52,7 +52,7 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         return usual_run_s(profiles, cluster, model, gpus, batch, speed_law.work(speeds, model))
 
     return GpuJobs(
-        id=np.arange(len(rows), dtype=np.int64),
+        id=np.arange(len(rows)),
         name=tuple(row["name"] for row in rows),
         submit_s=np.array([row.number("time") for row in rows]),
         model=models,
@@ -61,10 +61,10 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         max_gpus=np.where(rigid, gpus, np.maximum(most, gpus)),
         batch=batch,
         work=np.array([speed_law.work(speeds, int(m)) for m in models]),
-        run_s=np.array([alone_s(int(m), int(g), int(b)) for m, g, b in zip(models, gpus, batch, strict=True)]),
+        run_s=np.array([alone_s(int(m), int(g), int(b)) for m, g, b in zip(models, gpus, batch)]),
         estimate_s=np.full(len(rows), np.nan),
         restart_s=speeds.restart_s[models],
-        pool=np.full(len(rows), ANY_POOL, dtype=np.int64),
+        pool=np.full(len(rows), ANY_POOL),
         models=profiles.models,
     )
 
