@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
 from mirage.schedule.rounds.configurations import JobColumns
@@ -16,7 +17,7 @@ from mirage.schedule.scheduler_contract import GpuPlan, GpuPreempt, GpuResize, G
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.schedulers.sia import Sia, SiaPlus
 from mirage.schedule.speeds.profiles import read_profiles
-from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds, linear_speeds
+from mirage.schedule.speeds.speed_arrays import LINEAR, NO_TABLE, Speeds, linear_speeds
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import read_workload
 
@@ -244,17 +245,111 @@ def test_a_job_that_fits_on_no_kind_of_server_is_refused_when_it_comes(name: str
         GpuSimulation(cluster, jobs, make_scheduler(name)).run()
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="below 0"):
-        Sia(fairness=0.5)
-    with pytest.raises(ConfigurationError, match="tune_s 0"):
-        Sia(tune_s=0.0)
-    with pytest.raises(ConfigurationError, match="most_gpus is 0; give 1 or more"):
-        Sia(most_gpus=0)
-    with pytest.raises(ConfigurationError, match="waiting is 0; give a number above 0"):
-        Sia(waiting=0)
+TIMES = "round_s is {} and tune_s {}; give whole seconds above 0"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"fairness": 0}, "the power of goodputs is 0; give a number below 0, such as -0.5"),
+        ({"fairness": 0.5}, "the power of goodputs is 0.5; give a number below 0, such as -0.5"),
+        ({"tune_s": 0.0}, TIMES.format(60.0, 0.0)),
+        ({"tune_s": 7.5}, TIMES.format(60.0, 7.5)),
+        ({"round_s": 0.0}, TIMES.format(0.0, 15.0)),
+        ({"round_s": -60.0}, TIMES.format(-60.0, 15.0)),
+        ({"round_s": 0.5}, TIMES.format(0.5, 15.0)),
+        ({"most_gpus": 0}, "most_gpus is 0; give 1 or more"),
+        ({"waiting": 0}, "waiting is 0; give a number above 0, such as 1.1, else no job starts"),
+        ({"waiting": -1}, "waiting is -1; give a number above 0, such as 1.1, else no job starts"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Sia(**setting)
+    assert str(refused.value) == message
+
+
+def test_settings_at_the_ends_of_their_ranges_are_taken() -> None:
+    sia = Sia(fairness=-0.001, waiting=0.001, most_gpus=1, round_s=1.0, tune_s=1.0, preempt="kill")
+    assert (sia.fairness, sia.waiting, sia.most_gpus) == (-0.001, 0.001, 1)
+    assert (sia.round_s, sia.tune_s, sia.preempt) == (1, 1, "kill")
+    usual = Sia()
+    assert (usual.fairness, usual.waiting, usual.most_gpus) == (-0.5, 1.1, 64)
+    assert (usual.round_s, usual.tune_s, usual.preempt) == (60, 15, "save")
     with pytest.raises(ConfigurationError, match=r"most_gpus is 2\.5; give a whole number"):
         make_scheduler("sia", most_gpus=2.5)
+    with pytest.raises(UnknownName, match="unknown way to preempt 'cheaper'"):
+        Sia(preempt="cheaper")
+
+
+def test_between_rounds_running_jobs_get_a_better_batch_for_that_reason() -> None:
+    """The noise grows with every epoch, and larger batches with it."""
+    speeds = _speeds()
+    speeds = speeds._replace(grad_var=speeds.grad_var * 3.0 ** np.arange(EPOCHS))
+    recorded = RecordedScheduler(Sia())
+    GpuSimulation(CLUSTER, _jobs([0.0]), recorded, speeds=speeds, strict=True).run()
+    between = [(view, plan) for view, plan in recorded.rounds if view.now_s % 60]
+    tuned = [action for _, plan in between for action in plan.actions]
+    assert {getattr(action, "reason", "") for action in tuned} == {"batch:epoch"}
+    assert all(isinstance(action, GpuResize) and action.job == 0 for action in tuned)
+    assert len({action.batch for action in tuned if isinstance(action, GpuResize)}) > 2
+    for view, plan in between:
+        assert all(action.batch != view.jobs.batch[0] for action in plan.actions if isinstance(action, GpuResize))
+    for view, plan in recorded.rounds:
+        assert plan.wake_s == (view.now_s + 15 if view.now_s % 60 < 45 else None)
+
+
+def test_the_published_costs_of_restarts_are_assumed_or_the_true_ones() -> None:
+    """A model of the table, and another one; the world's cost is 10 s."""
+    believed = {}
+    for made in (Sia(), SiaPlus()):
+        jobs = replace(_jobs([0.0, 0.0, 0.0]), model=np.array([0, 1, LINEAR]), models=("bert", "toy"))
+        speeds = _speeds()
+        doubled = {name: np.concatenate([getattr(speeds, name)] * 2) for name in PER_MODEL}
+        simulation = GpuSimulation(CLUSTER, jobs, made, speeds=speeds._replace(**doubled))
+        got: list[np.ndarray] = []
+        values = made.goodput_table.configuration_values
+
+        def recorded(*about: Any, got: list[np.ndarray] = got, values: Any = values) -> Any:
+            got.append(about[-1])
+            return values(*about)
+
+        made.goodput_table.configuration_values = recorded  # type: ignore[method-assign]
+        simulation.run(until_s=60.0)
+        believed[type(made)] = got[0].tolist()
+    assert believed == {Sia: [120, 30, RESTART_S], SiaPlus: [RESTART_S] * 3}
+
+
+PER_MODEL = (
+    "rows", "memory_max_local", "min_local", "max_local", "one_gpu_rate", "init_batch", "max_batch", "slowdown",
+    "restart_s", "epochs", "epoch_end", "noise_knots", "noise_batch", "grad_sqr", "grad_var",
+)  # fmt: skip
+
+
+def test_a_paused_job_holds_its_gpus_and_does_not_change() -> None:
+    """The only GPU is held by a job that starts for 100 s; another job waits for that and for its turn."""
+    small = GpuCluster((ServerGroup("only", "slow", 1, 1),))
+    jobs = GpuJobs.linear([0.0, 61.0], [1, 1], [500.0, 10.0], restart_s=100.0)
+    recorded = RecordedScheduler(Sia())
+    GpuSimulation(small, jobs, recorded, strict=True).run()
+    starting = [plan for view, plan in recorded.rounds if (view.jobs.status == JobStatus.STARTING).any()]
+    assert len(starting) > 1
+    assert all(not plan.actions for plan in starting)
+
+
+def test_a_job_that_loses_its_gpus_leaves_them_in_the_given_way() -> None:
+    """Four jobs take turns on two GPUs."""
+    speeds = _speeds()
+    one_type = {
+        name: getattr(speeds, name)[:, :1]
+        for name in ("rows", "memory_max_local", "min_local", "max_local", "one_gpu_rate")
+    }
+    recorded = RecordedScheduler(Sia(preempt="kill"))
+    small, speeds = GpuCluster((ServerGroup("only", "slow", 1, 2),)), speeds._replace(**one_type)
+    jobs = _jobs([0.0, 0.0, 1.0, 2.0])
+    GpuSimulation(small, jobs, recorded, speeds=speeds._replace(type_speed=np.ones(1))).run(until_s=4000.0)
+    preempts = [a for _, plan in recorded.rounds for a in plan.actions if isinstance(a, GpuPreempt)]
+    assert {(action.how, action.reason) for action in preempts} == {("kill", "others-gain-more")}
 
 
 @pytest.mark.slow
