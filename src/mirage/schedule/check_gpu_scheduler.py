@@ -47,8 +47,8 @@ def check_gpu_scheduler(scheduler: str | GpuSchedulerSpec, seeds: int = 2, **par
             again = _played(run, cluster, seed, _watched(spec.make(**parameters)))
             if first.segments.tobytes() != again.segments.tobytes():
                 raise ContractBroken(
-                    f"{run}: a second run gives another schedule; decide by the views alone, and copy what you store of "
-                    "them (view.copy())"
+                    f"{run}: a second run gives another schedule; decide by the views alone, and copy what you store "
+                    "of them (view.copy())"
                 )
 
 

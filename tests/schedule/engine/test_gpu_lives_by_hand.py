@@ -586,6 +586,19 @@ def test_logs_grow_as_far_as_they_must() -> None:
     assert log.decisions.time_s.tolist() == list(range(400))
 
 
+def test_logs_of_loans_and_of_speeds_grow_as_far_as_they_must() -> None:
+    """A server is lent and given back 200 times, while a job changes its batch and stays."""
+    jobs = GpuJobs.linear([0], [1], [401], pool=TRAINING)
+    plans = {0: [GpuStart(0)]}
+    for k in range(1, 401):
+        plans[k] = [GpuLend(1, TRAINING) if k % 2 else GpuReturn(1, reason=f"{k}"), GpuResize(0, batch=k)]
+    log, script = play(jobs, plans, TWO_POOLS, strict=True)
+    assert [(one.start_s, one.end_s) for one in log.loans] == [(k, k + 1) for k in range(1, 400, 2)]
+    assert log.phases.batch.tolist() == list(range(401))
+    assert [log.reasons[row.reason] for row in log.decisions if row.kind == 5] == [f"{k}" for k in range(2, 401, 2)]
+    assert script.views[400].jobs.batch.tolist() == [399]
+
+
 def test_measures_by_hand() -> None:
     """Two jobs of 4 GPUs, then one of 8; 8 GPUs in two servers."""
     jobs = GpuJobs.linear([0, 0, 10], [4, 3, 8], [20, 30, 10])

@@ -47,6 +47,12 @@ def test_every_gpu_has_the_lowest_number_that_is_free_at_its_start(log: GpuLog) 
     ]  # fmt: skip
 
 
+def test_gpus_are_numbered_where_only_a_later_server_is_used() -> None:
+    jobs = GpuJobs.linear([0], [2], [10])
+    log = GpuSimulation(CLUSTER, jobs, Script({0: [GpuStart(0, {1: 2})]})).run()
+    assert [row.tolist() for row in log.gpu_intervals()] == [(1, 0, 0, 0, 10), (1, 1, 0, 0, 10)]
+
+
 def test_segments_have_their_places(log: GpuLog) -> None:
     assert [log.places(k) for k in range(4)] == [{0: 2}, {0: 1}, {0: 3, 1: 1}, {1: 1}]
     assert log.placement_segments().tolist() == [0, 1, 2, 2, 3]

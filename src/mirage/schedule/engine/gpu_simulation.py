@@ -92,14 +92,13 @@ class GpuSimulation:
         strict: bool = False,
     ) -> None:
         self.cluster, self.jobs, self.scheduler, self.strict = cluster, jobs, scheduler, strict
-        compiled = scheduler if isinstance(scheduler, CompiledScheduler) else None
-        if compiled is not None and compiled.knows_run_s:
+        compiled = scheduler if isinstance(scheduler, CompiledScheduler) else CompiledScheduler("", external_scheduler)
+        if compiled.knows_run_s:
             known = "run-time"
         self._world = make_world(cluster, jobs, speeds, costs or LifeCosts.of(jobs), demand, known, seed, cost_spread)
         self._state = make_state(self._world, len(cluster.pools))
         self._buffer = self._make_buffer(compiled)
-        self._function = compiled.function if compiled else external_scheduler
-        self._reasons = list(compiled.reasons) if compiled else [""]
+        self._function, self._reasons = compiled.function, list(compiled.reasons)
         self._set_call_times()
         self._viewer = Viewer(self._world, self._state)
         self._requested: tuple[GpuAction, ...] = ()
@@ -269,19 +268,17 @@ class GpuSimulation:
 
     # -- room --------------------------------------------------------------------------------------------------------
 
-    def _make_buffer(self, compiled: CompiledScheduler | None) -> PlanBuffer:
+    def _make_buffer(self, compiled: CompiledScheduler) -> PlanBuffer:
         n, servers, gpus = len(self.jobs), len(self._world.gpus_of), int(self._world.gpus_of.sum())
-        memory, ranks = (compiled.memory, compiled.ranks) if compiled else (1, 1)
-        parameters = compiled.parameters if compiled else ()
         return PlanBuffer(
             plan=records(ACTION, 2 * n + _ROOM),
             places=records(PLACE, 6 * gpus + 2 * n + _ROOM),
             free=np.zeros(servers, np.int64),
             spare=np.zeros(servers, np.int64),
             picked=records(PLACE, servers + 1),
-            memory=np.zeros((memory, n + 1)),
-            ranks=np.zeros((ranks, n + 1), np.int64),
-            parameters=np.array(parameters or (0.0,)),
+            memory=np.zeros((compiled.memory, n + 1)),
+            ranks=np.zeros((compiled.ranks, n + 1), np.int64),
+            parameters=np.array(compiled.parameters),
         )
 
     def _enlarge(self) -> None:

@@ -22,7 +22,7 @@ class JobColumns:
 
     def __init__(self, view: GpuView) -> None:
         jobs, held = view.jobs, view.held
-        order = np.argsort(jobs.id, kind="stable")
+        order = np.argsort(jobs.id)
         self._order, self._held = order, held
         self.id: Ints = jobs.id[order]
         self.model: Ints = jobs.model[order]

@@ -120,7 +120,7 @@ class GoodputTable:
         elsewhere = (jobs.pool[:, None] >= 0) & (shapes.pool[shapes.kind] != jobs.pool[:, None])
         goodput[elsewhere] = 0.0
         blind: NDArray[np.bool_] = np.any(goodput < 0, axis=1)
-        least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1, initial=np.inf)
+        least: Floats = np.where(goodput > NOTHING, goodput, np.inf).min(axis=1)
         least = np.where(np.isinf(least), 1.0, least)
         # the smallest goodput of a job that needs n GPUs counts as n
         least /= jobs.min_gpus

@@ -313,7 +313,7 @@ def _by_numbers(
 ) -> float:
     """Find the best choice by exact search over the numbers of GPUs used; returns its value."""
     jobs, states = len(scratch.best), int(np.prod(capacity + 1))
-    stride = np.concatenate([[1], np.cumprod(capacity + 1)[:-1]]).astype(np.int64)
+    stride = np.concatenate([[1], np.cumprod(capacity + 1)[:-1]])
     losses, taken = np.empty((2, states)), np.empty((jobs, states), np.int32)
     loss = search(options, gpus, kind, capacity, gap, stride, losses, taken, scratch)
     if loss > gap:
@@ -399,7 +399,7 @@ def _by_rounding(
     jobs, last = len(scratch.best), int(options.first[-1])
     configuration, columns = options.configuration[:last], np.arange(last)
     each = csr_array((np.ones(last), columns, options.first), shape=(jobs, last))
-    types = csr_array((gpus[configuration].astype(float), (kind[configuration], columns)), shape=(len(capacity), last))
+    types = csr_array((gpus[configuration], (kind[configuration], columns)), shape=(len(capacity), last))
     limits = np.concatenate([np.ones(jobs), capacity])
     solution = minimise(-options.value[:last], vstack([each, types]), limits, integer=False, limit_s=limit_s)
     if solution.x is None:

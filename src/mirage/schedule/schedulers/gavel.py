@@ -157,8 +157,8 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
     jobs, kinds = rate.shape
     n = jobs * kinds
     job, kind, variable = np.repeat(np.arange(jobs), kinds), np.tile(np.arange(kinds), jobs), np.arange(n)
-    row, column, entry = [job, jobs + kind], [variable, variable], [np.ones(n), gpus[job].astype(np.float64)]
-    limit = np.concatenate([np.ones(jobs), capacity]).astype(np.float64)
+    row, column, entry = [job, jobs + kind], [variable, variable], [np.ones(n), gpus[job]]
+    limit = np.concatenate([np.ones(jobs), capacity])
     cost, upper = -rate.ravel(), (rate.ravel() > 0).astype(np.float64)
     if objective == "max-min":
         equal = rate @ (capacity / capacity.sum())
