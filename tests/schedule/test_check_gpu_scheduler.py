@@ -83,7 +83,7 @@ class OnlyOneType(Right):
 
 
 class Odd(Right):
-    """Is right in its odd instances and does something else in the even ones, of which each is a second run.
+    """Is right in its odd instances; the even ones, the second runs, may do something else.
 
     Its calls are rounds in which it decides by what it received at the beginning.
     """
@@ -202,7 +202,7 @@ def test_in_the_second_run_a_scheduler_has_its_calls_its_name_and_its_surroundin
 
 
 def test_the_workloads_of_the_check_have_jobs_of_all_kinds() -> None:
-    """Each fits on one server of the smaller cluster, and has an estimate and a cost of its own."""
+    """Each fits on one server, and has an estimate and a cost of its own."""
     Recording.jobs.clear()
     check_gpu_scheduler(spec("Recording"))
     assert Recording.jobs[::2] == Recording.jobs[1::2], "two runs of each"

@@ -1,4 +1,4 @@
-"""Types of columns: arrays that kernels receive must have the types that their class declares."""
+"""Types of columns: arrays have the types that their class declares."""
 
 from __future__ import annotations
 

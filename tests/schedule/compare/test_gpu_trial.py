@@ -1,4 +1,4 @@
-"""Trials of one workload under one scheduler: settings, jobs that fit, and outcomes that are stored."""
+"""Trials: settings, jobs that fit, and outcomes that are stored."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_defaults_of_the_caller_give_way_to_the_text_and_must_be_parameters() ->
     assert (plain.round_s, plain.preempt) == (360, "save")
 
 
-def test_a_parameter_whose_default_is_no_group_takes_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parameter_takes_several_values_if_its_default_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEDULERS, "mine", GpuSchedulerSpec("a:b", "", {"one": 1, "several": ()}))
     found = SchedulerText.of("mine:one=2:several=3/4")
     assert found.parameters == (("one", 2), ("several", (3, 4)))

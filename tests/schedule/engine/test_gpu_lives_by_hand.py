@@ -402,7 +402,7 @@ def test_compiled_schedulers_that_need_run_times_know_them() -> None:
 
 
 def test_every_column_of_a_view_by_hand() -> None:
-    """A job of 100 s on 2 GPUs, started at 10 after its cost of 3 s and preempted once; another waits."""
+    """A job of 100 s on 2 GPUs has a start cost of 3 s and is preempted once; another waits."""
     jobs = GpuJobs.linear(
         [5, 6], [2, 3], [100, 10], min_gpus=[1, 3], max_gpus=[4, 3], estimate_s=[200, nan], pool=[0, -1]
     )
@@ -452,13 +452,13 @@ def test_every_column_of_a_view_by_hand() -> None:
         },
     }  # fmt: skip
     for at_s, columns in changing.items():
-        seen = script.views[at_s].jobs
-        assert {f.name for f in fields(seen)} == given.keys() | columns.keys()
-        order = np.argsort(seen.id)
+        shown = script.views[at_s].jobs
+        assert {f.name for f in fields(shown)} == given.keys() | columns.keys()
+        order = np.argsort(shown.id)
         for name, expected in {**given, **columns}.items():
-            np.testing.assert_array_equal(getattr(seen, name)[order], expected, f"{name} at {at_s}")
+            np.testing.assert_array_equal(getattr(shown, name)[order], expected, f"{name} at {at_s}")
         assert (
-            wrong_types(seen) == wrong_types(script.views[at_s].servers) == wrong_types(script.views[at_s].held) == {}
+            wrong_types(shown) == wrong_types(script.views[at_s].servers) == wrong_types(script.views[at_s].held) == {}
         )
     held = {at_s: [script.views[at_s].held.of(k) for k in np.argsort(script.views[at_s].jobs.id)] for at_s in changing}
     both, alone = [{0: 1, 1: 1}, {}], [{1: 2}, {}]

@@ -1,4 +1,4 @@
-"""Measures of schedules by hand: of a log before its end, of no jobs, and of classes of jobs."""
+"""Measures by hand: of a log before its end, of no jobs, and of classes of jobs."""
 
 from dataclasses import replace
 from math import inf

@@ -1,4 +1,4 @@
-"""Goodput and value of configurations, by hand for jobs of the linear law and for one model."""
+"""Goodput and value of configurations, by hand for the linear law and for one model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _jobs(n: int, **columns: Any) -> Any:
 
 
 def test_goodput_of_the_linear_law_by_hand() -> None:
-    """The smallest goodput of a job counts as its smallest number of GPUs: the fast type is twice as fast."""
+    """The smallest goodput of a job counts as its smallest number of GPUs."""
     table, shapes = _table(linear_speeds(np.array([1.0, 2.0])), 6), _shapes(TWO_TYPES)
     assert list(zip(shapes.kind, shapes.gpus)) == [(0, 1), (0, 2), (0, 4), (1, 1), (1, 2), (1, 4)]
     jobs = _jobs(6, min_gpus=[1, 2, 2, 4, 2, 3], max_gpus=[4, 2, 4, 4, 3, 3], pool=[-1, -1, -1, -1, 1, 0])
@@ -132,7 +132,10 @@ def test_a_model_that_was_not_observed_is_offered_its_smallest_size(measured: Sp
 
 
 def test_a_type_without_measurements_is_estimated_by_the_speed_of_one_gpu(measured: Speeds) -> None:
-    """The fast type is twice as fast on one GPU. After one GPU a job may have two, after two four."""
+    """The fast type is twice as fast on one GPU.
+
+    After one GPU a job may have two, after two it may have four.
+    """
     table = _table(measured, 1)
     table._history.rows(np.zeros(1, np.int64))
     _observe(table, SLOW, 1)

@@ -185,7 +185,7 @@ def test_shapes_within_the_capacity_find_room_without_being_split(wanted: list[i
 
 
 def _choice(*, present: list[int], chosen: list[int], paused: list[bool] | None = None, **jobs: Any) -> Choice:
-    """Jobs on two servers of 4 T4 and one of 4 V100, in configurations of 1, 2 and 4 GPUs on each kind."""
+    """Jobs on two servers of 4 T4 and one of 4 V100; each kind has shapes of 1, 2 and 4."""
     n = len(present)
     places = jobs.pop("places")
     columns = SimpleNamespace(
@@ -257,6 +257,6 @@ def test_a_job_that_starts_or_stops_is_left_unchanged_and_not_moved() -> None:
 
 
 def test_a_spread_job_may_get_the_places_that_it_has() -> None:
-    """In a size that is no shape of its own it is not present in any; three GPUs are free where it is."""
+    """It is not present in any shape, and its places are those that the new shape would have."""
     choice = _choice(present=[NO_GPUS], chosen=[TWO_T4], places=[{0: 2}], batch=[8])
     assert _actions(choice, 9) == []

@@ -167,7 +167,7 @@ def toy(tmp_path: Path) -> Speeds:
 
 
 def observe(history: ThroughputHistory, running: dict[int, float], waiting: tuple[int, ...] = (), gpus: int = 1) -> Any:
-    """Jobs of the model by their progress, on the slow type with the first batch; returns the rows of all."""
+    """Observe jobs by their progress, on the slow type; returns the rows of all."""
     ids = np.array([*running, *waiting])
     columns = {name: np.zeros(len(ids), np.int64) for name in ("model", "gpu_type")}
     jobs: Any = SimpleNamespace(
@@ -202,7 +202,7 @@ def test_what_a_running_job_measures(toy: Speeds) -> None:
 
 
 def test_points_of_a_job_grow_beyond_the_room_for_them(toy: Speeds) -> None:
-    """Servers, GPUs and local batch make a point; at first there is room for 32 of a job on a type."""
+    """Servers, GPUs and local batch make a point; at first there is room for 32."""
     history = ThroughputHistory(toy, types=2, jobs=2)
     other, row = observe(history, {0: 0.0}, (1,)).tolist()
     points = set()

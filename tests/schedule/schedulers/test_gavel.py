@@ -176,9 +176,9 @@ def test_a_program_without_a_solution_is_reported(monkeypatch: pytest.MonkeyPatc
 
 
 def test_max_min_gives_equal_gains_over_an_equal_split() -> None:
-    """On one of two types each: the third job runs on the second type only, and an equal split gives it half of it.
+    """The third job runs on the second type only.
 
-    The gain is by GPUs: the second job has two, and takes as much as two others.
+    An equal split gives it half of that type. The gain is by GPUs: the second job has two, and takes as much as two others.
     """
     rate, gpus, capacity = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 4.0]]), np.array([1, 2, 1]), np.array([1, 1])
     share = shares(rate, gpus, capacity, "max-min")
@@ -239,7 +239,7 @@ def test_a_job_changes_its_kind_of_server_for_its_share_there() -> None:
 
 
 def test_a_job_that_has_made_no_progress_on_its_gpus_stays_there() -> None:
-    """A start takes 500 s, more than a round: the first job leaves after two rounds, when it has worked."""
+    """A start takes 500 s, more than a round: the first job leaves after two rounds."""
     cluster = GpuCluster((ServerGroup("only", "only", 1, 1),))
     jobs = GpuJobs.linear([0, 0], [1, 1], [2000, 2000])
     log = GpuSimulation(cluster, jobs, Gavel(), costs=LifeCosts.of(jobs, first_start_s=500.0)).run(until_s=3000)

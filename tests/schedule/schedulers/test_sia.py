@@ -327,7 +327,7 @@ PER_MODEL = (
 
 
 def test_a_paused_job_holds_its_gpus_and_does_not_change() -> None:
-    """The only GPU is held by a job that starts for 100 s; another job waits for that and for its turn."""
+    """The only GPU is held by a job that starts for 100 s; another job waits."""
     small = GpuCluster((ServerGroup("only", "slow", 1, 1),))
     jobs = GpuJobs.linear([0.0, 61.0], [1, 1], [500.0, 10.0], restart_s=100.0)
     recorded = RecordedScheduler(Sia())

@@ -56,7 +56,7 @@ def test_the_gittins_index_by_hand() -> None:
 
 
 def test_preemption_is_in_the_given_way() -> None:
-    """Job 0 has worked for 50 s when it leaves; a save takes 30 s, and nothing is safe before it."""
+    """Job 0 has worked for 50 s when it leaves, of which nothing is safe; a save takes 30 s."""
     jobs = GpuJobs.linear([0, 10], [1, 1], [80, 40])
     costs = LifeCosts.of(jobs, save_s=30.0)
     for preempt, ends in (("save", [150, 120]), ("kill", [170, 90]), ("cheaper", [150, 120]), ("boundary", [80, 120])):

@@ -271,7 +271,7 @@ def step_times(*rows: tuple[str, int, int, float, float]) -> StepTimes:
 
 
 def test_a_size_that_was_not_measured_has_the_times_of_the_nearest() -> None:
-    """Sizes are compared by ratios: two servers instead of one are as far as four GPUs instead of two."""
+    """Sizes are compared by ratios: two servers for one are as far as four GPUs for two."""
     measured = step_times(("1", 1, 1, 10, 1.0), ("2", 1, 2, 10, 2.0), ("12", 2, 3, 10, 3.0))
     table = step_table(measured, step_times(("", 1, 1, 10, 1.0)), servers=2, gpus=5, gpus_per_server=2)
     found = {size: row.times_s[0, 0] for size, row in table.items()}

@@ -59,7 +59,7 @@ def test_a_sia_workload_takes_its_work_from_the_model(tmp_path: Path) -> None:
 
 
 def test_a_measured_job_is_expected_to_run_as_its_model_does_and_in_any_pool(tmp_path: Path) -> None:
-    """The largest batch is 40, and a GPU takes at least 10 samples, or 5 on the other type: four GPUs at most."""
+    """The largest batch is 40, and a GPU takes at least 10 samples on one of the types."""
     folder = write_profiles(tmp_path / "profiles")
     slow = folder / "toy" / "placements-slow.csv"
     slow.write_text(slow.read_text().replace(",10,", ",5,"))
