@@ -178,7 +178,8 @@ def test_a_program_without_a_solution_is_reported(monkeypatch: pytest.MonkeyPatc
 def test_max_min_gives_equal_gains_over_an_equal_split() -> None:
     """The third job runs on the second type only.
 
-    An equal split gives it half of that type. The gain is by GPUs: the second job has two, and takes as much as two others.
+    An equal split gives it half of that type. The gain is by GPUs: the second job has two, and
+    takes as much as two others.
     """
     rate, gpus, capacity = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 4.0]]), np.array([1, 2, 1]), np.array([1, 1])
     share = shares(rate, gpus, capacity, "max-min")
