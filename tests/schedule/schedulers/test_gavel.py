@@ -230,6 +230,17 @@ def test_two_jobs_on_one_gpu_take_turns_with_a_reason_each() -> None:
     ]  # fmt: skip
 
 
+def test_of_jobs_that_start_together_the_first_by_priority_gets_the_first_server() -> None:
+    """At 1080 both servers are free: job 1 has had its turn from 360 to 720, job 3 none."""
+    cluster = GpuCluster((ServerGroup("only", "only", 2, 1),))
+    jobs = GpuJobs.linear([0, 0, 0, 900], [1, 1, 1, 1], [500, 3000, 100, 3000])
+    log = GpuSimulation(cluster, jobs, Gavel(), strict=True).run()
+    found = [(int(s.id), float(s.start_s), log.places(k)) for k, s in enumerate(log.segments)]
+    assert found == [
+        (0, 360, {0: 1}), (1, 360, {1: 1}), (2, 720, {1: 1}), (1, 1080, {1: 1}), (3, 1080, {0: 1}),
+    ]  # fmt: skip
+
+
 def test_a_job_changes_its_kind_of_server_for_its_share_there() -> None:
     """The fast type is free when the first job ends, and the second moves there."""
     cluster = GpuCluster((ServerGroup("a", "slow", 1, 1), ServerGroup("b", "fast", 1, 1, speed=3.0)))

@@ -108,7 +108,11 @@ def _sizes(recorded: RecordedScheduler, job: int) -> list[int]:
 
 
 def test_a_job_starts_on_one_gpu_and_at_most_doubles() -> None:
-    sizes = _sizes(_run(Sia(), [0.0]), 0)
+    """Its first batch is the smallest, though its user requests a larger one."""
+    recorded = _run(Sia(), [0.0])
+    sizes, first = _sizes(recorded, 0), recorded.rounds[0][1].actions[0]
+    assert isinstance(first, GpuStart)
+    assert first.batch == FIRST_BATCH
     assert sizes[0] == 1
     assert len(sizes) > 2
     assert all(after <= 2 * max(sizes[: k + 1]) for k, after in enumerate(sizes[1:]))

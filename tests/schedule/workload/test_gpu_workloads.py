@@ -183,6 +183,8 @@ def test_types_that_a_table_or_a_folder_lacks_are_named(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match=message):
         read_any_profiles(table, GpuCluster((other,)))
+    with pytest.raises(ConfigurationError, match="the cluster has h100, a100: name"):
+        read_any_profiles(table, GpuCluster((other, ServerGroup("y", "a100", 1, 8))))
 
 
 @pytest.mark.parametrize("name", ["w.csv.gz", "w.txt.gz"])
@@ -399,6 +401,12 @@ def test_linear_jobs_are_put_in_order() -> None:
     assert (jobs.gpus.tolist(), jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([2, 1, 4], [2, 1, 3], [2, 6, 8])
     assert (jobs.run_s.tolist(), jobs.work.tolist()) == ([20, 30, 10], [40, 30, 40])
     assert (jobs.estimate_s.tolist(), jobs.restart_s.tolist(), jobs.pool.tolist()) == ([2, 3, 1], [8, 9, 7], [1, 2, 0])
+
+
+def test_linear_jobs_of_one_time_stay_in_the_order_in_which_they_come() -> None:
+    sizes = [1 + k % 7 for k in range(200)]
+    jobs = GpuJobs.linear([k % 2 for k in range(200)], sizes, 1.0)
+    assert jobs.gpus.tolist() == sizes[::2] + sizes[1::2]
 
 
 def test_what_a_linear_job_does_not_give_is_unknown_or_what_it_requests() -> None:
