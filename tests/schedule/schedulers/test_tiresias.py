@@ -20,10 +20,14 @@ def _keys(made: CompiledScheduler, *attained: float) -> list[float]:
     return [key_of(np.array(made.parameters), one) for one in attained]
 
 
+def _levels(made: CompiledScheduler, *attained: float) -> list[int]:
+    return [level_of(np.array(made.parameters), one) for one in attained]
+
+
 def test_a_level_ends_at_its_threshold_or_nearly() -> None:
     made = scheduler((10.0, 60.0))
     assert _keys(made, 0, 9.99, 9.9995, 10, 59.99, 60, 1e9) == [0, 0, 1, 1, 1, 2, 2]
-    assert [level_of(np.array(made.parameters), one) for one in (0.0, 10.0, 60.0)] == [0, 1, 2]
+    assert _levels(made, 0.0, 10.0, 60.0) == [0, 1, 2]
     assert (made.name, scheduler().name) == ("tiresias", "tiresias")
     assert _keys(scheduler(), 3599, 3600) == [0, 1]
 
@@ -35,12 +39,12 @@ def test_levels_of_the_gittins_index_are_in_order_of_the_chance_to_end_soon() ->
     assert _keys(made, 0, 9.99, 10, 99) == pytest.approx([-soon, -soon, -late, -late])
     assert made.name == "gittins"
     finer = gittins_scheduler([100, 10, 10, 10], levels=4)
-    assert finer.parameters[1] == 2, "of the quantiles 10, 10 and 32.5 two are equal"
+    assert _levels(finer, 1e9) == [2], "of the quantiles 10, 10 and 32.5 two are equal"
     assert _keys(finer, 32.4, 32.5)[1] == pytest.approx(-1 / 67.5)
     assert _keys(finer, 10.0)[0] == pytest.approx(-1 / 90)
-    assert len(gittins_scheduler(np.arange(1, 1000)).parameters) == 2 + 15 + 16, "16 levels by default"
+    assert _levels(gittins_scheduler(np.arange(1, 1000)), 1e9) == [15], "16 levels by default"
     without = gittins_scheduler([0, 0, 10, 20], levels=4)
-    assert without.parameters[2:4] == (5, 12.5), "a threshold of 0 is no level"
+    assert _levels(without, 0, 4.9, 5, 12.4, 12.5) == [0, 0, 1, 1, 2], "a threshold of 0 is no level"
 
 
 def test_the_gittins_index_by_hand() -> None:
