@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DISCIPLINE_OF = {"warm": "slurm", "published": "mirage-2023"}
 DEFAULT_WINDOWS = 156
-DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,slurm-estimate,hold,what-if,auto,oracle"
+DEFAULT_POLICIES = "reactive,singleton:2,saia,sml,lead:4,average,quantile:0.95,slurm-estimate,hold,what-if,oracle"
 
 
 @dataclass(frozen=True, slots=True)
