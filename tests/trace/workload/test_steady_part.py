@@ -35,8 +35,8 @@ def test_a_rising_load_is_left_out() -> None:
     assert part.usual == pytest.approx(39, rel=0.01)
     assert part.before == pytest.approx([2, 9, 14], rel=0.01)
     assert part.in_words == (
-        "its steady part from 2023-12-05 to 2024-01-09, 140 of 224 jobs: the 3 weeks before it bring work for 8.33 "
-        "nodes, the median week for 39"
+        "its steady part from 2023-12-05 to 2024-01-09, 140 of 224 jobs: in the 3 weeks before it, jobs need 8.33 "
+        "nodes on average; in the median week, 39"
     )
 
 
@@ -44,7 +44,7 @@ def test_a_falling_load_is_left_out_too() -> None:
     part = steady_part(weeks(45, 38, 50, 47, 41, 12, 3))
     assert part is not None
     assert (part.from_s, part.until_s, len(part.after)) == (FIRST_S, FIRST_S + 5 * WEEK_S, 2)
-    assert "the 2 weeks after it bring work for 7.5 nodes" in part.in_words
+    assert "in the 2 weeks after it, jobs need 7.5 nodes on average" in part.in_words
 
 
 @pytest.mark.parametrize(

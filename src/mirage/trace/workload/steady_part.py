@@ -52,14 +52,14 @@ class SteadyPart:
     def in_words(self) -> str:
         """The span, and the reason why the rest is left out."""
         reasons = [
-            f"the {len(weeks)} weeks {where} it bring work for {weeks.mean():.3g} nodes, the median week for "
+            f"in the {len(weeks)} weeks {where} it, jobs need {weeks.mean():.3g} nodes on average; in the median week, "
             f"{self.usual:.3g}"
             for where, weeks in (("before", self.before), ("after", self.after))
             if len(weeks)
         ]
         return (
             f"its steady part from {(iso_utc(self.from_s) or '')[:10]} to {(iso_utc(self.until_s) or '')[:10]}, "
-            f"{len(self.jobs):,} of {self.of_jobs:,} jobs: {', '.join(reasons)}"
+            f"{len(self.jobs):,} of {self.of_jobs:,} jobs: {'; '.join(reasons)}"
         )
 
 

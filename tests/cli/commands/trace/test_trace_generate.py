@@ -72,7 +72,7 @@ def test_like_a_trace_with_a_ramp_is_like_its_steady_part(tmp_path, capsys):
     assert main(["trace", "generate", "--like", str(trace), "-N", "40", "--days", "60", "--check", "-o", str(out)]) == 0
     printed = capsys.readouterr()
     assert "is fitted to its steady part from 2024-01-29 to 2024-03-1" in printed.err
-    assert "the 4 weeks before it bring work for" in printed.err
+    assert "in the 4 weeks before it, jobs need" in printed.err
     lines = {line[:32].strip(): line[32:].split(None, 2) for line in printed.out.splitlines()}
     assert lines["busy nodes"][2] == "good"
     assert float(lines["busy nodes"][0]) == pytest.approx(0.85 * 40, rel=0.1)
