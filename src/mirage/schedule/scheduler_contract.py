@@ -171,6 +171,7 @@ class ActiveJobs:
         model: Index into the speeds' models, or ``LINEAR``.
         gpus: Requested GPUs.
         pool: The only pool whose servers the job may use; −1 for any.
+        types: The GPU types that it may run on: bit k is type k; −1 for all.
         status: As ``JobStatus``.
         run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it.
         done: Share of the work that is done; ``UNKNOWN`` if ``run_s`` is.
@@ -198,6 +199,7 @@ class ActiveJobs:
     min_gpus: Ints
     max_gpus: Ints
     pool: Ints
+    types: Ints
     status: Ints
     run_s: Floats
     done: Floats

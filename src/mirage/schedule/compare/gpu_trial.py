@@ -27,7 +27,7 @@ from mirage.schedule.rounds.configurations import server_kinds
 from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuView, Surroundings
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, runs_on
-from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
+from mirage.schedule.workload.gpu_jobs import ALL_TYPES, ANY_POOL, GpuJobs, allows_types
 from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
 from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import TrialFailure
@@ -148,6 +148,11 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
     Raises:
         MirageError: The run does not complete; or the scheduler fails, and the message names the file and line.
     """
+    if scheduler.spec.one_kind and (workload.jobs.types != ALL_TYPES).any():
+        raise ConfigurationError(
+            f"{workload.name}: its jobs name GPU types, which {scheduler.name} cannot respect; remove the column "
+            "gpu_types, or choose another scheduler"
+        )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
     preempt = {"preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
 
@@ -284,7 +289,8 @@ def _most_gpus(setting: GpuSetting, workload: GpuWorkload) -> Ints:
         return most_gpus(cluster, jobs, speeds)
     kinds, _, servers = server_kinds(cluster.gpu_type_of, cluster.gpus_of, cluster.pool_of)
     in_pool = (jobs.pool[:, None] == ANY_POOL) | (jobs.pool[:, None] == kinds[2])
-    may_use = in_pool & runs_on(speeds, jobs.model)[:, kinds[0]]
+    on_type = runs_on(speeds, jobs.model) & allows_types(jobs.types, len(cluster.gpu_types))
+    may_use = in_pool & on_type[:, kinds[0]]
     most: Ints = np.where(may_use, kinds[1] * servers, 0).max(axis=1)
     return most
 

@@ -346,6 +346,7 @@ class Viewer:
             min_gpus=live["min_gpus"],
             max_gpus=live["max_gpus"],
             pool=live["pool"],
+            types=live["types"],
             status=live["status"],
             run_s=live["known_run_s"],
             done=amounts[DONE],

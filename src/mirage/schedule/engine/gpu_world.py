@@ -35,7 +35,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 )
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds, runs_on
-from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
+from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs, allows_types
 
 KnownRunTimes: TypeAlias = Literal["nothing", "estimate", "run-time"]
 """Run times that schedulers know: none, the users' estimates, or also true run times of jobs without an estimate."""
@@ -140,10 +140,10 @@ def make_world(
 def most_gpus(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds) -> Ints:
     """The largest number of GPUs that each job can have.
 
-    These are all GPUs of one type, among the types on which its model runs.
+    These are all GPUs of one type, among the types on which the job may run and its model runs.
     """
     of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64)
-    most: Ints = np.where(runs_on(speeds, jobs.model), of_type, 0).max(axis=1)
+    most: Ints = np.where(runs_on(speeds, jobs.model) & allows_types(jobs.types, len(of_type)), of_type, 0).max(axis=1)
     return most
 
 
@@ -162,7 +162,7 @@ def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: Life
     rows = records(JOB, len(jobs))
     rows.id = np.arange(len(jobs))
     rows.submit_s = in_whole_ticks(jobs.submit_s)
-    for name in ("model", "gpus", "min_gpus", "max_gpus", "pool", "batch", "work"):
+    for name in ("model", "gpus", "min_gpus", "max_gpus", "pool", "types", "batch", "work"):
         rows[name] = getattr(jobs, name)
     for name in ("first_start_s", "restart_s", "rescale_s", "save_s", "checkpoint_work"):
         rows[name] = getattr(costs, name)

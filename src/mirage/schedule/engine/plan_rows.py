@@ -56,6 +56,7 @@ REFUSAL_REASONS = (
     "inference needs the server",
     "the server is not lent",
     "the loan would end at once",
+    "the job may not run on this GPU type",
 )
 """Reasons of refusals, by code."""
 

@@ -17,6 +17,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuWorld,
     PlanBuffer,
 )
+from mirage.schedule.engine.kernel.gpu_packing import allows_type
 from mirage.schedule.speeds.speed_law import speed
 
 
@@ -28,7 +29,9 @@ def start_cost_s(job: Any) -> float:
 
 @kernel(forceinline=False)
 def packed_speed(world: GpuWorld, job: Any, gpu_type: int) -> float:
-    """Speed of a job on as few servers of a GPU type as possible; 0 if it cannot run there."""
+    """Speed of a job on the fewest servers of a GPU type; 0 if it may or can not run there."""
+    if not allows_type(job, gpu_type):
+        return 0.0
     if job.model < 0:
         return float(job.gpus * world.speeds.type_speed[gpu_type])
     per_server = 0

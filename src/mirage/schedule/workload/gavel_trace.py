@@ -15,7 +15,7 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import NO_TABLE, Speeds
-from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
+from mirage.schedule.workload.gpu_jobs import ALL_TYPES, ANY_POOL, GpuJobs
 from mirage.schedule.workload.usual_run import usual_run_s
 from mirage.schedule.workload.workload_rows import WorkloadRow, read_text
 
@@ -94,6 +94,7 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
         estimate_s=np.full(len(rows), np.nan),
         restart_s=np.full(len(rows), RESTART_S),
         pool=np.full(len(rows), ANY_POOL),
+        types=np.full(len(rows), ALL_TYPES),
         models=profiles.models,
     )
 

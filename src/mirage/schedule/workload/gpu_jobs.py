@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.speeds.speed_arrays import LINEAR
 
 ANY_POOL = -1
 """The pool of a job that may run in any pool."""
+
+ALL_TYPES = -1
+"""The types of a job that may run on every GPU type: all bits are set."""
+
+
+def type_mask(names: str, gpu_types: Sequence[str]) -> int:
+    """The mask of GPU types written as ``v100/t4``; ``ALL_TYPES`` for an empty text.
+
+    Args:
+        names: Names of types with slashes between them.
+        gpu_types: The types of the cluster; bit k of the mask is type k.
+
+    Raises:
+        UnknownName: The cluster has no GPUs of a type.
+    """
+    if not names:
+        return ALL_TYPES
+    mask = 0
+    for name in names.split("/"):
+        if name not in gpu_types:
+            raise UnknownName("GPU type", name, gpu_types)
+        mask |= 1 << gpu_types.index(name)
+    return mask
+
+
+def allows_types(masks: Ints, types: int) -> NDArray[np.bool_]:
+    """Whether jobs may run on each GPU type, shape (jobs, types).
+
+    Args:
+        masks: The mask of each job.
+        types: Number of GPU types.
+    """
+    allowed: NDArray[np.bool_] = (masks[:, None] >> np.arange(types) & 1).astype(np.bool_)
+    return allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +69,7 @@ class GpuJobs:
         estimate_s: Run time that its user expects; NaN if unknown.
         restart_s: Expected seconds lost at a start, a restart or a resize.
         pool: The only pool that it may run in, or ``ANY_POOL``.
+        types: The GPU types that it may run on: bit k of the mask is type k of the cluster; or ``ALL_TYPES``.
         models: Names of the models.
     """
 
@@ -50,6 +86,7 @@ class GpuJobs:
     estimate_s: Floats
     restart_s: Floats
     pool: Ints
+    types: Ints
     models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -80,6 +117,7 @@ class GpuJobs:
         estimate_s: ArrayLike | None = None,
         restart_s: ArrayLike = 0.0,
         pool: ArrayLike = ANY_POOL,
+        types: ArrayLike = ALL_TYPES,
         name: tuple[str, ...] | None = None,
     ) -> Self:
         """Jobs without measurements; they are sorted and numbered by submission.
@@ -93,6 +131,7 @@ class GpuJobs:
             estimate_s: Expected run times; by default unknown.
             restart_s: Expected seconds lost at a start or restart, one for all or one per job.
             pool: The pool, one for all or one per job.
+            types: Mask of the GPU types, one for all or one per job.
             name: Names of the jobs; by default their numbers.
 
         Raises:
@@ -120,6 +159,7 @@ class GpuJobs:
             estimate_s=column(np.nan if estimate_s is None else estimate_s, np.float64),
             restart_s=column(restart_s, np.float64),
             pool=column(pool, np.int64),
+            types=column(types, np.int64),
         )
         _check(jobs)
         return jobs
@@ -130,6 +170,7 @@ def _check(jobs: GpuJobs) -> None:
     wrong = {
         "its time of submission is not a number": ~np.isfinite(jobs.submit_s),
         "it requests no GPU": jobs.gpus < 1,
+        "it may run on no GPU type": jobs.types == 0,
         "it has no work": ~(jobs.work > 0),
         "its work is infinite": np.isinf(jobs.work),
         "its restart cost is not a finite number": ~np.isfinite(jobs.restart_s),

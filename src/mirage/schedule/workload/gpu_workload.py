@@ -98,7 +98,7 @@ def read_workload(
     if kind == "sia":
         jobs = sia_csv.read_sia_csv(table_rows(file, read_text(file)), profiles, cluster)
     elif kind == "philly":
-        jobs, left_out = philly_csv.read_philly_csv(table_rows(file, read_text(file)))
+        jobs, left_out = philly_csv.read_philly_csv(table_rows(file, read_text(file)), cluster)
     elif kind == "gavel":
         rows = table_rows(file, read_text(file), gavel_trace.COLUMNS, "\t")
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)

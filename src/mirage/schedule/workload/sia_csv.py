@@ -12,7 +12,7 @@ from mirage.schedule.speeds import speed_law
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.workload.gpu_jobs import ANY_POOL, GpuJobs
 from mirage.schedule.workload.usual_run import usual_run_s
-from mirage.schedule.workload.workload_rows import WorkloadRow
+from mirage.schedule.workload.workload_rows import WorkloadRow, row_types
 
 HEADER = ("name", "time", "application", "num_replicas", "batch_size")
 
@@ -65,6 +65,7 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         estimate_s=np.full(len(rows), np.nan),
         restart_s=speeds.restart_s[models],
         pool=np.full(len(rows), ANY_POOL),
+        types=row_types(rows, cluster),
         models=profiles.models,
     )
 

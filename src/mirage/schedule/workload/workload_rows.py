@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, TraceError, shown
+import numpy as np
+
+from mirage.array_types import Ints
+from mirage.errors import ConfigurationError, TraceError, UnknownName, shown
+from mirage.schedule.gpu_cluster import GpuCluster
+from mirage.schedule.workload.gpu_jobs import type_mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,21 @@ class WorkloadRow:
                 f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a whole number of {least} or more"
             )
         return int(value)
+
+
+def row_types(rows: Sequence[WorkloadRow], cluster: GpuCluster) -> Ints:
+    """Masks of the GPU types in the optional column ``gpu_types``, such as ``v100/t4``.
+
+    Raises:
+        TraceError: The cluster has no GPUs of a type.
+    """
+    masks = np.empty(len(rows), dtype=np.int64)
+    for k, row in enumerate(rows):
+        try:
+            masks[k] = type_mask(row.get("gpu_types"), cluster.gpu_types)
+        except UnknownName as error:
+            raise TraceError(f"{row.path}:{row.line}: {error}") from error
+    return masks
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

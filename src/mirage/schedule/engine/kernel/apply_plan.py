@@ -42,12 +42,13 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     STOPPING,
     WRONG_POOL,
     WRONG_SIZE,
+    WRONG_TYPE,
     GpuState,
     GpuWorld,
     PlanBuffer,
 )
 from mirage.schedule.engine.kernel.gpu_lifecycle import begin_phase, end, notify, resize, settle, start, stop, vacate
-from mirage.schedule.engine.kernel.gpu_packing import allowed, holds_exactly, pack_with_batch, shift
+from mirage.schedule.engine.kernel.gpu_packing import allowed, allows_type, holds_exactly, pack_with_batch, shift
 from mirage.schedule.engine.kernel.random_costs import in_ticks
 from mirage.schedule.engine.kernel.server_loans import end_loan, lend, why_not_lend, why_not_return
 from mirage.schedule.speeds.speed_law import speed
@@ -350,6 +351,8 @@ def take_in_trial(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: 
             why = WRONG_POOL
         elif world.type_of[location.server] != world.type_of[buffer.places[action.first].server]:
             why = MIXED_TYPES
+        elif not allows_type(job, world.type_of[location.server]):
+            why = WRONG_TYPE
         elif buffer.free[location.server] < location.gpus:
             why = NOT_FREE
         if why != APPLIED:

@@ -42,8 +42,8 @@ BOUNDARY, SAVE, KILL = range(3)
 # -- reasons of refusals ---------------------------------------------------------------------------------------------
 (
     APPLIED, NOT_ACTIVE, NOT_PENDING, HOLDS_NOTHING, LEAVES_ALREADY, NAMED_TWICE, WRONG_SIZE, NO_SUCH_SERVER,
-    WRONG_POOL, MIXED_TYPES, NOT_FREE, RUNS_NOT_THERE, NOT_ITS_OWN, IN_USE, DEMAND, NOT_LENT, OVER_AT_ONCE,
-) = range(17)  # fmt: skip
+    WRONG_POOL, MIXED_TYPES, NOT_FREE, RUNS_NOT_THERE, NOT_ITS_OWN, IN_USE, DEMAND, NOT_LENT, OVER_AT_ONCE, WRONG_TYPE,
+) = range(18)  # fmt: skip
 
 _I, _F = np.int64, np.float64
 
@@ -58,6 +58,7 @@ JOB = record_type(
         ("min_gpus", _I),
         ("max_gpus", _I),
         ("pool", _I),
+        ("types", _I),  # bit k: it may run on type k
         ("work", _F),
         ("known_run_s", _F),  # expected run time on the requested GPUs; NaN if no scheduler may know it
         ("checkpoint_work", _F),  # a checkpoint at each multiple of it; 0: always safe; infinite: only on demand

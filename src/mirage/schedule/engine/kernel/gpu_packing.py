@@ -15,6 +15,12 @@ def allowed(state: GpuState, pool: int, server: int) -> bool:
     return bool(pool < 0 or state.pool_of[server] == pool)
 
 
+@kernel()
+def allows_type(job: Any, gpu_type: int) -> bool:
+    """Whether a job may run on a GPU type."""
+    return bool(job.types >> gpu_type & 1)
+
+
 @kernel(forceinline=False)
 def pack(world: GpuWorld, state: GpuState, free: Any, job: Any, gpus: int, picked: Any) -> int:
     """Choose servers for a job with its present batch, as ``pack_with_batch`` does."""
@@ -34,12 +40,15 @@ def pack_with_batch(world: GpuWorld, state: GpuState, free: Any, job: Any, gpus:
         picked: Receives the locations.
 
     Returns:
-        The number of locations; 0 if the job fits on no type on which it can run.
+        The number of locations; 0 if the job fits on no type on which it may and can run.
     """
     types = len(world.speeds.type_speed)
     best, fastest = NO_TYPE, 0.0
-    n = 0
+    n, last = 0, NO_TYPE  # the type of the locations in picked
     for gpu_type in range(types):
+        if not allows_type(job, gpu_type):
+            continue
+        last = gpu_type
         n = pack_on(world, state, free, job.pool, gpus, gpu_type, picked)
         if n > 0:
             rate = speed(world.speeds, job.model, gpu_type, n, gpus, batch, job.progress)
@@ -47,7 +56,7 @@ def pack_with_batch(world: GpuWorld, state: GpuState, free: Any, job: Any, gpus:
                 best, fastest = gpu_type, rate
     if best == NO_TYPE:
         return 0
-    if best != types - 1:
+    if best != last:
         n = pack_on(world, state, free, job.pool, gpus, best, picked)
     return n
 
