@@ -30,6 +30,8 @@ class ServerGroup:
         gpus_per_server: GPUs of each server.
         pool: The pool that owns them; servers are lent from pool to pool.
         speed: Work that one GPU does in a second, for jobs without measurements.
+        gpus_for_one: GPUs of this type that a job gets for each GPU that it requests: 3 if three of these slower GPUs
+            take the place of one.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ServerGroup:
     gpus_per_server: int
     pool: str = TRAINING
     speed: float = 1.0
+    gpus_for_one: int = 1
 
     def __post_init__(self) -> None:
         if self.servers < 1 or self.gpus_per_server < 1:
@@ -46,6 +49,8 @@ class ServerGroup:
             )
         if not 0 < self.speed < np.inf:
             raise ClusterError(f"server group {self.name!r}: speed is {self.speed}; give a number above 0")
+        if self.gpus_for_one < 1:
+            raise ClusterError(f"server group {self.name!r}: gpus_for_one is {self.gpus_for_one}; give 1 or more")
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,21 @@ class GpuCluster:
                     f"group {group.name!r}; give both groups the same, or another type"
                 )
         return speeds
+
+    def gpus_for_one(self) -> Ints:
+        """GPUs of every type that a job gets for each GPU that it requests, shape (types,).
+
+        Raises:
+            ClusterError: Two groups of one type have different numbers.
+        """
+        numbers: dict[str, int] = {}
+        for group in self.groups:
+            if numbers.setdefault(group.gpu_type, group.gpus_for_one) != group.gpus_for_one:
+                raise ClusterError(
+                    f"GPU type {group.gpu_type!r} has gpus_for_one {numbers[group.gpu_type]} in one group and "
+                    f"{group.gpus_for_one} in group {group.name!r}; give both groups the same, or another type"
+                )
+        return np.array([numbers[gpu_type] for gpu_type in self.gpu_types], dtype=np.int64)
 
     def _each(self, of_group: Sequence[int]) -> Ints:
         of_server = np.repeat(np.array(of_group, dtype=np.int64), [group.servers for group in self.groups])
@@ -186,6 +206,7 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number"}
 
 def _read_group(declared: Any) -> ServerGroup:
     kinds = {"name": str, "gpu_type": str, "servers": int, "gpus_per_server": int, "pool": str, "speed": float}
+    kinds["gpus_for_one"] = int
     if not isinstance(declared, dict):
         raise ClusterError(f"servers is {declared!r}; write [[servers]] with two brackets")
     unknown = sorted(set(declared) - {f.name for f in fields(ServerGroup)})

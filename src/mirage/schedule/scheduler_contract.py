@@ -105,6 +105,9 @@ class GpuCancel:
 class GpuLend:
     """Lend an idle server of one pool to another pool until ``until_s``.
 
+    If inference demand of the owner exceeds the servers there, and the scheduler has not returned enough of them by
+    then, inference takes lent servers by force: those with the least unsaved work first. Their loans are breached too.
+
     Attributes:
         until_s: The promised time of return, later than now. If jobs still use the server then, the loan is breached
             and these jobs are killed.
@@ -247,6 +250,9 @@ class Servers:
         home: The pool that owns it.
         lent_until_s: Promised time of return; infinite if the server is not lent, or lent without a promise.
         wanted: By pool, the number of servers that inference demand takes now.
+        wanted_soon: By pool, the number that it is expected to take at the next change that was announced; the number
+            of now if there is none. Announcements may err.
+        wanted_from_s: By pool, the time of this change; infinite if there is none.
     """
 
     gpu_type: Ints
@@ -256,6 +262,8 @@ class Servers:
     home: Ints
     lent_until_s: Floats
     wanted: Ints
+    wanted_soon: Ints
+    wanted_from_s: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +333,8 @@ class GpuScheduler(Protocol):
 
     Two optional attributes set when it is called. ``round_s``: the interval of calls in seconds, first at ``round_s``,
     while any job is active; None, the default, calls it at events. ``called_on``: these events, as ``Event``; by
-    default all but ``PROGRESS`` without rounds, and none with rounds. ``begin(surroundings)``, if defined, is called
-    before the first view.
+    default all but ``PROGRESS`` without rounds, and none with rounds. Without active jobs it is called only on
+    ``SERVERS``. ``begin(surroundings)``, if defined, is called before the first view.
     """
 
     def decide(self, view: GpuView) -> GpuPlan:
@@ -340,5 +348,5 @@ class Event(IntEnum):
     SUBMITTED = 1
     ENDED = 2
     LEFT = 4  # a preempted job has left its GPUs
-    SERVERS = 8  # a loan has ended, or inference demand has changed
+    SERVERS = 8  # a loan has ended, or inference demand has changed or a change was announced
     PROGRESS = 16  # a pause is over, or a job's speed has changed

@@ -168,7 +168,7 @@ def test_inference_demand_holds_servers_back_and_is_counted_where_it_is_not_met(
         130: [GpuPreempt(0), GpuReturn(1), GpuStart(0, {0: 4})],
         131: [GpuStart(0, {0: 4})],
     }
-    log, script = play(jobs, plans, TWO_POOLS, demand=demand)
+    log, script = play(jobs, plans, TWO_POOLS, demand=demand, force_after_s=40)
     assert [r.why for r in script.views[100].refused] == ["inference needs the server"]
     assert script.views[100].servers.wanted.tolist() == [0, 2]
     assert log.unmet_server_s == 30

@@ -37,10 +37,13 @@ class Script:
         return GpuPlan(tuple(self.plans.pop(view.now_s, ())), wake_s)
 
 
-def play(plans: dict[float, list[GpuAction]], demand: list[Demand]) -> tuple[GpuLog, Script]:
+def play(
+    plans: dict[float, list[GpuAction]], demand: list[Demand], force_after_s: float = inf
+) -> tuple[GpuLog, Script]:
     jobs = GpuJobs.linear([0, 60], [4, 4], [100, 1], max_gpus=8, pool=TRAINING)
     script = Script({0: [], 20: [], **plans})
-    return GpuSimulation(CLUSTER, jobs, script, demand=demand).run(until_s=END_S), script
+    simulation = GpuSimulation(CLUSTER, jobs, script, demand=demand, force_after_s=force_after_s)
+    return simulation.run(until_s=END_S), script
 
 
 def check_books(log: GpuLog, demand: list[Demand], pools: list[int]) -> None:
@@ -105,13 +108,14 @@ def random_plan(rng: np.random.Generator) -> list[GpuAction]:
     return [one() for _ in range(rng.integers(1, 8))]
 
 
-def test_books_of_random_plans_add_up() -> None:
+@pytest.mark.parametrize("force_after_s", [0, 7, inf])
+def test_books_of_random_plans_add_up(force_after_s: float) -> None:
     rng = np.random.default_rng(0)
     loans = 0
     for _ in range(60):
         plans = {float(at_s): random_plan(rng) for at_s in rng.choice(END_S, 12, replace=False)}
         demand = [Demand(float(at_s), INFERENCE, int(rng.integers(5))) for at_s in rng.choice(END_S, 3, replace=False)]
-        log, script = play(plans | {END_S: []}, demand)
+        log, script = play(plans | {END_S: []}, demand, force_after_s)
         check_books(log, demand, script.pools[END_S])
         loans += len(log.loans)
     assert loans > 60

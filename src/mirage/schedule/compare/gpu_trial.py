@@ -153,6 +153,10 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             f"{workload.name}: its jobs name GPU types, which {scheduler.name} cannot respect; remove the column "
             "gpu_types, or choose another scheduler"
         )
+    if scheduler.spec.one_kind and (setting.cluster.gpus_for_one() > 1).any():
+        raise ConfigurationError(
+            f"{scheduler.name} does not support several GPUs for one (gpus_for_one); choose another scheduler"
+        )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
     preempt = {"preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
 

@@ -18,8 +18,9 @@ class CompiledScheduler:
         called_on: Events at which it is called, as bits of ``Event``; None for all but progress.
         round_s: Seconds between rounds; None for no rounds.
         knows_run_s: Whether it must know run times.
-        memory: Number of float columns in its memory, with one value per job and one more.
+        memory: Number of float columns in its memory, with one value per job or server and one more.
         ranks: Number of integer columns of the same length.
+        table: Whether it needs ``PlanBuffer.table``; the columns of its memory then have one value per GPU, too.
         parameters: Its parameters, by position.
     """
 
@@ -31,4 +32,5 @@ class CompiledScheduler:
     knows_run_s: bool = False
     memory: int = 1
     ranks: int = 1
+    table: bool = False
     parameters: tuple[float, ...] = ()

@@ -70,6 +70,8 @@ class GpuSimulation:
         known: Run times that the scheduler knows; compiled schedulers that must know them always do.
         seed: Seed of the random costs.
         cost_spread: Coefficient of variation of costs; 0 for exactly the expected costs.
+        force_after_s: Seconds of unmet demand after which inference takes lent servers by force, and kills jobs there;
+            infinite for never.
         strict: Raise if an action is refused.
 
     Raises:
@@ -89,6 +91,7 @@ class GpuSimulation:
         known: KnownRunTimes = "estimate",
         seed: int = 0,
         cost_spread: float = 0.0,
+        force_after_s: float = 0.0,
         strict: bool = False,
     ) -> None:
         self.cluster, self.jobs, self.scheduler, self.strict = cluster, jobs, scheduler, strict
@@ -96,6 +99,7 @@ class GpuSimulation:
         if compiled.knows_run_s:
             known = "run-time"
         self._world = make_world(cluster, jobs, speeds, costs or LifeCosts.of(jobs), demand, known, seed, cost_spread)
+        self._world.settings["force_after_s"] = force_after_s if math.isinf(force_after_s) else _in_ticks(force_after_s)
         self._state = make_state(self._world, len(cluster.pools))
         self._buffer = self._make_buffer(compiled)
         self._function, self._reasons = compiled.function, list(compiled.reasons)
@@ -175,7 +179,7 @@ class GpuSimulation:
         round_s = getattr(self.scheduler, "round_s", None)
         called_on = getattr(self.scheduler, "called_on", None)
         if round_s is not None:
-            settings["round_s"] = max(round(round_s / TICK_S), 1) * TICK_S
+            settings["round_s"] = max(_in_ticks(round_s), TICK_S)
         default = _ALL_BUT_PROGRESS if round_s is None else 0
         settings["called_on"] = default if called_on is None else int(called_on)
 
@@ -270,15 +274,17 @@ class GpuSimulation:
 
     def _make_buffer(self, compiled: CompiledScheduler) -> PlanBuffer:
         n, servers, gpus = len(self.jobs), len(self._world.gpus_of), int(self._world.gpus_of.sum())
+        rows = max(n, gpus if compiled.table else servers) + 1
         return PlanBuffer(
-            plan=records(ACTION, 2 * n + _ROOM),
+            plan=records(ACTION, 2 * (n + servers) + _ROOM),
             places=records(PLACE, 6 * gpus + 2 * n + _ROOM),
             free=np.zeros(servers, np.int64),
             spare=np.zeros(servers, np.int64),
             picked=records(PLACE, servers + 1),
-            memory=np.zeros((compiled.memory, n + 1)),
-            ranks=np.zeros((compiled.ranks, n + 1), np.int64),
+            memory=np.zeros((compiled.memory, rows)),
+            ranks=np.zeros((compiled.ranks, rows), np.int64),
             parameters=np.array(compiled.parameters),
+            table=np.zeros((min(n, gpus) + 1, gpus + 1) if compiled.table else (1, 1), np.int16),
         )
 
     def _enlarge(self) -> None:
@@ -302,6 +308,10 @@ class GpuSimulation:
 
 
 _KINDS = ("start", "resize", "preempt", "cancel", "lend", "return")
+
+
+def _in_ticks(seconds: float) -> float:
+    return round(seconds / TICK_S) * TICK_S
 
 
 def _grown(log: Any, least: int) -> Any:
@@ -328,6 +338,8 @@ class Viewer:
             home=_locked(world.home_of),
             lent_until_s=_locked(state.lent_until_s),
             wanted=_locked(state.wanted),
+            wanted_soon=_locked(state.wanted_soon),
+            wanted_from_s=_locked(state.wanted_from_s),
         )
 
     def view(self, refused: tuple[Refusal, ...]) -> GpuView:

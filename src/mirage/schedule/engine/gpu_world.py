@@ -25,6 +25,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     NO_SEGMENT,
     NO_SLOT,
     NO_TYPE,
+    NOTICE,
     PHASE,
     PLACE,
     SEGMENT,
@@ -89,11 +90,18 @@ class LifeCosts:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Inference demand: from ``time_s`` on, inference takes ``servers`` servers of a pool."""
+    """Inference demand: from ``time_s`` on, inference takes ``servers`` servers of a pool.
+
+    Attributes:
+        announced_s: When the scheduler learns of it; None for without notice.
+        announced: The number of servers in the announcement, which may err; None for the true one.
+    """
 
     time_s: float
     pool: int
     servers: int
+    announced_s: float | None = None
+    announced: int | None = None
 
 
 def in_whole_ticks(seconds: Floats) -> Floats:
@@ -125,24 +133,27 @@ def make_world(
     settings["seed"], settings["cost_spread"] = seed, cost_spread
     settings["round_s"] = NEVER_S
     rows = _job_records(cluster, jobs, speeds, costs)
+    changes = _demand_records(cluster, jobs, demand)
     rows.known_run_s = _known_run_s(jobs, known)
     return GpuWorld(
         jobs=rows,
         gpus_of=cluster.gpus_of.copy(),
         type_of=cluster.gpu_type_of.copy(),
         home_of=cluster.pool_of.copy(),
-        demand=_demand_records(cluster, jobs, demand),
+        demand=changes,
+        notices=_notices(changes),
+        gpus_for_one=cluster.gpus_for_one(),
         settings=settings,
         speeds=speeds,
     )
 
 
 def most_gpus(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds) -> Ints:
-    """The largest number of GPUs that each job can have.
+    """The largest number of GPUs that each job can have, in GPUs that it requests.
 
     These are all GPUs of one type, among the types on which the job may run and its model runs.
     """
-    of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64)
+    of_type = np.bincount(cluster.gpu_type_of, cluster.gpus_of).astype(np.int64) // cluster.gpus_for_one()
     most: Ints = np.where(runs_on(speeds, jobs.model) & allows_types(jobs.types, len(of_type)), of_type, 0).max(axis=1)
     return most
 
@@ -198,7 +209,24 @@ def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]
                 f"but the pool has {servers}; give 0 to {servers} of a pool from 0 to {len(cluster.pools) - 1}"
             )
         row.time_s, row.pool, row.servers = in_whole_ticks(np.array(change.time_s)), change.pool, change.servers
+        announced_s = change.time_s if change.announced_s is None else change.announced_s
+        row.announced = change.servers if change.announced is None else change.announced
+        if not announced_s <= change.time_s or not 0 <= row.announced <= servers:
+            raise ConfigurationError(
+                f"demand of pool {change.pool} at {change.time_s} s is announced at {announced_s} s as {row.announced} "
+                f"servers; announce 0 to {servers} servers, and not later than the change"
+            )
+        row.announced_s = in_whole_ticks(np.array(announced_s))
         _refuse_shared_pool(cluster, jobs, change)
+    return rows
+
+
+def _notices(changes: Records) -> Records:
+    """The announcements of changes, in order of time; changes without notice have none."""
+    early = np.flatnonzero(changes.announced_s < changes.time_s)
+    early = early[np.argsort(changes.announced_s[early], kind="stable")]
+    rows = records(NOTICE, len(early))
+    rows.time_s, rows.change = changes.announced_s[early], early
     return rows
 
 
@@ -221,7 +249,7 @@ def make_state(world: GpuWorld, pools: int) -> GpuState:
     n, servers = len(world.jobs), len(world.gpus_of)
     gpus = int(world.gpus_of.sum())
     clock = np.zeros(1, CLOCK)
-    for name in ("wake_s", "next_return_s"):
+    for name in ("wake_s", "next_return_s", "force_s"):
         clock[name] = NEVER_S
     clock["free_chunk"] = NIL
     clock["called_at_s"] = -1.0
@@ -240,6 +268,8 @@ def make_state(world: GpuWorld, pools: int) -> GpuState:
         loan_of=np.full(servers, NO_LOAN),
         moved_at=np.zeros(servers, np.int64),
         wanted=np.zeros(pools, np.int64),
+        wanted_soon=np.zeros(pools, np.int64),
+        wanted_from_s=np.full(pools, NEVER_S),
         present=np.bincount(world.home_of),
         segments=records(SEGMENT, 2 * n + _ROOM),
         placement_rows=records(PLACE, 3 * n + 2 * gpus + _ROOM),

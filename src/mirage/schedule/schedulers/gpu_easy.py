@@ -101,17 +101,18 @@ def reserve_on(world: GpuWorld, state: GpuState, buffer: PlanBuffer, head: Any, 
     """The earliest reservation for a job on one GPU type, if jobs end as expected."""
     runs, ends, keys = buffer.ranks[RUNS], buffer.ranks[RUNS + 1], buffer.memory[0]
     gpus, shadow_s = 0, state.clock[0].now_s
+    needed = head.gpus * world.gpus_for_one[gpu_type]
     for server in range(len(buffer.free)):
         if offers(world, state, server, gpu_type, head.pool):
             gpus += buffer.free[server]
     k = ends[0]
-    while k < ends[1] and gpus < head.gpus:
+    while k < ends[1] and gpus < needed:
         shadow_s = keys[runs[k]]
         while k < ends[1] and keys[runs[k]] == shadow_s:
             gpus += freed(world, state, buffer, runs[k], gpu_type, head.pool)
             k += 1
-    found = gpu_type if gpus >= head.gpus else NO_TYPE
-    return HeadReservation(found, shadow_s, gpus - head.gpus)
+    found = gpu_type if gpus >= needed else NO_TYPE
+    return HeadReservation(found, shadow_s, gpus - needed)
 
 
 @kernel(forceinline=False)
@@ -189,7 +190,7 @@ def backfill(world: GpuWorld, state: GpuState, buffer: PlanBuffer, actions: int,
         job = state.live[state.slot_of[ids[k]]]
         places = 0
         if job.gpus <= reserved_free + other_free:
-            why = OUTSIDE if gpu_type == NO_TYPE or job.gpus <= extra else ENDS_BEFORE
+            why = OUTSIDE if gpu_type == NO_TYPE or job.gpus * world.gpus_for_one[gpu_type] <= extra else ENDS_BEFORE
             if why == OUTSIDE or now_s + left_on_s(world, job, gpu_type) <= shadow_s:
                 places = write_placed_start(world, state, buffer, buffer.free, actions, job.id, used, why)
             elif job.gpus <= other_free:
@@ -203,7 +204,9 @@ def backfill(world: GpuWorld, state: GpuState, buffer: PlanBuffer, actions: int,
         if end_s > shadow_s:
             extra -= on_reserved
         reserved_free -= on_reserved
-        other_free -= job.gpus - on_reserved
+        for place in range(used, used + places):
+            other_free -= buffer.places[place].gpus
+        other_free += on_reserved
         used += places
         actions += 1
         take_out(ids, ends, k)

@@ -32,14 +32,15 @@ def packed_speed(world: GpuWorld, job: Any, gpu_type: int) -> float:
     """Speed of a job on the fewest servers of a GPU type; 0 if it may or can not run there."""
     if not allows_type(job, gpu_type):
         return 0.0
+    gpus = job.gpus * world.gpus_for_one[gpu_type]
     if job.model < 0:
-        return float(job.gpus * world.speeds.type_speed[gpu_type])
+        return float(gpus * world.speeds.type_speed[gpu_type])
     per_server = 0
     for server in range(len(world.gpus_of)):
         if world.type_of[server] == gpu_type:
             per_server = max(per_server, world.gpus_of[server])
-    servers = math.ceil(job.gpus / per_server)
-    return float(speed(world.speeds, job.model, gpu_type, servers, job.gpus, job.batch, job.progress))
+    servers = math.ceil(gpus / per_server)
+    return float(speed(world.speeds, job.model, gpu_type, servers, gpus, job.batch, job.progress))
 
 
 @kernel(forceinline=False)

@@ -176,7 +176,12 @@ def check_size(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: Any
             action.gpus += buffer.places[k].gpus
     elif action.gpus <= 0:
         action.gpus = job.gpus
-    if action.gpus < job.min_gpus or action.gpus > job.max_gpus:
+    each = 1  # GPUs in place of one requested GPU
+    if action.places > 0:
+        server = buffer.places[action.first].server
+        if server >= 0 and server < len(world.type_of):
+            each = world.gpus_for_one[world.type_of[server]]
+    if action.gpus % each != 0 or action.gpus < job.min_gpus * each or action.gpus > job.max_gpus * each:
         action.refused = WRONG_SIZE
 
 
@@ -342,7 +347,7 @@ def take_in_trial(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: 
     Returns ``APPLIED``, or the code of the reason if the action cannot have them.
     """
     why = APPLIED
-    taken = 0
+    taken, gpus = 0, 0
     for k in range(action.first, action.first + action.places):
         location = buffer.places[k]
         if location.server < 0 or location.server >= len(buffer.free) or location.gpus <= 0:
@@ -358,11 +363,12 @@ def take_in_trial(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: 
         if why != APPLIED:
             break
         buffer.free[location.server] -= location.gpus
+        gpus += location.gpus
         taken += 1
     if why == APPLIED:
         batch = action.batch if action.batch > 0 else job.batch
         gpu_type = world.type_of[buffer.places[action.first].server]
-        if not can_run(world, job, gpu_type, action.places, action.gpus, batch):
+        if not can_run(world, job, gpu_type, action.places, gpus, batch):
             why = RUNS_NOT_THERE
     if why != APPLIED:
         for k in range(action.first, action.first + taken):
@@ -392,3 +398,4 @@ def apply_action(world: GpuWorld, state: GpuState, buffer: PlanBuffer, action: A
             resize(world, state, job, buffer.places, action.first, action.places)
         elif job.status == RUNNING:
             begin_phase(world, state, job)
+        action.gpus = job.held

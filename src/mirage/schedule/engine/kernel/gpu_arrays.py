@@ -131,8 +131,12 @@ DECISION = record_type(
     [("time_s", _F), ("kind", _I), ("id", _I), ("gpus", _I), ("reason", _I), ("estimate_s", _F), ("refused", _I)]
 )
 
-DEMAND_CHANGE = record_type([("time_s", _F), ("pool", _I), ("servers", _I)])
-"""From ``time_s`` on, inference takes ``servers`` servers of the pool."""
+DEMAND_CHANGE = record_type([("time_s", _F), ("pool", _I), ("servers", _I), ("announced_s", _F), ("announced", _I)])
+"""From ``time_s`` on, inference takes ``servers`` servers of the pool; from ``announced_s`` on, ``announced`` are
+expected."""
+
+NOTICE = record_type([("time_s", _F), ("change", _I)])
+"""At ``time_s`` a change of demand is announced: a row of the changes."""
 
 LOAN = record_type([("server", _I), ("pool", _I), ("start_s", _F), ("until_s", _F), ("end_s", _F), ("breached", _I)])
 
@@ -142,6 +146,7 @@ SETTINGS = record_type(
         ("cost_spread", _F),  # coefficient of variation of the costs of starts, restarts, rescaling and saving
         ("round_s", _F),  # NEVER_S: no rounds
         ("called_on", _I),  # bits of events
+        ("force_after_s", _F),  # from unmet demand until inference takes lent servers by force
     ]
 )
 
@@ -150,6 +155,9 @@ CLOCK = record_type(
         ("now_s", _F),
         ("arrived", _I),
         ("demand_applied", _I),
+        ("notices", _I),  # announced so far
+        ("announced_until_s", _F),  # the latest change that was announced
+        ("force_s", _F),  # when inference takes servers by force
         ("n_live", _I),
         ("n_pending", _I),
         ("n_heap", _I),
@@ -190,6 +198,8 @@ class GpuWorld(NamedTuple):
     type_of: NDArray[np.int64]
     home_of: NDArray[np.int64]  # pool that owns the server
     demand: Records  # DEMAND_CHANGE, by time
+    notices: Records  # NOTICE, by time
+    gpus_for_one: NDArray[np.int64]  # (types,): GPUs in place of one requested GPU
     settings: NDArray[Any]  # SETTINGS, one record
     speeds: Speeds
 
@@ -209,6 +219,8 @@ class GpuState(NamedTuple):
     loan_of: NDArray[np.int64]  # (servers,): its row in ``loans``, or NO_LOAN
     moved_at: NDArray[np.int64]  # (servers,): the last plan that lent it or gave it back
     wanted: NDArray[np.int64]  # (pools,): servers that inference takes now
+    wanted_soon: NDArray[np.int64]  # (pools,): servers that inference takes at the next change that was announced
+    wanted_from_s: NDArray[np.float64]  # (pools,): time of this change; NEVER_S for none
     present: NDArray[np.int64]  # (pools,): servers of the pool that are not lent
     segments: Records  # SEGMENT
     placement_rows: Records  # PLACE
@@ -229,6 +241,7 @@ class PlanBuffer(NamedTuple):
     memory: NDArray[np.float64]  # (columns, jobs + 1): retained between calls
     ranks: NDArray[np.int64]  # (columns, jobs + 1): the same for integers
     parameters: NDArray[np.float64]  # of the scheduler
+    table: NDArray[np.int16]  # (jobs, GPUs): scratch of a scheduler that needs it
 
 
 def _example_types() -> tuple[Any, Any, Any]:
@@ -239,13 +252,15 @@ def _example_types() -> tuple[Any, Any, Any]:
         i1,
         i1,
         records(DEMAND_CHANGE, 1),
+        records(NOTICE, 1),
+        i1,
         np.zeros(1, SETTINGS),
         linear_speeds(f1),
     )
     state = GpuState(
         np.zeros(1, CLOCK), records(JOB, 1), i1, records(JOB, 1), records(EVENT, 1), records(CHUNK, 1), i1, i1, f1, i1,
-        i1, i1, i1, records(SEGMENT, 1), records(PLACE, 1), records(PHASE, 1), records(DECISION, 1), records(LOAN, 1),
-        np.zeros((1, 2), np.int64),
+        i1, i1, i1, f1, i1, records(SEGMENT, 1), records(PLACE, 1), records(PHASE, 1), records(DECISION, 1),
+        records(LOAN, 1), np.zeros((1, 2), np.int64),
     )  # fmt: skip
     buffer = PlanBuffer(
         records(ACTION, 1),
@@ -256,6 +271,7 @@ def _example_types() -> tuple[Any, Any, Any]:
         np.zeros((1, 1)),
         np.zeros((1, 1), np.int64),
         f1,
+        np.zeros((1, 1), np.int16),
     )
     return typeof(world), typeof(state), typeof(buffer)  # type: ignore[no-untyped-call]
 

@@ -1,7 +1,8 @@
 """The event loop: processes the next events and calls the scheduler.
 
-Within one instant the order is fixed: jobs' own events by id, loans that end, inference demand, submissions; then one
-call of the scheduler.
+Within one instant the order is fixed: jobs' own events by id, loans that end, servers that inference takes by force,
+inference demand and its announcements, submissions; then one call of the scheduler. Inference takes servers only after
+the scheduler has had the chance to return them at the same instant.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     NEEDS_PLAN,
     NEEDS_ROOM,
     NEVER_S,
+    ON_SERVERS,
     PLAN_BUFFER_TYPE,
     REACHED,
     SCHEDULER_TYPE,
@@ -34,7 +36,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     situation_of,
 )
 from mirage.schedule.engine.kernel.gpu_lifecycle import admit, makes_progress, process_event
-from mirage.schedule.engine.kernel.server_loans import change_demand, enforce_returns
+from mirage.schedule.engine.kernel.server_loans import announce_demand, change_demand, enforce_returns, take_by_force
 
 MOST_IDLE_CALLS = 10_000
 """Limit of successive calls in which a scheduler leaves jobs waiting while nothing runs and no event is due."""
@@ -58,6 +60,9 @@ def next_event_s(world: GpuWorld, state: GpuState) -> float:
         soonest = min(soonest, world.jobs[clock.arrived].submit_s)
     if clock.demand_applied < len(world.demand):
         soonest = min(soonest, world.demand[clock.demand_applied].time_s)
+    if clock.notices < len(world.notices):
+        soonest = min(soonest, world.notices[clock.notices].time_s)
+    soonest = min(soonest, clock.force_s)
     return float(max(soonest, clock.now_s))
 
 
@@ -103,7 +108,10 @@ def process_due_events(world: GpuWorld, state: GpuState) -> bool:
             process_event(world, state, state.live[state.slot_of[job_id]])
     if clock.next_return_s <= clock.now_s:
         enforce_returns(world, state)
+    if clock.force_s <= clock.now_s:
+        take_by_force(world, state)
     change_demand(world, state)
+    announce_demand(world, state)
     while clock.arrived < len(world.jobs) and world.jobs[clock.arrived].submit_s <= clock.now_s:
         admit(world, state, clock.arrived)
         clock.arrived += 1
@@ -124,6 +132,13 @@ def apply_planned_actions(world: GpuWorld, state: GpuState, buffer: PlanBuffer) 
     if applied > 0:
         clock.idle_calls = 0
     return True
+
+
+@kernel()
+def is_call_possible(world: GpuWorld, state: GpuState) -> bool:
+    """Whether there are active jobs, or news of servers that the scheduler wants."""
+    clock = state.clock[0]
+    return bool(clock.n_live > 0 or clock.happened & world.settings[0].called_on & ON_SERVERS)
 
 
 @kernel()
@@ -191,7 +206,7 @@ def advance(
         clock.now_s = due_s
         if not process_due_events(world, state):
             return NEEDS_ROOM
-        if clock.n_live > 0 and is_call_due(world, state):
+        if is_call_possible(world, state) and is_call_due(world, state):
             if clock.wake_s <= clock.now_s:
                 clock.wake_s = NEVER_S
             if is_livelock(state):

@@ -36,6 +36,7 @@ def pack_with_batch(world: GpuWorld, state: GpuState, free: Any, job: Any, gpus:
 
     Args:
         free: Free GPUs by server.
+        gpus: Number of GPUs as it requests them; it may get more of a slower type.
         batch: Its total batch size there.
         picked: Receives the locations.
 
@@ -49,15 +50,16 @@ def pack_with_batch(world: GpuWorld, state: GpuState, free: Any, job: Any, gpus:
         if not allows_type(job, gpu_type):
             continue
         last = gpu_type
-        n = pack_on(world, state, free, job.pool, gpus, gpu_type, picked)
+        on_type = gpus * world.gpus_for_one[gpu_type]
+        n = pack_on(world, state, free, job.pool, on_type, gpu_type, picked)
         if n > 0:
-            rate = speed(world.speeds, job.model, gpu_type, n, gpus, batch, job.progress)
+            rate = speed(world.speeds, job.model, gpu_type, n, on_type, batch, job.progress)
             if rate > fastest:
                 best, fastest = gpu_type, rate
     if best == NO_TYPE:
         return 0
     if best != last:
-        n = pack_on(world, state, free, job.pool, gpus, best, picked)
+        n = pack_on(world, state, free, job.pool, gpus * world.gpus_for_one[best], best, picked)
     return n
 
 

@@ -12,6 +12,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     NIL,
     NO_JOB,
     NO_LOAN,
+    NO_SERVER,
     NO_SUCH_SERVER,
     NOT_ITS_OWN,
     NOT_LENT,
@@ -54,14 +55,21 @@ def why_not_return(world: GpuWorld, state: GpuState, free: int, server: int) -> 
 
 
 @kernel(forceinline=False)
-def count_unmet(state: GpuState) -> None:
-    """Update the server-seconds of unmet inference demand to the current time."""
+def count_unmet(world: GpuWorld, state: GpuState) -> None:
+    """Update the server-seconds of unmet inference demand to the current time.
+
+    Also sets when inference takes servers by force.
+    """
     clock = state.clock[0]
     clock.unmet_server_s += clock.unmet * (clock.now_s - clock.unmet_since_s)
     clock.unmet_since_s = clock.now_s
     clock.unmet = 0
     for pool in range(len(state.wanted)):
         clock.unmet += max(state.wanted[pool] - state.present[pool], 0)
+    if clock.unmet == 0:
+        clock.force_s = NEVER_S
+    elif clock.force_s == NEVER_S:
+        clock.force_s = clock.now_s + world.settings[0].force_after_s
 
 
 @kernel(forceinline=False)
@@ -81,7 +89,7 @@ def lend(world: GpuWorld, state: GpuState, server: int, pool: int, until_s: floa
     state.lent_until_s[server] = until_s
     clock.next_return_s = min(clock.next_return_s, until_s)
     state.present[world.home_of[server]] -= 1
-    count_unmet(state)
+    count_unmet(world, state)
 
 
 @kernel(forceinline=False)
@@ -96,7 +104,7 @@ def end_loan(world: GpuWorld, state: GpuState, server: int) -> None:
     for other in range(len(state.lent_until_s)):
         clock.next_return_s = min(clock.next_return_s, state.lent_until_s[other])
     state.present[world.home_of[server]] += 1
-    count_unmet(state)
+    count_unmet(world, state)
 
 
 @kernel()
@@ -118,14 +126,54 @@ def enforce_returns(world: GpuWorld, state: GpuState) -> None:
         if state.lent_until_s[server] > clock.now_s:
             continue
         if state.free[server] < world.gpus_of[server]:
-            clock.breaches += 1
-            state.loans[state.loan_of[server]].breached = 1
-            for slot in range(clock.n_live):
-                if uses(state, slot, server):
-                    settle(state.live[slot], clock.now_s)
-                    leave(state, state.live[slot], BY_RECLAIM)
+            clear_server(state, server)
         end_loan(world, state, server)
         notify(state, ON_SERVERS, NO_JOB)
+
+
+@kernel(forceinline=False)
+def clear_server(state: GpuState, server: int) -> None:
+    """Kill the jobs on a lent server, and count the breach of its loan."""
+    clock = state.clock[0]
+    clock.breaches += 1
+    state.loans[state.loan_of[server]].breached = 1
+    for slot in range(clock.n_live):
+        if uses(state, slot, server):
+            settle(state.live[slot], clock.now_s)
+            leave(state, state.live[slot], BY_RECLAIM)
+
+
+@kernel(forceinline=False)
+def take_by_force(world: GpuWorld, state: GpuState) -> None:
+    """Take lent servers for unmet inference demand, those with the least unsaved work first."""
+    clock = state.clock[0]
+    clock.force_s = NEVER_S
+    for slot in range(clock.n_live):
+        settle(state.live[slot], clock.now_s)
+    for pool in range(len(state.wanted)):
+        while state.wanted[pool] > state.present[pool]:
+            server = least_loss(world, state, pool)
+            clear_server(state, server)
+            end_loan(world, state, server)
+            notify(state, ON_SERVERS, NO_JOB)
+
+
+@kernel(forceinline=False)
+def least_loss(world: GpuWorld, state: GpuState, pool: int) -> int:
+    """The lent server of a pool with the least unsaved work, then with the fewest used GPUs."""
+    clock = state.clock[0]
+    best, least, fewest = NO_SERVER, NEVER_S, 0
+    for server in range(len(state.loan_of)):
+        if state.loan_of[server] == NO_LOAN or world.home_of[server] != pool:
+            continue
+        lost, used = 0.0, world.gpus_of[server] - state.free[server]
+        if used > 0:
+            for slot in range(clock.n_live):
+                if uses(state, slot, server):
+                    lost += state.live[slot].unsafe
+        if lost < least or (lost == least and used < fewest):
+            best, least, fewest = server, lost, used
+    return best
 
 
 @kernel(forceinline=False)
@@ -136,5 +184,34 @@ def change_demand(world: GpuWorld, state: GpuState) -> None:
         change = world.demand[clock.demand_applied]
         state.wanted[change.pool] = change.servers
         clock.demand_applied += 1
-        count_unmet(state)
+        count_unmet(world, state)
+        show_notice(world, state, change.pool)
         notify(state, ON_SERVERS, NO_JOB)
+
+
+@kernel(forceinline=False)
+def announce_demand(world: GpuWorld, state: GpuState) -> None:
+    """Announce the changes of inference demand for which it is time."""
+    clock = state.clock[0]
+    while clock.notices < len(world.notices) and world.notices[clock.notices].time_s <= clock.now_s:
+        change = world.demand[world.notices[clock.notices].change]
+        clock.notices += 1
+        clock.announced_until_s = max(clock.announced_until_s, change.time_s)
+        show_notice(world, state, change.pool)
+        notify(state, ON_SERVERS, NO_JOB)
+
+
+@kernel()
+def show_notice(world: GpuWorld, state: GpuState, pool: int) -> None:
+    """Show the next change of a pool's demand that was announced."""
+    clock = state.clock[0]
+    state.wanted_soon[pool] = state.wanted[pool]
+    state.wanted_from_s[pool] = NEVER_S
+    for k in range(clock.demand_applied, len(world.demand)):
+        change = world.demand[k]
+        if change.time_s > clock.announced_until_s:
+            break
+        if change.pool == pool and change.time_s > clock.now_s and change.announced_s <= clock.now_s:
+            state.wanted_soon[pool] = change.announced
+            state.wanted_from_s[pool] = change.time_s
+            break
