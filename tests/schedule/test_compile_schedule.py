@@ -23,7 +23,7 @@ for groups in ((small,), (small, large)):
     setting = GpuSetting(GpuCluster(groups), folder + "/profiles")
     compare([folder + "/jobs.csv"], names, setting)
 """
-SCHEDULERS = ("fifo", "sjf", "srtf", "easy", "tiresias", "sia", "sia-plus", "gavel", "gavel-max-min")
+SCHEDULERS = ("fifo", "sjf", "srtf", "easy", "tiresias", "aryl", "sia", "sia-plus", "gavel", "gavel-max-min")
 
 
 @pytest.mark.slow

@@ -78,13 +78,16 @@ def _check(key: str, value: Any, default: Any) -> None:
     sample = default[0] if isinstance(default, tuple) and default else default
     if isinstance(sample, str):
         right, wanted = all(isinstance(one, str) for one in values), "a word"
+    elif isinstance(sample, bool):
+        right, wanted = all(isinstance(one, bool) for one in values), "yes or no"
     else:
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
         right, wanted = numbers and all(math.isfinite(one) for one in values), "a number"
         if right and isinstance(sample, int):
             right, wanted = all(one == int(one) for one in values), "a whole number"
     if not right:
-        raise ConfigurationError(f"{key} is {value!r}; give {wanted}, such as {sample!r}")
+        example = "" if isinstance(sample, bool) else f", such as {sample!r}"
+        raise ConfigurationError(f"{key} is {value!r}; give {wanted}{example}")
 
 
 _HERE = "mirage.schedule.schedulers"
@@ -111,6 +114,12 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
         f"{_HERE}.tiresias:gittins_scheduler",
         "Gittins index in levels, preemptive; needs service_gpu_s, the GPU-seconds of earlier jobs",
         {"service_gpu_s": (), "levels": 16, **_PREEMPT},
+    ),
+    "aryl": GpuSchedulerSpec(
+        f"{_HERE}.aryl:scheduler",
+        "inference lends idle servers to training, and elastic jobs use what is left (EuroSys'23)",
+        {"loans": True, "elastic": True, "interval_s": 300.0, "headroom": 0.02, **_PREEMPT},
+        knows_run_s=True,
     ),
     "gavel": GpuSchedulerSpec(
         f"{_HERE}.gavel:Gavel",
