@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,25 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{shown(value)} is no finite number", param, ctx)
         return number
+
+
+class WorkloadWindow(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
+    """A window of time since the start of a workload, such as ``3d-13d``, in seconds."""
+
+    name = "window"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
+        """Begin and end of the window of a text."""
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])-(\d+(?:\.\d+)?)([smhd])", value.strip())
+        if found is None:
+            self.fail(f"{shown(value)} is no window; give two times with units, such as 3d-13d or 0h-36h", param, ctx)
+        unit_s = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+        begin_s, end_s = float(found[1]) * unit_s[found[2]], float(found[3]) * unit_s[found[4]]
+        if begin_s >= end_s:
+            self.fail(f"{shown(value)} ends before it begins", param, ctx)
+        return begin_s, end_s
 
 
 class Date(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
@@ -145,3 +165,4 @@ DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
 LIMITED_DURATION = Duration(least_s=1, limited=True)
 DURATION_WITH_UNIT = Duration(least_s=1, limited=True, with_unit=True)
 DATE, WORDS, COUNTS, NUMBERS, LINK_REQUEST = Date(), Words(), CountList(), Numbers(), LinkRequests()
+WINDOW = WorkloadWindow()

@@ -30,6 +30,11 @@ def measures_section(found: Measures) -> str:
 
 def _entries(found: Measures) -> list[tuple[str, str, str]]:
     low, middle, high = found.jtted
+    loans = [
+        ("server-hours lent", f"{found.lent_server_h:,.0f}", "to other pools"),
+        ("breaches of loans", f"{found.breaches:,}", "not returned in time"),
+        ("unmet inference demand", f"{found.unmet_server_h:,.2f}", "server-hours"),
+    ]
     waits = [
         (f"JWTD, {size} GPUs and more", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
         for size, (median_s, high_s) in found.jwtd_s.items()
@@ -41,6 +46,7 @@ def _entries(found: Measures) -> list[tuple[str, str, str]]:
         ("GAR", f"{found.gar:.1%}", "GPUs held, median over time"),
         ("SOR", f"{found.sor:.1%}", "GPU-hours held"),
         ("GFR", f"{found.gfr:.1%}", "servers held in part, mean over time"),
+        *(loans if found.lent_server_h > 0 else []),
         ("JTTED", f"{low:.2f} / {middle:.2f} / {high:.2f}", "servers used over the fewest, 5 / 50 / 95 % of GPU-hours"),
         *waits,
     ]

@@ -30,8 +30,10 @@ from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.measures import measures
 
 
-def run_page(row: GpuComparisonRow, log: GpuLog, provenance: dict[str, Any]) -> str:
-    """Returns the page of one run."""
+def run_page(
+    row: GpuComparisonRow, log: GpuLog, provenance: dict[str, Any], window_s: tuple[float, float] | None = None
+) -> str:
+    """Returns the page of one run; measures of jobs are over those submitted in the window."""
     lead = f"{row.jobs:,.0f} jobs on {log.cluster.gpus:,} GPUs in {len(log.cluster.gpus_of):,} servers."
     figures = [
         ("mean JCT", f"{row.mean_jct_s / HOUR_S:.2f} h", f"99 %: {row.p99_jct_s / HOUR_S:.2f} h"),
@@ -48,7 +50,7 @@ def run_page(row: GpuComparisonRow, log: GpuLog, provenance: dict[str, Any]) -> 
         _jct_section("Every curve is one kind of job.", _jct_by_kind(log)),
         _gantt_section(log),
         _rows_section([row]),
-        measures_section(measures(log)),
+        measures_section(measures(log, window_s)),
         folded("How this was made", command(str(provenance["command"]))),
     )
 

@@ -58,6 +58,10 @@ def comparison_cells(rows: Sequence[GpuComparisonRow]) -> tuple[list[str], list[
         columns["restarts"] = [f"{row.restarts:,.0f}" for row in rows]
     if any(row.lost_gpu_h for row in rows):
         columns["lost GPU h"] = [f"{row.lost_gpu_h:,.2f}" for row in rows]
+    if any(row.lent_server_h for row in rows):
+        columns["lent server h"] = [f"{row.lent_server_h:,.0f}" for row in rows]
+        columns["breaches"] = [f"{row.breaches:,.0f}" for row in rows]
+        columns["unmet server h"] = [f"{row.unmet_server_h:,.2f}" for row in rows]
     for name, times_ms in (
         ("decision ms", [row.policy_ms for row in rows]),
         ("p95 ms", [row.policy_p95_ms for row in rows]),

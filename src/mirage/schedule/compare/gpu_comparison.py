@@ -11,6 +11,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow, mean_rows
 from mirage.schedule.compare.gpu_trial import GpuOutcome, GpuSetting, GpuTrial, begin, errors_in_one_line, read
+from mirage.schedule.compare.inference_demand import DAILY
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.workload.gpu_workload import read_any_profiles
 from mirage.schedule.workload.workload_names import workload_names
@@ -121,12 +122,15 @@ def trial_keys(setting: GpuSetting) -> Callable[[GpuTrial], str]:
     """
     content_of = cache(_digest_of)
     profiles = None if setting.profiles is None else content_of(setting.profiles)
+    demand = None if setting.demand is None or setting.demand == DAILY else content_of(setting.demand)
 
     @cache
     def key(trial: GpuTrial) -> str:
         modules = [GpuTrial.__module__, trial.scheduler.spec.entry.partition(":")[0]]
         code = code_key(modules, "numpy", "numba", "scipy")  # kernels, and the solution of programs
-        return key_of(replace(setting, profiles=None), profiles, content_of(trial.workload), trial.scheduler, code)
+        return key_of(
+            replace(setting, profiles=None), profiles, demand, content_of(trial.workload), trial.scheduler, code
+        )
 
     return key
 

@@ -33,6 +33,9 @@ class GpuComparisonRow:
         overhead_gpu_h: GPU-hours held without work: starts, restarts, changes of size, saving.
         policy_ms: Median processor time of a decision with ``BUSY_JOBS`` active jobs; None for compiled schedulers.
         policy_p95_ms: Its 95th percentile.
+        lent_server_h: Server-hours lent to other pools.
+        breaches: Loans that were not returned in time.
+        unmet_server_h: Server-hours of inference demand without an available server.
     """
 
     workload: str
@@ -49,6 +52,9 @@ class GpuComparisonRow:
     restarts: float = 0.0
     overhead_gpu_h: float = 0.0
     jobs: float = 0.0
+    lent_server_h: float = 0.0
+    breaches: float = 0.0
+    unmet_server_h: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values."""

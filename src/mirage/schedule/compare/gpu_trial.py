@@ -13,15 +13,18 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.array_types import Ints
+from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
+from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
+from mirage.schedule.compare.inference_demand import DAILY, pool_of_jobs, read_demand
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
-from mirage.schedule.engine.gpu_world import KnownRunTimes, most_gpus
-from mirage.schedule.engine.measures import measures
+from mirage.schedule.engine.gpu_world import Demand, KnownRunTimes, most_gpus
+from mirage.schedule.engine.measures import measures, submitted_in
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.rounds.configurations import server_kinds
 from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuView, Surroundings
@@ -34,6 +37,9 @@ from mirage.study.trial import TrialFailure
 
 LATEST_S = 1e10
 """Seconds, about 300 years: doubles cannot resolve the engine's ticks at much later times."""
+
+AFTER_LAST_S = 10 * DAY_S
+"""The daily demand is simulated for this time after the last submission."""
 
 WARM_UP_DECISIONS = 20
 """Enough for a scheduler in rounds to give jobs several GPUs and to observe the result."""
@@ -53,6 +59,9 @@ class GpuSetting:
         skip_impossible: Whether jobs that fit nowhere are left out; else they are refused.
         preemption_costs: Costs of preemption for jobs without measurements.
         one_kind: Whether jobs must fit on servers of one GPU type, one size and one pool.
+        demand: Inference demand: a file, or ``DAILY``; None for none. Jobs then run in the pool without demand.
+        window_s: Measures of jobs are over those submitted in this window; None for all.
+        assumptions: Assumptions that change the jobs, the demand and the parameters of schedulers.
         gpus_per_node: GPUs of a node, for job tables without GPUs; None for one, with a remark.
 
     Raises:
@@ -69,11 +78,27 @@ class GpuSetting:
     preemption_costs: PreemptionCosts = field(default_factory=PreemptionCosts)
     one_kind: bool = False
     gpus_per_node: int | None = None
+    demand: str | None = None
+    window_s: tuple[float, float] | None = None
+    assumptions: Assumptions = field(default_factory=Assumptions)
 
     def __post_init__(self) -> None:
         for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S)):
             if not 0 <= getattr(self, name) < most:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more, below {most:g}")
+
+    def demand_of(self, jobs: GpuJobs) -> tuple[Demand, ...]:
+        """Inference demand while these jobs run.
+
+        Raises:
+            MirageError: The file cannot be used, or the cluster has no pool for inference.
+        """
+        if self.demand is None:
+            return ()
+        if self.demand != DAILY:
+            return read_demand(self.demand, self.cluster)
+        last_s = float(jobs.submit_s.max(initial=0.0))
+        return self.assumptions.daily_demand().over(self.cluster, last_s + AFTER_LAST_S, self.seed)
 
     def under(self, schedulers: Iterable[SchedulerText]) -> GpuSetting:
         """The setting in which all these schedulers play the same jobs.
@@ -158,7 +183,11 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             f"{scheduler.name} does not support several GPUs for one (gpus_for_one); choose another scheduler"
         )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
-    preempt = {"preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters)}
+    preempt = {
+        "preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters),
+        **setting.assumptions.of_schedulers,
+    }
+    demand = setting.demand_of(workload.jobs)
 
     def simulated(jobs: GpuJobs, made: GpuScheduler | CompiledScheduler) -> GpuSimulation:
         return GpuSimulation(
@@ -167,6 +196,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             made,
             speeds=workload.profiles.speeds,
             costs=setting.preemption_costs.life_costs(jobs),
+            demand=demand,
             known=known,
             seed=setting.seed,
             cost_spread=setting.cost_spread,
@@ -178,7 +208,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         made = scheduler.make(preempt)  # without memory of the warm-up
     simulation = simulated(workload.jobs, made)
     log = simulation.run()
-    found = measures(log)
+    found = measures(log, setting.window_s)
     policy_ms, policy_p95_ms = policy_times_ms(simulation.policy_s, getattr(made, "round_s", None))
     row = GpuComparisonRow(
         workload=workload.name,
@@ -194,9 +224,13 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         policy_p95_ms=policy_p95_ms,
         restarts=found.restarts,
         overhead_gpu_h=found.overhead_gpu_h,
-        jobs=len(workload.jobs),
+        jobs=found.jobs,
+        lent_server_h=found.lent_server_h,
+        breaches=found.breaches,
+        unmet_server_h=found.unmet_server_h,
     )
-    jct_s = tuple((log.rows.due_s - log.rows.submit_s).tolist())
+    rows = log.rows if setting.window_s is None else log.rows[submitted_in(log.rows.submit_s, setting.window_s)]
+    jct_s = tuple((rows.due_s - rows.submit_s).tolist())
     return GpuOutcome(row, jct_s, tuple(workload.left_out.items()), workload.notes), log
 
 
@@ -249,10 +283,29 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     if setting.first_jobs is not None:
         left_out = {f"{reason} (of the whole file)": count for reason, count in workload.left_out.items()}
         workload = replace(workload, jobs=workload.jobs[: setting.first_jobs], left_out=left_out)
+    workload = replace(workload, jobs=assumed(workload.jobs, setting))
     workload = fitting(workload, setting)
     setting.preemption_costs.check(workload.name, workload.jobs)
-    jobs = workload.jobs
-    return replace(workload, jobs=replace(jobs, submit_s=jobs.submit_s + setting.later_s))
+    jobs = replace(workload.jobs, submit_s=workload.jobs.submit_s + setting.later_s)
+    if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
+        raise ConfigurationError(
+            f"{workload.name}: no job is submitted between {setting.window_s[0]:g} and {setting.window_s[1]:g} s; the "
+            f"last one is at {jobs.submit_s[-1]:g} s: give another --window"
+        )
+    return replace(workload, jobs=jobs)
+
+
+def assumed(jobs: GpuJobs, setting: GpuSetting) -> GpuJobs:
+    """The jobs under the assumptions of a setting, in the pool that has no inference demand.
+
+    Raises:
+        ConfigurationError: It is not clear which pool this is.
+    """
+    demand = setting.demand_of(jobs)
+    if demand:
+        pool = pool_of_jobs(setting.cluster, demand)
+        jobs = replace(jobs, pool=np.where(jobs.pool == ANY_POOL, pool, jobs.pool))
+    return setting.assumptions.jobs(jobs, setting.cluster, setting.seed)
 
 
 def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:

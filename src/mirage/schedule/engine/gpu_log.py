@@ -35,7 +35,7 @@ class GpuLog:
         decisions: DECISION records in order of time: every action, refused ones included.
         loans: LOAN records in order of their start.
         reasons: Texts of the reasons of decisions, by number.
-        breaches: Number of loans whose server was still used when it was due.
+        breaches: Number of loans whose server was still used when it was due, or which inference took by force.
         unmet_server_s: Server-seconds of inference demand without an available server.
     """
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
@@ -38,7 +39,8 @@ class Measures:
         preemptions: Number of times that a job had to leave its GPUs.
         restarts: Starts after the first, and changes of size or location.
         excess_gpus: GPUs evicted beyond those that were needed.
-        breaches: Loans whose server was still used when it was due.
+        lent_server_h: Server-hours lent to other pools.
+        breaches: Loans whose server was still used when it was due, or which inference took by force.
         unmet_server_h: Server-hours of inference demand without an available server.
         mean_unfairness: Mean of finish-time fairness: the time to completion of a job, divided by its run time alone on
             its requested GPUs times the mean ratio of requested to existing GPUs while it is active (at least 1).
@@ -66,6 +68,7 @@ class Measures:
     preemptions: int
     restarts: int
     excess_gpus: int
+    lent_server_h: float
     breaches: int
     unmet_server_h: float
     mean_unfairness: float
@@ -77,15 +80,24 @@ class Measures:
     jtted: tuple[float, float, float]
 
 
-def measures(log: GpuLog) -> Measures:
-    """The measures of a log; NaN for means without values."""
+def measures(log: GpuLog, submitted_s: tuple[float, float] | None = None) -> Measures:
+    """The measures of a log; NaN for means without values.
+
+    Args:
+        log: The log.
+        submitted_s: Measures of jobs are over those submitted from the first to before the second of these times; None
+            for all. Those of the cluster and of loans are always over the whole run.
+    """
     rows = log.rows
     done = rows[rows.status == ENDED]
-    jct_s = done.due_s - done.submit_s
     first_s = float(rows.submit_s.min()) if len(rows) else 0.0
     last_s = float(done.due_s.max()) if len(done) == len(rows) and len(rows) else log.now_s
+    if submitted_s is not None:
+        rows, done = (some[submitted_in(some.submit_s, submitted_s)] for some in (rows, done))
+    jct_s = done.due_s - done.submit_s
     window_s = max(last_s - first_s, 0.0)
     unfairness = _unfairness(log, done)
+    lent_server_s = float((np.minimum(log.loans.end_s, last_s) - log.loans.start_s).clip(0).sum())
     held = _steps(log, first_s, last_s)
     return Measures(
         jobs=len(rows),
@@ -103,6 +115,7 @@ def measures(log: GpuLog) -> Measures:
         preemptions=int(rows.preemptions.sum()),
         restarts=int(rows.restarts.sum()),
         excess_gpus=int(rows.excess_gpus.sum()),
+        lent_server_h=lent_server_s / HOUR_S,
         breaches=log.breaches,
         unmet_server_h=log.unmet_server_s / HOUR_S,
         mean_unfairness=_mean(unfairness),
@@ -113,6 +126,12 @@ def measures(log: GpuLog) -> Measures:
         jwtd_s=_waits_by_size(rows),
         jtted=_worker_spread(log, last_s),
     )
+
+
+def submitted_in(submit_s: Floats, window_s: tuple[float, float]) -> NDArray[np.bool_]:
+    """Mask of the jobs that were submitted in a window of time."""
+    mask: NDArray[np.bool_] = (submit_s >= window_s[0]) & (submit_s < window_s[1])
+    return mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,71 @@ def test_a_run_explains_a_job(workload: str, capsys: pytest.CaptureFixture[str])
     assert found["worst_unfairness"] > found["mean_unfairness"] > 1
 
 
+POOLS = """
+[[servers]]
+name = "new"
+gpu_type = "v100"
+servers = 1
+gpus_per_server = 4
+
+[[servers]]
+name = "old"
+gpu_type = "t4"
+servers = 4
+gpus_per_server = 4
+pool = "inference"
+speed = 0.5
+"""
+
+
+def test_loans_in_a_cluster_with_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """Jobs of one hour on four GPUs; inference has two idle servers, half as fast, at first."""
+    monkeypatch.chdir(tmp_path)
+    Path("pools.toml").write_text(POOLS)
+    Path("demand.csv").write_text("time_s,pool,servers,announced_s\n0,inference,2,\n1800,inference,3,1700\n")
+    lines = [f"2017-01-01 0{hour}:00:00,3600,4,{types}" for hour, types in ((0, ""), (0, ""), (0, "v100"), (5, ""))]
+    Path("jobs.csv").write_text("timestamp,duration,num_gpus,gpu_types\n" + "\n".join(lines) + "\n")
+    words = [
+        "schedule",
+        "compare",
+        "jobs.csv",
+        "--cluster",
+        "pools.toml",
+        "--demand",
+        "demand.csv",
+        "--window",
+        "0h-4h",
+    ]
+    words += ["--schedulers", "sjf,aryl,aryl:loans=no:elastic=no", "--assume", "headroom=0,interval_s=60"]
+    assert main([*words, "--workers", "1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    sjf, aryl, alone = printed["rows"]
+    assert sjf["mean_jct_s"] == alone["mean_jct_s"] == 2 * 3600
+    assert aryl["mean_jct_s"] < sjf["mean_jct_s"]
+    assert (sjf["jobs"], aryl["breaches"], aryl["unmet_server_h"], sjf["lent_server_h"]) == (3, 0, 0, 0)
+    assert aryl["lent_server_h"] > 0
+    assert (printed["window_s"], printed["demand"]) == ([0, 4 * 3600], "demand.csv")
+    run = ["schedule", "run", "jobs.csv", "--cluster", "pools.toml", "--demand", "daily", "--scheduler", "aryl"]
+    assert main([*run, "--assume", "fungible=1,t4_per_v100=2", "--report", "page.html"]) == 0
+    assert "lent server h" in capsys.readouterr().out
+    assert "server-hours lent" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--window", "3-13"], "no window; give two times with units, such as 3d-13d"),
+        (["--window", "3d-1d"], "ends before it begins"),
+        (["--window", "3d-13d"], "no job is submitted between 259200 and 1.1232e+06 s"),
+        (["--assume", "fungibl=1"], "unknown assumption 'fungibl'. Did you mean 'fungible'"),
+        (["--demand", "daily"], 'the cluster has the pools training; give the servers of inference pool = "inference"'),
+    ],
+)
+def test_bad_windows_assumptions_and_demands(workload: str, options: list[str], message: str, capsys) -> None:
+    assert main(["schedule", "run", workload, *ON_FOUR, *options]) > 0
+    assert message in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
 def test_help_names_every_scheduler() -> None:
     assert set(re.findall(r"[\w-]+", NAMES)) >= set(SCHEDULERS)
 

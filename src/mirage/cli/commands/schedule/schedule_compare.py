@@ -27,6 +27,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
         "mirage schedule compare gavel.trace --profiles throughputs.json --cluster gpus.toml --schedulers fifo,gavel",
         "mirage schedule compare month.csv --cluster gpus.toml --gpus-per-node 4",
         "mirage schedule compare jobs.csv --schedulers fifo,tiresias --json | jq '.rows[].mean_jct_s'",
+        "mirage schedule compare jobs.csv --cluster aryl7704 --demand daily --schedulers sjf,aryl --window 3d-13d",
         "mirage schedule compare jobs.csv --schedulers fifo,srtf --restart-s 60 --checkpoint-s 1800",
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.options import option_group, seed_option
-from mirage.cli.values import Number
+from mirage.cli.values import WINDOW, WORDS, Number
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class PlayOptions:
     checkpoint_s: float | None
     gpus_per_node: int | None
     skip_impossible: bool
+    demand: str | None
+    window: tuple[float, float] | None
+    assume: tuple[str, ...] | None
     seed: int
 
     def setting(self) -> GpuSetting:
@@ -44,14 +47,16 @@ class PlayOptions:
         Raises:
             ClusterError: The cluster file cannot be used.
             ConfigurationError: A number cannot be used.
-            UnknownName: There is no such cluster.
+            UnknownName: There is no such cluster or assumption.
         """
+        from mirage.schedule.compare.assumptions import Assumptions
         from mirage.schedule.compare.gpu_trial import GpuSetting
         from mirage.schedule.compare.preemption_costs import PreemptionCosts
         from mirage.schedule.gpu_cluster import gpu_cluster
 
+        assumptions = Assumptions.of(self.assume or ())
         setting = GpuSetting(
-            cluster=gpu_cluster(self.cluster),
+            cluster=assumptions.cluster(gpu_cluster(self.cluster)),
             profiles=self.profiles,
             seed=self.seed,
             cost_spread=self.cost_spread,
@@ -60,6 +65,9 @@ class PlayOptions:
             skip_impossible=self.skip_impossible,
             preemption_costs=PreemptionCosts(self.restart_s, self.save_s, self.checkpoint_s),
             gpus_per_node=self.gpus_per_node,
+            demand=self.demand,
+            window_s=self.window,
+            assumptions=assumptions,
         )
         _report_unmeasured(setting)
         return setting
@@ -125,6 +133,25 @@ play_options = option_group(
         help="GPUs of a node, for a job table that records nodes but no GPUs.  [default: 1]",
     ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type; do not stop."),
+    click.option(
+        "--demand",
+        metavar="FILE|daily",
+        help="Inference demand: a CSV time_s,pool,servers, or daily for a daily shape in the pool inference. Jobs then "
+        "run in the pool without demand, on its servers and those lent to it.  [default: none]",
+    ),
+    click.option(
+        "--window",
+        type=WINDOW,
+        metavar="FROM-TO",
+        help="Measure only jobs submitted in this window, such as 3d-13d.  [default: all]",
+    ),
+    click.option(
+        "--assume",
+        type=WORDS,
+        metavar="KEY=VALUE,…",
+        help="Assumptions: elastic_jobs or elastic_gpu_time (shares), elastic_max, fungible, t4_per_v100, headroom, "
+        "interval_s, demand_low, demand_high, notice_s, announce_error.",
+    ),
     seed_option,
 )
 """``--profiles``, ``--cluster`` and related options."""
@@ -140,6 +167,9 @@ def provenance(played: PlayOptions, setting: GpuSetting) -> dict[str, Any]:
         "save_s": played.save_s,
         "checkpoint_s": played.checkpoint_s,
         "gpus_per_node": played.gpus_per_node,
+        "demand": played.demand,
+        "window_s": played.window,
+        "assume": played.assume,
         "seed": played.seed,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),

@@ -70,10 +70,10 @@ def run(
     story = None if job is None else story_of(log, job)
     origin = provenance(played, setting)
     if report is not None:
-        write_output(report, run_page(outcome.row, log, origin))
+        write_output(report, run_page(outcome.row, log, origin, setting.window_s))
     if as_json:
         explained = {} if story is None else {"job": asdict(story)}
-        found = {"row": outcome.row.to_json(), "measures": measures_json(measures(log))}
+        found = {"row": outcome.row.to_json(), "measures": measures_json(measures(log, setting.window_s))}
         click.echo(json.dumps({**found, **explained, **origin}, indent=2))
         return
     print_rows([outcome.row])
