@@ -149,6 +149,7 @@ BUILTIN: Mapping[str, GpuCluster] = {
             ServerGroup("rtx", "rtx", 3, 8),  # 8 RTX 2080 Ti
         )
     ),
+    "pool128": GpuCluster((ServerGroup("gpu", "gpu", 16, 8),)),
     "philly7704": GpuCluster((ServerGroup("gpu", "gpu", 963, 8),)),
     "aryl7704": GpuCluster(
         (
@@ -157,8 +158,8 @@ BUILTIN: Mapping[str, GpuCluster] = {
         )
     ),
 }
-"""Built-in clusters by name: Sia's 64 GPUs (SOSP'23), and the GPU count of Aryl's two clusters, once as one cluster of
-identical servers and once as two pools for training and inference."""
+"""Built-in clusters by name: Sia's 64 GPUs (SOSP'23), 128 GPUs in identical servers, and the GPU count of Aryl's two
+clusters, once as one cluster of identical servers and once as two pools for training and inference."""
 
 
 def gpu_cluster(name: str) -> GpuCluster:

@@ -150,3 +150,41 @@ def test_costs_that_are_not_given_are_those_of_the_jobs() -> None:
     assert (given.save_s.tolist(), given.checkpoint_work.tolist()) == ([2, 2], [100, 400])
     assert PreemptionCosts(restart_s=0).life_costs(jobs).first_start_s.tolist() == [0, 0]
     assert wrong_types(plain) == wrong_types(given) == {}
+
+
+def _gangs(folder: Path) -> str:
+    """A job of 1000 s in epochs of 100 s, and one of 100 s that comes at 250."""
+    path = folder / "gangs.csv"
+    path.write_text(
+        "job_id,submit_s,run_s,gpus,epochs,save_s,restart_s\na,0,1000,2,10,30,60\nb,250,100,2,1,40,70\n",
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "ends_s", "lost_s"),
+    [
+        ("srtf", (1190, 380), 0),  # saving takes less than 50 s of work; a first start costs nothing
+        ("srtf:preempt=boundary", (1160, 400), 0),
+        ("srtf:preempt=kill", (1210, 350), 50),
+    ],
+)
+def test_the_costs_of_a_workload_of_gangs_are_those_of_its_columns(
+    tmp_path: Path, scheduler: str, ends_s: tuple[float, float], lost_s: float
+) -> None:
+    row = compare([_gangs(tmp_path)], [scheduler], GpuSetting(TWO_GPUS)).rows[0]
+    assert row.mean_jct_s == pytest.approx((ends_s[0] + ends_s[1] - 250) / 2)
+    assert row.lost_gpu_h * 3600 == pytest.approx(2 * lost_s)
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"restart_s": 5.0}, "gangs: its jobs have their own restart_s; leave out --restart-s"),
+        ({"save_s": 5.0}, "own save_s; leave out --save-s"),
+        ({"checkpoint_s": 5.0}, "own checkpoint_every_s; leave out --checkpoint-s"),
+    ],
+)
+def test_an_option_contradicts_the_column_of_a_file(tmp_path: Path, costs: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        compare([_gangs(tmp_path)], ["fifo"], GpuSetting(TWO_GPUS, preemption_costs=PreemptionCosts(**costs)))

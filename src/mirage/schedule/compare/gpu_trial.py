@@ -184,7 +184,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
     preempt = {
-        "preempt": setting.preemption_costs.preempt(in_rounds="round_s" in scheduler.spec.parameters),
+        "preempt": setting.preemption_costs.preempt(workload.jobs, "round_s" in scheduler.spec.parameters),
         **setting.assumptions.of_schedulers,
     }
     demand = setting.demand_of(workload.jobs)

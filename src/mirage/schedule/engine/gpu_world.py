@@ -73,19 +73,25 @@ class LifeCosts:
         first_start_s: float | Floats | None = None,
         restart_s: float | Floats | None = None,
         rescale_s: float | Floats | None = None,
-        save_s: float | Floats = 0.0,
-        checkpoint_work: float | Floats = np.inf,
+        save_s: float | Floats | None = None,
+        checkpoint_work: float | Floats | None = None,
     ) -> LifeCosts:
         """Costs by name, one for all jobs or one per job.
 
-        By default, starts and changes of size cost ``restart_s`` of the jobs.
+        By default they are those of the jobs: starts and changes of size cost ``restart_s``.
         """
 
-        def column(given: float | Floats | None) -> Floats:
-            cost = jobs.restart_s if given is None else given
+        def column(given: float | Floats | None, default: Floats) -> Floats:
+            cost = default if given is None else given
             return np.array(np.broadcast_to(np.asarray(cost, dtype=np.float64), (len(jobs),)))
 
-        return cls(column(first_start_s), column(restart_s), column(rescale_s), column(save_s), column(checkpoint_work))
+        return cls(
+            first_start_s=column(first_start_s, jobs.restart_s),
+            restart_s=column(restart_s, jobs.restart_s),
+            rescale_s=column(rescale_s, jobs.restart_s),
+            save_s=column(save_s, jobs.save_s),
+            checkpoint_work=column(checkpoint_work, jobs.gpus * jobs.checkpoint_s),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
         restart_s=np.full(len(rows), RESTART_S),
         pool=np.full(len(rows), ANY_POOL),
         types=np.full(len(rows), ALL_TYPES),
+        save_s=np.zeros(len(rows)),
+        checkpoint_s=np.full(len(rows), np.inf),
         models=profiles.models,
     )
 

@@ -70,6 +70,9 @@ class GpuJobs:
         restart_s: Expected seconds lost at a start, a restart or a resize.
         pool: The only pool that it may run in, or ``ANY_POOL``.
         types: The GPU types that it may run on: bit k of the mask is type k of the cluster; or ``ALL_TYPES``.
+        save_s: Expected seconds to write a checkpoint on demand.
+        checkpoint_s: Run time between two checkpoints that it writes in any case, on the requested GPUs at speed 1;
+            infinite if it writes none.
         models: Names of the models.
     """
 
@@ -87,6 +90,8 @@ class GpuJobs:
     restart_s: Floats
     pool: Ints
     types: Ints
+    save_s: Floats
+    checkpoint_s: Floats
     models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -118,6 +123,8 @@ class GpuJobs:
         restart_s: ArrayLike = 0.0,
         pool: ArrayLike = ANY_POOL,
         types: ArrayLike = ALL_TYPES,
+        save_s: ArrayLike = 0.0,
+        checkpoint_s: ArrayLike = np.inf,
         name: tuple[str, ...] | None = None,
     ) -> Self:
         """Jobs without measurements; they are sorted and numbered by submission.
@@ -132,6 +139,8 @@ class GpuJobs:
             restart_s: Expected seconds lost at a start or restart, one for all or one per job.
             pool: The pool, one for all or one per job.
             types: Mask of the GPU types, one for all or one per job.
+            save_s: Expected seconds of a checkpoint on demand, one for all or one per job.
+            checkpoint_s: Run time between two regular checkpoints, one for all or one per job; by default none.
             name: Names of the jobs; by default their numbers.
 
         Raises:
@@ -160,6 +169,8 @@ class GpuJobs:
             restart_s=column(restart_s, np.float64),
             pool=column(pool, np.int64),
             types=column(types, np.int64),
+            save_s=column(save_s, np.float64),
+            checkpoint_s=column(checkpoint_s, np.float64),
         )
         _check(jobs)
         return jobs
@@ -174,6 +185,8 @@ def _check(jobs: GpuJobs) -> None:
         "it has no work": ~(jobs.work > 0),
         "its work is infinite": np.isinf(jobs.work),
         "its restart cost is not a finite number": ~np.isfinite(jobs.restart_s),
+        "its save_s is not a finite number of 0 or more": ~(np.isfinite(jobs.save_s) & (jobs.save_s >= 0)),
+        "its checkpoint_s is not above 0": ~(jobs.checkpoint_s > 0),
         "min_gpus is less than one or more than the GPUs it requests": (jobs.min_gpus < 1)
         | (jobs.min_gpus > jobs.gpus),
         "max_gpus is less than the GPUs it requests": jobs.max_gpus < jobs.gpus,

@@ -15,7 +15,7 @@ from mirage.duration import UNLIMITED_S
 from mirage.errors import ConfigurationError, TraceError, UnknownFormat
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.profiles import Profiles, no_profiles, read_profiles, types_in_profiles
-from mirage.schedule.workload import gavel_trace, philly_csv, sia_csv
+from mirage.schedule.workload import gang_csv, gavel_trace, philly_csv, sia_csv
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.workload_names import workload_name
 from mirage.schedule.workload.workload_rows import read_text, table_rows
@@ -75,7 +75,7 @@ def _is_folder(path: str | os.PathLike[str]) -> bool:
 def read_workload(
     path: str | os.PathLike[str], cluster: GpuCluster, profiles: Profiles, gpus_per_node: int | None = None
 ) -> GpuWorkload:
-    """A workload of Pollux and Sia, of Philly, of Gavel, or from any job table.
+    """A workload of Pollux and Sia, of Philly, of Gavel, of gangs, or from any job table.
 
     Args:
         path: The file.
@@ -99,6 +99,8 @@ def read_workload(
         jobs = sia_csv.read_sia_csv(table_rows(file, read_text(file)), profiles, cluster)
     elif kind == "philly":
         jobs, left_out = philly_csv.read_philly_csv(table_rows(file, read_text(file)), cluster)
+    elif kind == "gangs":
+        jobs = gang_csv.read_gang_csv(table_rows(file, read_text(file)))
     elif kind == "gavel":
         rows = table_rows(file, read_text(file), gavel_trace.COLUMNS, "\t")
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
@@ -116,6 +118,8 @@ def _kind(path: str) -> str:
         return "sia"
     if set(philly_csv.HEADER) <= set(columns):
         return "philly"
+    if set(gang_csv.HEADER) <= set(columns):
+        return "gangs"
     return "gavel" if len(head.split("\t")) == len(gavel_trace.COLUMNS) else "table"
 
 
@@ -196,6 +200,7 @@ def _read(path: str | os.PathLike[str]) -> Trace:
         return read_trace(path)
     except UnknownFormat as error:
         raise TraceError(
-            f"{path}:1: this is not a workload: a CSV begins with {','.join(sia_csv.HEADER)}, or with "
-            f"{','.join(philly_csv.HEADER)}; 'mirage trace convert --columns' makes a job table from any other file"
+            f"{path}:1: this is not a workload: a CSV begins with {','.join(sia_csv.HEADER)}, "
+            f"with {','.join(philly_csv.HEADER)}, or with {','.join(gang_csv.HEADER)}; "
+            "'mirage trace convert --columns' makes a job table from any other file"
         ) from error

@@ -66,6 +66,8 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         restart_s=speeds.restart_s[models],
         pool=np.full(len(rows), ANY_POOL),
         types=row_types(rows, cluster),
+        save_s=np.zeros(len(rows)),
+        checkpoint_s=np.full(len(rows), np.inf),
         models=profiles.models,
     )
 

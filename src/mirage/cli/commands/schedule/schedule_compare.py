@@ -58,8 +58,9 @@ def compare(
 ) -> int:
     """Play every WORKLOAD under every scheduler, and show the same measures of each.
 
-    A workload is a CSV of Pollux or Sia (with --profiles) or of Philly, a trace of Gavel (with --profiles), or any job
-    table that mirage trace reads. Several workloads also give a row with the mean of each scheduler.
+    A workload is a CSV of Pollux or Sia (with --profiles), of Philly or of gangs ('mirage trace generate --gangs'), a
+    trace of Gavel (with --profiles), or any job table that mirage trace reads. Several workloads also give a row with
+    the mean of each scheduler.
 
     If a trial fails, the others are still played to their end; the exit status is then 1.
     """

@@ -87,7 +87,7 @@ play_options = option_group(
         default="sia64",
         show_default=True,
         metavar="FILE|NAME",
-        help="The servers: a TOML file, or sia64, philly7704, aryl7704.",
+        help="The servers: a TOML file, or sia64, pool128, philly7704, aryl7704.",
     ),
     click.option(
         "--first-jobs", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each workload."

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mirage.cli.commands.trace.gang_options import GangOptions, gang_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, seed_option, to_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -37,6 +38,7 @@ LOAD_ROWS = ("jobs a day", "busy nodes", "burstiness (var/mean an hour)", "mean 
         "mirage trace generate --days 90 --load 0.95 --seed 7 -o busy.parquet",
         "mirage trace generate --jobs 100000 --nodes 200 -o large.swf.gz",
         "mirage trace generate --like jobs.log.gz --nodes 76 --days 60 --check -o like.csv",
+        "mirage trace generate --gangs --jobs 1000 --load 1.0 --cluster pool128 -o gangs.csv",
         "mirage trace generate --like ours.json --start 2025-03-01 -o spring.csv",
     ),
 )
@@ -67,6 +69,7 @@ LOAD_ROWS = ("jobs a day", "busy nodes", "burstiness (var/mean an hour)", "mean 
     help="Compare the new trace with the model's, with a verdict on each line; and, if --like is a trace, their waits, "
     "both simulated by EASY.",
 )
+@gang_options
 @trace_options
 def generate(
     like: str,
@@ -79,6 +82,7 @@ def generate(
     out: str,
     to: str | None,
     check: bool,
+    gang: GangOptions,
     reading: TraceOptions,
 ) -> None:
     """Write a synthetic trace to OUT; the same options give the same jobs.
@@ -87,7 +91,14 @@ def generate(
 
     If the load of a trace rises at its beginning or falls at its end, the steady part between is imitated;
     'mirage trace fit --from DATE --until DATE' fits any part.
+
+    With --gangs, it is a workload of GPU jobs for 'mirage schedule': wide jobs with epochs and costs of preemption. Of
+    --jobs, --days and --load, two determine the third.
     """
+    if gang.gangs:
+        gang.write(out, jobs=jobs, days=days, load=load, seed=seed)
+        return
+    gang.refuse_alone()
     if days is not None and jobs is not None:
         raise click.UsageError("--days and --jobs exclude each other")
     check_output(out, like)
