@@ -13,6 +13,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     APPLIED,
     BY_BOUNDARY,
     BY_CANCEL,
+    BY_FAILED_SAVE,
     BY_ITSELF,
     BY_KILL,
     BY_RECLAIM,
@@ -35,6 +36,7 @@ _ENDED = {
     BY_RESIZE: "resized",
     BY_CANCEL: "cancelled",
     BY_RECLAIM: "killed, as its server had to be returned",
+    BY_FAILED_SAVE: "left without its work, as the save failed",
 }
 
 

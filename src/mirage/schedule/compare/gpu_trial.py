@@ -19,6 +19,7 @@ from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.inference_demand import DAILY, pool_of_jobs, read_demand
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
+from mirage.schedule.compare.run_time_predictions import with_predictions
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
@@ -34,6 +35,9 @@ from mirage.schedule.workload.gpu_jobs import ALL_TYPES, ANY_POOL, GpuJobs, allo
 from mirage.schedule.workload.gpu_workload import GpuWorkload, read_any_profiles, read_workload
 from mirage.study.executors.work_codec import sent_to_jobs
 from mirage.study.trial import TrialFailure
+
+WORST_ERROR = 100.0
+"""Predictions with larger errors could be infinite."""
 
 LATEST_S = 1e10
 """Seconds, about 300 years: doubles cannot resolve the engine's ticks at much later times."""
@@ -63,6 +67,8 @@ class GpuSetting:
         window_s: Measures of jobs are over those submitted in this window; None for all.
         assumptions: Assumptions that change the jobs, the demand and the parameters of schedulers.
         gpus_per_node: GPUs of a node, for job tables without GPUs; None for one, with a remark.
+        prediction_error: Standard deviation of the logarithm of predicted over true run times; 0 for no predictions.
+        save_succeeds: Probability that a checkpoint on demand succeeds.
 
     Raises:
         ConfigurationError: A number is below 0, too large, or NaN.
@@ -81,11 +87,15 @@ class GpuSetting:
     demand: str | None = None
     window_s: tuple[float, float] | None = None
     assumptions: Assumptions = field(default_factory=Assumptions)
+    prediction_error: float = 0.0
+    save_succeeds: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S)):
+        for name, most in (("cost_spread", math.inf), ("later_s", LATEST_S), ("prediction_error", WORST_ERROR)):
             if not 0 <= getattr(self, name) < most:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; give a number of 0 or more, below {most:g}")
+        if not 0 <= self.save_succeeds <= 1:
+            raise ConfigurationError(f"save_succeeds is {self.save_succeeds}; give a probability from 0 to 1")
 
     def demand_of(self, jobs: GpuJobs) -> tuple[Demand, ...]:
         """Inference demand while these jobs run.
@@ -183,8 +193,9 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             f"{scheduler.name} does not support several GPUs for one (gpus_for_one); choose another scheduler"
         )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
-    preempt = {
+    defaults = {
         "preempt": setting.preemption_costs.preempt(workload.jobs, "round_s" in scheduler.spec.parameters),
+        "save_succeeds": setting.save_succeeds,
         **setting.assumptions.of_schedulers,
     }
     demand = setting.demand_of(workload.jobs)
@@ -200,12 +211,13 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             known=known,
             seed=setting.seed,
             cost_spread=setting.cost_spread,
+            save_succeeds=setting.save_succeeds,
         )
 
-    made = scheduler.make(preempt)
+    made = scheduler.make(defaults)
     if not isinstance(made, CompiledScheduler):
         _warm_up(made, workload.jobs, simulated)
-        made = scheduler.make(preempt)  # without memory of the warm-up
+        made = scheduler.make(defaults)  # without memory of the warm-up
     simulation = simulated(workload.jobs, made)
     log = simulation.run()
     found = measures(log, setting.window_s)
@@ -286,7 +298,8 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     workload = replace(workload, jobs=assumed(workload.jobs, setting))
     workload = fitting(workload, setting)
     setting.preemption_costs.check(workload.name, workload.jobs)
-    jobs = replace(workload.jobs, submit_s=workload.jobs.submit_s + setting.later_s)
+    jobs = with_predictions(workload.name, workload.jobs, setting.prediction_error, setting.seed)
+    jobs = replace(jobs, submit_s=jobs.submit_s + setting.later_s)
     if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
         raise ConfigurationError(
             f"{workload.name}: no job is submitted between {setting.window_s[0]:g} and {setting.window_s[1]:g} s; the "

@@ -72,6 +72,8 @@ class GpuSimulation:
         cost_spread: Coefficient of variation of costs; 0 for exactly the expected costs.
         force_after_s: Seconds of unmet demand after which inference takes lent servers by force, and kills jobs there;
             infinite for never.
+        save_succeeds: Probability that a checkpoint on demand succeeds; if not, the job loses the work since its last
+            regular one.
         strict: Raise if an action is refused.
 
     Raises:
@@ -92,13 +94,16 @@ class GpuSimulation:
         seed: int = 0,
         cost_spread: float = 0.0,
         force_after_s: float = 0.0,
+        save_succeeds: float = 1.0,
         strict: bool = False,
     ) -> None:
         self.cluster, self.jobs, self.scheduler, self.strict = cluster, jobs, scheduler, strict
         compiled = scheduler if isinstance(scheduler, CompiledScheduler) else CompiledScheduler("", external_scheduler)
         if compiled.knows_run_s:
             known = "run-time"
-        self._world = make_world(cluster, jobs, speeds, costs or LifeCosts.of(jobs), demand, known, seed, cost_spread)
+        self._world = make_world(
+            cluster, jobs, speeds, costs or LifeCosts.of(jobs), demand, known, seed, cost_spread, save_succeeds
+        )
         self._world.settings["force_after_s"] = force_after_s if math.isinf(force_after_s) else _in_ticks(force_after_s)
         self._state = make_state(self._world, len(cluster.pools))
         self._buffer = self._make_buffer(compiled)

@@ -125,6 +125,7 @@ def make_world(
     known: KnownRunTimes,
     seed: int,
     cost_spread: float,
+    save_succeeds: float = 1.0,
 ) -> GpuWorld:
     """The arrays of a world.
 
@@ -136,7 +137,7 @@ def make_world(
         speed_of = cluster.type_speeds()
         speeds = linear_speeds(np.array([speed_of[gpu_type] for gpu_type in cluster.gpu_types]))
     settings = np.zeros(1, SETTINGS)
-    settings["seed"], settings["cost_spread"] = seed, cost_spread
+    settings["seed"], settings["cost_spread"], settings["save_fails"] = seed, cost_spread, 1.0 - save_succeeds
     settings["round_s"] = NEVER_S
     rows = _job_records(cluster, jobs, speeds, costs)
     changes = _demand_records(cluster, jobs, demand)

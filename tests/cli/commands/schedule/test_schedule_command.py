@@ -296,3 +296,32 @@ def test_gpus_per_node_is_refused_where_jobs_have_gpus(
     (tmp_path / "gpus.csv").write_text("job_id,submit_s,elapsed_s,nodes,gpus\n1,1700000000,7200,2,3\n")
     assert main(["schedule", "run", "gpus.csv", *ON_FOUR, "--gpus-per-node", "2"]) == 1
     assert "gpus.csv: jobs have GPUs in the trace; leave --gpus-per-node out" in capsys.readouterr().err
+
+
+GANGS = "job_id,submit_s,run_s,gpus,epochs,save_s,restart_s\na,0,1000,4,2,30,60\nb,250,100,4,1,5,10\n"
+
+
+def test_predictions_and_failing_saves_are_in_the_provenance(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(workload).with_name("gangs.csv")
+    path.write_text(GANGS)
+    words = ["schedule", "run", str(path), "--cluster", "four.toml", "--scheduler", "srtf:preempt=save", "--json"]
+    lost = []
+    for options in ([], ["--save-succeeds", "0", "--prediction-error", "0.01"]):
+        assert main([*words, *options]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        lost.append(printed["row"]["lost_gpu_h"])
+        expected = (0.01, 0.0) if options else (0.0, 1.0)
+        assert (printed["prediction_error"], printed["save_succeeds"]) == expected
+    assert lost == pytest.approx([0.0, 4 * 250 / 3600])
+    assert main([*words, "--save-succeeds", "1.1"]) == 2
+    assert "--save-succeeds" in capsys.readouterr().err
+    assert main([*words, "--restart-s", "5"]) == 1
+    assert "its jobs have their own restart_s; leave out --restart-s" in capsys.readouterr().err
+
+
+def test_a_failed_save_is_part_of_the_story(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(workload).with_name("gangs.csv")
+    path.write_text(GANGS)
+    words = ["--cluster", "four.toml", "--scheduler", "srtf:preempt=save", "--save-succeeds", "0", "--explain", "a"]
+    assert main(["schedule", "run", str(path), *words]) == 0
+    assert "left without its work, as the save failed" in capsys.readouterr().out

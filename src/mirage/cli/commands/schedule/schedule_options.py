@@ -35,6 +35,8 @@ class PlayOptions:
     save_s: float | None
     checkpoint_s: float | None
     gpus_per_node: int | None
+    prediction_error: float
+    save_succeeds: float
     skip_impossible: bool
     demand: str | None
     window: tuple[float, float] | None
@@ -68,6 +70,8 @@ class PlayOptions:
             demand=self.demand,
             window_s=self.window,
             assumptions=assumptions,
+            prediction_error=self.prediction_error,
+            save_succeeds=self.save_succeeds,
         )
         _report_unmeasured(setting)
         return setting
@@ -132,6 +136,22 @@ play_options = option_group(
         metavar="N",
         help="GPUs of a node, for a job table that records nodes but no GPUs.  [default: 1]",
     ),
+    click.option(
+        "--prediction-error",
+        type=Number(min=0),
+        default=0.0,
+        metavar="SIGMA",
+        help="Schedulers know predicted run times: the true ones times exp(SIGMA x N(0,1)), drawn for each job by "
+        "--seed.  [default: the jobs' time limits, or true run times]",
+    ),
+    click.option(
+        "--save-succeeds",
+        type=Number(min=0, max=1),
+        default=1.0,
+        metavar="P",
+        help="Probability that a preempted job saves its work on demand; otherwise it loses the work since its last "
+        "checkpoint.  [default: 1]",
+    ),
     click.option("--skip-impossible", is_flag=True, help="Leave out jobs that fit on no GPU type; do not stop."),
     click.option(
         "--demand",
@@ -170,6 +190,8 @@ def provenance(played: PlayOptions, setting: GpuSetting) -> dict[str, Any]:
         "demand": played.demand,
         "window_s": played.window,
         "assume": played.assume,
+        "prediction_error": played.prediction_error,
+        "save_succeeds": played.save_succeeds,
         "seed": played.seed,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),

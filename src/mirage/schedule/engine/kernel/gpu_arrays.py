@@ -30,7 +30,7 @@ ALL_GPUS = -1  # ``needed`` of a preemption that needs all GPUs of the job
 FUTURE, PENDING, STARTING, RUNNING, STOPPING, SAVING, ENDED, CANCELLED = range(8)
 
 # -- ends of a segment -----------------------------------------------------------------------------------------------
-BY_ITSELF, BY_BOUNDARY, BY_SAVE, BY_KILL, BY_RESIZE, BY_CANCEL, BY_RECLAIM = range(7)
+BY_ITSELF, BY_BOUNDARY, BY_SAVE, BY_KILL, BY_RESIZE, BY_CANCEL, BY_RECLAIM, BY_FAILED_SAVE = range(8)
 
 # -- events at which a scheduler can be called; as ``Event`` ----------------------------------------------------------
 ON_SUBMITTED, ON_ENDED, ON_LEFT, ON_SERVERS, ON_PROGRESS = 1, 2, 4, 8, 16
@@ -144,6 +144,7 @@ SETTINGS = record_type(
     [
         ("seed", _I),
         ("cost_spread", _F),  # coefficient of variation of the costs of starts, restarts, rescaling and saving
+        ("save_fails", _F),  # probability that a checkpoint on demand cannot be read later
         ("round_s", _F),  # NEVER_S: no rounds
         ("called_on", _I),  # bits of events
         ("force_after_s", _F),  # from unmet demand until inference takes lent servers by force

@@ -11,6 +11,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     BOUNDARY,
     BY_BOUNDARY,
     BY_CANCEL,
+    BY_FAILED_SAVE,
     BY_ITSELF,
     BY_KILL,
     BY_RECLAIM,
@@ -38,7 +39,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     GpuWorld,
 )
 from mirage.schedule.engine.kernel.gpu_packing import release_gpus, take_places
-from mirage.schedule.engine.kernel.random_costs import drawn_s, in_ticks
+from mirage.schedule.engine.kernel.random_costs import drawn_s, in_ticks, save_fails
 from mirage.schedule.speeds.speed_law import next_phase, speed
 
 _FUZZ = 1e-6
@@ -296,7 +297,7 @@ def vacate(state: GpuState, job: Any) -> None:
 def leave(state: GpuState, job: Any, why: int) -> None:
     """Give all GPUs back and queue the job again; amounts must be up to date."""
     clock = state.clock[0]
-    if why in (BY_KILL, BY_RECLAIM):
+    if why in (BY_KILL, BY_RECLAIM, BY_FAILED_SAVE):
         job.lost += job.unsafe
         job.useful -= job.unsafe
         job.progress = job.safe
@@ -313,6 +314,12 @@ def leave(state: GpuState, job: Any, why: int) -> None:
     clock.n_pending += 1
     due_at(state, job, NEVER_S)
     notify(state, ON_LEFT, job.id)
+
+
+@kernel(forceinline=False)
+def leave_saved(world: GpuWorld, state: GpuState, job: Any) -> None:
+    """Make a job leave after a checkpoint on demand; if that has failed, the work is lost."""
+    leave(state, job, BY_FAILED_SAVE if job.unsafe > 0.0 and save_fails(world, job) else BY_SAVE)
 
 
 @kernel()
@@ -337,7 +344,10 @@ def stop(world: GpuWorld, state: GpuState, job: Any, how: int) -> None:
     wait_s = stops_after_s(world, job, how)
     job.draws += 1
     if wait_s <= 0.0:
-        leave(state, job, BY_BOUNDARY if how == BOUNDARY else BY_SAVE if how == SAVE else BY_KILL)
+        if how == SAVE:
+            leave_saved(world, state, job)
+        else:
+            leave(state, job, BY_BOUNDARY if how == BOUNDARY else BY_KILL)
         return
     job.leaves_by = how
     if how == BOUNDARY:
@@ -386,7 +396,7 @@ def process_event(world: GpuWorld, state: GpuState, job: Any) -> None:
         run(world, state, job)
         notify(state, ON_PROGRESS, job.id)
     elif job.status == SAVING:
-        leave(state, job, BY_SAVE)
+        leave_saved(world, state, job)
     else:
         reach_target(world, state, job)
 

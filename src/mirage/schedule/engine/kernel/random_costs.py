@@ -1,4 +1,4 @@
-"""Costs of a start, restart, change of size or save: drawn by job and number of its draws.
+"""Costs of a start, restart, change of size or save, and saves that fail: drawn by job.
 
 A draw depends on the seed, the job and the number of its earlier draws, and on nothing else in the cluster: two
 schedulers get the same costs as long as they treat a job in the same way.
@@ -31,3 +31,17 @@ def drawn_s(world: GpuWorld, job: Any, expected_s: float) -> float:
     variance = math.log(1.0 + spread * spread)
     factor = math.exp(math.sqrt(variance) * normal(world.settings[0].seed, job.id, job.draws) - 0.5 * variance)
     return in_ticks(expected_s * factor)
+
+
+_SAVES = 0x5A7E
+"""Offset of the seed for saves, so that a save's failure does not depend on its duration."""
+
+
+@kernel(forceinline=False)
+def save_fails(world: GpuWorld, job: Any) -> bool:
+    """Draw whether a checkpoint on demand fails."""
+    chance = world.settings[0].save_fails
+    if chance <= 0.0:
+        return False
+    drawn = normal(world.settings[0].seed + _SAVES, job.id, job.draws)
+    return bool(0.5 * math.erfc(-drawn / math.sqrt(2.0)) < chance)
