@@ -76,7 +76,10 @@ KEYS = "name, gpu_type, servers, gpus_per_server, pool, speed"
         (TOML.replace('"a100"', "3"), "server group 'new': gpu_type is 3; give a text"),
         (TOML.replace("servers = 2", "servers = 2.0"), "server group 'old': servers is 2.0; give a whole number"),
         (TOML.replace("servers = 2", "servers = true"), "server group 'old': servers is True; give a whole number"),
-        (TOML.replace("_server = 4", "_server = 4.0"), "server group 'old': gpus_per_server is 4.0; give a whole number"),
+        (
+            TOML.replace("_server = 4", "_server = 4.0"),
+            "server group 'old': gpus_per_server is 4.0; give a whole number",
+        ),
         (TOML.replace("servers = 2", "servers = 0"), "server group 'old': 0 servers of 4 GPUs; both are 1 or more"),
         (TOML.replace("_server = 4", "_server = 0"), "server group 'old': 2 servers of 0 GPUs; both are 1 or more"),
         (TOML.replace('"new"', '"old"'), "two server groups have the same name: old, old; rename one"),

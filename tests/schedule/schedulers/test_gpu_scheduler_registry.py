@@ -54,7 +54,7 @@ def test_a_compiled_scheduler_has_its_name_in_messages(name: str) -> None:
 
 
 def test_unknown_names_get_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"Known: .*fifo, .*sjf, srtf, tiresias"):
+    with pytest.raises(UnknownName, match=r"Known: .*fifo, .*sjf, .*srtf, tiresias"):
         make_scheduler("fofo")
     assert set(COMPILED) <= set(known_schedulers())
     assert scheduler_spec("sjf").knows_run_s

@@ -121,6 +121,43 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
         {"loans": True, "elastic": True, "interval_s": 300.0, "headroom": 0.02, **_PREEMPT},
         knows_run_s=True,
     ),
+    "pickyman": GpuSchedulerSpec(
+        f"{_HERE}.pickyman:PickyMan",
+        "preempts at the end of an epoch if the waiting time saved exceeds the losses (IPCCC'22)",
+        {"near_end": 1.0, "width_power": 0.0},
+        knows_run_s=True,
+    ),
+    "pickyman-plus": GpuSchedulerSpec(
+        f"{_HERE}.pickyman_plus:PickyManPlus",
+        "pickyman with all waits weighed, the cheapest way to preempt each job, and bounds",
+        {
+            "margin": 0.3,
+            "loss_weight": 1.0,
+            "width_power": 0.5,
+            "save_succeeds": 1.0,
+            "most_preemptions": 50,
+            "min_run_s": 60.0,
+        },
+        knows_run_s=True,
+    ),
+    "fitgpp": GpuSchedulerSpec(
+        f"{_HERE}.fitgpp:FitGpp",
+        "short jobs preempt one small job that leaves quickly",
+        {"trial_s": 1800.0, "grace_weight": 4.0, "most_preemptions": 1, "min_run_s": 600.0},
+        knows_run_s=True,
+    ),
+    "kueue": GpuSchedulerSpec(
+        f"{_HERE}.kueue:Kueue",
+        "Kueue's rule: preempts the lowest priority and the newest; earlier submissions have priority",
+        {"class_jobs": 50, "min_run_s": 0.0},
+        knows_run_s=True,
+    ),
+    "slurm-preempt": GpuSchedulerSpec(
+        f"{_HERE}.slurm_preempt:SlurmPreempt",
+        "Slurm's preempt-and-requeue between tiers of run time, with an exempt time",
+        {"tier_limits_s": (3600.0, 43200.0), "first": "youngest", "exempt_s": 600.0},
+        knows_run_s=True,
+    ),
     "gavel": GpuSchedulerSpec(
         f"{_HERE}.gavel:Gavel",
         "shares of time on every GPU type by a linear program, in rounds of 360 s (OSDI'20)",

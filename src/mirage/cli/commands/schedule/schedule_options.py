@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from mirage.schedule.compare.gpu_trial import GpuSetting
 
 
-NAMES = "Built in: fifo, sjf, srtf, easy, tiresias, gittins, aryl, gavel, gavel-max-min, sia, sia-plus."
+NAMES = (
+    "Built in: fifo, sjf, srtf, easy, tiresias, gittins, aryl, pickyman, pickyman-plus, fitgpp, kueue, slurm-preempt, "
+    "gavel, gavel-max-min, sia, sia-plus."
+)
 """Names of schedulers for help texts, without importing them."""
 
 
