@@ -49,7 +49,7 @@ def test_built_in_clusters() -> None:
     assert int(aryl.gpus_of[aryl.pool_of == 0].sum()) == 3544
 
 
-KEYS = "name, gpu_type, servers, gpus_per_server, pool, speed"
+KEYS = "name, gpu_type, servers, gpus_per_server, pool, speed, gpus_for_one"
 
 
 @pytest.mark.parametrize(

@@ -133,13 +133,15 @@ def test_costs_that_cannot_be_are_refused(costs: dict[str, float], message: str)
 def test_the_way_to_preempt_follows_from_the_costs(
     save_s: float | None, checkpoint_s: float | None, in_rounds: bool, way: str
 ) -> None:
-    assert PreemptionCosts(save_s=save_s, checkpoint_s=checkpoint_s).preempt(in_rounds) == way
+    jobs = GpuJobs.linear([0], [1], [1])
+    assert PreemptionCosts(save_s=save_s, checkpoint_s=checkpoint_s).preempt(jobs, in_rounds) == way
 
 
 def test_costs_that_are_not_given_are_those_of_the_jobs() -> None:
     jobs = GpuJobs.linear([0, 1], [1, 4], [10, 10], restart_s=[5, 6])
     plain = PreemptionCosts().life_costs(jobs)
-    assert plain.first_start_s.tolist() == plain.restart_s.tolist() == plain.rescale_s.tolist() == [5, 6]
+    assert plain.first_start_s.tolist() == [0, 0], "the first start is part of the run time"
+    assert plain.restart_s.tolist() == plain.rescale_s.tolist() == [5, 6]
     assert (plain.save_s.tolist(), plain.checkpoint_work.tolist()) == ([0, 0], [inf, inf])
     given = PreemptionCosts(restart_s=7, save_s=2, checkpoint_s=100).life_costs(jobs)
     assert (given.first_start_s.tolist(), given.restart_s.tolist(), given.rescale_s.tolist()) == (

@@ -418,7 +418,7 @@ def test_every_column_of_a_view_by_hand() -> None:
     _, script = play(jobs, plans, also_at=[6, 12, 33, 54, 62], costs=costs)
     given = {
         "id": [0, 1], "submit_s": [5, 6], "model": [-1, -1], "gpus": [2, 3], "min_gpus": [1, 3], "max_gpus": [4, 3],
-        "pool": [0, -1], "run_s": [200, nan], "checkpoint_work": [30, 30], "first_start_s": [3, 3],
+        "pool": [0, -1], "types": [-1, -1], "run_s": [200, nan], "checkpoint_work": [30, 30], "first_start_s": [3, 3],
         "restart_s": [4, 4], "rescale_s": [5, 6], "save_s": [7, 7],
     }  # fmt: skip
     changing = {
@@ -469,7 +469,7 @@ def test_every_column_of_the_servers_by_hand() -> None:
     cluster = GpuCluster((*TWO_POOLS.groups, ServerGroup("x", "t4", 1, 2, "training")))
     jobs = GpuJobs.linear([0], [3], [50], pool=TRAINING)
     plans = {0: [GpuStart(0, {0: 3}), GpuLend(2, TRAINING, until_s=40), GpuLend(1, TRAINING)]}
-    _, script = play(jobs, plans, cluster, also_at=[20], demand=[Demand(10, INFERENCE, 1)])
+    _, script = play(jobs, plans, cluster, also_at=[20], demand=[Demand(10, INFERENCE, 1)], force_after_s=inf)
     servers = script.views[20].servers
     assert (servers.gpu_type.tolist(), servers.gpus.tolist()) == ([0, 0, 0, 1], [4, 4, 4, 2])
     assert servers.free.tolist() == [1, 4, 4, 2]

@@ -1,6 +1,7 @@
 """The log of a simulation: GPUs by number, locations of segments, and amounts at its time."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -101,6 +102,6 @@ def test_demand_that_is_not_met_counts_until_the_time_of_the_log() -> None:
     jobs = GpuJobs.linear([0], [1], [100], pool=0)
     plans: dict[float, list[GpuAction]] = {0: [GpuStart(0), GpuLend(1, 0), GpuLend(2, 0)], 90: []}
     demand = [Demand(10, 1, 2), Demand(20, 1, 3)]
-    log = GpuSimulation(cluster, jobs, Script(plans), demand=demand, strict=True).run(until_s=25.5)
+    log = GpuSimulation(cluster, jobs, Script(plans), demand=demand, force_after_s=inf, strict=True).run(until_s=25.5)
     assert log.unmet_server_s == 1 * 10 + 2 * 5.5
     assert (log.breaches, len(log.loans)) == (0, 2)

@@ -310,8 +310,9 @@ def test_gpus_of_a_node_are_refused_where_they_do_not_count(tmp_path: Path, text
         (
             "a,b\n1,2\n",
             TraceError,
-            r"w.csv:1: this is not a workload: a CSV begins with name,time,application,num_replicas,batch_size, or "
-            "with timestamp,duration,num_gpus; 'mirage trace convert --columns' makes a job table from any other file$",
+            r"w.csv:1: this is not a workload: a CSV begins with name,time,application,num_replicas,batch_size, "
+            "with timestamp,duration,num_gpus, or with job_id,submit_s,run_s,gpus; 'mirage trace convert --columns' "
+            "makes a job table from any other file$",
         ),
     ],
 )
