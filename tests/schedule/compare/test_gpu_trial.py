@@ -176,11 +176,11 @@ def test_an_outcome_has_all_measures_of_its_row_and_what_was_left_out() -> None:
 
 
 def test_costs_are_drawn_by_the_seed_of_the_setting() -> None:
-    jobs = GpuJobs.linear([0], [1], [100], restart_s=50)
+    jobs = GpuJobs.linear([0, 10], [1, 1], [100, 5], restart_s=50)  # the second job preempts the first
 
     def overhead_h(**options: Any) -> float:
         setting = replace(ONE_GPU, **options)
-        return play(setting, workload(jobs, setting), SchedulerText.of("fifo"))[0].row.overhead_gpu_h
+        return play(setting, workload(jobs, setting), SchedulerText.of("srtf"))[0].row.overhead_gpu_h
 
     assert overhead_h(seed=1) == overhead_h(seed=2) == pytest.approx(50 / 3600)
     assert overhead_h(cost_spread=0.5, seed=1) == overhead_h(cost_spread=0.5, seed=1)
