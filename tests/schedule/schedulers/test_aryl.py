@@ -13,6 +13,7 @@ from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import Demand, LifeCosts
 from mirage.schedule.engine.kernel.gpu_arrays import LEND, RESIZE, RETURN
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.rounds.highs import OPTIMAL, minimise
 from mirage.schedule.schedulers.elastic_knapsack import add_job, share_linear, trace_back
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.workload.gpu_jobs import ALL_TYPES, GpuJobs
@@ -83,11 +84,12 @@ def test_loans_meet_every_announced_demand_and_shorten_waits(seed: int, each: in
     assert (log.segments.gpus <= least * np.where(jobs.max_gpus > jobs.gpus, 3, 1)[log.segments.id]).all()
 
 
-def test_jobs_that_save_before_they_leave_give_servers_back_late_but_at_the_deadline() -> None:
-    jobs, demand = jobs_of(4, fungible=1.0), demand_of(4)
+@pytest.mark.parametrize("seed", range(8))
+def test_jobs_that_save_before_they_leave_give_servers_back_late_but_at_the_deadline(seed: int) -> None:
+    jobs, demand = jobs_of(seed, fungible=1.0), demand_of(seed)
     scheduler = make_scheduler("aryl", preempt="save")
     log = GpuSimulation(
-        CLUSTER, jobs, scheduler, demand=demand, known="run-time", costs=LifeCosts.of(jobs, save_s=40.0)
+        CLUSTER, jobs, scheduler, demand=demand, known="run-time", costs=LifeCosts.of(jobs, save_s=250.0)
     ).run()
     assert (log.breaches, log.unmet_server_s) == (0, 0)
     assert log.rows.preemptions.sum() > 0
@@ -98,14 +100,16 @@ def test_jobs_that_save_before_they_leave_give_servers_back_late_but_at_the_dead
 # -- reclaim ---------------------------------------------------------------------------------------------------------
 
 
-def reclaimed(placed: list[dict[int, int]], wanted: int, elastic: tuple[int, ...] = ()) -> tuple[list[int], list[int]]:
+def reclaimed(
+    placed: list[dict[int, int]], wanted: int, elastic: tuple[int, ...] = (), losses: list[float] | None = None
+) -> tuple[list[int], list[int]]:
     """Servers given back, and jobs preempted; all servers are lent."""
     from mirage.schedule.engine.kernel.gpu_arrays import CHUNK, CLOCK, JOB, NIL, RUNNING
     from mirage.schedule.schedulers.server_reclaim import AVAILABLE, CHOSEN, choose_servers
 
     servers = 1 + max(server for places in placed for server in places)
     gpus_of = np.full(servers, 4)
-    live, chunks, free, clock = records(JOB, len(placed)), records(CHUNK, 40), gpus_of.copy(), np.zeros(1, CLOCK)
+    live, chunks, free, clock = records(JOB, len(placed)), records(CHUNK, 200), gpus_of.copy(), np.zeros(1, CLOCK)
     n = 0
     for k, places in enumerate(placed):
         live[k].id, live[k].status, live[k].chunk = k, RUNNING, n
@@ -117,13 +121,14 @@ def reclaimed(placed: list[dict[int, int]], wanted: int, elastic: tuple[int, ...
     clock["n_live"] = len(placed)
     state = SimpleNamespace(live=live, chunks=chunks, free=free, clock=clock.view(np.recarray))
     base = np.array([1 if k in elastic else len(places) for k, places in enumerate(placed)])
+    loss, whole = losses or [1.0] * len(placed), losses is not None
     choice, preempted = np.full(servers, AVAILABLE), np.zeros(len(placed), np.int64)
     function = getattr(choose_servers, "py_func", choose_servers)
     with pytest.MonkeyPatch.context() as patched:
         for name in ("server_costs", "preempt_jobs"):
             kernel = function.__globals__[name]
             patched.setitem(function.__globals__, name, getattr(kernel, "py_func", kernel))
-        function(state, gpus_of, wanted, choice, np.zeros(servers), base, preempted)
+        function(state, gpus_of, wanted, choice, np.zeros(servers), base, preempted, np.array(loss), whole)
     return np.flatnonzero(choice == CHOSEN).tolist(), np.flatnonzero(preempted).tolist()
 
 
@@ -144,6 +149,14 @@ def test_empty_servers_and_those_with_flexible_workers_go_first() -> None:
     assert reclaimed(placed, 1, elastic=(0,)) == ([3], [])
     assert reclaimed(placed, 2, elastic=(0,)) == ([2, 3], [])
     assert reclaimed(placed, 3, elastic=(0,)) == ([0, 2, 3], [0])
+
+
+def test_weighed_losses_spare_a_large_job_with_much_to_lose() -> None:
+    """One server is wanted: the published cost is 1/3 for the large job, 1 for the other."""
+    placed = [{0: 4, 1: 4, 2: 4}, {3: 1}]
+    assert reclaimed(placed, 1) == ([0], [0])
+    assert reclaimed(placed, 1, losses=[1200.0, 500.0]) == ([3], [1])
+    assert reclaimed(placed, 3, losses=[1200.0, 500.0]) == ([0, 1, 2], [0])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -167,6 +180,73 @@ def test_greedy_reclaim_preempts_few_more_jobs_than_the_optimum(seed: int) -> No
             for chosen in combinations(range(servers), wanted)
         )
     assert best <= greedy <= 1.25 * best
+
+
+def test_job_that_loses_much_on_slower_gpus_waits_for_its_own_pool() -> None:
+    """Jobs of 12 GPUs; the second one can start on T4, where it takes twice its run time."""
+    demand = [Demand(0, INFERENCE, 0)]
+    for run_s, on_t4 in ((3600, True), (5 * 3600, False)):
+        jobs = GpuJobs.linear([0, 300], [12, 12], [4 * 3600, run_s], pool=TRAINING)
+        log = play(jobs, "aryl-plus", demand)
+        assert log.segments.gpu_type.tolist() == [0, int(on_t4)]
+        assert play(jobs, "aryl", demand).segments.gpu_type.tolist() == [0, 1]
+        assert log.rows.start_s[1] == (300 if on_t4 else 4 * 3600)
+
+
+def test_elastic_job_grows_only_if_it_gains_time() -> None:
+    """A job on four of twelve GPUs, with 500 s left: eight more save 333 s."""
+    for least_gain_s, sizes in ((300.0, [4, 12]), (400.0, [4])):
+        jobs = GpuJobs.linear([100], [4], [700], max_gpus=12, pool=TRAINING)
+        log = play(jobs, "aryl-plus", loans=False, least_gain_s=least_gain_s)
+        assert log.segments.gpus.tolist() == sizes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plus_meets_every_announced_demand(seed: int) -> None:
+    log = play(jobs_of(seed, elastic=0.4), "aryl-plus", demand_of(seed))
+    assert (log.breaches, log.unmet_server_s) == (0, 0)
+    assert len(log.loans) > 20
+
+
+def least_loss(placed: list[dict[int, int]], servers: int, wanted: int, losses: list[float]) -> float:
+    """The optimum by HiGHS: job j is preempted if any of its servers is chosen."""
+    n, rows = len(placed), []
+    for j, places in enumerate(placed):
+        for server in places:
+            row = np.zeros(n + servers)
+            row[j], row[n + server] = -1, 1
+            rows.append(row)
+    rows.append(np.append(np.zeros(n), np.ones(servers)))
+    limits = np.zeros(len(rows))
+    least = np.full(len(rows), -np.inf)
+    limits[-1] = least[-1] = wanted
+    found = minimise(np.append(losses, np.zeros(servers)), np.array(rows), limits, row_least=least, gap=0.0)
+    assert found.status == OPTIMAL
+    return found.value
+
+
+def test_reclaim_against_the_exact_optimum() -> None:
+    """The published rule preempts few jobs but loses much work; weighed losses do not."""
+    pytest.importorskip("scipy")
+    rng = np.random.default_rng(1)
+    lost = {"jobs": 0.0, "published": 0.0, "weighed": 0.0, "least": 0.0, "fewest": 0.0}
+    for _ in range(12):
+        placed = [
+            dict.fromkeys(rng.choice(20, int(rng.choice([1, 1, 1, 2, 4, 6])), replace=False).tolist(), 1)
+            for _ in range(25)
+        ]
+        losses = [float(len(places) * rng.lognormal(6, 1)) for places in placed]
+        servers = 1 + max(max(places) for places in placed)
+        wanted = int(rng.integers(1, 8))
+        _, published = reclaimed(placed, wanted)
+        _, weighed = reclaimed(placed, wanted, losses=losses)
+        lost["jobs"] += len(published)
+        lost["fewest"] += least_loss(placed, servers, wanted, [1.0] * len(placed))
+        lost["published"] += sum(losses[j] for j in published)
+        lost["weighed"] += sum(losses[j] for j in weighed)
+        lost["least"] += least_loss(placed, servers, wanted, losses)
+    assert 1 <= lost["jobs"] / lost["fewest"] < 1.35
+    assert 1 <= lost["weighed"] / lost["least"] < 1.5 < lost["published"] / lost["least"], lost
 
 
 # -- extra workers ---------------------------------------------------------------------------------------------------

@@ -23,11 +23,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import (
+    KILL,
     LEND,
+    NEVER_S,
     NIL,
     NO_LOAN,
     NO_SERVER,
@@ -38,6 +41,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     RESIZE,
     RETURN,
     RUNNING,
+    SAVE,
     SCHEDULER,
     START,
     STARTING,
@@ -53,11 +57,11 @@ from mirage.schedule.engine.kernel.plan_writers import write, write_preempt
 from mirage.schedule.schedulers.elastic_knapsack import add_job, share_linear, trace_back
 from mirage.schedule.schedulers.job_queue import NEWCOMER, RETURNED, WAITING, enter, take_out
 from mirage.schedule.schedulers.preemption import way_for_job, way_number
-from mirage.schedule.schedulers.run_time_estimates import estimate_ends, usual_speed
+from mirage.schedule.schedulers.run_time_estimates import estimate_ends, left_on_s, usual_speed
 from mirage.schedule.schedulers.server_reclaim import AVAILABLE, CHOSEN, choose_servers
 from mirage.schedule.speeds.speed_law import speed
 
-KEYS, COST, NEXT_INTERVAL, WORK, VALUE, BEST = range(6)
+KEYS, COST, NEXT_INTERVAL, WORK, VALUE, BEST, LOSS = range(7)
 """Columns of numbers; the first value of ``NEXT_INTERVAL`` is the time at which the next interval begins."""
 
 BASE, RECALLED, CHOICE, PREEMPTED, LISTED, HELD, MOST, EXTRA, FIRST, COUNT = range(2, 12)
@@ -74,7 +78,7 @@ _REASONS = (
     "extra-workers",
 )
 
-LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY = range(5)
+LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S = range(8)
 """Parameters by position."""
 
 _ALL_BUT_PROGRESS = ON_SUBMITTED | ON_ENDED | ON_LEFT | ON_SERVERS
@@ -90,16 +94,17 @@ def is_elastic(buffer: PlanBuffer, job: Any) -> bool:
 
 
 @kernel(forceinline=False)
-def surplus(world: GpuWorld, state: GpuState, buffer: PlanBuffer, pool: int) -> int:
+def surplus(world: GpuWorld, state: GpuState, buffer: PlanBuffer, pool: int, soon: bool) -> int:
     """Servers of a pool beyond its demand and the headroom; negative if some are missing.
 
-    The demand is the larger one of the present and the announced demand.
+    The demand is the larger one of the present and the announced demand. ``soon`` counts recalled servers, too, which
+    will be there when jobs have left them.
     """
     servers, recalled = 0, 0
     for server in range(len(world.home_of)):
         if world.home_of[server] == pool:
             servers += 1
-            if state.loan_of[server] != NO_LOAN:
+            if soon and state.loan_of[server] != NO_LOAN:
                 recalled += buffer.ranks[RECALLED, server]
     spare = math.ceil(buffer.parameters[HEADROOM] * servers)
     target = min(max(state.wanted[pool], state.wanted_soon[pool]) + spare, servers)
@@ -122,7 +127,7 @@ def lend_idle(world: GpuWorld, state: GpuState, buffer: PlanBuffer, borrower: in
     Returns the new number of actions.
     """
     for pool in range(len(state.wanted)):
-        left = surplus(world, state, buffer, pool) if pool != borrower else 0
+        left = surplus(world, state, buffer, pool, False) if pool != borrower else 0
         for server in range(len(world.home_of)):
             if left <= 0:
                 break
@@ -176,7 +181,18 @@ def reclaim(
         choice[server] = AVAILABLE if lent and buffer.ranks[RECALLED, server] == 0 else 0
     for slot in range(state.clock[0].n_live):
         preempted[state.live[slot].id] = 0
-    choose_servers(state, world.gpus_of, servers, choice, buffer.memory[COST], buffer.ranks[BASE], preempted)
+        buffer.memory[LOSS, state.live[slot].id] = preemption_loss(state, buffer, state.live[slot])
+    choose_servers(
+        state,
+        world.gpus_of,
+        servers,
+        choice,
+        buffer.memory[COST],
+        buffer.ranks[BASE],
+        preempted,
+        buffer.memory[LOSS],
+        buffer.parameters[WEIGHS_LOSS] > 0.0,
+    )
     for server in range(len(state.free)):
         buffer.spare[server] = state.free[server]  # with the GPUs that this plan frees at once
     for slot in range(state.clock[0].n_live):
@@ -200,6 +216,21 @@ def reclaim(
         else:
             buffer.ranks[RECALLED, server] = 1
     return at, used
+
+
+@kernel()
+def preemption_loss(state: GpuState, buffer: PlanBuffer, job: Any) -> float:
+    """What a preemption of a job costs: 1, or GPU-seconds if losses are weighed."""
+    if buffer.parameters[WEIGHS_LOSS] == 0.0 or job.held == 0:
+        return 1.0
+    settle(job, state.clock[0].now_s)
+    way = way_for_job(job, int(buffer.parameters[WAY]))
+    lost = job.held * job.restart_s + 1.0
+    if way == KILL:
+        lost += job.unsafe
+    elif way == SAVE and job.unsafe > 0.0:
+        lost += job.held * job.save_s
+    return float(lost)
 
 
 @kernel()
@@ -293,6 +324,29 @@ def place_base(world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: Any, a
 
 
 @kernel(forceinline=False)
+def worthwhile_types(world: GpuWorld, buffer: PlanBuffer, job: Any, home_types: int) -> int:
+    """The types on which a job loses little time.
+
+    Args:
+        home_types: Mask of the types of the jobs' own pool; the fastest of them is the reference, as only these servers
+            are sure to be there.
+    """
+    if buffer.parameters[MOST_LOSS_S] == NEVER_S:
+        return int(job.types)
+    least_s = NEVER_S
+    for gpu_type in range(len(world.speeds.type_speed)):
+        if home_types >> gpu_type & 1:
+            least_s = min(least_s, left_on_s(world, job, gpu_type))
+    if least_s == NEVER_S:
+        return int(job.types)
+    mask = 0
+    for gpu_type in range(len(world.speeds.type_speed)):
+        if left_on_s(world, job, gpu_type) <= least_s + buffer.parameters[MOST_LOSS_S]:
+            mask |= 1 << gpu_type
+    return mask
+
+
+@kernel(forceinline=False)
 def start_waiting(
     world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int, any_lent: bool
 ) -> tuple[int, int]:
@@ -302,15 +356,21 @@ def start_waiting(
         The new numbers of actions and of locations.
     """
     ids, ends = buffer.ranks[WAITING], buffer.ranks[WAITING + 1]
-    open_types = (1 << len(world.speeds.type_speed)) - 1
+    open_types, home_types = (1 << len(world.speeds.type_speed)) - 1, 0
+    for server in range(len(world.home_of)):
+        if world.jobs[0].pool < 0 or world.home_of[server] == world.jobs[0].pool:
+            home_types |= 1 << world.type_of[server]
     k = ends[0]
     while k < ends[1] and open_types != 0:
         job = state.live[state.slot_of[ids[k]]]
         places = 0
         if job.types & open_types != 0:
+            permitted = job.types
+            job.types = worthwhile_types(world, buffer, job, home_types)
             places = place_base(world, state, buffer, job, any_lent)
             if places == 0:
                 open_types = block(world, buffer, job, open_types) if buffer.parameters[LOANS] > 0.0 else 0
+            job.types = permitted
         if places == 0:
             k += 1
             continue
@@ -422,6 +482,31 @@ def choose_extra(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
             value[k] = work[j] / rate - work[j] / wider if wider > rate > 0.0 else 0.0
         add_job(value, min(most[j], capacity), best, capacity, buffer.table[j])
     trace_back(buffer.table, n, capacity, extra)
+
+
+@kernel(forceinline=False)
+def retain_small_gains(
+    world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type: int, n: int, capacity: int
+) -> None:
+    """Leave listed jobs at their present size if a larger one gains little time.
+
+    The workers that they do not get let other jobs stay at their size, which would have to shrink.
+    """
+    extra, listed, left = buffer.ranks[EXTRA], buffer.ranks[LISTED], capacity
+    for j in range(n):
+        job = state.live[state.slot_of[listed[j]]]
+        has = job.held // world.gpus_for_one[gpu_type] - job.gpus
+        if extra[j] > has:
+            now, wider = rate_with(world, job, gpu_type, has), rate_with(world, job, gpu_type, extra[j])
+            if buffer.memory[WORK, j] / now - buffer.memory[WORK, j] / wider < buffer.parameters[LEAST_GAIN_S]:
+                extra[j] = has
+        left -= extra[j]
+    for j in range(n):
+        job = state.live[state.slot_of[listed[j]]]
+        more = job.held // world.gpus_for_one[gpu_type] - job.gpus - extra[j]
+        if 0 < more <= left:
+            extra[j] += more
+            left -= more
 
 
 @kernel(forceinline=False)
@@ -576,7 +661,10 @@ def share_left(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, us
         for server in range(len(buffer.free)):
             if world.type_of[server] == gpu_type and allowed(state, pool, server):
                 free += buffer.free[server]
-        choose_extra(world, state, buffer, gpu_type, n, free // world.gpus_for_one[gpu_type])
+        capacity = free // world.gpus_for_one[gpu_type]
+        choose_extra(world, state, buffer, gpu_type, n, capacity)
+        if buffer.parameters[LEAST_GAIN_S] > 0.0:
+            retain_small_gains(world, state, buffer, gpu_type, n, capacity)
         at, used = extend(world, state, buffer, gpu_type, n, at, used)
     return at
 
@@ -599,7 +687,7 @@ def aryl(situation: Any) -> int:
     if loans and borrower >= 0:
         at = give_back_emptied(world, state, buffer, at)
         for pool in range(len(state.wanted)):
-            missing = -surplus(world, state, buffer, pool)
+            missing = -surplus(world, state, buffer, pool, True)
             if pool != borrower and missing > 0 and state.present[pool] < pool_size(world, pool):
                 at, used = reclaim(world, state, buffer, pool, missing, at, used)
                 reclaims = True
@@ -627,6 +715,10 @@ def scheduler(
     interval_s: float = 300.0,
     headroom: float = 0.02,
     preempt: str = "save",
+    name: str = "aryl",
+    weighs_loss: bool = False,
+    most_loss_h: float = math.inf,
+    least_gain_s: float = 0.0,
 ) -> CompiledScheduler:
     """Aryl.
 
@@ -636,6 +728,10 @@ def scheduler(
         interval_s: Seconds between two decisions on loans and extra workers.
         headroom: Share of a pool's servers that is not lent, beyond the demand.
         preempt: save, kill, boundary or cheaper.
+        name: Name of the scheduler.
+        weighs_loss: Whether servers are given back by the GPU-seconds that are lost, not by the number of jobs.
+        most_loss_h: Hours that a job may lose on a slower GPU type; otherwise it waits for a type of its own pool.
+        least_gain_s: Seconds that an elastic job must gain to get more workers.
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -645,16 +741,59 @@ def scheduler(
         raise ConfigurationError(f"interval_s is {interval_s}; give a number of seconds above 0")
     if not 0 <= headroom <= 1:
         raise ConfigurationError(f"headroom is {headroom}; give a share from 0 to 1")
-    parameters = (float(loans), float(elastic), float(interval_s), float(headroom), float(way_number(preempt)))
+    if not (most_loss_h >= 0 and 0 <= least_gain_s < math.inf):
+        raise ConfigurationError(
+            f"most_loss_h is {most_loss_h} and least_gain_s is {least_gain_s}; give numbers of 0 or more"
+        )
+    parameters = (
+        float(loans),
+        float(elastic),
+        float(interval_s),
+        float(headroom),
+        float(way_number(preempt)),
+        float(weighs_loss),
+        most_loss_h * HOUR_S,
+        float(least_gain_s),
+    )
     return CompiledScheduler(
-        "aryl",
+        name,
         aryl,
         _REASONS,
         called_on=_ALL_BUT_PROGRESS,
         round_s=interval_s if loans or elastic else None,
         knows_run_s=True,
-        memory=6,
+        memory=7,
         ranks=12,
         table=elastic,
         parameters=parameters,
     )
+
+
+def plus_scheduler(
+    loans: bool = True,
+    elastic: bool = True,
+    interval_s: float = 300.0,
+    headroom: float = 0.02,
+    preempt: str = "save",
+    most_loss_h: float = 4.0,
+    least_gain_s: float = 300.0,
+) -> CompiledScheduler:
+    """Aryl with three rules of our own.
+
+    A job that would lose much time on slower GPUs waits; an elastic job grows only if it gains more time than changes
+    of size cost; servers are given back by the work that is lost.
+
+    Args:
+        loans: As for ``scheduler``, like the next four.
+        elastic: See there.
+        interval_s: See there.
+        headroom: See there.
+        preempt: See there.
+        most_loss_h: Hours that a job may lose on a slower GPU type.
+        least_gain_s: Seconds that an elastic job must gain to get more workers.
+
+    Raises:
+        ConfigurationError: A value cannot be used.
+        UnknownName: There is no such way to preempt.
+    """
+    return scheduler(loans, elastic, interval_s, headroom, preempt, "aryl-plus", True, most_loss_h, least_gain_s)

@@ -121,6 +121,20 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
         {"loans": True, "elastic": True, "interval_s": 300.0, "headroom": 0.02, **_PREEMPT},
         knows_run_s=True,
     ),
+    "aryl-plus": GpuSchedulerSpec(
+        f"{_HERE}.aryl:plus_scheduler",
+        "aryl with limits of slow GPUs and of changes of size, and with losses weighed in reclaims",
+        {
+            "loans": True,
+            "elastic": True,
+            "interval_s": 300.0,
+            "headroom": 0.02,
+            "most_loss_h": 4.0,
+            "least_gain_s": 300.0,
+            **_PREEMPT,
+        },
+        knows_run_s=True,
+    ),
     "pickyman": GpuSchedulerSpec(
         f"{_HERE}.pickyman:PickyMan",
         "preempts at the end of an epoch if the waiting time saved exceeds the losses (IPCCC'22)",

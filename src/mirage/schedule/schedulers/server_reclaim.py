@@ -19,7 +19,15 @@ AVAILABLE, CHOSEN = 1, 2
 
 @kernel(forceinline=False)
 def choose_servers(
-    state: GpuState, gpus_of: Any, servers: int, choice: Any, cost: Any, base_places: Any, preempted: Any
+    state: GpuState,
+    gpus_of: Any,
+    servers: int,
+    choice: Any,
+    cost: Any,
+    base_places: Any,
+    preempted: Any,
+    loss: Any,
+    whole: bool,
 ) -> int:
     """Choose servers to give back; returns the number chosen.
 
@@ -31,6 +39,9 @@ def choose_servers(
         cost: Scratch, by server.
         base_places: Number of locations of each job with base workers; they are its first.
         preempted: By job id; 1 for jobs that must leave the chosen servers. Must be 0 for active jobs.
+        loss: By job id: what a preemption of the job costs, in place of 1.
+        whole: Whether a job's loss is divided by no more than the servers that are still to be chosen. Otherwise the
+            rest of a large job counts as if its other servers were needed, too.
     """
     n = 0
     for server in range(len(gpus_of)):
@@ -38,7 +49,7 @@ def choose_servers(
             choice[server] = CHOSEN
             n += 1
     while n < servers:
-        server_costs(state, cost, base_places, preempted)
+        server_costs(state, cost, base_places, preempted, loss, servers - n if whole else len(gpus_of))
         best, least = NO_SERVER, NEVER_S
         for server in range(len(gpus_of)):
             if choice[server] == AVAILABLE and cost[server] < least:
@@ -47,16 +58,15 @@ def choose_servers(
             break
         choice[best] = CHOSEN
         n += 1
-        if least > 0.0:
-            preempt_jobs(state, best, base_places, preempted)
+        preempt_jobs(state, best, base_places, preempted)
     return n
 
 
 @kernel(forceinline=False)
-def server_costs(state: GpuState, cost: Any, base_places: Any, preempted: Any) -> None:
+def server_costs(state: GpuState, cost: Any, base_places: Any, preempted: Any, loss: Any, most: int) -> None:
     """Write the server preemption cost of every server.
 
-    Jobs that are leaving already cost nothing.
+    Jobs that are leaving already cost nothing. A loss is divided by at most ``most`` servers.
     """
     for server in range(len(state.free)):
         cost[server] = 0.0
@@ -66,7 +76,7 @@ def server_costs(state: GpuState, cost: Any, base_places: Any, preempted: Any) -
             continue
         at, k = job.chunk, 0
         while at != NIL and k < base_places[job.id]:
-            cost[state.chunks[at].server] += 1.0 / base_places[job.id]
+            cost[state.chunks[at].server] += loss[job.id] / min(base_places[job.id], most)
             at = state.chunks[at].next
             k += 1
 

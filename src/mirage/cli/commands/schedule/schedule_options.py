@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 NAMES = (
-    "Built in: fifo, sjf, srtf, easy, tiresias, gittins, aryl, pickyman, pickyman-plus, fitgpp, kueue, slurm-preempt, "
-    "gavel, gavel-max-min, sia, sia-plus."
+    "Built in: fifo, sjf, srtf, easy, tiresias, gittins, aryl, aryl-plus, pickyman, pickyman-plus, fitgpp, kueue, "
+    "slurm-preempt, gavel, gavel-max-min, sia, sia-plus."
 )
 """Names of schedulers for help texts, without importing them."""
 
