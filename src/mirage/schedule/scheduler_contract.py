@@ -177,7 +177,7 @@ class ActiveJobs:
         types: The GPU types that it may run on: bit k is type k; −1 for all.
         status: As ``JobStatus``.
         run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it.
-        done: Share of the work that is done; ``UNKNOWN`` if ``run_s`` is.
+        done: Share of the work that is done, exact also if ``run_s`` is a prediction; ``UNKNOWN`` if ``run_s`` is.
         progress: Work done.
         safe_progress: Work that is not lost if the job is killed now.
         attained_gpu_s: GPU-seconds held so far, pauses included.
