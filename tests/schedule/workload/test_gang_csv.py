@@ -72,3 +72,12 @@ def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> N
 
 def test_no_job_table_is_mistaken_for_gangs() -> None:
     assert not set(HEADER) <= set(COLUMNS)
+
+
+def test_a_job_runs_on_the_gpu_types_that_its_row_names(tmp_path: Path) -> None:
+    path, cluster = tmp_path / "g.csv", gpu_cluster("aryl7704")
+    path.write_text("job_id,submit_s,run_s,gpus,gpu_types\na,0,60,1,t4\nb,1,60,1,v100/t4\nc,2,60,1,\n")
+    assert read_workload(path, cluster, no_profiles(cluster)).jobs.types.tolist() == [2, 3, -1]
+    path.write_text("job_id,submit_s,run_s,gpus,gpu_types\na,0,60,1,h100\n")
+    with pytest.raises(TraceError, match=r"g.csv:2: .*'h100'"):
+        read_workload(path, cluster, no_profiles(cluster))

@@ -10,15 +10,18 @@ import math
 from collections.abc import Sequence
 
 from mirage.errors import TraceError, shown
+from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import GpuJobs
-from mirage.schedule.workload.workload_rows import WorkloadRow
+from mirage.schedule.workload.workload_rows import WorkloadRow, row_types
 
 HEADER = ("job_id", "submit_s", "run_s", "gpus")
 
-OPTIONAL = ("gpus_min", "gpus_max", "model", "epochs", "checkpoint_every_s", "save_s", "restart_s", "limit_s")
+OPTIONAL = (
+    "gpus_min", "gpus_max", "gpu_types", "model", "epochs", "checkpoint_every_s", "save_s", "restart_s", "limit_s",
+)  # fmt: skip
 
 
-def read_gang_csv(rows: list[WorkloadRow]) -> GpuJobs:
+def read_gang_csv(rows: list[WorkloadRow], cluster: GpuCluster) -> GpuJobs:
     """Jobs of a gang workload.
 
     An empty cell has the default of its column: no elasticity, no regular checkpoint, no cost, no time limit. The time
@@ -41,6 +44,7 @@ def read_gang_csv(rows: list[WorkloadRow]) -> GpuJobs:
         restart_s=[_cost_s(row, "restart_s") for row in rows],
         save_s=[_cost_s(row, "save_s") for row in rows],
         checkpoint_s=[_checkpoint_s(row) for row in rows],
+        types=row_types(rows, cluster),
         name=tuple(row["job_id"] for row in rows),
     )
 

@@ -100,7 +100,7 @@ def read_workload(
     elif kind == "philly":
         jobs, left_out = philly_csv.read_philly_csv(table_rows(file, read_text(file)), cluster)
     elif kind == "gangs":
-        jobs = gang_csv.read_gang_csv(table_rows(file, read_text(file)))
+        jobs = gang_csv.read_gang_csv(table_rows(file, read_text(file)), cluster)
     elif kind == "gavel":
         rows = table_rows(file, read_text(file), gavel_trace.COLUMNS, "\t")
         jobs = gavel_trace.read_gavel_trace(rows, profiles, cluster)
