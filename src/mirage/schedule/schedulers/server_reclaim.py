@@ -1,9 +1,9 @@
 """Which lent servers to give back: the ones with the least *server preemption cost*.
 
 After Aryl (arXiv 2202.07896). (A) Empty servers first, then servers with flexible workers only, which scale in without
-a preemption. Then, until enough are chosen, the server with the least Σ 1/|S_j| over the jobs j with base workers on
-it, S_j being the servers of job j; its jobs are preempted, and their share on their other servers becomes 0. (H) Ties
-go to the server with the lowest number.
+a preemption. Then, until enough are chosen, the server with the least Σ 1/nⱼ over the jobs j with base workers on it,
+nⱼ being the number of servers of job j; its jobs are preempted, and their share on their other servers becomes 0. (H)
+Ties go to the server with the lowest number.
 """
 
 from __future__ import annotations
