@@ -111,14 +111,7 @@ class GpuCluster:
         Raises:
             ClusterError: Two groups of one type have different speeds.
         """
-        speeds: dict[str, float] = {}
-        for group in self.groups:
-            if speeds.setdefault(group.gpu_type, group.speed) != group.speed:
-                raise ClusterError(
-                    f"GPU type {group.gpu_type!r} has speed {speeds[group.gpu_type]} in one group and {group.speed} in "
-                    f"group {group.name!r}; give both groups the same, or another type"
-                )
-        return speeds
+        return self._of_type("speed")
 
     def gpus_for_one(self) -> Ints:
         """GPUs of every type that a job gets for each GPU that it requests, shape (types,).
@@ -126,14 +119,19 @@ class GpuCluster:
         Raises:
             ClusterError: Two groups of one type have different numbers.
         """
-        numbers: dict[str, int] = {}
+        return np.array(list(self._of_type("gpus_for_one").values()), dtype=np.int64)
+
+    def _of_type(self, name: str) -> dict[str, Any]:
+        """What all groups of a GPU type have in common, by type, in the order of the types."""
+        found: dict[str, Any] = {}
         for group in self.groups:
-            if numbers.setdefault(group.gpu_type, group.gpus_for_one) != group.gpus_for_one:
+            value = getattr(group, name)
+            if found.setdefault(group.gpu_type, value) != value:
                 raise ClusterError(
-                    f"GPU type {group.gpu_type!r} has gpus_for_one {numbers[group.gpu_type]} in one group and "
-                    f"{group.gpus_for_one} in group {group.name!r}; give both groups the same, or another type"
+                    f"GPU type {group.gpu_type!r} has {name} {found[group.gpu_type]} in one group and {value} in group "
+                    f"{group.name!r}; give both groups the same, or another type"
                 )
-        return np.array([numbers[gpu_type] for gpu_type in self.gpu_types], dtype=np.int64)
+        return found
 
     def _each(self, of_group: Sequence[int]) -> Ints:
         of_server = np.repeat(np.array(of_group, dtype=np.int64), [group.servers for group in self.groups])

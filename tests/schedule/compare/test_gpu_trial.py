@@ -51,8 +51,9 @@ def test_a_number_out_of_its_range_is_refused(option: str, value: float, most: s
 
 
 def test_numbers_at_the_ends_of_their_ranges_are_taken() -> None:
-    GpuSetting(CLUSTER, cost_spread=0.0, later_s=0.0)
-    GpuSetting(CLUSTER, cost_spread=1e300, later_s=9.99e9)
+    for cost_spread, later_s in ((0.0, 0.0), (1e300, 9.99e9)):
+        setting = GpuSetting(CLUSTER, cost_spread=cost_spread, later_s=later_s)
+        assert (setting.cost_spread, setting.later_s) == (cost_spread, later_s)
 
 
 def test_jobs_must_fit_on_one_kind_where_types_have_several_and_a_scheduler_wants_it() -> None:

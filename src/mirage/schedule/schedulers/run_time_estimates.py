@@ -28,11 +28,9 @@ def start_cost_s(job: Any) -> float:
 
 
 @kernel(forceinline=False)
-def packed_speed(world: GpuWorld, job: Any, gpu_type: int) -> float:
-    """Speed of a job on the fewest servers of a GPU type; 0 if it may or can not run there."""
-    if not allows_type(job, gpu_type):
-        return 0.0
-    gpus = job.gpus * world.gpus_for_one[gpu_type]
+def speed_of_width(world: GpuWorld, job: Any, gpu_type: int, width: int) -> float:
+    """Speed of a job of a width, in GPUs as it requests them, on the fewest servers."""
+    gpus = width * world.gpus_for_one[gpu_type]
     if job.model < 0:
         return float(gpus * world.speeds.type_speed[gpu_type])
     per_server = 0
@@ -41,6 +39,12 @@ def packed_speed(world: GpuWorld, job: Any, gpu_type: int) -> float:
             per_server = max(per_server, world.gpus_of[server])
     servers = math.ceil(gpus / per_server)
     return float(speed(world.speeds, job.model, gpu_type, servers, gpus, job.batch, job.progress))
+
+
+@kernel(forceinline=False)
+def packed_speed(world: GpuWorld, job: Any, gpu_type: int) -> float:
+    """Speed of a job on the fewest servers of a GPU type; 0 if it may or can not run there."""
+    return speed_of_width(world, job, gpu_type, job.gpus) if allows_type(job, gpu_type) else 0.0
 
 
 @kernel(forceinline=False)

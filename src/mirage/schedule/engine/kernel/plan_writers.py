@@ -68,6 +68,23 @@ def write_placed_start(
     places = pack(world, state, free, job, job.gpus, buffer.picked)
     if places == 0:
         return 0
+    write_picked_start(buffer, at, job_id, free, used, places, reason)
+    return places
+
+
+@kernel()
+def write_picked_start(
+    buffer: PlanBuffer, at: int, job_id: int, free: Any, used: int, places: int, reason: int
+) -> None:
+    """Write the start of a job on the picked locations, and take their GPUs from ``free``.
+
+    Args:
+        at: Index of the action.
+        free: Free GPUs by server; updated in place.
+        used: Locations of the plan so far.
+        places: Number of picked locations.
+        reason: A number of the scheduler.
+    """
     write(buffer, at, START, job_id, 0, reason)
     buffer.plan[at].first = used
     buffer.plan[at].places = places
@@ -76,4 +93,3 @@ def write_placed_start(
         buffer.places[used + k].server = location.server
         buffer.places[used + k].gpus = location.gpus
         free[location.server] -= location.gpus
-    return places
