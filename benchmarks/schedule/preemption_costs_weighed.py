@@ -33,7 +33,13 @@ BASELINES = (
     "fifo", "easy", REFERENCE, "srtf:preempt=boundary", "srtf:preempt=kill", "tiresias:preempt=save", "fitgpp", "kueue",
     "slurm-preempt", "slurm-preempt:first=smallest",
 )  # fmt: skip
-OURS = ("pickyman", "pickyman:width_power=0.5", "pickyman-plus", "pickyman-plus:width_power=0.75:loss_weight=15", RARE)
+SIMPLE = ("pickyman-plus:margin=0:loss_weight=0:min_run_s=0", "pickyman-plus:width_power=0")
+"""The order of ``pickyman-plus`` without its weighing, and its weighing without its order."""
+
+OURS = (
+    "pickyman", "pickyman:width_power=0.5", "pickyman-plus", *SIMPLE, "pickyman-plus:width_power=0.75:loss_weight=15",
+    RARE,
+)  # fmt: skip
 SRTF = BASELINES[2:5]
 
 
