@@ -317,6 +317,7 @@ class Surroundings:
         models: Names of the models.
         speeds: The world's speeds, for schedulers that use the measurements of their jobs.
         jobs: Number of jobs of the workload, for tables by job id.
+        gpus_for_one: GPUs of each type that a job gets for each GPU that it requests.
     """
 
     gpu_types: tuple[str, ...]
@@ -325,6 +326,7 @@ class Surroundings:
     models: tuple[str, ...]
     speeds: Any
     jobs: int
+    gpus_for_one: tuple[int, ...]
 
 
 @runtime_checkable

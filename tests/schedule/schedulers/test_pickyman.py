@@ -167,3 +167,13 @@ def test_predictions_decide_and_not_true_run_times() -> None:
 def test_parameters_that_cannot_be_are_refused(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         make_scheduler(name, **parameters)
+
+
+@pytest.mark.parametrize("name", ["pickyman", "pickyman-plus", "fitgpp", "kueue", "slurm-preempt"])
+def test_jobs_go_to_the_types_that_they_may_use_in_the_numbers_that_stand_for_one_gpu(name: str) -> None:
+    """The first job may use T4 only, three for each GPU; the others wait for the V100."""
+    cluster = GpuCluster((ServerGroup("new", "v100", 1, 2), ServerGroup("old", "t4", 1, 8, speed=0.5, gpus_for_one=3)))
+    jobs = GpuJobs.linear([0, 1, 2], [2, 2, 2], [90, 60, 60], types=[2, 1, 1])
+    log = _run(name, cluster, jobs)
+    assert log.rows.due_s[0] == 90 / 1.5
+    assert sorted(log.rows.due_s[1:].tolist()) == [61, 121]

@@ -177,6 +177,7 @@ class GpuSimulation:
             models=self.jobs.models,
             speeds=self._world.speeds,
             jobs=len(self.jobs),
+            gpus_for_one=tuple(self._world.gpus_for_one.tolist()),
         )
 
     def _set_call_times(self) -> None:

@@ -29,6 +29,7 @@ class ExchangePlan:
     Attributes:
         view: The view that the plan is for.
         speeds: The speeds of the world.
+        gpus_for_one: GPUs of each type in place of one requested GPU.
         now: GPUs of each server that are free at once, less those of starts and reservations.
         later: The same, with those of jobs that are leaving.
         left_s: Expected remaining run time of each job; of a waiting one with the cost of its start.
@@ -36,8 +37,8 @@ class ExchangePlan:
         actions: The actions so far.
     """
 
-    def __init__(self, view: GpuView, speeds: Speeds) -> None:
-        self.view, self.speeds = view, speeds
+    def __init__(self, view: GpuView, speeds: Speeds, gpus_for_one: Sequence[int]) -> None:
+        self.view, self.speeds, self.gpus_for_one = view, speeds, gpus_for_one
         self._gpu_type, self._pool = view.servers.gpu_type.tolist(), view.servers.pool.tolist()
         self._held = view.held
         self.now: list[int] = view.servers.free.tolist()
@@ -131,11 +132,14 @@ class ExchangePlan:
     def _pack(self, k: int, free: Sequence[int]) -> Places | None:
         """GPUs for a waiting job on the fastest type where it fits; None if it fits on none."""
         jobs = self.view.jobs
-        gpus, pool, model = int(jobs.gpus[k]), int(jobs.pool[k]), int(jobs.model[k])
-        if sum(free) < gpus:
+        requested, pool, model = int(jobs.gpus[k]), int(jobs.pool[k]), int(jobs.model[k])
+        if sum(free) < requested:
             return None
         best, fastest = None, 0.0
-        for gpu_type in range(len(self.speeds.type_speed)):
+        for gpu_type, each in enumerate(self.gpus_for_one):
+            if not int(jobs.types[k]) >> gpu_type & 1:
+                continue
+            gpus = requested * each
             places = self._pack_on(gpu_type, pool, gpus, free)
             if places is not None:
                 rate = speed(

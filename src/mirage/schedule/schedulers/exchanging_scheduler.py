@@ -60,7 +60,7 @@ class ExchangingScheduler(ABC):
 
     def begin(self, surroundings: Surroundings) -> None:
         """Reset the state for a new simulation."""
-        self._speeds = surroundings.speeds
+        self._speeds, self._gpus_for_one = surroundings.speeds, surroundings.gpus_for_one
         self._claims: dict[int, float] = {}
         self._works_from_s = np.full(surroundings.jobs, -math.inf)
 
@@ -70,7 +70,7 @@ class ExchangingScheduler(ABC):
         waiting = np.flatnonzero(jobs.pending)
         if len(waiting) == 0:
             return GpuPlan()
-        plan = ExchangePlan(view, self._speeds)
+        plan = ExchangePlan(view, self._speeds, self._gpus_for_one)
         ids = jobs.id.tolist()
         self._claims = {ids[k]: self._claims[ids[k]] for k in waiting.tolist() if ids[k] in self._claims}
         keys = self.keys(plan)

@@ -67,7 +67,10 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
     run_s = run_within_limit_s(table)
     finite = (table.limit_s > 0) & (table.limit_s < UNLIMITED_S)
     if not len(table):
-        raise ConfigurationError("no job was submitted in the time to fit; check the dates, or leave them out")
+        raise ConfigurationError(
+            "no job was submitted in the time to fit, and a workload model needs at least a day of them; check the "
+            "dates, or leave them out"
+        )
     jobs = table[(table.submit_s >= 0) & (table.nodes > 0) & finite & (run_s >= 0)].sorted_by_submit()
     if len(jobs) < 2 or np.ptp(jobs.submit_s) < DAY_S:
         raise ConfigurationError(
