@@ -40,7 +40,7 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChainSpec:
-    """The specification of a chain by its user, which never changes.
+    """The specification of a chain by its user, which only the user changes.
 
     Attributes:
         submission: The job of every link, with the environment of the submission; the script is our own copy.
@@ -112,6 +112,7 @@ class Chain:
         stopped_s: Time since which no link was wanted; ``MISSING`` while one is.
         wrong_forecasts: Forecasts of its policy that were wrong, in a row.
         resumed_s: Time at which its user resumed it last; ``MISSING`` for never.
+        edits: Number of changes of its specification since its creation.
     """
 
     id: int
@@ -130,6 +131,7 @@ class Chain:
     stopped_s: int = MISSING
     wrong_forecasts: int = 0
     resumed_s: int = MISSING
+    edits: int = 0
 
 
 @dataclass(frozen=True, slots=True)

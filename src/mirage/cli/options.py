@@ -153,26 +153,30 @@ class CostOptions:
         )
 
 
-def cost_options(interruption: float | None = None, overlap: float | None = None) -> Decorator[Any]:
-    """Returns ``--interruption-cost`` and ``--overlap-cost`` with the defaults of a command."""
+def cost_options(
+    interruption: float | None = None, overlap: float | None = None, *, shows_default: bool = True
+) -> Decorator[Any]:
+    """Returns ``--interruption-cost`` and ``--overlap-cost`` with the defaults of a command.
+
+    Args:
+        shows_default: Whether the help names the default of an option without one here, which is 1.
+    """
     return option_group(
         "costs",
         CostOptions,
-        click.option(
-            "--interruption-cost",
-            type=float,
-            default=interruption,
-            show_default=True,
-            metavar="X",
-            help="Cost of an hour without the service." + ("  [default: 1]" if interruption is None else ""),
-        ),
-        click.option(
-            "--overlap-cost",
-            type=float,
-            default=overlap,
-            show_default=True,
-            metavar="Y",
-            help="Cost of an hour with two jobs." + ("  [default: 1]" if overlap is None else ""),
+        *(
+            click.option(
+                name,
+                type=float,
+                default=default,
+                show_default=True,
+                metavar=letter,
+                help=meaning + ("  [default: 1]" if default is None and shows_default else ""),
+            )
+            for name, letter, default, meaning in (
+                ("--interruption-cost", "X", interruption, "Cost of an hour without the service."),
+                ("--overlap-cost", "Y", overlap, "Cost of an hour with two jobs."),
+            )
         ),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirage.agent.cycle.transitions import steer, withdraw
-from mirage.agent.model import ChainState, Link, LinkState
+from mirage.agent.model import ChainState, Link, LinkState, next_link
 from mirage.agent.settings import AgentSettings
 from mirage.job_state import MISSING, JobState
 from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
@@ -172,13 +172,17 @@ def test_what_waits_is_withdrawn_and_what_runs_stays() -> None:
     withdraw(world.context, world.context.chains[1])
     assert world.slurm.calls == [("cancel", 102, "only pending"), ("cancel", 103, "only pending")]
     assert world.events == [(2, "withdrawn", "job 102: enough"), (3, "withdrawn", "job 103: enough")]
-    assert world.links == [running(1), held(2, cancelled_s=NOW_S), queued(3, cancelled_s=NOW_S)]
+    gone = {"cancelled_s": NOW_S, "withdrawn_s": NOW_S}
+    assert world.links == [running(1), held(2, **gone), queued(3, **gone)]
 
 
 def test_a_link_that_was_never_submitted_is_over_at_once() -> None:
     world = shown(running(1), planned(2))
     withdraw(world.context, world.context.chains[1])
-    assert world.links[1] == Link(1, 2, LinkState.ENDED, outcome=JobState.CANCELLED, ended_s=NOW_S)
+    assert world.links[1] == replace(
+        planned(2), state=LinkState.ENDED, outcome=JobState.CANCELLED, ended_s=NOW_S, withdrawn_s=NOW_S
+    )
+    assert next_link(1, world.links[1]).place == 2, "a link that never ran does not count"
     assert (world.events, world.slurm.calls) == ([(2, "withdrawn", "never submitted")], [])
 
 
@@ -207,7 +211,7 @@ def test_a_link_that_may_not_be_cancelled_stops_no_other_from_it() -> None:
     world.slurm.refuses["cancel", 102] = "Access/permission denied"
     withdraw(world.context, world.chain)
     assert world.slurm.calls == [("cancel", 103, "only pending")]
-    assert world.links == [held(2), queued(3, cancelled_s=NOW_S)]
+    assert world.links == [held(2), queued(3, cancelled_s=NOW_S, withdrawn_s=NOW_S)]
     assert world.trouble == "job 102 cannot be cancelled (enough): Access/permission denied"
     world.context.backend = Slurm()
     withdraw(world.context, world.chain)

@@ -103,6 +103,26 @@ def test_an_answer_releases_the_held_link() -> None:
     assert deciding.runner.rests == 1
 
 
+def test_an_answer_from_before_an_edit_is_discarded_and_the_new_policy_queried() -> None:
+    deciding = requested()
+    world = deciding.world
+    edited = replace(world.chain, spec=replace(world.chain.spec, policy="lead:2"), edits=1)
+    world.store.chains[1] = world.context.chains[1] = edited
+    deciding.runner.reply(SUBMIT)
+    deciding.cycle(15)
+    deciding.cycle(15)
+    assert (world.slurm.calls, deciding.decided) == ([], [])
+    assert [question.request.policy for question in deciding.runner.requested] == ["lead:1", "lead:2"]
+
+
+def test_the_choice_of_auto_does_not_outlive_it() -> None:
+    deciding = Deciding(deciding_chain(policy="auto"))
+    deciding.decider.choices[1] = PolicyChoice("holds", "age counts")
+    chain = deciding.world.chain
+    assert deciding.decider.deciding(chain) == "holds"
+    assert deciding.decider.deciding(replace(chain, spec=replace(chain.spec, policy="lead:2"))) == "lead:2"
+
+
 def test_an_answer_of_the_same_cycle_is_used_in_it() -> None:
     deciding = Deciding()
     deciding.runner.reply(WAIT, number=1)

@@ -60,6 +60,23 @@ def test_a_chain_that_is_done_can_be_removed_and_no_other(store: SqlStore) -> No
     assert store.add_chain("train", replace(SPEC, links=7), 101).spec == store.chain("train").spec
 
 
+def test_an_edited_specification_is_read_by_a_running_agent(store: SqlStore, url: str, opened) -> None:
+    agent = opened(url)
+    chain = store.add_chain("train", SPEC, 100)
+    store.change_chain(chain.id, refusals=2, next_try_s=900, next_decision_s=800, wrong_forecasts=4)
+    assert agent.chain("train").spec == SPEC
+    edited = replace(SPEC, policy="lead:9")
+    store.change_spec(store.chain("train"), edited, EventRecord(chain.id, 0, 110, "edited", "policy"))
+    assert agent.chain("train") == replace(chain, spec=edited, edits=1), "and is tried and decided at once"
+    assert [event.kind for event in agent.events(chain.id)] == ["edited"]
+    with pytest.raises(ConfigurationError, match="chain train was edited or ended by another command"):
+        store.change_spec(chain, SPEC)
+    store.change_chain(chain.id, state=ChainState.DONE)
+    with pytest.raises(ConfigurationError, match="edited or ended"):
+        store.change_spec(store.chain("train"), SPEC)
+    assert agent.chain("train").spec == edited
+
+
 def test_the_number_of_a_removed_chain_is_never_given_again(store: SqlStore, url: str, opened) -> None:
     """An agent that runs meanwhile must not take a new chain for the old one."""
     agent = opened(url)

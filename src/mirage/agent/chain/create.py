@@ -68,11 +68,16 @@ def create_chain(
         raise
 
 
-def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str) -> ChainSpec:
-    """The specification with the copies of its script in place."""
-    first = home.spool(name, f"{FIRST}/{request.script_name}", request.script)
+def with_scripts(home: Home, request: Request, spec: ChainSpec, name: str, edits: int = 0) -> ChainSpec:
+    """The specification with the copies of its script in place.
+
+    Args:
+        edits: Number of changes of the specification; each has copies of its own.
+    """
+    number = f"-{edits}" if edits else ""
+    first = home.spool(name, f"{FIRST}{number}/{request.script_name}", request.script)
     text = without(request.script, FIRST_LINK_ONLY)
-    later = home.spool(name, f"{LATER}/{request.script_name}", text) if text != request.script else ""
+    later = home.spool(name, f"{LATER}{number}/{request.script_name}", text) if text != request.script else ""
     submission = replace(request.submission, script=str(first))
     return replace(spec, submission=submission, later_script=str(later), folder=str(home.folder))
 

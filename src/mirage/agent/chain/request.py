@@ -64,6 +64,9 @@ WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 FROM_STANDARD_INPUT = "sbatch"
 """sbatch's name for a script, and so for its job, that comes from standard input."""
 
+FROM_ANY_SOURCE = ("comment", "export", "nodes")
+"""Options that the store needs even if the script or the environment gives them: we add to two of them."""
+
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""
 
@@ -118,16 +121,16 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
         ConfigurationError: There is no script, it cannot be read, or an option makes no sense for a chain.
     """
     chosen = dict(options)
-    text, name = _script(chosen, script, arguments, caller)
+    text, name = read_script(chosen, script, caller)
     environment = {k: v for k, v in caller.environment.items() if k not in _OF_A_LINK}
     remarks = []
     if environment.pop(_WAIT, None) is not None:
         remarks.append(f"{_WAIT} has no effect: {NOT_FOR_CHAINS['wait']}")
     given = {**directives(text), **from_environment(environment), **chosen}
-    _check_for_chain(given, environment)
+    check_for_chain(given, environment)
     for ours in ("parsable", "quiet"):
         chosen.pop(ours, None)
-    for option_name in ("comment", "export", "nodes"):  # from any source: we add to two, and the store needs all
+    for option_name in FROM_ANY_SOURCE:
         if option_name in given:
             chosen[option_name] = given[option_name]
     exported = exported_environment(environment, given.get("export"))
@@ -138,7 +141,12 @@ def read_request(options: Chosen, script: str | None, arguments: tuple[str, ...]
     return Request(submission, text, name, given, (*remarks, *ignored(text)))
 
 
-def _check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:
+def check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:
+    """Refuse the options of sbatch that make no sense for a chain.
+
+    Raises:
+        ConfigurationError: One of them is given.
+    """
     for option, why in NOT_FOR_CHAINS.items():
         if option in given:
             variables = [name for name, meant in VARIABLES.items() if meant == option and environment.get(name)]
@@ -146,8 +154,12 @@ def _check_for_chain(given: Chosen, environment: Mapping[str, str]) -> None:
             raise ConfigurationError(f"--{option}{hint} cannot be used with a chain: {why}")
 
 
-def _script(chosen: Chosen, script: str | None, arguments: tuple[str, ...], caller: Caller) -> tuple[bytes, str]:
-    """The batch script, and its name."""
+def read_script(chosen: Chosen, script: str | None, caller: Caller) -> tuple[bytes, str]:
+    """The batch script, and its name; takes ``wrap`` out of the options.
+
+    Raises:
+        ConfigurationError: There is none, it cannot be read, or sbatch would refuse it.
+    """
     wrapped = chosen.pop("wrap", None)
     if wrapped is not None:
         if script is not None:

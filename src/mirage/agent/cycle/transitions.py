@@ -40,14 +40,16 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
 def withdraw(context: CycleContext, chain: Chain) -> None:
     """Cancel every waiting link of a chain, each once its job is in the queue.
 
-    A link that has just started continues to run, except in a chain that is stopped.
+    A link that has just started continues to run, except in a chain that is stopped. One that never ran does not count.
     """
     for link in context.of(chain, *WAITING):
         if link.state is LinkState.PLANNED and link.attempted_s == MISSING:
             ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
-            context.change_link(link, context.event(chain.id, link.number, "withdrawn", "never submitted"), **ended)
+            event = context.event(chain.id, link.number, "withdrawn", "never submitted")
+            context.change_link(link, event, **ended, withdrawn_s=context.now_s)
         else:
-            _cancel(context, chain, link, "withdrawn", only_pending=chain.state is not ChainState.STOPPING)
+            only_pending = chain.state is not ChainState.STOPPING
+            _cancel(context, chain, link, "withdrawn", only_pending=only_pending, withdrawn_s=context.now_s)
 
 
 def _cancel_running(context: CycleContext, chain: Chain) -> None:
@@ -60,12 +62,14 @@ def _cancel_running(context: CycleContext, chain: Chain) -> None:
             _cancel(context, chain, link, "cancelled")
 
 
-def _cancel(context: CycleContext, chain: Chain, link: Link, kind: str, *, only_pending: bool = False) -> None:
+def _cancel(
+    context: CycleContext, chain: Chain, link: Link, kind: str, *, only_pending: bool = False, **columns: int
+) -> None:
     if link.cancelled_s != MISSING or context.job_of(chain, link) is None:
         return
     if context.cancel(chain, link.job, chain.why, only_pending=only_pending):
         event = context.event(chain.id, link.number, kind, f"job {link.job}: {chain.why}")
-        context.change_link(link, event, cancelled_s=context.now_s)
+        context.change_link(link, event, cancelled_s=context.now_s, **columns)
 
 
 def _plan_next(context: CycleContext, chain: Chain) -> None:

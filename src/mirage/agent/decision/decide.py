@@ -29,6 +29,7 @@ from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, revise_queued_l
 from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.policy.auto_parameters import AUTO
 from mirage.policy.plan import Plan, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
@@ -51,7 +52,7 @@ class OpenQuestion:
     """
 
     number: int
-    about: tuple[int, int, bool]
+    about: tuple[int, int, bool, int]
     requested_s: int
     since_s: float
     view_summary: dict[str, float]
@@ -102,7 +103,7 @@ class Decider:
 
     def deciding(self, chain: Chain) -> str:
         """The policy that decides about a chain: its own, or the one that ``auto`` chose last."""
-        choice = self.choices.get(chain.id)
+        choice = self.choices.get(chain.id) if chain.spec.policy.partition(":")[0] == AUTO else None
         return chain.spec.policy if choice is None else choice.policy
 
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:

@@ -31,16 +31,18 @@ class Undecided:
         waiting: The next one, held or queued.
         queued: The next one as its policy may revise it; None where it was never released, and for a policy without
             second thoughts.
+        edits: Number of changes of the chain's specification.
     """
 
     present: Link
     waiting: Link
     queued: QueuedLink | None = None
+    edits: int = 0
 
     @property
-    def about(self) -> tuple[int, int, bool]:
+    def about(self) -> tuple[int, int, bool, int]:
         """The state that a question is about; an answer about another state is discarded."""
-        return self.present.number, self.waiting.number, self.queued is not None
+        return self.present.number, self.waiting.number, self.queued is not None, self.edits
 
 
 @dataclass(slots=True)
@@ -78,13 +80,13 @@ def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -
     if context.job_of(chain, present) is None or following.withdrawn_s != MISSING:
         return None
     if following.released_s == MISSING or not revising.has(chain.spec.policy):
-        return Undecided(present, following) if following.state is LinkState.HELD else None
+        return Undecided(present, following, edits=chain.edits) if following.state is LinkState.HELD else None
     job = context.job_of(chain, following)
     if job is None or job.state is not JobState.PENDING:
         return None
     if present.signalled_s != MISSING or following.number < present.number:
         return None
-    return Undecided(present, following, _queued(context, following, job))
+    return Undecided(present, following, _queued(context, following, job), chain.edits)
 
 
 def _queued(context: CycleContext, link: Link, job: QueuedJob) -> QueuedLink:

@@ -173,12 +173,18 @@ def _brakes(connection: Connection) -> None:
     _add_columns(connection, "chains", wrong, *_times("resumed_s"))
 
 
+def _edits(connection: Connection) -> None:
+    """The number of changes of a chain's specification."""
+    _add_columns(connection, "chains", sa.Column("edits", sa.Integer, nullable=False, server_default="0"))
+
+
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0001": _first,
     "0002": _cancelled,
     "0003": _identity,
     "0004": _revisions,
     "0005": _brakes,
+    "0006": _edits,
 }
 
 NEWEST = max(_MIGRATIONS)

@@ -48,6 +48,13 @@ class Store(Protocol):
         """Set columns of a chain and write events, in one transaction."""
         ...
 
+    def change_spec(self, chain: Chain, spec: ChainSpec, *events: EventRecord) -> None:
+        """Replace the specification of a chain, and let the agent submit and decide by it at once.
+
+        ``ConfigurationError`` where another process has changed it since the chain was read.
+        """
+        ...
+
     def remove_chain(self, chain: int) -> None:
         """Remove a chain that is done, with all its data; ``ConfigurationError`` where it is not."""
         ...

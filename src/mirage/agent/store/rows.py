@@ -42,12 +42,13 @@ def decision_of(row: dict[str, Any]) -> DecisionRecord:
 
 
 def settable(table: sa.Table, columns: dict[str, object]) -> dict[str, object]:
-    """The columns as they are stored; those that identify a row, or never change, are refused."""
+    """The columns as stored; those of a row's identity and the specification are refused."""
     known = {_FIELDS.get(column.name, column.name) for column in table.c if not column.primary_key} - {
         "name",
         "spec",
         "created_s",
         "key",
+        "edits",
     }
     if unknown := columns.keys() - known:
         raise TypeError(

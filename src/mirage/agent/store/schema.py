@@ -35,6 +35,7 @@ chains = Table(
     Column("stopped_s", BigInteger, nullable=False, default=-1),
     Column("wrong_forecasts", Integer, nullable=False, default=0),
     Column("resumed_s", BigInteger, nullable=False, default=-1),
+    Column("edits", Integer, nullable=False, default=0),
 )
 
 links = Table(

@@ -84,7 +84,7 @@ class SqlStore(LeasedDatabase):
     def __init__(self, engine: Engine, unwritable: str = "") -> None:
         super().__init__(engine)
         self.unwritable = unwritable
-        self._specs: dict[int, ChainSpec] = {}
+        self._specs: dict[int, tuple[int, ChainSpec]] = {}
 
     # -- identity ---------------------------------------------------------------------------------------------
 
@@ -172,12 +172,12 @@ class SqlStore(LeasedDatabase):
         """All chains in order of creation, or only those that are not done."""
         with self._reading() as connection:
             rows = [dict(row._mapping) for row in connection.execute(_ALIVE if alive else _CHAINS)]
-            new = [row["id"] for row in rows if row["id"] not in self._specs]
-            if new:  # specifications never change, and are large: read once
-                wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec).where(chains.c.id.in_(new))
-                for number, name, spec in connection.execute(wanted):
-                    self._specs[number] = spec_from_json(spec, name)
-        return [chain_of(row, self._specs[row["id"]]) for row in rows]
+            new = [row["id"] for row in rows if self._specs.get(row["id"], _NO_SPEC)[0] != row["edits"]]
+            if new:  # specifications are large: read once after each edit
+                wanted = sa.select(chains.c.id, chains.c.name, chains.c.spec, chains.c.edits)
+                for number, name, spec, edits in connection.execute(wanted.where(chains.c.id.in_(new))):
+                    self._specs[number] = edits, spec_from_json(spec, name)
+        return [chain_of(row, self._specs[row["id"]][1]) for row in rows]
 
     def chain(self, name: str) -> Chain:
         """The chain with a name."""
@@ -192,6 +192,18 @@ class SqlStore(LeasedDatabase):
         with self._writing() as connection:
             if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
                 raise StoreError(f"there is no chain with the number {chain} to change")
+            _write_events(connection, events)
+
+    def change_spec(self, chain: Chain, spec: ChainSpec, *events: EventRecord) -> None:
+        """Replace the specification of a chain as it was read."""
+        here = (chains.c.id == chain.id) & (chains.c.edits == chain.edits) & (chains.c.state != ChainState.DONE.value)
+        values = settable(chains, {"refusals": 0, "next_try_s": 0, "next_decision_s": 0, "wrong_forecasts": 0})
+        values |= {"spec": spec_to_json(spec), "edits": chain.edits + 1}
+        with self._writing() as connection:
+            if not connection.execute(chains.update().where(here).values(values)).rowcount:
+                raise ConfigurationError(
+                    f"chain {chain.name} was edited or ended by another command in the meantime; repeat this one"
+                )
             _write_events(connection, events)
 
     def remove_chain(self, chain: int) -> None:
@@ -297,6 +309,7 @@ class SqlStore(LeasedDatabase):
 
 
 _decisions, _events = decisions, events
+_NO_SPEC = (-1, None)
 
 # Statements of every cycle: to build one costs more than to run it.
 _POLLED = store.update()

@@ -130,6 +130,38 @@ def test_a_user_pauses_resumes_and_stops(terminal: Terminal) -> None:
     assert not [own for own in terminal.served.slurm.own.values() if not own.over]
 
 
+def test_a_living_chain_takes_a_new_limit_script_and_policy_and_loses_no_link(terminal: Terminal) -> None:
+    words = ("--chain", "serve", "--policy", "reactive", "--links", "4", "--time", "2:00:00", "--no-agent", "serve.sh")
+    terminal.type("submit", *words)
+    terminal.live(HOUR_S)
+    before = set(terminal.served.slurm.own)
+    Path("serve.sh").write_text("#!/bin/bash\n#SBATCH -N 1\nserve --faster\n")
+    edit = (
+        "chain",
+        "edit",
+        "serve",
+        "-t",
+        "3:00:00",
+        "--policy",
+        "lead:1",
+        "--replace-waiting",
+        "serve.sh",
+        "--port=80",
+    )
+    assert "policy: reactive -> lead:1" in terminal.type(*edit)
+    terminal.type("chain", "pause", "serve")
+    terminal.type("chain", "resume", "serve")
+    terminal.live(16 * HOUR_S)
+    links = json.loads(terminal.type("chain", "show", "serve", "--json"))["links"]
+    ran = [link for link in links if link["started_s"] > 0]
+    assert [link["limit_s"] for link in ran] == [2 * HOUR_S, *[3 * HOUR_S] * 3], "four, of which one was old"
+    assert json.loads(terminal.type("chain", "list", "--json"))[0]["state"] == "done"
+    new = [own for job, own in terminal.served.slurm.own.items() if job not in before]
+    assert {own.submission.arguments for own in new} == {("--port=80",)}
+    assert all(Path(own.submission.script).read_text().endswith("serve --faster\n") for own in new)
+    assert "lead-reached" in terminal.type("chain", "explain", "serve", "-n", "3")
+
+
 def test_a_parsable_submission_prints_the_number_alone(terminal: Terminal) -> None:
     number = terminal.type(
         "submit", "--parsable", "--no-agent", "--comment", "mine", "serve.sh", "--port", "80"

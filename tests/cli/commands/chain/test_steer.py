@@ -40,7 +40,7 @@ def test_pause_withdraws_the_waiting_job_and_resume_continues(type_: Type, store
     )  # fmt: skip
     assert queue.calls == [("cancel", 103, "only pending")]
     assert store.chain("serve").why == "paused by hand"
-    assert [link.cancelled_s for link in store.links(1)] == [-1, -1, NOW_S]
+    assert [(link.cancelled_s, link.withdrawn_s) for link in store.links(1)] == [(-1, -1), (-1, -1), (NOW_S, NOW_S)]
     store.change_chain(1, refusals=3, failures=2, next_try_s=NOW_S + 600)
     assert type_("chain", "resume", "serve") == ("", "chain serve resumes with the agent's next poll\n")
     chain = store.chain("serve")

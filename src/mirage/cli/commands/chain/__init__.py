@@ -15,6 +15,7 @@ chain = LazyGroup(
         "log": LazyCommand(f"{_HERE}.show:log", "What happened to a chain."),
         "explain": LazyCommand(f"{_HERE}.show:explain", "What the last decisions observed, expected and chose."),
         "report": LazyCommand(f"{_HERE}.show:report", "The chain as one HTML file."),
+        "edit": LazyCommand(f"{_HERE}.edit_command:edit", "Change the policy, the end or the jobs of a chain."),
         "pause": LazyCommand(f"{_HERE}.steer:pause", "Let the running job finish, and submit no further jobs."),
         "resume": LazyCommand(f"{_HERE}.steer:resume", "Resume after a pause."),
         "stop": LazyCommand(f"{_HERE}.steer:stop", "End a chain and its jobs."),

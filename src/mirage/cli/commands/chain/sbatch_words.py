@@ -24,14 +24,26 @@ ABOUT_SBATCH = ("version", "usage")
 
 
 class LikeSbatch(click.Command):
-    """A command with its own options and those of sbatch, mixed, before the script."""
+    """A command with its own options and those of sbatch, mixed, before the script.
+
+    Its own arguments come first: ``mirage chain edit NAME``.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Separates the arguments for sbatch and parses the others."""
+        first = sum(isinstance(param, click.Argument) for param in self.params)
+        if any(word.startswith("-") for word in args[:first]):
+            first = 0
+        own, args = args[:first], args[first:]
         flags = {name: option for option in self.params if isinstance(option, click.Option) for name in option.opts}
         ours, theirs = split_words(args, {name: not option.is_flag for name, option in flags.items()})
         ctx.meta["sbatch"] = theirs
-        return super().parse_args(ctx, ours)
+        return super().parse_args(ctx, [*own, *ours])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Returns the parts of the usage line: own arguments before the options."""
+        options, *own = super().collect_usage_pieces(ctx)
+        return [*own, options]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Returns the options that continue a word; without one, the shell completes files."""

@@ -14,11 +14,14 @@ from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
 
 if TYPE_CHECKING:
-    from mirage.agent.model import Chain, LinkState
+    from mirage.agent.model import Chain
     from mirage.agent.store.protocol import Store
 
 WAIT_S = 1.0
 """Seconds between two reads of the store by ``mirage chain stop --wait``."""
+
+
+AGENT_CANCELS = "the agent cancels the jobs when Slurm answers again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,11 @@ class AfterCancel:
 @click.argument("name")
 def pause(name: str) -> None:
     """Pause chain NAME: its job runs on, the waiting one is cancelled, none is submitted."""
-    from mirage.agent.model import LinkState
-
     with cluster.store() as store:
         chain = find(store, name)
-        _check_cluster(store)
+        check_cluster(store)
         _change(store, chain, "paused", "paused by hand", "active")
-        jobs = _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, only_pending=True)
+        jobs = cancel_jobs(store, chain, "by hand", only_pending=True)
     click.echo(
         f"chain {chain.name} is paused: {_run_out(jobs)}, none follows until `mirage chain resume {chain.name}`",
         err=True,
@@ -75,16 +76,13 @@ def stop(name: str, after_this_link: bool, wait: bool) -> None:
 
     The chain is done once the agent has observed the end of its jobs; --wait waits for that.
     """
-    from mirage.agent.model import LinkState
-
     with cluster.store() as store:
         chain = find(store, name)
-        _check_cluster(store)
+        check_cluster(store)
         state = "ending" if after_this_link else "stopping"
         from_states = ("active", "paused") if after_this_link else ("active", "paused", "ending", "stopping")
         _change(store, chain, state, "stopped by hand", *from_states)
-        running = () if after_this_link else (LinkState.RUNNING,)
-        jobs = _cancel(store, chain, LinkState.HELD, LinkState.QUEUED, *running, only_pending=after_this_link)
+        jobs = cancel_jobs(store, chain, "by hand", only_pending=after_this_link)
         if after_this_link:
             click.echo(f"chain {chain.name} is ending: {_run_out(jobs)}, none follows", err=True)
         else:
@@ -131,7 +129,7 @@ def _wait_until_done(store: Store, chain: Chain) -> None:
     click.echo(f"chain {chain.name} is done", err=True)
 
 
-def _check_cluster(store: Store) -> None:
+def check_cluster(store: Store) -> None:
     """Checks that Slurm's commands reach the cluster of the chains; prints an error of Slurm.
 
     Raises:
@@ -145,17 +143,26 @@ def _check_cluster(store: Store) -> None:
         click.echo(f"mirage: {error}", err=True)
 
 
-def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) -> AfterCancel:
-    """Cancels the jobs of links in some states, each only if the queue shows that it is ours.
+def cancel_jobs(
+    store: Store, chain: Chain, why: str, *, only_pending: bool, unanswered: str = AGENT_CANCELS
+) -> AfterCancel:
+    """Cancels the jobs of a chain, each only if the queue shows that it is ours.
 
     A link may have started after the agent's last poll: with ``only_pending`` such a job runs on. Jobs that
-    the queue does not show yet are cancelled by the agent; all of them, if Slurm gives no answer.
+    the queue does not show yet are cancelled by the agent of a chain that gets no further link. A link that has not
+    run does not count among the links of its chain.
+
+    Args:
+        why: Detail of the event.
+        only_pending: Whether running jobs run on.
+        unanswered: What happens, or is to be done, where Slurm gives no answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
     from mirage.agent.model import EventRecord, LinkState
     from mirage.job_state import MISSING, JobState
     from mirage.slurm_words.states import ALIVE
 
+    states = [LinkState.HELD, LinkState.QUEUED, *([] if only_pending else [LinkState.RUNNING])]
     now_s, slurm = int(cluster.clock()), cluster.client()
     links = [link for link in store.links(chain.id) if link.state is not LinkState.ENDED and link.job != MISSING]
     cancelled = [link.job for link in links if link.cancelled_s != MISSING]
@@ -168,13 +175,13 @@ def _cancel(store: Store, chain: Chain, *states: LinkState, only_pending: bool) 
                 continue
             if link.state in states and not (only_pending and job.state is not JobState.PENDING):
                 slurm.cancel(job.id, only_pending=only_pending)
-                event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, by hand")
-                store.change_link(chain.id, link.number, event, cancelled_s=now_s)
+                event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, {why}")
+                store.change_link(chain.id, link.number, event, cancelled_s=now_s, withdrawn_s=now_s)
                 cancelled.append(job.id)
             elif job.state in ALIVE:
                 running.append(job.id)
     except SlurmUnreachable as error:
-        click.echo(f"mirage: {error}; the agent cancels the jobs when Slurm answers again", err=True)
+        click.echo(f"mirage: {error}; {unanswered}", err=True)
         left = [link for link in links if link.state is LinkState.RUNNING or not only_pending]
         running = [link.job for link in left if link.job not in cancelled]
     return AfterCancel(tuple(sorted(cancelled)), tuple(sorted(running)))

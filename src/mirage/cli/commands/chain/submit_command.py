@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
+from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
-from mirage.cli.options import CONTEXT, CostOptions, ExtensibleOption, cost_options, examples, json_output
-from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
 from mirage.job_state import MISSING
 
@@ -49,43 +48,15 @@ STORE = "STORE"
         "mirage submit --dry-run train.sh",
     ),
 )
-@click.option(
-    "--for", "lasting", type=POSITIVE_DURATION, metavar="TIME", help="Keep the chain alive for this duration: 14d, 36h."
-)
-@click.option(
-    "--until",
-    metavar="DATE",
-    help="Keep it alive until DATE: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
-)
-@click.option("--links", metavar="N", type=click.IntRange(1), default=None, help="At most N jobs.")
-@click.option("--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`.")
+@chain_options("for", "until", "links", "until-done", of_new_chain=True)
 @click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job name and four letters]")
-@click.option(
-    "--policy",
-    cls=ExtensibleOption,
-    group="mirage.policies",
-    metavar="NAME",
-    help="When to release the next job. [default: auto]",
-)
+@chain_options("policy", of_new_chain=True)
 @click.option(
     "--never-two",
     is_flag=True,
     help="Start the next job only after Slurm reports the end of the previous one: no overlap, but an interruption.",
 )
-@click.option(
-    "--least-life",
-    type=click.FloatRange(0, 1),
-    metavar="SHARE",
-    help="Share of a job's time limit in which the next job is not released, unless recent jobs of the chain waited "
-    "that long. [default: 0.25; 0 for policies of a constant lead]",
-)
-@click.option(
-    "--links-a-day",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Jobs that may start within 24 hours before the chain is paused. [default: three times what their time limit "
-    "needs, plus 5]",
-)
+@chain_options("least-life", "links-a-day", of_new_chain=True)
 @cost_options(interruption=1.0, overlap=1.0)
 @click.option(
     "--bank-age",
@@ -93,11 +64,11 @@ STORE = "STORE"
     help="Allow the policy to submit a job early only to accrue age priority while it is held. Slurm's documentation "
     "does not intend this, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off by default.",
 )
-@click.option("--ready-command", metavar="CMD", help="Command that succeeds once the next job can take over.")
+@chain_options("ready-command", of_new_chain=True)
 @click.option(
     "--ready-by-job", is_flag=True, help="The next job reports itself that it can take over: `mirage link ready`."
 )
-@click.option("--warmup", type=DURATION, default="0", metavar="TIME", help="Without either: time a job needs to load.")
+@chain_options("warmup", of_new_chain=True)
 @click.option(
     "--signal-previous",
     default="USR2",
@@ -105,12 +76,7 @@ STORE = "STORE"
     metavar="SIG",
     help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
-@click.option(
-    "--grace",
-    type=DURATION,
-    metavar="TIME",
-    help="Time from that signal to the end of the job. [default: 2m, at most a quarter of the time limit]",
-)
+@chain_options("grace", of_new_chain=True)
 @click.option(
     "--request-id", default="", metavar="KEY", help="Submit only once for this key, even if the command is repeated."
 )
@@ -175,15 +141,14 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
     from mirage.agent.model import ChainSpec
     from mirage.policy.policy_registry import lasting_name
 
-    if words["ready_command"] is not None and not words["ready_command"].strip():
-        raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")
+    check_ready_command(words)
     has_end = _has_end(words)
     grace_s = words["grace"] if words["grace"] is not None else default_grace_s(limit_s(request.given))
     policy = policy_name(words["policy"], never_two=words["never_two"])
     signal = signal_name(words["signal_previous"])
     spec = ChainSpec(
         request.submission,
-        until_s=_until_s(words, now_s),
+        until_s=end_s(words, now_s),
         links=words["links"] or 0,
         until_done=words["until_done"] or not has_end,
         policy=lasting_name(policy),
@@ -191,7 +156,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         overlap_cost=cost.overlap,
         ready_command=words["ready_command"] or "",
         ready_by_job=words["ready_by_job"],
-        warmup_s=words["warmup"],
+        warmup_s=words["warmup"] or 0,
         signal=signal,
         grace_s=grace_s,
         request_id=words["request_id"],
@@ -209,29 +174,6 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
 def _has_end(words: Mapping[str, Any]) -> bool:
     """Whether the options define when the chain ends."""
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
-
-
-def _until_s(words: Mapping[str, Any], now_s: int) -> int:
-    """Returns the instant after which no link starts; ``MISSING`` for none.
-
-    Raises:
-        ConfigurationError: ``--until`` names no time, or one that has passed.
-    """
-    from mirage.slurm_words.timestamps import next_instant_s
-
-    lasting_s, until = words["lasting"], words["until"]
-    if until is None:
-        return now_s + lasting_s if lasting_s else MISSING
-    if lasting_s is not None:
-        raise click.UsageError("--for and --until both define the end of the chain; give one of them")
-    try:
-        until_s = next_instant_s(until, now_s)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"--until {error}") from error
-    if until_s <= now_s:
-        instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(until_s))
-        raise ConfigurationError(f"--until {until}: {instant} has passed; give a time in the future")
-    return until_s
 
 
 def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -1,0 +1,132 @@
+"""Options of a chain that ``mirage submit`` and ``mirage chain edit`` share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import click
+
+from mirage.cli.options import ExtensibleOption
+from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
+
+ChainOption = Callable[[bool], Callable[[Any], Any]]
+"""An option as a decorator of a command, by whether the command makes a new chain."""
+
+
+def _option(*names: str, default: str = "", **attributes: Any) -> ChainOption:
+    """An option; its help names the default only in a command that makes a new chain."""
+
+    def decorator(of_new_chain: bool) -> Callable[[Any], Any]:
+        shown = f" [default: {default}]" if default and of_new_chain else ""
+        return click.option(*names, **{**attributes, "help": attributes["help"] + shown})
+
+    return decorator
+
+
+OPTIONS: dict[str, ChainOption] = {
+    "for": _option(
+        "--for",
+        "lasting",
+        type=POSITIVE_DURATION,
+        metavar="TIME",
+        help="Keep the chain alive for this duration: 14d, 36h.",
+    ),
+    "until": _option(
+        "--until",
+        metavar="DATE",
+        help="Keep it alive until DATE: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
+    ),
+    "links": _option("--links", metavar="N", type=click.IntRange(1), help="At most N jobs."),
+    "until-done": _option(
+        "--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`."
+    ),
+    "policy": _option(
+        "--policy",
+        cls=ExtensibleOption,
+        group="mirage.policies",
+        metavar="NAME",
+        help="When to release the next job.",
+        default="auto",
+    ),
+    "least-life": _option(
+        "--least-life",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Share of a job's time limit in which the next job is not released, unless recent jobs of the chain "
+        "waited that long.",
+        default="0.25; 0 for policies of a constant lead",
+    ),
+    "links-a-day": _option(
+        "--links-a-day",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Jobs that may start within 24 hours before the chain is paused.",
+        default="three times what their time limit needs, plus 5",
+    ),
+    "ready-command": _option(
+        "--ready-command", metavar="CMD", help="Command that succeeds once the next job can take over."
+    ),
+    "warmup": _option(
+        "--warmup",
+        type=DURATION,
+        metavar="TIME",
+        help="Time a job needs to load, where nothing else reports that it is ready.",
+        default="0",
+    ),
+    "grace": _option(
+        "--grace",
+        type=DURATION,
+        metavar="TIME",
+        help="Time from the signal to the end of the job.",
+        default="2m, at most a quarter of the time limit",
+    ),
+}
+"""The options by name, without their dashes."""
+
+
+def chain_options(*names: str, of_new_chain: bool) -> Callable[[Any], Any]:
+    """A decorator that adds options to a command, in the order of its help.
+
+    Args:
+        names: Keys of ``OPTIONS``.
+        of_new_chain: Whether the command makes a new chain, so that its help names the defaults.
+    """
+    return lambda command: reduce(lambda made, name: OPTIONS[name](of_new_chain)(made), reversed(names), command)
+
+
+def end_s(words: Mapping[str, Any], now_s: int) -> int:
+    """Returns the instant after which no link starts; ``MISSING`` for none.
+
+    Raises:
+        ConfigurationError: ``--until`` names no time, or one that has passed.
+    """
+    from mirage.slurm_words.timestamps import next_instant_s
+
+    lasting_s, until = words["lasting"], words["until"]
+    if until is None:
+        return now_s + lasting_s if lasting_s else MISSING
+    if lasting_s is not None:
+        raise click.UsageError("--for and --until both define the end of the chain; give one of them")
+    try:
+        until_s = next_instant_s(until, now_s)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--until {error}") from error
+    if until_s <= now_s:
+        instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(until_s))
+        raise ConfigurationError(f"--until {until}: {instant} has passed; give a time in the future")
+    return until_s
+
+
+def check_ready_command(words: Mapping[str, Any]) -> None:
+    """Checks that ``--ready-command`` is not empty.
+
+    Raises:
+        ConfigurationError: It is.
+    """
+    if words["ready_command"] is not None and not words["ready_command"].strip():
+        raise ConfigurationError("--ready-command is empty; give a command, or leave the option out")

@@ -1,0 +1,193 @@
+"""``mirage chain edit``: change a chain while it lives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli import cli_context as cluster
+from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s
+from mirage.cli.commands.chain.list import find
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
+from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
+from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
+
+if TYPE_CHECKING:
+    from mirage.agent.chain.edit import JobEdit
+    from mirage.agent.model import Chain, ChainSpec
+    from mirage.agent.store.protocol import Store
+
+SILENT = ("parsable", "quiet", "verbose")
+"""Options of sbatch that change only what it prints."""
+
+UNANSWERED = "the waiting job stays; give --replace-waiting again when Slurm answers"
+
+COSTS = ("interruption_cost", "overlap_cost")
+
+
+@click.command(
+    cls=LikeSbatch,
+    context_settings=CONTEXT,
+    options_metavar="[SBATCH OPTIONS] [OPTIONS] [SCRIPT [ARGUMENTS]]",
+    epilog=examples(
+        "mirage chain edit train-k3f9 --policy what-if --interruption-cost 5",
+        "mirage chain edit train-k3f9 -t 1-0 -N 4 -p gpu,long",
+        "mirage chain edit serve --replace-waiting --unset nodelist",
+        "mirage chain edit train-k3f9 --for 14d train.sh --epochs 120",
+        "mirage chain edit serve --dry-run -t 2-0",
+    ),
+)
+@click.argument("name")
+@chain_options("for", "until", "links", "until-done", of_new_chain=False)
+@click.option("--no-end", is_flag=True, help="Drop the end given by --for, --until or --links.")
+@chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
+@cost_options(shows_default=False)
+@chain_options("ready-command", "warmup", "grace", of_new_chain=False)
+@click.option(
+    "--unset", metavar="OPTION", multiple=True, help="Drop an option of sbatch given at the submission: nodelist."
+)
+@click.option(
+    "--replace-waiting",
+    is_flag=True,
+    help="Cancel the waiting job, so that the agent submits one with the changes in its place. It loses its age.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@json_output
+@click.pass_context
+def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> None:
+    """Change chain NAME while it lives: its policy, its end, or the job of its next links.
+
+    Policy, costs and end apply at the agent's next poll. Options of sbatch and a new script apply to every job that
+    is submitted from now on; the running job and a waiting one stay as they are, unless --replace-waiting is given.
+    Everything else stays, including the environment and the working directory of the submission.
+    """
+    from mirage.agent.chain.edit import checked_spec, differences, edit_chain, edited_job
+
+    now_s = int(cluster.clock())
+    edit = _job_edit(ctx)
+    edit = replace(edit, unset=words["unset"])
+    check_ready_command(words)
+    with cluster.store() as store:
+        chain = find(store, name)
+        if chain.state.value == "done":
+            raise ConfigurationError(f"chain {chain.name} is done, so nothing of it can change; submit a new one")
+        job = edited_job(chain, cluster.home(), edit)
+        spec = checked_spec(_fields(words, costs, chain, store, now_s), job)
+        changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
+        if not changed and not words["replace_waiting"]:
+            raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
+        if words["dry_run"]:
+            _report(words, chain, changed, waiting=[], cancelled=(), next_line=_next_line(chain, spec, job.script_name))
+            return
+        if words["replace_waiting"]:
+            check_cluster(store)
+        if changed:
+            edit_chain(store, cluster.home(), chain, spec, job, new_script=edit.script is not None, now_s=now_s)
+        waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
+        cancelled: tuple[int, ...] = ()
+        if words["replace_waiting"]:
+            cancelled = cancel_jobs(
+                store, chain, "replaced by hand", only_pending=True, unanswered=UNANSWERED
+            ).cancelled
+    _report(words, chain, changed, waiting if edit.changes_something else [], cancelled)
+
+
+def _job_edit(ctx: click.Context) -> JobEdit:
+    """Returns the changes to the job, from sbatch's options and the script."""
+    from mirage.agent.chain.edit import JobEdit
+    from mirage.agent.chain.request import read_script
+    from mirage.slurm.sbatch_options import parse_sbatch
+
+    options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
+    if (status := about_sbatch(options)) is not None:
+        ctx.exit(status)
+    chosen = {name: value for name, value in options.items() if name not in SILENT}
+    if script is None and "wrap" not in chosen:
+        return JobEdit(chosen)
+    text, script_name = read_script(chosen, script, caller())
+    return JobEdit(chosen, (), (text, script_name), arguments)
+
+
+def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: Store, now_s: int) -> ChainSpec:
+    """Returns the specification with the fields that the options change."""
+    from mirage.agent.chain.spec_check import policy_name
+    from mirage.policy.cost import Cost
+    from mirage.policy.policy_registry import lasting_name
+
+    fields: dict[str, Any] = {
+        field: words[field]
+        for field in ("least_life", "links_a_day", "ready_command", "links")
+        if words[field] is not None
+    }
+    fields |= {f"{word}_s": words[word] for word in ("warmup", "grace") if words[word] is not None}
+    if words["policy"] is not None:
+        fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))
+    fields |= {cost: value for cost in COSTS if (value := getattr(costs, cost)) is not None}
+    spec = chain.spec
+    Cost(*(fields.get(cost, getattr(spec, cost)) for cost in COSTS))
+    if (until_s := end_s(words, now_s)) != MISSING:
+        fields["until_s"] = until_s
+    if words["no_end"]:
+        if "until_s" in fields or "links" in fields:
+            raise click.UsageError("--no-end drops the end that --for, --until and --links define; give one of them")
+        fields |= {"until_s": MISSING, "links": 0, "until_done": True}
+    if words["until_done"]:
+        fields["until_done"] = True
+    _check_links(words["links"], chain, store)
+    return replace(spec, **fields)
+
+
+def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
+    """Checks that a number of links is not below those that the chain has already.
+
+    Raises:
+        ConfigurationError: It is.
+    """
+    places = [link.place for link in store.links(chain.id) if not link.was_withdrawn and link.job != MISSING]
+    if wanted is not None and wanted < max(places, default=0):
+        raise ConfigurationError(
+            f"--links {wanted}: chain {chain.name} has {max(places)} jobs already; give at least {max(places)}, or end "
+            f"it with the running one: mirage chain stop --after-this-link {chain.name}"
+        )
+
+
+def _next_line(chain: Chain, spec: ChainSpec, script_name: str) -> str:
+    """Returns the command line of the next job."""
+    from mirage.agent.chain.submission import link_submission
+    from mirage.slurm.sbatch_options import to_argv
+
+    link = link_submission(replace(chain, spec=replace(spec, folder="")), "STORE", 2, 0, hold=True)
+    line = shlex.join(["sbatch", *to_argv(link.options), script_name, *link.arguments])
+    return line.replace("afterany:0", "afterany:JOB")
+
+
+def _report(
+    words: Mapping[str, Any],
+    chain: Chain,
+    changed: Mapping[str, tuple[str, str]],
+    waiting: list[int],
+    cancelled: tuple[int, ...],
+    next_line: str = "",
+) -> None:
+    if words["as_json"]:
+        record: dict[str, Any] = {"chain": chain.name, "changed": {k: list(v) for k, v in changed.items()}}
+        record |= {"waiting": waiting, "replaced": list(cancelled)} if not next_line else {"next": next_line}
+        click.echo(json.dumps(record))
+        return
+    for name, (old, new) in changed.items():
+        click.echo(f"{name}: {old} -> {new}")
+    if next_line:
+        click.echo(f"next job: {next_line}")
+    elif cancelled:
+        listed = ", ".join(map(str, cancelled))
+        click.echo(f"job {listed} is cancelled; the agent submits one with the changes in its place", err=True)
+    elif waiting:
+        listed = ", ".join(map(str, waiting))
+        click.echo(f"job {listed} waits as it was submitted; --replace-waiting exchanges it", err=True)

@@ -1,0 +1,161 @@
+"""Chains that are edited while they live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.agent.chain.create import store_new_chain
+from mirage.agent.chain.tag import Tag
+from mirage.agent.model import Chain
+from mirage.agent.store.chain_file import read_chain_file
+from mirage.agent.store.sql_store import SqlStore
+from mirage.cli import cli_context as cluster
+from mirage.errors import SlurmUnreachable
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import QueuedJob
+
+Type = Callable[..., tuple[str, str]]
+
+NOW_S = 1_790_000_000
+"""2026-09-21T14:13:20 UTC: now, in the store of these tests."""
+
+SCRIPT = "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --partition=small\nserve\n"
+
+
+@pytest.fixture
+def chain(store: SqlStore, slurm: Any, tmp_path: Path) -> Callable[[], Chain]:
+    """The chain serve as it is now, with its script; a running and a held job in the queue."""
+    (tmp_path / "serve.sh").write_text(SCRIPT)
+    submitted = store.chain("serve")
+    job = replace(submitted.spec.submission, options={"nodes": "2"}, directory=str(tmp_path))
+    store.change_spec(submitted, replace(submitted.spec, submission=job))
+    cluster.home().chain_folder("serve").mkdir(parents=True)
+    store_new_chain(cluster.home(), store.chain("serve"), store.identity())
+    ours = {"store": store.identity().identity, "key": store.chain("serve").key}
+    slurm.jobs = tuple(
+        QueuedJob(number, state, user="ada", comment=str(Tag("serve", number - 100, **ours)))
+        for number, state in ((102, JobState.RUNNING), (103, JobState.PENDING))
+    )
+    return lambda: store.chain("serve")
+
+
+def test_policy_and_costs_apply_to_the_next_decision(type_: Type, store: SqlStore, chain: Callable[[], Chain]) -> None:
+    store.change_chain(1, next_decision_s=NOW_S + 900, next_try_s=NOW_S + 900, refusals=2)
+    assert type_("chain", "edit", "serve", "--policy", "what-if", "--overlap-cost", "0") == (
+        "policy: lead:2 -> what-if\noverlap_cost: 1 -> 0\n", "",
+    )  # fmt: skip
+    assert (chain().spec.policy, chain().spec.interruption_cost, chain().spec.overlap_cost) == ("what-if", 1.0, 0.0)
+    assert (chain().next_decision_s, chain().next_try_s, chain().refusals, chain().edits) == (0, 0, 0, 2)
+    last = store.events(1)[-1]
+    assert (last.kind, last.detail) == ("edited", "policy lead:2 -> what-if; overlap_cost 1 -> 0")
+
+
+def test_a_recovery_finds_the_edited_specification(type_: Type, store: SqlStore, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "--links", "9", "--for", "2d")
+    stored = read_chain_file(cluster.home().chain_folder("serve"))
+    assert stored is not None
+    assert (stored.spec.links, stored.spec.until_s, stored.key) == (9, NOW_S + 172_800, chain().key)
+
+
+def test_options_of_sbatch_apply_to_the_next_jobs(
+    type_: Type, slurm: Any, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    out, err = type_("chain", "edit", "serve", "-t", "2-0", "-p", "gpu,long")
+    assert out.splitlines() == ["--time: - -> 2-0", "--partition: - -> gpu,long"]
+    assert err == "job 103 waits as it was submitted; --replace-waiting exchanges it\n"
+    assert chain().spec.submission.options == {"time": "2-0", "partition": "gpu,long", "nodes": "2"}
+    assert (slurm.calls, chain().spec.submission.script) == ([], "serve.sh")
+    type_("chain", "edit", "serve", "--unset", "time", "-N4")
+    assert chain().spec.submission.options == {"partition": "gpu,long", "nodes": "4"}
+
+
+def test_the_waiting_job_is_exchanged_on_request_and_does_not_count(
+    type_: Type, slurm: Any, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    record = json.loads(type_("chain", "edit", "serve", "--replace-waiting", "--json", "-t", "1-0")[0])
+    assert record == {"chain": "serve", "changed": {"--time": ["-", "1-0"]}, "waiting": [103], "replaced": [103]}
+    assert slurm.calls == [("cancel", 103, "only pending")]
+    waiting = store.links(1)[-1]
+    assert (waiting.cancelled_s, waiting.withdrawn_s, waiting.started_s) == (NOW_S, NOW_S, MISSING)
+    assert store.events(1)[-1].detail == "job 103, replaced by hand"
+
+
+def test_the_waiting_job_stays_where_slurm_does_not_answer(
+    type_: Type, slurm: Any, store: SqlStore, chain: Callable[[], Chain]
+) -> None:
+    slurm.trouble = SlurmUnreachable("squeue: no answer")
+    _, err = type_("chain", "edit", "serve", "--replace-waiting", "--policy", "reactive")
+    assert "squeue: no answer; the waiting job stays; give --replace-waiting again when Slurm answers" in err
+    assert (chain().spec.policy, store.links(1)[-1].cancelled_s) == ("reactive", MISSING)
+
+
+def test_a_new_script_gets_a_copy_of_its_own_and_its_lines_count(
+    type_: Type, chain: Callable[[], Chain], tmp_path: Path
+) -> None:
+    type_("chain", "edit", "serve", "-N", "3")
+    (tmp_path / "train.sh").write_text("#!/bin/bash\n#SBATCH -N 8 --begin=now+1hour\ntrain\n")
+    out, _ = type_("chain", "edit", "serve", "train.sh", "--epochs", "90")
+    assert "script: serve.sh -> train.sh" in out
+    assert "arguments: - -> --epochs 90" in out
+    spec = chain().spec
+    assert spec.submission.script == "chains/serve/script-3/train.sh", "the copies of earlier jobs stay"
+    assert (spec.submission.options, spec.submission.arguments) == ({"nodes": "3"}, ("--epochs", "90"))
+    assert (cluster.home().folder / spec.submission.script).read_text().endswith("train\n")
+    assert "--begin" not in (cluster.home().folder / spec.later_script).read_text()
+    type_("chain", "edit", "serve", "--unset", "nodes")
+    assert chain().spec.submission.options == {"nodes": "8"}, "the line of the script"
+
+
+def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:
+    before = chain()
+    out, _ = type_("chain", "edit", "serve", "--dry-run", "-t", "1-0", "--links", "8")
+    next_job = out.splitlines()[-1]
+    assert out.splitlines() == ["links: - -> 8", "--time: - -> 1-0", next_job]
+    assert next_job.startswith("next job: sbatch --time=1-0 --nodes=2 --dependency=afterany:JOB")
+    assert chain() == before
+
+
+def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "--links", "5", "--until", "now+1day")
+    type_("chain", "edit", "serve", "--no-end")
+    assert (chain().spec.links, chain().spec.until_s, chain().spec.until_done) == (0, MISSING, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["serve"], "chain serve is like that already"),
+        (["serve", "--policy", "lead:2"], "chain serve is like that already"),
+        (["train-old", "--links", "9"], "chain train-old is done, so nothing of it can change"),
+        (["serf", "--links", "9"], "Did you mean 'serve'"),
+        (["serve", "--policy", "leed:2"], "Did you mean 'lead'"),
+        (["serve", "--links", "2"], "chain serve has 3 jobs already; give at least 3"),
+        (["serve", "--begin", "now+1hour"], "--begin is for the first job of a chain"),
+        (["serve", "--array", "1-4"], "--array cannot be used with a chain"),
+        (["serve", "--unset", "nodes"], "--nodes is in the script or in the environment of the chain's jobs"),
+        (["serve", "--unset", "qos"], "--qos is not among the options of the chain's jobs"),
+        (["serve", "-t", "1:30:00", "--policy", "lead:4"], "leads by 4 h, which is not less than the time limit"),
+        (["serve", "-t", "1", "--grace", "5m"], "--grace 00:05:00 is not shorter than the time limit 1"),
+        (["serve", "--overlap-cost", "-1"], "cost"),
+        (["serve", "gone.sh"], "cannot read the script gone.sh"),
+        (["serve", "--ready-command", " "], "--ready-command is empty"),
+        (["serve", "--until", "2020-01-01"], "has passed"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_changes(
+    type_: Type, chain: Callable[[], Chain], words: list[str], message: str
+) -> None:
+    before = chain()
+    _, err = type_("chain", "edit", *words, status=1)
+    assert message in err
+    assert chain() == before
+
+
+def test_two_ends_at_once_are_a_wrong_usage(type_: Type, chain: Callable[[], Chain]) -> None:
+    assert "give one of them" in type_("chain", "edit", "serve", "--no-end", "--links", "9", status=2)[1]
