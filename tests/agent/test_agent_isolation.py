@@ -436,7 +436,7 @@ def test_the_lease_is_renewed_while_the_agent_sleeps(store: SqlStore, script: Pa
             other.cycle()
 
     world.agent.cycle()
-    world.agent._sleep(600, sleep, lambda: False)
+    world.agent.pause(600, sleep, lambda: False)
     assert sum(naps) == 600
     assert max(naps) == 60
 
@@ -450,7 +450,7 @@ def test_a_lease_lost_while_asleep_ends_the_agent(store: SqlStore, script: Path)
         store.take_lease("other", world.slurm.clock(), 240)
 
     with pytest.raises(LeaseHeld, match="other holds this store"):
-        world.agent._sleep(600, sleep, lambda: False)
+        world.agent.pause(600, sleep, lambda: False)
     assert naps == [60], "at once, not after the whole sleep"
     assert store.lease()[0] == "other"  # type: ignore[index]
 
@@ -491,7 +491,7 @@ def test_a_store_away_while_asleep_is_waited_for(
     since_s = int(world.slurm.clock())
     with monkeypatch.context() as full:
         full.setattr(store, "take_lease", away)
-        world.agent._sleep(600, world.slurm.sleep, lambda: False)
+        world.agent.pause(600, world.slurm.sleep, lambda: False)
         assert world.slurm.clock() == since_s + 60, "the first renewal that fails ends the sleep"
         assert world.agent.cycle().outage_since_s == since_s
     assert world.agent.cycle().trouble == ""

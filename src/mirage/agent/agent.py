@@ -198,7 +198,7 @@ class Agent:
                 cycle = self.cycle()
                 if self.on_cycle is not None:
                     self.on_cycle(cycle, self.monotonic() - begun_s)
-                self._sleep(self.pause_s(cycle, self._answered_s), sleep, stop)
+                self.pause(self.pause_s(cycle, self._answered_s), sleep, stop)
         finally:
             self.decider.runner.close()
             if self.calibration is not None:
@@ -212,7 +212,7 @@ class Agent:
             except StoreError as error:
                 log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
 
-    def _sleep(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
+    def pause(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Sleep, and renew the lease meanwhile: it must outlive the longest sleep.
 
         A store that cannot be written ends the sleep: the next cycle finds the outage.

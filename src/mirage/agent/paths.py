@@ -61,6 +61,11 @@ class Home:
         return self.folder / "agent.state"
 
     @property
+    def pass_memory(self) -> Path:
+        """The file that a pass of the agent leaves for the next one."""
+        return self.folder / "agent.pass"
+
+    @property
     def promises(self) -> Path:
         """The file of forecasts of ``mirage predict``, and of their outcomes."""
         return self.folder / "promises.db"

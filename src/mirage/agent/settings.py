@@ -42,6 +42,7 @@ class AgentSettings:
         early_s: An end within this time of the start, and within a fourth of the limit, is early.
         first_retry_s: Wait after a refusal; doubles with each.
         longest_retry_s: Maximum wait between attempts.
+        pass_every_s: Time between passes of ``mirage agent once``, in which no agent runs; 0 for an agent that lives.
         lease_s: Validity of the lease, renewed at least four times in it, also during a sleep; another agent may take
             over after that.
         ready_timeout_s: Real time for a ready command.
@@ -75,6 +76,7 @@ class AgentSettings:
     early_s: int = 10 * MINUTE_S
     first_retry_s: int = MINUTE_S
     longest_retry_s: int = HOUR_S
+    pass_every_s: int = 0
     lease_s: int = 4 * MINUTE_S
     ready_timeout_s: float = 20.0
     calibrate_every_s: int = 7 * DAY_S

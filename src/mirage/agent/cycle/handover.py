@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -100,6 +100,11 @@ class ReadinessProbes:
             threading.Thread(target=_answer, args=(work, answer), name="ready", daemon=True).start()
             self.probes[link.chain] = Probe(run, self.real_s(), answer)
         return False
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait some real seconds for the commands under way; whether one has succeeded."""
+        done = wait([probe.answer for probe in self.probes.values()], patience_s).done
+        return any(answer.exception() is None and answer.result() for answer in done)
 
     def _under_way(self, patience_s: float) -> int:
         """The number of commands under way, not counting those that hang."""

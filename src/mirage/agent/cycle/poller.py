@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
+from typing import Any
 
 from mirage.agent.cycle.own_jobs import Key, OwnJobs, own_jobs, tag_of
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmError
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
 
 log = logging.getLogger("mirage.agent")
 
@@ -163,7 +164,51 @@ class Poller:
         for old in sorted(self.ended, key=lambda job: self.ended[job].end_s)[:too_many]:
             del self.ended[old]
 
+    def memory(self) -> dict[str, Any]:
+        """All that is known besides the queue, as JSON: a later process starts with it."""
+        machine = self.machine
+        return {
+            "machine": None
+            if machine is None
+            else [[astuple(node) for node in machine.nodes], [astuple(partition) for partition in machine.partitions]],
+            "options": None if self.options is None else dict(self.options),
+            "ended": [astuple(job) for job in self.ended.values()],
+            "times_s": [self._machine_s, self._accounts_s, self._options_s, self._back_s],
+            "searched_missing": self._searched_missing,
+            "not_before": self._not_before,
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Start with the knowledge of an earlier process.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is not what ``memory`` returns; nothing has changed.
+        """
+        machine = None
+        if memory["machine"] is not None:
+            nodes, partitions = memory["machine"]
+            machine = Machine(
+                tuple(Node(*map(_hashable, row)) for row in nodes),
+                tuple(SlurmPartition(*map(_hashable, row)) for row in partitions),
+            )
+        ended = {row[0]: AccountedJob(row[0], JobState(row[1]), *row[2:]) for row in memory["ended"]}
+        machine_s, accounts_s, options_s, back_s = map(int, memory["times_s"])
+        searched_missing, not_before = bool(memory["searched_missing"]), dict(memory["not_before"])
+        self.machine, self.options, self.ended, self.ended_changed = machine, memory["options"], ended, True
+        self._machine_s, self._accounts_s, self._options_s, self._back_s = machine_s, accounts_s, options_s, back_s
+        self._searched_missing, self._not_before = searched_missing, not_before
+
     @property
     def complete(self) -> bool:
         """Whether policies can be called: the machine and its options are known."""
         return self.machine is not None and self.options is not None
+
+    @property
+    def has_history(self) -> bool:
+        """Whether accounting was read at least once, or gives no answer."""
+        return self._accounts_s >= 0 or ACCOUNTING in self._not_before
+
+
+def _hashable(value: Any) -> Any:
+    """A value of a row, with a tuple in place of JSON's list."""
+    return tuple(value) if isinstance(value, list) else value

@@ -67,6 +67,12 @@ class Submissions:
         """Forget the submissions of chains that do not exist any more."""
         self.under_way = {chain: one for chain, one in self.under_way.items() if chain in chains}
 
+    def wait(self, patience_s: float) -> bool:
+        """Wait some real seconds for the submissions under way; whether there was one."""
+        under_way = [future for _, future in self.under_way.values()]
+        wait(under_way, patience_s)
+        return bool(under_way)
+
     def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
         future: Future[int] = Future()
 

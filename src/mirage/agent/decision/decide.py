@@ -13,7 +13,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from mirage.agent.chain.spec_check import AT_THE_END
 from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.handover import limit_ends_s
+from mirage.agent.cycle.retries import clock_of
 from mirage.agent.decision.fallback import (
     DISTRUSTED,
     FALL_BACK,
@@ -25,12 +28,13 @@ from mirage.agent.decision.fallback import (
     own_waits_s,
 )
 from mirage.agent.decision.open_decision import RevisingPolicies, Undecided, chain_view, summary, undecided
-from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, revise_queued_link
+from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, begin_time, revise_queued_link
 from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
+from mirage.job_state import MISSING
 from mirage.policy.auto_parameters import AUTO
-from mirage.policy.plan import Plan, Wait
+from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
 
@@ -64,6 +68,7 @@ class ChainDecision:
 
     Attributes:
         view_s: When its view was taken, on the cluster's clock.
+        from_s: The time from which the released link may start; ``MISSING`` for at once.
     """
 
     chain: Chain
@@ -73,6 +78,7 @@ class ChainDecision:
     policy: str
     view_summary: dict[str, float]
     view_s: int
+    from_s: int = MISSING
 
     @property
     def submits(self) -> bool:
@@ -176,7 +182,8 @@ class Decider:
             plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
             decided_by = f"{OWN_WAITS} for {self.deciding(chain)}"
         plan = self._braked(context, chain, case, plan, view)
-        return ChainDecision(chain, case, plan, _reason(plan), decided_by, question.view_summary, question.requested_s)
+        made = ChainDecision(chain, case, plan, _reason(plan), decided_by, question.view_summary, question.requested_s)
+        return released_before_next_pass(context, made)
 
     def _braked(
         self, context: CycleContext, chain: Chain, case: Undecided, plan: Plan, view: Callable[[], View]
@@ -211,7 +218,8 @@ class Decider:
         plan = decide_by_recent_waits(view, form, chain.spec.interruption_cost, chain.spec.overlap_cost)
         plan = self._braked(context, chain, case, plan, lambda: view)
         decided_by, view_summary = f"{FALL_BACK} for {chain.spec.policy}", summary(view)
-        return ChainDecision(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, view_summary, context.now_s)
+        made = ChainDecision(chain, case, plan, f"{_reason(plan)}; {why}", decided_by, view_summary, context.now_s)
+        return released_before_next_pass(context, made)
 
     def _note_choice(self, context: CycleContext, chain: Chain, choice: PolicyChoice) -> None:
         """Log the choice of ``auto`` where it changes."""
@@ -231,9 +239,11 @@ class Decider:
                 self.open.pop(one.chain.id, None)
             if not one.submits or self.revising.has(one.chain.spec.policy):
                 schedule_next_decision(context, one)
-        submitted = [(one.chain, one.case.waiting) for one in made if one.submits]
-        last_troubles = {chain.id: self.refused.pop(chain.id, "") for chain, _ in submitted}
-        self.refused |= release(context, submitted, last_troubles)
+        submitted = [one for one in made if one.submits]
+        last_troubles = {one.chain.id: self.refused.pop(one.chain.id, "") for one in submitted}
+        for from_s in sorted({one.from_s for one in submitted}):
+            links = [(one.chain, one.case.waiting) for one in submitted if one.from_s == from_s]
+            self.refused |= release(context, links, last_troubles, from_s)
         done = self._revise(context, [one for one in made if one.case.queued is not None])
         context.store.add_decisions([_record(context, one, done.get(one.chain.id, "")) for one in made])
 
@@ -257,13 +267,45 @@ class Decider:
         return done
 
 
+def released_before_next_pass(context: CycleContext, made: ChainDecision) -> ChainDecision:
+    """The decision to release a link at a moment before the next pass, made in this pass.
+
+    Between two passes no agent can release the link at the moment that its policy names. Slurm can: the link competes
+    from that time on. A policy that waits for the end of the running link is left to the dependency.
+    """
+    chain, case, now_s = made.chain, made.case, context.now_s
+    waits = case.queued is None and not made.plan.submits and chain.spec.policy.partition(":")[0] not in AT_THE_END
+    if not context.settings.pass_every_s or not waits:
+        return made
+    next_pass_s = now_s + context.settings.pass_every_s
+    moment_s = min(_named_s(made.plan), _lead_reached_s(made))
+    if moment_s >= min(next_pass_s, limit_ends_s(case.present)):
+        return made
+    reason = f"before-next-pass:{made.reason}"
+    plan = replace(made.plan, actions=(Submit(reason=reason),))
+    return replace(made, plan=plan, reason=reason, from_s=int(moment_s) if moment_s > now_s else MISSING)
+
+
+def _named_s(plan: Plan) -> float:
+    """The earliest time that a plan names for the next call; infinite for none."""
+    named_s = (action.until_s for action in plan.actions if isinstance(action, Wait) and action.until_s is not None)
+    return min(named_s, default=math.inf)
+
+
+def _lead_reached_s(made: ChainDecision) -> float:
+    """The time at which an estimated lead is reached; infinite for none."""
+    estimate = made.plan.estimate
+    left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
+    return made.view_s + int(left_s) if "lead_s" in estimate and 0 < left_s < math.inf else math.inf
+
+
 def schedule_next_decision(context: CycleContext, made: ChainDecision) -> None:
     """Store when the policy is called next, at the latest at the moment that matters to it.
 
     A moment that a policy names within the interval is met to the second. Without one, a policy with a known lead gives
     it by its estimate: ``remaining_s`` minus ``lead_s``.
     """
-    chain, estimate = made.chain, made.plan.estimate
+    chain = made.chain
     interval_s, poll_s = context.settings.interval_s(made.case.present.limit_s), context.settings.poll_s
     until_s = [
         action.until_s for action in made.plan.actions if isinstance(action, Wait) and action.until_s is not None
@@ -273,9 +315,7 @@ def schedule_next_decision(context: CycleContext, made: ChainDecision) -> None:
         return
     next_s = max([context.now_s + interval_s, *until_s])
     next_s = _on_grid(min(next_s, context.now_s + context.settings.longest_sleep_s), min(interval_s, poll_s))
-    left_s = estimate.get("remaining_s", math.inf) - estimate.get("lead_s", 0.0)
-    if "lead_s" in estimate and 0 < left_s < math.inf:  # a lead that is reached already was braked
-        next_s = min(next_s, made.view_s + int(left_s))
+    next_s = int(min(next_s, _lead_reached_s(made)))  # a lead that is reached already was braked
     context.change_chain(chain, next_decision_s=max(next_s, context.now_s + 1))
 
 
@@ -304,26 +344,38 @@ def _record(context: CycleContext, made: ChainDecision, revision: str) -> Decisi
 
 
 def _is_due(context: CycleContext, chain: Chain) -> bool:
-    return not context.now_s < chain.next_decision_s <= context.now_s + context.settings.longest_sleep_s
+    """Whether a policy is called in this cycle, or is due before the next pass."""
+    before_next_s = context.now_s + max(context.settings.pass_every_s - 1, 0)
+    return not before_next_s < chain.next_decision_s <= context.now_s + context.settings.longest_sleep_s
 
 
 def release(
-    context: CycleContext, links: list[tuple[Chain, Link]], last_troubles: Mapping[int, str] | None = None
+    context: CycleContext,
+    links: list[tuple[Chain, Link]],
+    last_troubles: Mapping[int, str] | None = None,
+    from_s: int = MISSING,
 ) -> dict[int, str]:
     """Release links, by one command unless Slurm refuses one; returns troubles by chain.
 
     Args:
         last_troubles: Troubles of the last attempt by chain; an unchanged one is not logged again.
+        from_s: The time from which they may start; ``MISSING`` for at once. It is stored first, so that the links are
+            released earlier if the running ones end earlier.
     """
     if not links:
         return {}
+    changes, columns, how = FREE, {}, "its dependency is cleared"
+    if from_s != MISSING:
+        changes = {"StartTime": begin_time(from_s), **FREE}
+        columns, how = {"begins_s": from_s}, f"it may start from {clock_of(from_s)} on"
+        links = [(chain, context.change_link(link, **columns)) for chain, link in links]
     refused: dict[int, str] = {}
     try:
-        context.backend.update([link.job for _, link in links], FREE)
+        context.backend.update([link.job for _, link in links], changes)
     except SlurmUnreachable as error:
         refused = {link.job: str(error) for _, link in links}
     except SlurmRefused as error:
-        refused = {links[0][1].job: str(error)} if len(links) == 1 else _release_each(context, links)
+        refused = {links[0][1].job: str(error)} if len(links) == 1 else _release_each(context, links, changes)
     troubles = {c.id: f"job {x.job} cannot be released: {refused[x.job]}" for c, x in links if x.job in refused}
     for chain, link in links:
         if chain.id in troubles:
@@ -334,17 +386,18 @@ def release(
             pause_s = context.settings.poll_s if again else context.settings.busy_poll_s
             context.change_chain(chain, next_decision_s=context.now_s + pause_s)
         else:
-            event = context.event(chain.id, link.number, "released", f"job {link.job}: its dependency is cleared")
-            context.change_link(link, event, state=LinkState.QUEUED, released_s=context.now_s)
+            event = context.event(chain.id, link.number, "released", f"job {link.job}: {how}")
+            released_s = context.now_s if from_s == MISSING else from_s
+            context.change_link(link, event, state=LinkState.QUEUED, released_s=released_s)
     return troubles
 
 
-def _release_each(context: CycleContext, links: list[tuple[Chain, Link]]) -> dict[int, str]:
+def _release_each(context: CycleContext, links: list[tuple[Chain, Link]], changes: Mapping[str, str]) -> dict[int, str]:
     """Refusals by job, after releasing each link alone; stops once Slurm does not answer."""
     refused: dict[int, str] = {}
     for k, (_, link) in enumerate(links):
         try:
-            context.backend.update(link.job, FREE)
+            context.backend.update(link.job, changes)
         except SlurmRefused as error:
             refused[link.job] = str(error)
         except SlurmUnreachable as error:

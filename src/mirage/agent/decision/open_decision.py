@@ -134,8 +134,13 @@ def chain_view(context: CycleContext, chain: Chain, present: Link, waiting: Link
 
 
 def notice_s(context: CycleContext, present: Link) -> int:
-    """The agent's delay: to observe a start, to observe readiness, and to decide again."""
+    """The agent's delay: to observe a start, to observe readiness, and to decide again.
+
+    A pass that has observed the start waits for the moment of readiness itself.
+    """
     settings = context.settings
+    if settings.pass_every_s:
+        return settings.pass_every_s + settings.interval_s(present.limit_s)
     observed_s = 2 * settings.busy_poll_s if settings.notice_s == MISSING else settings.notice_s
     return observed_s + settings.interval_s(present.limit_s)
 

@@ -99,8 +99,7 @@ class _Queued:
         if not self.held and start_s == self.begins_s:
             return ""
         self.link = self.context.change_link(self.link, begins_s=start_s)
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(start_s))
-        self.update(StartTime=at, **FREE)
+        self.update(StartTime=begin_time(start_s), **FREE)
         self.held, self.begins_s = False, start_s
         self.note("postponed", f"it may start from {clock_of(start_s)} on", state=LinkState.QUEUED)
         return "postpone"
@@ -185,6 +184,11 @@ def revise_queued_link(
                 break
             trouble = trouble or what
     return Revision(_listed(done), trouble)
+
+
+def begin_time(start_s: int) -> str:
+    """A start time as ``scontrol update`` takes it, in the local time of this host."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(start_s))
 
 
 def release_early(context: CycleContext, chain: Chain) -> None:

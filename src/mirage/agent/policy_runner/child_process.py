@@ -42,10 +42,14 @@ class ChildProcess:
     Args:
         patience_s: Real seconds without any answer after which the process is ended.
         calibrations: The folder with the results of ``mirage calibrate --site``; None for none.
+        compiles_first: Whether the simulator is compiled in advance by a process of its own; otherwise the first
+            question that needs it compiles what is missing.
     """
 
-    def __init__(self, patience_s: float = PATIENCE_S, calibrations: Path | None = None) -> None:
-        self.patience_s, self.calibrations = patience_s, calibrations
+    def __init__(
+        self, patience_s: float = PATIENCE_S, calibrations: Path | None = None, *, compiles_first: bool = True
+    ) -> None:
+        self.patience_s, self.calibrations, self.compiles_first = patience_s, calibrations, compiles_first
         self.compilation = Compilation(real_s)
         self._open: dict[int, Question] = {}
         self._batches: list[tuple[Sequence[Question], Mapping[str, str], View]] = []
@@ -77,7 +81,7 @@ class ChildProcess:
 
     def prepare(self, policies: Sequence[str]) -> None:
         """Compile the simulator in the background if one of the policies runs it."""
-        if any(_is_compiled(policy) for policy in policies):
+        if self.compiles_first and any(_is_compiled(policy) for policy in policies):
             self.compilation.begin()
 
     def excuse(self) -> str:

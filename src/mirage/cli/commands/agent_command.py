@@ -20,6 +20,8 @@ from mirage.errors import SlurmError
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
     from mirage.agent.model import Link
+    from mirage.agent.settings import AgentSettings
+    from mirage.agent.store.sql_store import SqlStore
 
 SBATCH_PATIENCE_S = 2.0
 """Seconds that a cycle waits for sbatch, which usually answers within a tenth of a second."""
@@ -49,6 +51,31 @@ class StopSignals:
         return self._arrived
 
 
+_command_timeout = click.option(
+    "--command-timeout",
+    "timeout_s",
+    metavar="TIME",
+    type=DURATION_WITH_UNIT,
+    help="Kill a Slurm command after this time. [60s]",
+)
+_log_format = click.option(
+    "--log-json/--log-plain", "log_json", default=None, help="Format of the log. [default: plain on a terminal]"
+)
+
+
+def _patient(settings: AgentSettings, timeout_s: int | None) -> AgentSettings:
+    """Returns settings for Slurm commands that may take some seconds."""
+    from dataclasses import replace
+
+    if timeout_s is None:
+        return settings
+    return replace(
+        settings,
+        settle_s=max(settings.settle_s, round(1.5 * timeout_s)),
+        lease_s=max(settings.lease_s, 4 * timeout_s),
+    )
+
+
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that manages all your chains."""
@@ -64,13 +91,7 @@ def agent() -> None:
 @click.option(
     "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
 )
-@click.option(
-    "--command-timeout",
-    "timeout_s",
-    metavar="TIME",
-    type=DURATION_WITH_UNIT,
-    help="Kill a Slurm command after this time. [60s]",
-)
+@_command_timeout
 @click.option(
     "--calibrate-every",
     "calibrate_every_s",
@@ -79,9 +100,7 @@ def agent() -> None:
     envvar="MIRAGE_CALIBRATE_EVERY",
     help="Interval of fitting the simulator to this cluster, in the background; 0 for never. [7d]",
 )
-@click.option(
-    "--log-json/--log-plain", "log_json", default=None, help="Format of the log. [default: plain on a terminal]"
-)
+@_log_format
 @click.option("--standby", is_flag=True, help="Wait while another agent runs; take over when its lease expires.")
 def run(
     poll_s: int | None,
@@ -113,12 +132,7 @@ def run(
     settings = AgentSettings()
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
-    if timeout_s is not None:
-        settings = replace(
-            settings,
-            settle_s=max(settings.settle_s, round(1.5 * timeout_s)),
-            lease_s=max(settings.lease_s, 4 * timeout_s),
-        )
+    settings = _patient(settings, timeout_s)
     if calibrate_every_s is not None:
         settings = replace(settings, calibrate_every_s=calibrate_every_s)
     stopping = StopSignals()
@@ -148,9 +162,98 @@ def run(
             endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
             folder=cluster.home().folder,
         )
-        if standby:
+        if standby or _pass_under_way(store):
             watched.stand_by(stopping.sleep, stopping.arrived)
         watched.run(stopping.sleep, stopping.arrived)
+
+
+@agent.command(
+    context_settings=CONTEXT,
+    epilog=examples("mirage agent once", "mirage agent once --every 10m --json"),
+)
+@click.option(
+    "--every",
+    "every_s",
+    metavar="TIME",
+    type=DURATION_WITH_UNIT,
+    help="Time between passes. [default: that of the last passes]",
+)
+@click.option(
+    "--stay",
+    "stay_s",
+    metavar="TIME",
+    type=DURATION_WITH_UNIT,
+    default="5m",
+    show_default=True,
+    help="Longest wait for a signal or an end of a hand-over that is due before the next pass.",
+)
+@_command_timeout
+@_log_format
+@json_output
+@click.pass_context
+def once(
+    ctx: click.Context,
+    every_s: int | None,
+    stay_s: int,
+    timeout_s: int | None,
+    log_json: bool | None,
+    as_json: bool,
+) -> None:
+    """Manage all chains once and end: for cron, scrontab or a timer.
+
+    Each pass continues where the last agent or pass ended. If an agent runs elsewhere, the pass changes nothing and
+    ends with exit status 1, also if Slurm gives no answer.
+    """
+    from dataclasses import asdict
+
+    from mirage.agent.agent import Agent
+    from mirage.agent.background.calibration import ONE_THREAD
+    from mirage.agent.background.endpoints import InstalledEndpoints
+    from mirage.agent.background.promised_starts import PromisedStarts
+    from mirage.agent.cycle.readiness import SystemShell
+    from mirage.agent.cycle.submit import Submissions
+    from mirage.agent.hosting.one_pass import OnePass, pass_settings
+    from mirage.agent.hosting.pass_memory import PassMemory, interval_s
+    from mirage.agent.monitoring.log import start_logging
+    from mirage.agent.policy_runner.child_process import ChildProcess
+    from mirage.agent.settings import AgentSettings
+    from mirage.agent.store.lease import holder_name
+    from mirage.duration import format_duration
+    from mirage.real_time import real_s
+
+    start_logging(as_json=log_json)
+    os.environ.update(ONE_THREAD)
+    stopping, home = StopSignals(), cluster.home()
+    memory = PassMemory.read(home.pass_memory)
+    every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
+    with cluster.store() as store:
+        slurm = cluster.client(timeout_s)
+        single = Agent(
+            store,
+            slurm,
+            SystemShell(),
+            clock=cluster.clock,
+            monotonic=time.monotonic,
+            holder=holder_name(),
+            settings=pass_settings(_patient(AgentSettings(), timeout_s), every_s),
+            runner=ChildProcess(calibrations=home.calibrations, compiles_first=False),
+            submissions=Submissions(SBATCH_PATIENCE_S),
+            promised=PromisedStarts(home.promises),
+            state_file=home.agent_state,
+            endpoints=InstalledEndpoints(home, SystemShell(), real_s),
+            folder=home.folder,
+        )
+        report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)
+        count = getattr(slurm.runner, "count", {})
+        commands = sum(count.values())
+    if as_json:
+        click.echo(json.dumps({**asdict(report), "slurm_commands": commands}))
+    else:
+        every = format_duration(report.every_s)
+        click.echo(f"{report.chains} chains, {commands} Slurm commands; the next pass is expected {every} later")
+    if report.trouble:
+        click.echo(f"mirage: warning: {report.trouble}", err=True)
+        ctx.exit(1)
 
 
 @agent.command(
@@ -172,6 +275,9 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
     home = cluster.home()
     with cluster.store() as store:
         found = service.running_agent(store, cluster.clock())
+        if found is not None and found.here and _pass_under_way(store):
+            service.stop(found)
+            found = None
         if found is None:
             cluster.check_cluster(store)
             _warn_of_silence()
@@ -184,6 +290,14 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
         click.echo(cluster.client().runner.run(["sbatch", *sbatch_options, str(script)]).stdout.strip())
     else:
         click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
+
+
+def _pass_under_way(store: SqlStore) -> bool:
+    """Whether a pass of ``mirage agent once`` holds the lease: it ends soon."""
+    from mirage.agent.hosting.pass_memory import PassMemory
+
+    held = store.lease()
+    return held is not None and held[0] == PassMemory.read(cluster.home().pass_memory).holder
 
 
 def _warn_of_silence() -> None:

@@ -1,0 +1,96 @@
+"""The memory between passes of ``mirage agent once``: one file in the agent's folder.
+
+The store contains all that chains need. The memory saves queries: nodes, options and ended jobs are read from Slurm
+only when they are due, as in an agent that lives. It also has the begin of the last passes, which give the interval.
+A missing, damaged or foreign file costs a few queries.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mirage.agent.model import StoreIdentity
+from mirage.atomic_file import write_atomically
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.job_state import MISSING
+from mirage.version import __version__
+
+DEFAULT_EVERY_S = 5 * MINUTE_S
+"""Interval of passes that is assumed before two passes have begun: that of the installed entries."""
+
+SHORTEST_EVERY_S, LONGEST_EVERY_S = MINUTE_S, 2 * HOUR_S
+"""Bounds of the interval: cron has a resolution of a minute, and a policy sleeps at most two hours."""
+
+LAST_PASSES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PassMemory:
+    """What a pass leaves for the next one.
+
+    Attributes:
+        begun_s: Begin of the last passes, in order.
+        holder: The pass, as its lease names it.
+        polled_s: Its last poll as the store has it: another agent may have worked since.
+        store: Identity of the store.
+        cluster: The store's cluster.
+        poller: ``Poller.memory``.
+        missing: Chain, link, and the time since which its job is missing.
+        releases: Chain, link, and the number of times that the agent has released its job.
+    """
+
+    begun_s: tuple[int, ...] = ()
+    holder: str = ""
+    polled_s: int = MISSING
+    store: str = ""
+    cluster: str = ""
+    poller: dict[str, Any] | None = None
+    missing: tuple[tuple[int, int, int], ...] = ()
+    releases: tuple[tuple[int, int, int], ...] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> PassMemory:
+        """The memory in a file; an empty one where it is missing, damaged, or of another version."""
+        try:
+            found = json.loads(path.read_bytes())
+            if found.pop("version") != __version__:
+                return cls(tuple(map(int, found["begun_s"])))
+            for name in ("missing", "releases"):
+                found[name] = tuple((int(chain), int(link), int(value)) for chain, link, value in found[name])
+            return cls(**{**found, "begun_s": tuple(map(int, found["begun_s"]))})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+    def write(self, path: Path) -> None:
+        """Write the file, which only its owner may read.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        write_atomically(path, json.dumps({"version": __version__, **asdict(self)}).encode(), 0o600)
+
+    def is_of(self, store: StoreIdentity) -> bool:
+        """Whether it is of this store and of its cluster."""
+        return bool(self.store) and (self.store, self.cluster) == (store.identity, store.cluster)
+
+    def is_last(self, store: StoreIdentity) -> bool:
+        """Whether no other agent has polled since."""
+        return self.is_of(store) and self.polled_s == store.polled_s
+
+
+def interval_s(begun_s: tuple[int, ...], every_s: int | None = None) -> int:
+    """The interval of passes: as declared, else the median of the last ones.
+
+    Args:
+        begun_s: Begin of passes, in order.
+        every_s: The declared interval; None for none.
+    """
+    if every_s is None:
+        gaps_s = [after - before for before, after in pairwise(begun_s) if after > before]
+        every_s = round(median(gaps_s)) if gaps_s else DEFAULT_EVERY_S
+    return min(max(every_s, SHORTEST_EVERY_S), LONGEST_EVERY_S)
