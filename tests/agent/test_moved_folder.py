@@ -16,9 +16,10 @@ from mirage.agent.chain.create import store_new_chain, with_scripts
 from mirage.agent.chain.request import Caller, read_request
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.cycle.readiness import SystemShell
+from mirage.agent.hosting.agent_job import job_command, script_of_jobs, write_agent_script
 from mirage.agent.model import Chain, ChainSpec, LinkState, StoreIdentity
 from mirage.agent.paths import Home
-from mirage.agent.service import following_job, systemd_unit
+from mirage.agent.service import systemd_unit
 from mirage.agent.store.chain_file import read_chain_file, read_chain_files
 from mirage.agent.store.rows import spec_from_json
 from mirage.agent.store.sql_store import SqlStore, open_store
@@ -184,7 +185,8 @@ def test_an_agent_that_is_a_job_begins_nothing_where_its_folder_was(home: Home, 
     (tmp_path / "sbatch").chmod(0o755)
     environment = {"MIRAGE_HOME": str(home.folder), "PATH": f"{tmp_path}:/usr/bin:/bin"}
     spooled = tmp_path / "spooled"
-    spooled.write_bytes(following_job(home, environment, ()).read_bytes())
+    write_agent_script(home, environment, job_command(home, "safe", "", 3600), 3600)
+    spooled.write_bytes(script_of_jobs(home).read_bytes())
     moved(home)
     done = subprocess.run(["sh", str(spooled)], env=dict(os.environ), capture_output=True, text=True)
     assert done.returncode == 1

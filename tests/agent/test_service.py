@@ -1,4 +1,4 @@
-"""The agent as a systemd unit and as a job: the files, and their rights."""
+"""The agent as a process and as a systemd unit: the files, and their rights."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mirage.agent.paths import Home
-from mirage.agent.service import following_job, install_unit, start, systemd_unit
+from mirage.agent.service import install_unit, start, systemd_unit
 from mirage.errors import StoreError
 
 SECRET = {"MIRAGE_STORE": "postgresql://ada:50%20off@db/x", "PATH": "/bin", "SHELL": "/bin/zsh"}
@@ -57,13 +57,6 @@ def test_only_its_owner_may_read_a_unit(tmp_path, monkeypatch):
     ]  # fmt: skip
 
 
-def test_only_its_owner_may_read_the_script_of_an_agent_that_is_a_job(tmp_path):
-    path = following_job(Home(tmp_path, "sqlite://"), SECRET, ["-p", "long queue"])
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    subprocess.run(["sh", "-n", str(path)], check=True)
-    assert f"sbatch -p 'long queue' {path}" in path.read_text()
-
-
 ODD = {
     "MIRAGE_STORE": "postgresql://ada:50%25$HOME\\n'\"@db/x",
     "MIRAGE_HOME": "/scratch/a b/%h/ü",
@@ -92,23 +85,6 @@ def test_systemd_itself_reads_a_unit_of_odd_names_without_complaint(tmp_path, mo
     text = systemd_unit({**ODD, "PATH": "/bin"})
     assert complaints(text) == ""
     assert complaints(text.replace('\\"', '"', 1)) != ""
-
-
-def test_the_script_of_an_agent_that_is_a_job_hands_everything_on_and_queues_its_follower(tmp_path, monkeypatch):
-    output = tmp_path / "said"
-    python = tmp_path / "it's python"
-    for name, text in (("sbatch", 'printf "%s\\n" "$@"'), (python.name, '[ "$*" = "-m mirage agent run" ] && env -0')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n({text}) >> '{output}'\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    given = {**ODD, "PATH": f"{tmp_path}:/usr/bin:/bin", "SHELL": "/bin/zsh"}
-    script = following_job(Home(tmp_path, "sqlite://"), given, ["-p", "long queue", "--comment=it's %j"])
-    subprocess.run([str(script)], env={"PATH": "/nowhere", "SLURM_JOB_ID": "7"}, check=True)
-    options, _, rest = output.read_text().partition(f"{script}\n")
-    assert options.splitlines() == ["-p", "long queue", "--comment=it's %j"]
-    found = dict(word.split("=", 1) for word in rest.split("\0") if word)
-    assert {name: found[name] for name in ODD} == ODD
-    assert "SHELL" not in found
 
 
 def test_an_agent_without_a_store_leaves_no_process(tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
-"""The agent as a service: a background process, a systemd unit, or a Slurm job."""
+"""The agent as a service: a background process, or a systemd unit."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -110,8 +111,11 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
     folder = str(folder_of(environment).absolute())
     present = [] if "\n" in folder else [f"ConditionPathIsDirectory={folder.replace('%', '%%')}"]
     lines = [
-        f"Environment={_quoted(f'{name}={environment[name]}')}" for name in sorted(environment) if _is_needed(name)
+        f"Environment={quoted_in_unit(f'{name}={environment[name]}')}"
+        for name in sorted(environment)
+        if _is_needed(name)
     ]
+    python = quoted_in_unit(sys.executable, "$")
     return "\n".join(
         (
             "[Unit]",
@@ -119,7 +123,7 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
             *present,
             "",
             "[Service]",
-            f'ExecStart=/bin/sh -c "exec \\"$$0\\" \\"$$@\\"" {_quoted(sys.executable, "$")} -m mirage agent run',
+            f'ExecStart=/bin/sh -c "exec \\"$$0\\" \\"$$@\\"" {python} -m mirage agent run',
             "Restart=always",
             "RestartSec=30",
             *lines,
@@ -131,7 +135,7 @@ def systemd_unit(environment: Mapping[str, str]) -> str:
     )
 
 
-def _quoted(text: str, doubled: str = "") -> str:
+def quoted_in_unit(text: str, doubled: str = "") -> str:
     """A quoted word of a unit file (systemd.syntax(7); systemd.unit(5), specifiers).
 
     Args:
@@ -152,55 +156,45 @@ def install_unit(environment: Mapping[str, str]) -> Path:
     Raises:
         ConfigurationError: There is no systemd for users on this host.
     """
+    unit = user_units(environment) / UNIT
+    write_atomically(unit, systemd_unit(environment).encode(), 0o600)
+    for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
+        run_systemctl(*words)
+    return unit
+
+
+def user_units(environment: Mapping[str, str]) -> Path:
+    """The folder of the user's systemd units, which is created.
+
+    Raises:
+        ConfigurationError: There is no systemd on this host.
+    """
     if shutil.which("systemctl") is None:
         raise ConfigurationError("there is no systemctl on this host; start the agent with `mirage agent start`")
     folder = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     folder.mkdir(parents=True, exist_ok=True)
-    unit = folder / UNIT
-    write_atomically(unit, systemd_unit(environment).encode(), 0o600)
-    for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
-        done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ConfigurationError(
-                f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; the unit is in {unit}. Units of users who "
-                "are logged out run only after `loginctl enable-linger`"
-            )
-    return unit
+    return folder
 
 
-FOLLOWING_JOB = """#!/bin/sh
-#SBATCH --job-name=mirage-agent
-#SBATCH --nodes=1 --ntasks=1 --dependency=singleton --signal=B:TERM@60 --open-mode=append
-# An agent that is a job itself: its follower is queued at once, and may start when this one has ended.
-{exports}
-if [ ! -d {folder} ]; then
-  echo "the agent's folder" {folder} "was moved or deleted: MIRAGE_HOME=FOLDER mirage agent start --slurm-job" >&2
-  exit 1
-fi
-sbatch {options} "$0.sh"
-exec {python} -m mirage agent run
-"""
+def run_systemctl(*words: str) -> None:
+    """Run ``systemctl --user``.
 
-
-def following_job(home: Home, environment: Mapping[str, str], options: Sequence[str]) -> Path:
-    """Write the script of an agent that is a small Slurm job and queues its own follower.
-
-    The lease ensures that it never works at the same time as another agent.
+    Raises:
+        ConfigurationError: It fails.
     """
-    import shlex
+    done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigurationError(
+            f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; units of users who are logged out run only "
+            "after `loginctl enable-linger`"
+        )
 
-    exports = "\n".join(
+
+def needed_exports(environment: Mapping[str, str]) -> str:
+    """The lines of a shell script that set what the agent needs of an environment."""
+    return "\n".join(
         f"export {name}={shlex.quote(environment[name])}" for name in sorted(environment) if _is_needed(name)
     )
-    path = home.folder / "agent-job.sh"
-    words = {
-        "options": shlex.join(options),
-        "python": shlex.quote(sys.executable),
-        "folder": shlex.quote(str(home.folder)),
-    }
-    text = FOLLOWING_JOB.format(exports=exports, **words)
-    write_atomically(path, text.replace('"$0.sh"', shlex.quote(str(path))).encode(), 0o700)
-    return path
 
 
 def _is_needed(name: str) -> bool:

@@ -190,7 +190,7 @@ def test_a_time_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "--calibrate-every" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["--systemd"], ["--slurm-job"]])
+@pytest.mark.parametrize("words", [[], ["--systemd"], ["--in-job", "-t", "1-0"]])
 def test_none_is_started_for_the_chains_of_another_cluster(
     store: SqlStore,
     tmp_path: Path,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
+from mirage.cli.commands.agent_install import check_job_options, install, job_options, submit_agent_job
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION, DURATION_WITH_UNIT
@@ -79,6 +80,9 @@ def _patient(settings: AgentSettings, timeout_s: int | None) -> AgentSettings:
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that manages all your chains."""
+
+
+agent.add_command(install)
 
 
 @agent.command(
@@ -259,22 +263,24 @@ def once(
 @agent.command(
     context_settings=CONTEXT,
     epilog=examples(
-        "mirage agent start", "mirage agent start --systemd", "mirage agent start --slurm-job -- -p cpu -t 1-0"
+        "mirage agent start", "mirage agent start --systemd", "mirage agent start --in-job -p service -t 1-0"
     ),
 )
 @click.option("--systemd", is_flag=True, help="Run it as a user unit that systemd keeps alive.")
-@click.option("--slurm-job", is_flag=True, help="Run it as a small Slurm job that queues its own successor.")
-@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
-def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> None:
-    """Start the agent if none runs; with --slurm-job, words after -- are options for sbatch.
+@click.option("--in-job", is_flag=True, help="Run it as a small Slurm job that submits its own successor.")
+@job_options
+def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbatch_options: tuple[str, ...]) -> None:
+    """Start the agent if none runs; with --in-job, words after -- are options for sbatch.
 
     It is not started if Slurm's commands reach another cluster than that of the chains.
     """
     from mirage.agent import service
 
+    check_job_options(in_job, partition, limit_s, sbatch_options)
     home = cluster.home()
     with cluster.store() as store:
         found = service.running_agent(store, cluster.clock())
+        identity = store.identity().identity
         if found is not None and found.here and _pass_under_way(store):
             service.stop(found)
             found = None
@@ -285,9 +291,8 @@ def start(systemd: bool, slurm_job: bool, sbatch_options: tuple[str, ...]) -> No
         click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
     elif systemd:
         click.echo(f"started by systemd as {service.install_unit(os.environ).name}")
-    elif slurm_job:
-        script = service.following_job(home, os.environ, sbatch_options)
-        click.echo(cluster.client().runner.run(["sbatch", *sbatch_options, str(script)]).stdout.strip())
+    elif in_job:
+        click.echo(submit_agent_job(home, identity, partition, limit_s, sbatch_options))
     else:
         click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
 

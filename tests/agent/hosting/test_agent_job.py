@@ -1,0 +1,75 @@
+"""The script of an agent that is a Slurm job: its environment, its successor, its rights."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.hosting.agent_job import job_command, script_of_jobs, write_agent_script
+from mirage.agent.paths import Home
+from mirage.errors import ConfigurationError
+
+ODD = {
+    "MIRAGE_STORE": "postgresql://ada:50%25$HOME\\n'\"@db/x",
+    "MIRAGE_HOME": "/scratch/a b/%h/ü",
+    "SLURM_CONF": '/etc/x %H/slurm "q".conf',
+    "MIRAGE_LINES": "one\ntwo",
+}
+
+INSIDE = {"SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "1", "SBATCH_PARTITION": "debug", "SLURM_CONF": "/of/the/job"}
+"""What Slurm sets in a job; sbatch would take its options from it."""
+
+
+def script(folder: Path, environment: dict[str, str], limit_s: int = 3600, *options: str) -> Path:
+    home = Home(folder, "sqlite://")
+    write_agent_script(home, environment, job_command(home, "deer", "long queue", limit_s, options), limit_s)
+    return script_of_jobs(home)
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], dict[str, str]]:
+    """Run the script in a job; returns the commands that it ran, and the environment of the agent."""
+    output, python = folder / "said", folder / "it's python"
+    programs = {
+        "sbatch": 'printf "sbatch %s\\n" "$*"; env | grep -E "^(SLURM|SBATCH)_"',
+        "scancel": 'printf "scancel %s\\n" "$*"',
+        python.name: 'printf "agent %s\\n" "$*"; echo ---; env -0',
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n({text}) >> '{output}'\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    path = script(folder, {**ODD, "PATH": f"{folder}:/usr/bin:/bin", "SHELL": "/bin/zsh"}, 86_400, "--comment=it's %j")
+    subprocess.run([str(path), *words], env={"PATH": "/usr/bin:/bin", **INSIDE}, check=True)
+    commands, _, rest = output.read_text().partition("---\n")
+    return commands.splitlines(), dict(word.split("=", 1) for word in rest.split("\0") if word)
+
+
+def test_it_submits_its_successor_first_and_runs_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands, environment = run(tmp_path, monkeypatch)
+    submitted, conf, started = commands
+    assert submitted.startswith("sbatch --job-name=mirage-agent-deer --partition=long queue --time=1-00:00:00 ")
+    assert " --comment=it's %j --dependency=after:7+1380?afterany:7 " in submitted
+    assert submitted.endswith(f"{tmp_path}/agent-job.sh 7")
+    assert conf == f"SLURM_CONF={ODD['SLURM_CONF']}", "nothing else of the job reaches sbatch"
+    assert started == "agent -m mirage agent run --standby"
+    assert {name: environment[name] for name in ODD} == ODD
+    assert not {"SHELL", "SLURM_JOB_ID", "SBATCH_PARTITION"} & environment.keys()
+
+
+def test_a_successor_signals_its_predecessor_to_hand_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands, _ = run(tmp_path, monkeypatch, "6")
+    assert "scancel --signal=TERM --batch 6" in commands
+    assert commands[-1].startswith("agent")
+
+
+def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
+    assert stat.S_IMODE(script(tmp_path, ODD).stat().st_mode) == 0o700
+
+
+def test_a_limit_too_short_for_an_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="00:04:00 is too short for an agent; give it at least 00:05:00"):
+        job_command(Home(tmp_path, "sqlite://"), "deer", "", 240)
