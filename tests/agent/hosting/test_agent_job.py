@@ -31,7 +31,7 @@ def script(folder: Path, environment: dict[str, str], limit_s: int = 3600, *opti
 
 
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], dict[str, str]]:
-    """Run the script in a job; returns the commands that it ran, and the environment of the agent."""
+    """Run the script in a job; returns its commands and the environment of the agent."""
     output, python = folder / "said", folder / "it's python"
     programs = {
         "sbatch": 'printf "sbatch %s\\n" "$*"; env | grep -E "^(SLURM|SBATCH)_"',

@@ -86,7 +86,7 @@ def test_the_line_runs_the_script_as_the_shell_of_cron_reads_it(
     assert passes.pass_script(Home(folder, ""), table.name).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_user_who_may_not_use_the_table_is_told_the_reason(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_of_the_tables_program_is_quoted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table.write_text('#!/bin/sh\necho "You (ada) are not allowed to use this program" >&2\nexit 1\n')
     assert main(["agent", "install", way(table)]) == 1
     assert "refuses: You (ada) are not allowed to use this program; try another of" in capsys.readouterr().err

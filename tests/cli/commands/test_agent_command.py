@@ -14,6 +14,8 @@ import pytest
 
 from mirage.agent.agent import Agent
 from mirage.agent.chain.create import store_new_chain
+from mirage.agent.hosting.installed_passes import entry_text, pass_script
+from mirage.agent.hosting.pass_memory import PassMemory
 from mirage.agent.model import ChainSpec
 from mirage.agent.monitoring.outage import STORE, OutageWatch
 from mirage.agent.paths import private_folder
@@ -46,9 +48,43 @@ def test_where_none_runs(store: SqlStore, tmp_path: Path, capsys: pytest.Capture
     assert main(["agent", "status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "agent": None, "chains": 1, "store": url, "outage_since": None, "outage": None,
+        "passes": None, "entry_trouble": None,
     }  # fmt: skip
     assert main(["agent", "stop"]) == 0
     assert capsys.readouterr() == ("", "no agent runs\n")
+
+
+def test_passes_count_as_an_agent_while_they_come(
+    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utc: None
+) -> None:
+    PassMemory(begun_s=(NOW_S - 1500, NOW_S - 900)).write(cluster.home().pass_memory)
+    assert main(["agent", "status"]) == 0
+    url = f"sqlite:///{tmp_path}/store.db"
+    words = "passes every 00:10:00, the last one at 2026-09-21T13:58:20, manage 1 chains of"
+    assert capsys.readouterr().out == f"{words} {url}\n"
+    assert main(["agent", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["passes"] == {"last_s": NOW_S - 900, "every_s": 600}
+    assert main(["chain", "list"]) == 0
+    assert "no agent runs" not in capsys.readouterr().err
+    monkeypatch.setattr(cluster, "clock", lambda: NOW_S + 400)
+    assert main(["agent", "status"]) == 1
+
+
+def test_an_entry_that_slurm_has_disabled_is_reported(
+    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scrontab, home = tmp_path / "bin" / "scrontab", cluster.home()
+    scrontab.parent.mkdir()
+    text = entry_text(home, "scrontab", 300).decode().replace("*/5", "#DISABLED: */5")
+    scrontab.write_text(f"#!/bin/sh\ncat <<'X'\n{text}X\n")
+    scrontab.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{scrontab.parent}:/usr/bin:/bin")
+    pass_script(home, "scrontab").touch()
+    main(["agent", "status"])
+    assert "Slurm has disabled the entry for passes in scrontab" in capsys.readouterr().out
+    scrontab.write_text("#!/bin/sh\nexit 0\n")
+    main(["agent", "status", "--json"])
+    assert "is not in scrontab any more" in json.loads(capsys.readouterr().out)["entry_trouble"]
 
 
 def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

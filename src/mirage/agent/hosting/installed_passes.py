@@ -132,6 +132,26 @@ def installed_entry(home: Home, table: str, text: bytes) -> Entry | None:
     return None
 
 
+def entry_trouble(home: Home) -> str:
+    """The problem of an installed entry as text; empty for none, and where none was installed.
+
+    A table is read only where the agent's folder has the script of its entry.
+    """
+    for table, option in ((CRON, "--cron"), (SCRONTAB, "--scrontab")):
+        if not pass_script(home, table).exists():
+            continue
+        again = f"mirage agent install {option}, or --remove"
+        try:
+            entry = installed_entry(home, table, read_table(table))
+        except ConfigurationError as error:
+            return f"the entry for passes cannot be read: {error}"
+        if entry is None:
+            return f"the entry for passes is not in {table} any more; {again}"
+        if entry.disabled:
+            return f"Slurm has disabled the entry for passes in {table}, because its job was cancelled; {again}"
+    return ""
+
+
 def with_entry(home: Home, text: bytes, entry: bytes) -> bytes:
     """The text of a table with an entry in place of the agent's earlier one, if any."""
     before, own, after = _split(home, text)

@@ -8,6 +8,7 @@ A missing, damaged or foreign file costs a few queries.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from mirage.agent.model import StoreIdentity
 from mirage.atomic_file import write_atomically
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import HOUR_S, MINUTE_S, format_duration
 from mirage.job_state import MISSING
 from mirage.version import __version__
 
@@ -81,6 +82,37 @@ class PassMemory:
     def is_last(self, store: StoreIdentity) -> bool:
         """Whether no other agent has polled since."""
         return self.is_of(store) and self.polled_s == store.polled_s
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPasses:
+    """Passes that manage the chains of a store: the last one was not long ago.
+
+    Attributes:
+        last_s: Begin of the last pass.
+        every_s: Interval of passes.
+    """
+
+    last_s: int
+    every_s: int
+
+    def in_words(self) -> str:
+        """Interval and last pass."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(self.last_s))
+        return f"passes every {format_duration(self.every_s)}, the last one at {at},"
+
+
+def recent_passes(path: Path, now_s: float) -> RecentPasses | None:
+    """The passes that manage the chains; None where two of them are overdue.
+
+    Args:
+        path: The file of the memory.
+    """
+    begun_s = PassMemory.read(path).begun_s
+    every_s = interval_s(begun_s)
+    if not begun_s or now_s - begun_s[-1] > 2 * every_s + MINUTE_S:
+        return None
+    return RecentPasses(begun_s[-1], every_s)
 
 
 def interval_s(begun_s: tuple[int, ...], every_s: int | None = None) -> int:

@@ -420,8 +420,15 @@ def rebind() -> None:
 @json_output
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Print where the agent runs and its present outage; exit status 1 if none runs."""
+    """Print where the agent runs and its present outage; exit status 1 if none runs.
+
+    Passes of `mirage agent once` count as an agent while they come at their interval.
+    """
+    from dataclasses import asdict
+
     from mirage.agent import service
+    from mirage.agent.hosting.installed_passes import entry_trouble
+    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.monitoring.outage import known_outage
 
     now_s = cluster.clock()
@@ -430,19 +437,24 @@ def status(ctx: click.Context, as_json: bool) -> None:
         found = service.last_agent(store) if outage is not None else service.running_agent(store, now_s)
         alive = len(store.chains(alive=True))
         url = str(store.engine.url)
+    passes, trouble = recent_passes(cluster.home().pass_memory, now_s), entry_trouble(cluster.home())
     if as_json:
         facts = (
             None if found is None else {"host": found.host, "pid": found.pid, "lease_s": round(found.until_s - now_s)}
         )
         since_s, words = (outage.since_s, outage.in_words(now_s)) if outage is not None else (None, None)
-        click.echo(
-            json.dumps({"agent": facts, "chains": alive, "store": url, "outage_since": since_s, "outage": words})
-        )
+        values = {"agent": facts, "chains": alive, "store": url, "outage_since": since_s, "outage": words}
+        hosting = {"passes": None if passes is None else asdict(passes), "entry_trouble": trouble or None}
+        click.echo(json.dumps({**values, **hosting}))
+    elif found is None and passes is not None:
+        click.echo(f"{passes.in_words()} manage {alive} chains of {url}")
     elif found is None:
         click.echo(f"no agent runs; {alive} chains of {url} wait for one: mirage agent start")
     else:
         click.echo(f"process {found.pid} on {found.host} manages {alive} chains of {url}")
         if outage is not None:
             click.echo(outage.in_words(now_s))
-    if found is None:
+    if trouble and not as_json:
+        click.echo(trouble)
+    if found is None and passes is None:
         ctx.exit(1)

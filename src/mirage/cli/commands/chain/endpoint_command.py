@@ -129,13 +129,14 @@ def endpoint(
 def _install(store: SqlStore, wanted: Endpoint) -> None:
     """Persists an endpoint for the agent."""
     from mirage.agent.background.endpoints import install_endpoint
+    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.service import running_agent
 
     install_endpoint(cluster.home(), wanted)
     found = running_agent(store, cluster.clock())
     writer = f"the agent on {found.host} (process {found.pid})" if found else "the agent"
     click.echo(f"{writer} writes {wanted.file} from its next cycle on", err=True)
-    if found is None:
+    if found is None and recent_passes(cluster.home().pass_memory, cluster.clock()) is None:
         click.echo("mirage: warning: no agent runs; start it with `mirage agent start`", err=True)
 
 

@@ -88,6 +88,7 @@ def _warn_of_another_cluster(store: SqlStore) -> None:
 
 def agent_facts(store: Store, now_s: int) -> dict[str, Any]:
     """Returns when an agent last polled the queue, whether one runs, and its outage."""
+    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.monitoring.outage import known_outage
     from mirage.agent.service import running_agent
     from mirage.job_state import MISSING
@@ -96,7 +97,9 @@ def agent_facts(store: Store, now_s: int) -> dict[str, Any]:
     outage = known_outage(store, cluster.home().agent_state, now_s)
     return {
         "as_of": polled_s if polled_s != MISSING else None,
-        "agent": outage is not None or running_agent(store, now_s) is not None,
+        "agent": outage is not None
+        or running_agent(store, now_s) is not None
+        or recent_passes(cluster.home().pass_memory, now_s) is not None,
         "outage_since": outage.since_s if outage is not None else None,
         "outage": outage.in_words(now_s) if outage is not None else None,
     }

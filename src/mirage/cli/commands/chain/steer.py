@@ -117,11 +117,13 @@ def _wait_until_done(store: Store, chain: Chain) -> None:
     Raises:
         ConfigurationError: No agent runs.
     """
+    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.model import ChainState
     from mirage.agent.service import running_agent
 
     while store.chain(chain.name).state is not ChainState.DONE:
-        if running_agent(store, cluster.clock()) is None:
+        now_s = cluster.clock()
+        if running_agent(store, now_s) is None and recent_passes(cluster.home().pass_memory, now_s) is None:
             raise ConfigurationError(
                 f"chain {chain.name} cannot be done while no agent runs; mirage agent start, then repeat this command"
             )

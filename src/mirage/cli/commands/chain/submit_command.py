@@ -257,11 +257,15 @@ def _report(words: Mapping[str, Any], name: str, job: int) -> None:
 
 def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
     """Starts an agent if none runs; if that fails, only warns: the job is submitted."""
+    from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.service import running_agent, start
 
     try:
         if (found := running_agent(store, now_s)) is not None:
             _note(words, f"the agent on {found.host} (process {found.pid}) manages it")
+            return
+        if (passes := recent_passes(cluster.home().pass_memory, now_s)) is not None:
+            _note(words, f"{passes.in_words()} manage it")
             return
         pid = start(cluster.home(), os.environ)
         _note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")

@@ -33,7 +33,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from mirage.slurm.survey import FAIL, survey
 
     slurm = cluster.client()
-    findings = survey(slurm)
+    findings = [*survey(slurm), *_hosting()]
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
         findings += [_calibration(slurm), *_choices(slurm)]
     if as_json:
@@ -46,6 +46,15 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
                 click.echo(f"{'':20} {finding.advice}")
     if any(finding.level == FAIL for finding in findings):
         ctx.exit(1)
+
+
+def _hosting() -> list[Finding]:
+    """Returns the problem of an installed entry for passes, if any."""
+    from mirage.agent.hosting.installed_passes import entry_trouble
+    from mirage.slurm.survey import WARN, Finding
+
+    trouble = entry_trouble(cluster.home())
+    return [Finding(WARN, "passes", "the installed entry does not start passes", trouble)] if trouble else []
 
 
 def _calibration(slurm: SlurmClient) -> Finding:
