@@ -8,6 +8,7 @@
     ├── PlanInfeasible      an action cannot be applied: names the job, the node and the shortfall
     ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
     ├── ConfigurationError  a setting or an option has a value that cannot be used
+    ├── OutOfDeviceMemory   an emulated GPU has too little free memory: the framework's own text
     ├── SlurmError          Slurm's commands failed: quotes Slurm's message
     │   ├── SlurmUnreachable    no answer, or an unreadable one: whether the change took place is unknown; retry
     │   │   └── RequestNotSent      the request was never sent: nothing changed; retry
@@ -71,6 +72,10 @@ class PlanInfeasible(MirageError):
 
 class ConfigurationError(MirageError):
     """A setting or an option has a value that cannot be used."""
+
+
+class OutOfDeviceMemory(MirageError):
+    """An emulated GPU has too little free memory; the message is the framework's own."""
 
 
 class ModelFileError(MirageError):

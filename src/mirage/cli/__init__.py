@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Set up": {
         "demo": ("demo:demo", "Watch a service stay alive on a simulated cluster."),
         "doctor": ("setup.doctor:doctor", "Check whether Mirage will work on this cluster."),
+        "emulate": ("emulate:emulate", "Jobs that behave as GPU jobs, without a GPU."),
         "lab": ("lab:lab", "A private real Slurm on this machine."),
         "compile": ("setup.compile_command:compile_kernels", "Compile the simulator before it is needed."),
     },

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,35 @@ def step_table(
             distance = np.abs(at - np.log([s, g])).sum(axis=1)
             measured[s, g] = rows[int(np.argmin(distance))]
     return {size: measured[size] if size in measured else between[size] for size in wanted}
+
+
+class Origin(StrEnum):
+    """Where a step time comes from."""
+
+    MEASURED = "measured"
+    INTERPOLATED = "interpolated"
+    EXTRAPOLATED = "extrapolated"
+
+
+def step_row(placements: StepTimes, scalability: StepTimes, servers: int, gpus: int) -> tuple[StepRow, Origin]:
+    """The row of ``step_table`` for one size, and where its times come from.
+
+    The servers have as many GPUs as the largest that was measured. The row is ``MEASURED`` if a placement of this size
+    was; a time between its local batches is still interpolated.
+    """
+    size, per_server = (servers, gpus), gpus_per_server(placements)
+    row = step_table(placements, scalability, servers, gpus, per_server)[size]
+    measured = _measured_rows(placements)
+    if size in measured:
+        return row, Origin.MEASURED
+    fits = gpus <= servers * per_server and servers <= scalability.servers.max() and gpus <= scalability.gpus.max()
+    between = _between(measured, scalability, [size]) if fits else {}
+    return row, Origin.INTERPOLATED if between else Origin.EXTRAPOLATED
+
+
+def gpus_per_server(placements: StepTimes) -> int:
+    """The largest number of GPUs on one server in any measured placement."""
+    return max(int(digit) for pattern in placements.placement for digit in pattern)
 
 
 def _measured_rows(placements: StepTimes) -> dict[PlacementSize, StepRow]:

@@ -1,0 +1,1 @@
+"""Emulated GPU jobs: trainings, servers and devices that behave as measured ones."""

@@ -1,0 +1,73 @@
+"""The two files of an emulated training: its checkpoint and its progress.
+
+Both are JSON and appear complete or not at all. ``docs/how-to/emulate.md`` describes their fields.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from mirage.atomic_file import write_output
+from mirage.errors import ConfigurationError, shown
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTraining:
+    """A checkpoint.
+
+    Attributes:
+        model: The model.
+        batch: Samples of an update.
+        step: Updates done.
+        work_s: Emulated seconds of all steps so far, of all jobs that resumed from this file.
+        jobs: Number of jobs that contributed, 1 for the first.
+    """
+
+    model: str
+    batch: int
+    step: int
+    work_s: float
+    jobs: int
+
+
+def write_checkpoint(path: Path, saved: SavedTraining) -> None:
+    """Writes a checkpoint atomically.
+
+    Raises:
+        ConfigurationError: The file cannot be written; the former checkpoint is unchanged.
+    """
+    write_output(path, json.dumps({"version": VERSION, **asdict(saved)}) + "\n")
+
+
+def read_checkpoint(path: Path, model: str) -> SavedTraining | None:
+    """The checkpoint in a file; None without one.
+
+    Raises:
+        ConfigurationError: The file is no checkpoint, or that of another model.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read as a checkpoint: {error}; remove or rename it") from error
+    names = {field.name for field in fields(SavedTraining)}
+    if not isinstance(found, dict) or found.pop("version", None) != VERSION or set(found) != names:
+        raise ConfigurationError(f"{path}: {shown(found)} is no checkpoint of an emulated training; name another file")
+    if found["model"] != model:
+        raise ConfigurationError(f"{path}: a checkpoint of {found['model']}, not of {model}; name another file")
+    return SavedTraining(**found)
+
+
+def write_progress(path: Path, progress: dict[str, Any]) -> None:
+    """Replaces the progress file.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    write_output(path, json.dumps({"version": VERSION, **progress}) + "\n")
