@@ -9,6 +9,7 @@
     ├── UnknownName         a name is not in a registry: lists the known ones and the nearest
     ├── ConfigurationError  a setting or an option has a value that cannot be used
     ├── OutOfDeviceMemory   an emulated GPU has too little free memory: the framework's own text
+    ├── DeviceLost          an emulated GPU is lost: names the node
     ├── SlurmError          Slurm's commands failed: quotes Slurm's message
     │   ├── SlurmUnreachable    no answer, or an unreadable one: whether the change took place is unknown; retry
     │   │   └── RequestNotSent      the request was never sent: nothing changed; retry
@@ -76,6 +77,10 @@ class ConfigurationError(MirageError):
 
 class OutOfDeviceMemory(MirageError):
     """An emulated GPU has too little free memory; the message is the framework's own."""
+
+
+class DeviceLost(MirageError):
+    """An emulated GPU of a running job is lost."""
 
 
 class ModelFileError(MirageError):

@@ -42,8 +42,8 @@ def test_a_batch_that_does_not_fit_takes_several_passes_and_one_exchange(toy: Pa
 
 
 def test_all_workers_wait_for_the_slowest(toy: Path) -> None:
-    even = training_step(toy, "toy", "slow", WorkerShape(3, batch=30))
-    uneven = training_step(toy, "toy", "slow", WorkerShape(3, batch=30, slowest=1.5))
+    even = training_step(toy, "toy", "slow", WorkerShape(2, batch=30))
+    uneven = training_step(toy, "toy", "slow", WorkerShape(2, batch=30, slowest=1.5))
     assert uneven.compute_s == pytest.approx(1.5 * even.compute_s)
     assert uneven.exchange_s == even.exchange_s
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mirage.emulate.deadline_clock import DeadlineClock, WarningSignals
+from mirage.emulate.deadline_clock import ROUNDING_S, DeadlineClock, WarningSignals
 from mirage.emulate.step_time import TrainingStep
 from mirage.emulate.training_files import SavedTraining, write_checkpoint, write_progress
 
@@ -102,6 +102,7 @@ class EmulatedTraining:
         signals: The warnings that it receives.
         jobs_sharing: Returns the number of jobs that compute on its devices, itself included; None if it is alone.
         report: Receives each progress report, after the file.
+        utilise: Receives the percentage of time in which the devices compute.
         state: ``load``, ``train``, ``save``, then ``done``, or ``left`` after a warning.
         step: Updates done, those before a checkpoint included.
         saved_step: Updates in the last checkpoint.
@@ -115,6 +116,7 @@ class EmulatedTraining:
     signals: WarningSignals
     jobs_sharing: Callable[[], int] | None = None
     report: Callable[[dict[str, Any]], None] = lambda _: None
+    utilise: Callable[[int], None] = lambda _: None
     state: str = "load"
     step: int = field(init=False)
     saved_step: int = field(init=False)
@@ -133,11 +135,14 @@ class EmulatedTraining:
         """Runs until the last step is saved, or until a warning is answered."""
         self._report(force=True)
         self.due_s = self.plan.load_s
-        if not self._wait(self.due_s):
+        pace = Pace(self.due_s, self.step, self.plan.step.step_s)
+        while self._observe_shares(pace) < self.due_s - ROUNDING_S:
+            if not self._wait(min(self.due_s, self._next_shares_s)):
+                break
+        if self.clock.now_s() < self.due_s - ROUNDING_S:
             self._end("left")
             return
-        self.state = "train"
-        pace = Pace(self.due_s, self.step, self.plan.step.step_s)
+        self._enter("train")
         last_save_s = self.due_s
         while self.step < self.plan.steps:
             if not self._advance(pace, last_save_s):
@@ -155,12 +160,8 @@ class EmulatedTraining:
         """Waits for the next event and counts its steps; False if a warning came."""
         target = self._next_step(pace, last_save_s)
         while True:
-            now_s = self.clock.now_s()
-            if self.jobs_sharing is not None and now_s >= self._next_shares_s:
-                self._observe_shares(pace, now_s, self.jobs_sharing())
-            wake_s = min(pace.due_s(target), self._next_report_s)
-            if self.jobs_sharing is not None:
-                wake_s = min(wake_s, self._next_shares_s)
+            self._observe_shares(pace)
+            wake_s = min(pace.due_s(target), self._next_report_s, self._next_shares_s)
             reached = self._wait(wake_s)
             now_s = self.clock.now_s()
             if reached and pace.due_s(target) <= wake_s:
@@ -187,11 +188,18 @@ class EmulatedTraining:
             target = min(target, math.ceil(pace.done(last_save_s + self.plan.checkpoint_s) - ROUNDING))
         return max(target, self.step + 1)
 
-    def _observe_shares(self, pace: Pace, now_s: float, sharing: int) -> None:
-        self._next_shares_s = now_s + SHARES_EVERY_S * self.clock.real_speed
-        if sharing != self._sharing:
-            self._sharing = sharing
-            pace.change(max(now_s, pace.at_s), self.plan.step.step_s * sharing)
+    def _observe_shares(self, pace: Pace) -> float:
+        """Changes the pace if more or fewer jobs are on the devices; returns the time."""
+        now_s = self.clock.now_s()
+        if self.jobs_sharing is None:
+            self._next_shares_s = math.inf
+        elif now_s >= self._next_shares_s:
+            self._next_shares_s = now_s + SHARES_EVERY_S * self.clock.real_speed
+            sharing = self.jobs_sharing()
+            if sharing != self._sharing:
+                self._sharing = sharing
+                pace.change(max(now_s, pace.at_s), self.plan.step.step_s * sharing)
+        return now_s
 
     def _leave(self) -> None:
         """Answers a warning: saves, if there is a file to save to."""
@@ -204,7 +212,7 @@ class EmulatedTraining:
 
         A job that is killed before has the former checkpoint.
         """
-        self.state = "save"
+        self._enter("save")
         self._report()
         self.due_s += self.plan.save_s
         self.clock.wait_until(self.due_s, lambda: False)  # a warning cannot end it earlier
@@ -221,13 +229,19 @@ class EmulatedTraining:
         )
         self.saved_step = self.step
         self.saves += 1
-        self.state = "train"
+        self._enter("train")
 
     def _wait(self, due_s: float) -> bool:
         return self.clock.wait_until(due_s, lambda: bool(self.signals.received))
 
-    def _end(self, state: str) -> None:
+    def _enter(self, state: str) -> None:
+        """Changes the state; devices compute while it trains, but not during the exchange."""
         self.state = state
+        step = self.plan.step
+        self.utilise(round(100 * step.compute_s / step.step_s) if state == "train" else 0)
+
+    def _end(self, state: str) -> None:
+        self._enter(state)
         self._report(force=True)
 
     def _report(self, *, force: bool = False) -> None:

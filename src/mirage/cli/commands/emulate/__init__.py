@@ -9,6 +9,9 @@ emulate = LazyGroup(
     name="emulate",
     lazy={
         "train": LazyCommand("mirage.cli.commands.emulate.emulate_train:train", "Run an emulated training."),
+        "devices": LazyCommand(
+            "mirage.cli.commands.emulate.emulate_devices:devices", "List emulated devices, or inject faults."
+        ),
     },
     context_settings=CONTEXT,
     help="Run jobs that behave as GPU jobs, on machines without a GPU.",

@@ -18,6 +18,7 @@ from mirage.cli.values import Number
 from mirage.errors import ConfigurationError, OutOfDeviceMemory
 
 if TYPE_CHECKING:
+    from mirage.emulate.device_ledger import HeldDevices
     from mirage.emulate.emulated_training import EmulatedTraining, TrainingPlan
     from mirage.emulate.step_time import TrainingStep
 
@@ -83,6 +84,13 @@ COUNT = click.IntRange(min=1)
     help="Time to write a checkpoint; no step is done in it.  [default: 0]",
 )
 @click.option(
+    "--devices",
+    metavar="DIR",
+    envvar="MIRAGE_DEVICES",
+    help="Hold memory of emulated devices, and share them with other jobs: a folder with a file for each node.  "
+    "[default: the folder that MIRAGE_DEVICES names; else the job is alone on its devices]",
+)
+@click.option(
     "--progress",
     metavar="FILE",
     envvar="MIRAGE_PROGRESS",
@@ -98,7 +106,13 @@ COUNT = click.IntRange(min=1)
 )
 @json_output
 def train(
-    profiles: str | None, resume: str | None, progress: str | None, speed: float, as_json: bool, **wanted: Any
+    profiles: str | None,
+    resume: str | None,
+    progress: str | None,
+    devices: str | None,
+    speed: float,
+    as_json: bool,
+    **wanted: Any,
 ) -> int:
     """Run an emulated training: steps, epochs, checkpoints and end as those of a real job.
 
@@ -121,9 +135,22 @@ def train(
             return 1
         plan = _plan(step, resume, progress, wanted)
         click.echo(f"mirage: {_announcement(plan)}", err=True)
+        show = _show if sys.stderr.isatty() else _hide
+        try:
+            held = None if devices is None else _hold(Path(devices), step)
+        except OutOfDeviceMemory as error:
+            click.echo(str(error), err=True)
+            return 1
         clock.start = clock.now()
-        training = EmulatedTraining(plan, clock, signals, report=_show if sys.stderr.isatty() else _hide)
-        training.run()
+        training = EmulatedTraining(plan, clock, signals, report=show)
+        if held is None:
+            training.run()
+        else:
+            training.jobs_sharing, training.utilise = held.sharing, held.set_utilisation
+            try:
+                training.run()
+            finally:
+                held.release()
         elapsed_s = clock.now_s()
     found = _result(training, elapsed_s)
     if as_json:
@@ -160,6 +187,20 @@ def _step(folder: Path, wanted: dict[str, Any]) -> TrainingStep:
     )
     step = training_step(folder, wanted["model"], wanted["gpu_type"], shape, extrapolate=wanted["extrapolate"])
     return step if wanted["restart_s"] is None else replace(step, load_s=wanted["restart_s"])
+
+
+def _hold(folder: Path, step: TrainingStep) -> HeldDevices:
+    """Takes memory on the devices that Slurm gave to this job; without Slurm, the first."""
+    from mirage.emulate.device_ledger import HeldDevices
+    from mirage.slurm_words.hostlist import expand_hosts
+
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder}: there is no such folder; make it, or name another for --devices")
+    listed = os.environ.get("SLURM_JOB_NODELIST")
+    nodes = expand_hosts(listed) if listed else [f"local-{k}" for k in range(1, step.nodes + 1)]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    numbers = [int(word) for word in visible.split(",") if word.strip().isdecimal()] or list(range(step.gpus))
+    return HeldDevices.take(folder, step.card, nodes[: step.gpus], step.gpus, numbers, step.memory_mib)
 
 
 def _plan(step: TrainingStep, resume: str | None, progress: str | None, wanted: dict[str, Any]) -> TrainingPlan:
