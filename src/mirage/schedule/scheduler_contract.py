@@ -176,8 +176,10 @@ class ActiveJobs:
         pool: The only pool whose servers the job may use; −1 for any.
         types: The GPU types that it may run on: bit k is type k; −1 for all.
         status: As ``JobStatus``.
-        run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it.
-        done: Share of the work that is done, exact also if ``run_s`` is a prediction; ``UNKNOWN`` if ``run_s`` is.
+        run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it. It doubles when a
+            job has passed it, as often as necessary.
+        done: Share of the work that is done, if the run time is as expected: it has the error of ``run_s``, and does
+            not reveal the true run time; ``UNKNOWN`` if ``run_s`` is.
         progress: Work done.
         safe_progress: Work that is not lost if the job is killed now.
         attained_gpu_s: GPU-seconds held so far, pauses included.

@@ -401,8 +401,26 @@ def test_compiled_schedulers_that_need_run_times_know_them() -> None:
     assert log.rows.due_s.tolist() == [90, 40]
 
 
+@pytest.mark.parametrize(
+    ("at_s", "run_s", "done"),
+    [(1, 30, 1 / 30), (20, 30, 2 / 3), (30, 30, 1), (31, 60, 31 / 60), (60, 60, 1), (90, 120, 0.75), (99, 120, 0.825)],
+)
+def test_the_share_done_does_not_reveal_the_true_run_time(at_s: float, run_s: float, done: float) -> None:
+    """A job of 100 s is expected to run 30 s, then 60 s, then 120 s."""
+    jobs = GpuJobs.linear([0], [2], [100], estimate_s=30)
+    _, script = play(jobs, {0: [GpuStart(0, {0: 2})]}, also_at=[at_s])
+    shown = script.views[at_s].jobs
+    assert shown.run_s.tolist() == [run_s]
+    assert shown.done.tolist() == pytest.approx([done])
+    assert (shown.attained_gpu_s / shown.gpus / shown.done).tolist() == pytest.approx([run_s])
+    assert shown.left_s.tolist() == pytest.approx([run_s - at_s])
+
+
 def test_every_column_of_a_view_by_hand() -> None:
-    """A job of 100 s on 2 GPUs has a start cost of 3 s and is preempted once; another waits."""
+    """A job of 100 s on 2 GPUs has a start cost of 3 s and is preempted once; another waits.
+
+    It is expected to run 200 s, so the share that is done is of 200 s.
+    """
     jobs = GpuJobs.linear(
         [5, 6], [2, 3], [100, 10], min_gpus=[1, 3], max_gpus=[4, 3], estimate_s=[200, nan], pool=[0, -1]
     )
@@ -433,19 +451,19 @@ def test_every_column_of_a_view_by_hand() -> None:
             "paused_until_s": [13, nan], "restarts": [0, 0], "preemptions": [0, 0], "queued_since_s": [nan, 6],
         },
         33: {
-            "status": [3, 1], "done": [0.2, nan], "progress": [40, 0], "safe_progress": [30, 0],
+            "status": [3, 1], "done": [0.1, nan], "progress": [40, 0], "safe_progress": [30, 0],
             "attained_gpu_s": [46, 0], "held": [2, 0], "servers": [2, 0], "gpu_type": [0, -1], "batch": [9, 0],
             "start_s": [10, nan], "paused_until_s": [nan, nan], "restarts": [0, 0], "preemptions": [0, 0],
             "queued_since_s": [nan, 6],
         },
         54: {
-            "status": [1, 1], "done": [0.3, nan], "progress": [60, 0], "safe_progress": [60, 0],
+            "status": [1, 1], "done": [0.15, nan], "progress": [60, 0], "safe_progress": [60, 0],
             "attained_gpu_s": [86, 0], "held": [0, 0], "servers": [0, 0], "gpu_type": [-1, -1], "batch": [9, 0],
             "start_s": [10, nan], "paused_until_s": [nan, nan], "restarts": [0, 0], "preemptions": [1, 0],
             "queued_since_s": [53, 6],
         },
         62: {
-            "status": [2, 1], "done": [0.3, nan], "progress": [60, 0], "safe_progress": [60, 0],
+            "status": [2, 1], "done": [0.15, nan], "progress": [60, 0], "safe_progress": [60, 0],
             "attained_gpu_s": [90, 0], "held": [2, 0], "servers": [1, 0], "gpu_type": [0, -1], "batch": [9, 0],
             "start_s": [10, nan], "paused_until_s": [64, nan], "restarts": [1, 0], "preemptions": [1, 0],
             "queued_since_s": [nan, 6],

@@ -36,3 +36,13 @@ def test_two_speeds_by_hand() -> None:
         (2, 100, pytest.approx(2900)),
         (1, 350, pytest.approx(640, abs=0.01)),
     ]
+
+
+def test_a_job_that_passes_its_prediction_is_expected_to_run_twice_as_long() -> None:
+    """Job 0 takes 300 s, not 100 s: at 150, 50 s are left of 200, and at 250, 150 s of 400.
+
+    Job 1 of 60 s comes at 150 and waits; job 2 of 70 s comes at 250, and the predictions of jobs 1 and 2 are true.
+    """
+    cluster = GpuCluster((ServerGroup("only", "gpu", 1, 1),))
+    jobs = GpuJobs.linear([0, 150, 250], [1, 1, 1], [300, 60, 70], estimate_s=[100, 60, 70])
+    assert _stretches(cluster, jobs) == [(0, 0, 250), (1, 250, 310), (2, 310, 380), (0, 380, 430)]

@@ -149,7 +149,7 @@ def test_on_gangs_the_bounds_hold_and_no_save_is_tried_that_always_fails(seed: i
 
 
 def test_predictions_decide_and_not_true_run_times() -> None:
-    jobs = replace(_pair(250, [10_000, 100], 100), estimate_s=np.array([110.0, 100.0]))
+    jobs = replace(_pair(250, [10_000, 100], 100), estimate_s=np.array([260.0, 100.0]))
     assert _run("pickyman", FOUR, jobs).rows.preemptions.sum() == 0  # predicted to end soon
 
 

@@ -17,8 +17,8 @@ def with_predictions(workload: str, jobs: GpuJobs, error: float, seed: int) -> G
     """Jobs with predicted run times: the true ones times exp(error × N(0, 1)).
 
     Every scheduler knows the predictions, and no users' estimates. A draw depends on the seed and the number of the job
-    in its workload. The share of the work that is done is known exactly, as epochs are counted: remaining times have
-    the error of the prediction, in proportion.
+    in its workload. The share of the work that is done follows from the prediction, too: a scheduler cannot compute the
+    true run time from it. A job that has run as long as predicted is expected to run twice as long.
 
     Args:
         workload: Its name, for messages.

@@ -15,7 +15,7 @@ from mirage.kernel.record_arrays import records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_world import Demand, KnownRunTimes, LifeCosts, make_state, make_world
-from mirage.schedule.engine.kernel.current_amounts import ATTAINED, COLUMNS, DONE, PROGRESS, SAFE
+from mirage.schedule.engine.kernel.current_amounts import ATTAINED, COLUMNS, DONE, PROGRESS, RUN, SAFE
 from mirage.schedule.engine.kernel.gpu_arrays import (
     ACTION,
     ALL_OVER,
@@ -366,7 +366,7 @@ class Viewer:
             pool=live["pool"],
             types=live["types"],
             status=live["status"],
-            run_s=live["known_run_s"],
+            run_s=amounts[RUN],
             done=amounts[DONE],
             progress=amounts[PROGRESS],
             safe_progress=amounts[SAFE],

@@ -142,6 +142,7 @@ def make_world(
     rows = _job_records(cluster, jobs, speeds, costs)
     changes = _demand_records(cluster, jobs, demand)
     rows.known_run_s = _known_run_s(jobs, known)
+    rows.known_work = _known_work(jobs, rows.known_run_s)
     return GpuWorld(
         jobs=rows,
         gpus_of=cluster.gpus_of.copy(),
@@ -204,6 +205,14 @@ def _known_run_s(jobs: GpuJobs, known: KnownRunTimes) -> Floats:
                 "scheduler needs run times; leave the job out, or choose another scheduler"
             )
     return known_s
+
+
+def _known_work(jobs: GpuJobs, known_run_s: Floats) -> Floats:
+    """The true work, times expected over true run time where both are known."""
+    comparable = np.isfinite(known_run_s) & np.isfinite(jobs.run_s) & (known_run_s > 0) & (jobs.run_s > 0)
+    ratio = np.divide(known_run_s, jobs.run_s, out=np.ones(len(jobs)), where=comparable)
+    work: Floats = jobs.work * ratio
+    return work
 
 
 def _demand_records(cluster: GpuCluster, jobs: GpuJobs, demand: Sequence[Demand]) -> Records:

@@ -27,6 +27,7 @@ from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.current_amounts import expected_left_s
 from mirage.schedule.engine.kernel.gpu_arrays import (
     NEVER_S,
     NO_LOAN,
@@ -72,7 +73,7 @@ def update_queue(state: GpuState, buffer: PlanBuffer) -> None:
         event, job_id = state.news[k, 0], state.news[k, 1]
         if event in (NEWCOMER, RETURNED) and state.slot_of[job_id] >= 0:
             job = state.live[state.slot_of[job_id]]
-            left_s = job.known_run_s * (1.0 - job.progress / job.work)
+            left_s = expected_left_s(job, job.progress)
             enter(buffer.ranks[WAITING], buffer.ranks[WAITING + 1], buffer.memory[KEYS], job_id, left_s)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.kernel.compile import kernel
+from mirage.schedule.engine.kernel.current_amounts import expected_left_s
 from mirage.schedule.engine.kernel.gpu_arrays import (
     NIL,
     NO_LOAN,
@@ -72,7 +73,7 @@ def list_elastic(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
         if job.status != RUNNING or job.gpu_type != gpu_type or not is_elastic(buffer, job):
             continue
         settle(job, state.clock[0].now_s)
-        left_s = job.known_run_s * (1.0 - job.progress / job.work)
+        left_s = expected_left_s(job, job.progress)
         buffer.ranks[LISTED, n] = job.id
         buffer.ranks[MOST, n] = job.max_gpus - job.gpus
         buffer.memory[WORK, n] = max(left_s * usual_speed(world, job), 0.0)

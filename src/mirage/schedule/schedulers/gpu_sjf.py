@@ -9,6 +9,7 @@ from typing import Any
 
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.kernel.current_amounts import expected_left_s
 from mirage.schedule.engine.kernel.gpu_arrays import SCHEDULER, dereference
 from mirage.schedule.schedulers.gpu_fifo import start_heads
 from mirage.schedule.schedulers.job_queue import NEWCOMER, RETURNED, WAITING, enter
@@ -23,7 +24,7 @@ def sjf(situation: Any) -> int:
         event, job_id = state.news[k, 0], state.news[k, 1]
         if event in (NEWCOMER, RETURNED):
             job = state.live[state.slot_of[job_id]]
-            left_s = job.known_run_s * (1.0 - job.progress / job.work)
+            left_s = expected_left_s(job, job.progress)
             enter(buffer.ranks[WAITING], buffer.ranks[WAITING + 1], buffer.memory[0], job_id, left_s)
     actions = start_heads(world, state, buffer)
     estimate_ends(world, state, buffer, actions)

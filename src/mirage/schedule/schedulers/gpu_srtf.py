@@ -15,7 +15,7 @@ from typing import Any
 
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
-from mirage.schedule.engine.kernel.current_amounts import progress_now
+from mirage.schedule.engine.kernel.current_amounts import expected_left_s, progress_now
 from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer, dereference
 from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
@@ -57,6 +57,13 @@ def decrease_with_the_clock(world: GpuWorld) -> bool:
     return len(world.speeds.rows) == 0
 
 
+@kernel()
+def first_is_overdue(state: GpuState, buffer: PlanBuffer) -> bool:
+    """Whether the job that was expected to end first should have ended before now."""
+    ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
+    return bool(ends[0] < ends[1] and buffer.memory[0][ids[ends[0]]] < state.clock[0].now_s)
+
+
 @kernel(forceinline=False)
 def left_s(job: Any, common: float) -> float:
     """Remaining run time of a waiting job at its usual speed, with the cost of its start.
@@ -65,22 +72,22 @@ def left_s(job: Any, common: float) -> float:
         common: From ``common_speed``. The expected run time of a measured model is at its usual speed already.
     """
     stretch = 1.0 / common if job.model < 0 else 1.0
-    return float(job.known_run_s * (1.0 - job.progress / job.work) * stretch + start_cost_s(job))
+    return float(expected_left_s(job, job.progress) * stretch + start_cost_s(job))
 
 
 @kernel(forceinline=False)
 def refresh_running(world: GpuWorld, state: GpuState, buffer: PlanBuffer, common: float) -> None:
     """Sort jobs that hold GPUs by their present remaining time.
 
-    Keys are updated for jobs with other speeds than the usual one.
+    Keys are updated for jobs with other speeds than the usual one, and for those that should have ended.
     """
     now_s, keys = state.clock[0].now_s, buffer.memory[0]
     ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
     for k in range(ends[0], ends[1]):
         job = state.live[state.slot_of[ids[k]]]
         usual = usual_speed(world, job) if job.model >= 0 else job.held * common
-        if job.speed != usual and job.known_run_s == job.known_run_s:
-            left = job.known_run_s * (1.0 - progress_now(job, now_s) / job.work)
+        if (job.speed != usual or keys[job.id] < now_s) and job.known_run_s == job.known_run_s:
+            left = expected_left_s(job, progress_now(job, now_s))
             left = left / common if job.model < 0 else left
             pause_s = job.expected_until_s - now_s if job.expected_until_s > now_s else 0.0
             keys[job.id] = now_s + left + pause_s
@@ -111,7 +118,7 @@ def srtf(situation: Any) -> int:
     world, state, buffer = dereference(situation)
     common = common_speed(world)
     update_queues(state, buffer, common)
-    if not decrease_with_the_clock(world):
+    if not decrease_with_the_clock(world) or first_is_overdue(state, buffer):
         refresh_running(world, state, buffer, common)
     actions = exchange(world, state, buffer, state.clock[0].now_s, int(buffer.parameters[0]))
     estimate_ends(world, state, buffer, actions)

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from mirage.kernel.compile import kernel
+from mirage.schedule.engine.kernel.current_amounts import expected_left_s
 from mirage.schedule.engine.kernel.gpu_arrays import (
     NEVER_S,
     START,
@@ -78,7 +79,7 @@ def left_on_s(world: GpuWorld, job: Any, gpu_type: int) -> float:
     rate = packed_speed(world, job, gpu_type)
     if rate <= 0.0:
         return NEVER_S
-    left_s = job.known_run_s * (1.0 - job.progress / job.work)
+    left_s = expected_left_s(job, job.progress)
     return float(left_s * (usual_speed(world, job) / rate) + start_cost_s(job))
 
 

@@ -1,4 +1,9 @@
-"""Computed parts of a scheduler's view: amounts at the current time, and GPUs of each job."""
+"""Computed parts of a scheduler's view: amounts at the current time, and GPUs of each job.
+
+A scheduler knows the share of the work that is done only as well as it knows the run time: it is the share of the
+*expected* work. A job that passes its expected work is expected to have twice as much, as often as necessary. Time held
+over the share done is therefore the expected run time, and does not reveal the true one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,10 @@ from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import NIL, PENDING, GpuState
 from mirage.schedule.engine.kernel.gpu_lifecycle import last_boundary, makes_progress
 
-PROGRESS, SAFE, ATTAINED, DONE, COLUMNS = range(5)
+PROGRESS, SAFE, ATTAINED, DONE, RUN, COLUMNS = range(6)
+
+_PASSED = 1.0 + 1e-9
+"""Share of the expected work from which on it counts as passed; rounding may add less."""
 
 
 @kernel()
@@ -17,6 +25,22 @@ def progress_now(job: Any, now_s: float) -> float:
     if not makes_progress(job):
         return float(job.progress)
     return float(min(job.progress + job.speed * (now_s - job.since_s), job.target))
+
+
+@kernel()
+def doublings(job: Any, progress: float) -> float:
+    """The factor of expected work and run time after a progress: a power of two."""
+    factor = 1.0
+    while progress > job.known_work * factor * _PASSED and job.known_work > 0.0:
+        factor *= 2.0
+    return factor
+
+
+@kernel()
+def expected_left_s(job: Any, progress: float) -> float:
+    """Expected remaining run time after a progress, on the requested GPUs."""
+    factor = doublings(job, progress)
+    return float(job.known_run_s * factor * (1.0 - progress / (job.known_work * factor)))
 
 
 @kernel()
@@ -38,7 +62,10 @@ def write_amounts(state: GpuState, amounts: Any) -> None:
         amounts[PROGRESS, slot] = progress
         amounts[SAFE, slot] = max(job.safe, last_boundary(job, progress))
         amounts[ATTAINED, slot] = attained_now(job, now_s)
-        amounts[DONE, slot] = progress / job.work if job.known_run_s == job.known_run_s else job.known_run_s
+        factor = doublings(job, progress)
+        amounts[RUN, slot] = job.known_run_s * factor
+        known = job.known_run_s == job.known_run_s
+        amounts[DONE, slot] = progress / (job.known_work * factor) if known else job.known_run_s
 
 
 @kernel(forceinline=False)

@@ -61,6 +61,7 @@ JOB = record_type(
         ("types", _I),  # bit k: it may run on type k
         ("work", _F),
         ("known_run_s", _F),  # expected run time on the requested GPUs; NaN if no scheduler may know it
+        ("known_work", _F),  # the work that takes this time: the true work, times expected over true run time
         ("checkpoint_work", _F),  # a checkpoint at each multiple of it; 0: always safe; infinite: only on demand
         ("first_start_s", _F),  # expected costs
         ("restart_s", _F),
