@@ -1,11 +1,14 @@
 """Waits and completion times with loans and elastic jobs, under the assumptions of Aryl.
 
-    python benchmarks/schedule/loans_and_elastic_jobs.py [--scale 1] [--seeds 3] [-o FILE.json]
+    python benchmarks/schedule/loans_and_elastic_jobs.py [--scale 1] [--seeds 3] [--workloads DIR] [-o FILE.json]
 
 The references are ``fifo`` and Aryl without loans and elastic jobs, which is ``sjf``, in the same run. The workload is
 generated: jobs of 1 to 64 GPUs, 46 % of the GPU time in gangs of 16 and more, log-normal run times with a limit of
 three days, on a scaled ``aryl7704`` for 15 days; jobs of days 3 to 13 are measured. The load is such that jobs wait
 about 3,000 s under ``fifo``. A preemption and a change of size cost 63 s, and work is saved.
+
+With ``--workloads`` nothing is compared: the cluster and the workloads are written into a folder, as ``cluster.toml``
+and ``seed-1.csv`` and so on, for ``mirage schedule sensitivity``.
 """
 
 from __future__ import annotations
@@ -120,6 +123,21 @@ def calibrated(cluster: GpuCluster, jobs: int, wait_s: float, seed: int) -> floa
     return (low + high) / 2
 
 
+def write_workloads(folder: Path, cluster: GpuCluster, workloads: dict[int, GpuJobs]) -> None:
+    """Write a cluster and workloads by seed as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = [
+        f'[[servers]]\nname = "{g.name}"\ngpu_type = "{g.gpu_type}"\nservers = {g.servers}\n'
+        f'gpus_per_server = {g.gpus_per_server}\npool = "{g.pool}"\nspeed = {g.speed!r}\n'
+        for g in cluster.groups
+    ]
+    (folder / "cluster.toml").write_text("\n".join(tables))
+    for seed, jobs in workloads.items():
+        columns = zip(jobs.name, jobs.submit_s.tolist(), jobs.run_s.tolist(), jobs.gpus.tolist())
+        rows = [f"{name},{submit_s!r},{run_s!r},{gpus}" for name, submit_s, run_s, gpus in columns]
+        (folder / f"seed-{seed}.csv").write_text("\n".join(["job_id,submit_s,run_s,gpus", *rows, ""]))
+
+
 def main() -> None:
     """Play, print and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -127,11 +145,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--wait-s", type=float, default=3000.0, help="Mean wait under fifo to calibrate to.")
     parser.add_argument("-o", "--out", type=Path, default=Path("benchmarks/results/loans_and_elastic_jobs.json"))
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--workloads", type=Path, help="Only write the workloads into this folder.")
     options = parser.parse_args()
     cluster, jobs = scaled(options.scale), round(JOBS * options.scale)
     found: dict[str, list[dict[str, float]]] = {name: [] for name in RUNS}
     stretches = []
-    for seed in range(1, options.seeds + 1):
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    if options.workloads is not None:
+        made = {seed: gang_jobs(jobs, calibrated(cluster, jobs, options.wait_s, seed), seed) for seed in seeds}
+        write_workloads(options.workloads, cluster, made)
+        return
+    for seed in seeds:
         stretches.append(calibrated(cluster, jobs, options.wait_s, seed))
         workload = gang_jobs(jobs, stretches[-1], seed)
         for name, (scheduler, parameters, pairs) in RUNS.items():

@@ -79,14 +79,8 @@ def compare(
         MirageError: A workload, a scheduler or a profile cannot be used, or the executor fails before the first
             result; nothing was played.
     """
-    named = _schedulers(schedulers)
-    if not workloads:
-        raise ConfigurationError("workloads: none; name each once")
-    if "-" in workloads:
-        raise ConfigurationError(
-            "-: standard input can be read once only, but every scheduler plays the workload; save it to a file, or "
-            "play it under one scheduler with mirage schedule run"
-        )
+    named = named_schedulers(schedulers)
+    check_workloads(workloads)
     setting = setting.under(named)
     names = dict(zip(workloads, workload_names(workloads)))
     trials = [GpuTrial(workload, scheduler) for workload in workloads for scheduler in named]
@@ -100,7 +94,7 @@ def compare(
         journal=journal,
         executor=executor,
         progress=progress,
-        prepare=partial(_check, setting),
+        prepare=partial(check_trials, setting),
         may_fail=True,
     )
     outcomes = {
@@ -148,7 +142,28 @@ def _digest_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
+def check_workloads(workloads: Sequence[str]) -> None:
+    """Refuse a list of workloads that several schedulers cannot play.
+
+    Raises:
+        ConfigurationError: It is empty, or contains standard input.
+    """
+    if not workloads:
+        raise ConfigurationError("workloads: none; name each once")
+    if "-" in workloads:
+        raise ConfigurationError(
+            "-: standard input can be read once only, but every scheduler plays the workload; save it to a file, or "
+            "play it under one scheduler with mirage schedule run"
+        )
+
+
+def named_schedulers(texts: Sequence[str]) -> list[SchedulerText]:
+    """The schedulers of a list of texts.
+
+    Raises:
+        ConfigurationError: The list is empty, or one is given twice.
+        UnknownName: No scheduler has one of the names.
+    """
     named = [SchedulerText.of(text) for text in texts]
     twice = sorted({one for one in texts if list(texts).count(one) > 1})
     if twice or not texts:
@@ -158,8 +173,12 @@ def _schedulers(texts: Sequence[str]) -> list[SchedulerText]:
     return named
 
 
-def _check(setting: GpuSetting, trials: Sequence[GpuTrial]) -> None:
-    """Raise for invalid profiles, workloads and schedulers before anything is played."""
+def check_trials(setting: GpuSetting, trials: Sequence[GpuTrial]) -> None:
+    """Refuse invalid profiles, workloads and schedulers before anything is played.
+
+    Raises:
+        MirageError: One cannot be used.
+    """
     with errors_in_one_line():
         for scheduler in dict.fromkeys(trial.scheduler for trial in trials):
             scheduler.make()

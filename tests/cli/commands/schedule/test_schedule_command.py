@@ -325,3 +325,33 @@ def test_a_failed_save_is_part_of_the_story(workload: str, capsys: pytest.Captur
     words = ["--cluster", "four.toml", "--scheduler", "srtf:preempt=save", "--save-succeeds", "0", "--explain", "a"]
     assert main(["schedule", "run", str(path), *words]) == 0
     assert "left without its work, as the save failed" in capsys.readouterr().out
+
+
+def test_the_sensitivity_as_json_as_a_table_and_as_a_picture(
+    workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["schedule", "sensitivity", workload, "--cluster", "four.toml", "--schedulers", "sjf,srtf", "--against"]
+    typed += ["fifo", "--vary", "prediction-error=0.5,2", "--workers", "1", "--resume", str(tmp_path / "results")]
+    picture = tmp_path / "sensitivity.svg"
+    assert main([*typed, "--json", "--plot", str(picture)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["assumed"] for row in found["rows"]] == [
+        {}, {}, {"prediction_error": 0.5}, {"prediction_error": 0.5}, {"prediction_error": 2}, {"prediction_error": 2}
+    ]  # fmt: skip
+    assert found["rows"][0]["jct"] == {"fifo": {"ratio": 1.0, "interval": None}}
+    assert (found["trials_reused"], found["failed"], found["against"]) == (0, [], ["fifo"])
+    assert "over that of each, by prediction_error" in picture.read_text()
+    assert main(typed) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.match(r"assumed +scheduler +mean wait s +mean JCT h +wait, of fifo +JCT, of fifo", lines[0])
+    assert "which need 3 workloads" in lines[-1]
+
+
+def test_a_sensitivity_that_cannot_be_measured(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ["schedule", "sensitivity", workload, "--cluster", "four.toml"]
+    assert main([*typed, "--vary", "hedroom=1"]) == 1
+    assert "unknown assumption 'hedroom'" in capsys.readouterr().err
+    assert main([*typed, "--cross"]) == 1
+    assert "give the assumptions to combine" in capsys.readouterr().err
+    assert main([*typed, "--plot", "picture.txt"]) == 1
+    assert "must end in" in capsys.readouterr().err
