@@ -7,8 +7,7 @@ examples of docs/how-to/extending.md import.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing would cost most of the import
 if TYPE_CHECKING:
     from mirage.cli.check_command import check_command
     from mirage.dag.check_stage_scheduler import check_stage_scheduler
