@@ -68,10 +68,10 @@ class TroubledSlurm(FaultySlurm):
             self._fail("cancel", self._chain_of(one))
         super().cancel(job, only_pending=only_pending)
 
-    def signal(self, job: Any, name: str) -> None:
+    def signal(self, job: Any, name: str, *, to_batch_shell: bool = False) -> None:
         for one in [job] if isinstance(job, int) else list(job):
             self._fail("signal", self._chain_of(one))
-        super().signal(job, name)
+        super().signal(job, name, to_batch_shell=to_batch_shell)
 
     def update(self, job: Any, changes: Mapping[str, str]) -> None:
         for one in [job] if isinstance(job, int) else list(job):

@@ -78,9 +78,9 @@ class Slurm:
         for number in [job] if isinstance(job, int) else job:
             self._reported("cancel", number, *(["only pending"] if only_pending else []))
 
-    def signal(self, job: int | Sequence[int], name: str) -> None:
+    def signal(self, job: int | Sequence[int], name: str, *, to_batch_shell: bool = False) -> None:
         for number in [job] if isinstance(job, int) else job:
-            self._reported("signal", number, name)
+            self._reported("signal", number, name, *(["batch shell"] if to_batch_shell else []))
 
     def release(self, job: int) -> None:
         self._reported("release", job)

@@ -70,6 +70,8 @@ class ChainSpec:
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
         folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
             scripts are not our copies.
+        to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
+            processes of the link do.
     """
 
     submission: Submission
@@ -93,6 +95,7 @@ class ChainSpec:
     links_a_day: int = 0
     never_two: bool = False
     folder: str = ""
+    to_batch_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)

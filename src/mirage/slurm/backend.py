@@ -61,11 +61,14 @@ class Backend(Protocol):
         """
         ...
 
-    def signal(self, job: int | Sequence[int], name: str) -> None:
+    def signal(self, job: int | Sequence[int], name: str, *, to_batch_shell: bool = False) -> None:
         """Send a signal (``USR2``) to the batch script and all steps of one or more running jobs.
 
         One client command. A job that has ended, or waits, is no error. A refusal means that at least one of the others
         was not signalled.
+
+        Args:
+            to_batch_shell: Whether only the batch shell gets it, which passes it on.
         """
         ...
 

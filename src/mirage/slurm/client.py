@@ -247,13 +247,17 @@ class SlurmClient:
         jobs = [str(job)] if isinstance(job, int) else map(str, job)
         self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), *jobs])
 
-    def signal(self, job: int | Sequence[int], name: str) -> None:
+    def signal(self, job: int | Sequence[int], name: str, *, to_batch_shell: bool = False) -> None:
         """``scancel --signal --full``: to the batch script, its children and all steps.
+
+        With ``--batch`` in place of ``--full`` only the batch shell gets it.
 
         Without ``--state=RUNNING`` a job that was just requeued makes scancel retry for 95 s (22.05.8).
         """
         jobs = [str(job)] if isinstance(job, int) else map(str, job)
-        self._on_job(["scancel", f"--signal={name}", "--full", "--state=RUNNING", *jobs])
+        self._on_job(
+            ["scancel", f"--signal={name}", "--batch" if to_batch_shell else "--full", "--state=RUNNING", *jobs]
+        )
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """``scontrol update``."""

@@ -252,6 +252,13 @@ def test_one_command_signals_the_links_of_all_chains() -> None:
     assert {link.signalled_s for row in world.context.links.values() for link in row} == {NOW_S}
 
 
+def test_a_batch_shell_that_passes_the_signal_on_gets_it_alone() -> None:
+    world = shown(running(1, **LAST_CALL, ready_s=7_000), to_batch_shell=True)
+    other = world.other(2, running(1, job=201), key="hind")
+    assert send_signals(world.context, [(world.chain, world.links[0]), (other, world.context.links[2][0])]) == {}
+    assert world.slurm.calls == [("signal", 101, "USR2", "batch shell"), ("signal", 201, "USR2")]
+
+
 def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
     world = shown(running(1, **LAST_CALL, ready_s=7_000))
     rows = [(world.chain, world.links[0])]

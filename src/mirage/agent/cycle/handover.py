@@ -278,14 +278,15 @@ def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) ->
     Returns:
         The reason for each signal that was not sent, by chain; a later cycle sends it.
     """
-    by_name: dict[str, list[tuple[Chain, Link]]] = {}
+    by_name: dict[tuple[str, bool], list[tuple[Chain, Link]]] = {}
     for chain, link in wanted:
-        by_name.setdefault(chain.spec.signal, []).append((chain, link))
+        by_name.setdefault((chain.spec.signal, chain.spec.to_batch_shell), []).append((chain, link))
     unsent: dict[int, str] = {}
-    for name, row in by_name.items():
+    for (name, to_batch_shell), row in by_name.items():
         refused: dict[int, str] = {}
         if name:
-            refused, failed = _send(context, row, partial(context.backend.signal, name=name))
+            send = partial(context.backend.signal, name=name, **({"to_batch_shell": True} if to_batch_shell else {}))
+            refused, failed = _send(context, row, send)
             unsent |= failed
         for chain, link in row:
             if chain.id in unsent:

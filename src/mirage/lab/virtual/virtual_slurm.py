@@ -243,10 +243,11 @@ class VirtualSlurm:
         if waited:
             own.end(JobState.CANCELLED, self.now_s)
 
-    def signal(self, job: int | Sequence[int], name: str) -> None:
+    def signal(self, job: int | Sequence[int], name: str, *, to_batch_shell: bool = False) -> None:
         """Send a signal to jobs.
 
-        A job that leaves on this signal begins its checkpoint; one without a handler ends if the signal is deadly.
+        A job that leaves on this signal begins its checkpoint; one without a handler ends if the signal is deadly. A
+        simulated job is one process: it gets a signal to its batch shell too.
         """
         self.arrive()
         for number in [job] if isinstance(job, int) else job:

@@ -398,3 +398,44 @@ def test_slurm_s_own_commands_are_there(terminal: Terminal) -> None:
     assert f"JobId={number} " in run(f"scontrol show job {number} -o")
     assert "idle" in run("sinfo -h -o '%T %D'")
     assert number in run(f"sacct -X -n -P -j {number} -o JobID,State")
+
+
+HF_SCRIPT = "#!/bin/bash\n#SBATCH -t 60 --requeue\ntorchrun train.py\n"
+
+
+def test_a_preset_is_found_in_the_script_and_a_dry_run_shows_what_it_sets(terminal: Terminal) -> None:
+    Path("train.py").write_text("from transformers import Trainer\n")
+    Path("train.sh").write_text(HF_SCRIPT)
+    shown = terminal.type("submit", "--dry-run", "--framework", "auto", "train.sh")
+    assert "--signal=B:USR2@180" in shown
+    assert "--no-requeue" not in shown.splitlines()[1], "the script requests a requeue"
+    assert "preset: --grace 00:03:00: longest step + save + 3 s" in shown
+    assert "preset: wrapper sends TERM to the processes that handle it" in shown
+    assert "preset: --no-requeue: not set: you gave --requeue" in shown
+    assert "framework hf: line 1 of train.py, from transformers import Trainer" in terminal.stderr
+    record = json.loads(
+        terminal.type("submit", "--dry-run", "--framework", "hf", "--grace", "5m", "--json", "train.sh")
+    )
+    assert {"setting": "--grace", "value": "", "why": "not set: you gave one"} in record["preset"]
+    assert "--signal=B:USR2@300" in record["first"]
+    assert record["script"].startswith(HF_SCRIPT.removesuffix("torchrun train.py\n"))
+
+
+def test_a_preset_is_stored_with_the_chain(terminal: Terminal) -> None:
+    Path("train.sh").write_text(HF_SCRIPT)
+    terminal.type("submit", "--no-agent", "--framework", "hf", "train.sh")
+    terminal.type("submit", "--no-agent", "train.sh")
+    with cluster.store() as store:
+        preset, plain = (chain.spec for chain in store.chains()[-2:])
+        scripts = [(cluster.home().folder / spec.submission.script).read_text() for spec in (preset, plain)]
+    assert (preset.to_batch_shell, preset.grace_s, plain.to_batch_shell, plain.grace_s) == (True, 180, False, 120)
+    assert "exec bash -c" in scripts[0]
+    assert scripts[1] == HF_SCRIPT
+
+
+def test_without_the_option_a_framework_is_a_remark_and_nothing_found_is_an_error(terminal: Terminal) -> None:
+    Path("serve-vllm.sh").write_text("#!/bin/bash\nexec vllm serve model\n")
+    terminal.type("submit", "--no-agent", "serve-vllm.sh")
+    assert "--framework vllm would pass the signal on to it" in terminal.stderr
+    terminal.type("submit", "--no-agent", "--framework", "auto", "serve.sh", status=1)
+    assert "show a framework; name one of hf, lightning" in terminal.stderr

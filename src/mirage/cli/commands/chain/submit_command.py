@@ -16,6 +16,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s
+from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mirage.agent.model import ChainSpec
     from mirage.agent.store.sql_store import SqlStore
     from mirage.policy.cost import Cost
+    from mirage.presets.apply import AppliedPreset
 
 
 UNKNOWN = 75
@@ -45,7 +47,7 @@ STORE = "STORE"
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
         "mirage submit --until 2026-12-24T18:00 serve.sh",
         "mirage submit --request-id run-7 train.sh   # repeated, it prints the same job",
-        "mirage submit --dry-run train.sh",
+        "mirage submit --framework hf --dry-run train.sh   # shows what the preset sets, and its sources",
     ),
 )
 @chain_options("for", "until", "links", "until-done", of_new_chain=True)
@@ -77,6 +79,11 @@ STORE = "STORE"
     help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
 @chain_options("grace", of_new_chain=True)
+@framework_option(
+    "Preset of a training framework or server: lead, requeue and environment where you give none, and a wrapper that "
+    "passes the signal on to the processes that handle it. One of hf, lightning, nemo, automodel, megatron, "
+    "torchtitan, composer, axolotl, submitit, vllm, sglang, tgi, triton, llama-cpp, python; auto: by the script."
+)
 @click.option(
     "--request-id", default="", metavar="KEY", help="Submit only once for this key, even if the command is repeated."
 )
@@ -108,12 +115,13 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         ctx.exit(status)
     words["quiet"] = "quiet" in options
     request = read_request(options, script, arguments, caller())
-    _note(words, *request.remarks, *misplaced(ctx, script, arguments))
+    request, applied, reasons = with_preset(ctx, words, request)
+    _note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
     spec = _spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
         name = words["name"] or _new_name(words, request)
-        _show_dry_run(request, spec, name, as_json=words["as_json"])
+        _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
         _note(words, *_endless(words, name))
         return
     with cluster.store() as store:
@@ -166,6 +174,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         least_life=words["least_life"] if words["least_life"] is not None else MISSING,
         links_a_day=words["links_a_day"] or 0,
         never_two=words["never_two"],
+        to_batch_shell=words.get("to_batch_shell", False),
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec
@@ -277,8 +286,12 @@ def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None
         )
 
 
-def _show_dry_run(request: Request, spec: ChainSpec, name: str, *, as_json: bool) -> None:
+def _show_dry_run(
+    request: Request, spec: ChainSpec, name: str, applied: AppliedPreset | None, *, as_json: bool
+) -> None:
     """Prints the command lines of the first and next job, and sbatch's answer to the first.
+
+    With a preset it also prints what the preset has set.
 
     Raises:
         SlurmRefused: sbatch would refuse the first job.
@@ -300,7 +313,16 @@ def _show_dry_run(request: Request, spec: ChainSpec, name: str, *, as_json: bool
         answer = cluster.client().test(link_submission(chain, STORE, 1, MISSING, hold=False))
     left_out = [f"--{option}" for option in FIRST_LINK_ONLY if option in request.given] if copied.later_script else []
     if as_json:
-        record = {"chain": name, "first": lines[0], "next": lines[1], "left_out": left_out, "sbatch": answer}
+        record: dict[str, object] = {
+            "chain": name,
+            "first": lines[0],
+            "next": lines[1],
+            "left_out": left_out,
+            "sbatch": answer,
+        }
+        if applied is not None:
+            changes = [{"setting": c.setting, "value": c.value, "why": c.why} for c in applied.changes]
+            record |= {"preset": changes, "script": applied.script.decode(errors="replace")}
         click.echo(json.dumps(record))
         return
     click.echo(f"chain {name}, policy {spec.policy}")
@@ -308,4 +330,6 @@ def _show_dry_run(request: Request, spec: ChainSpec, name: str, *, as_json: bool
     click.echo(f"then, as soon as that one runs: {lines[1]}")
     if left_out:
         click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, which are for the first job")
+    for change in applied.changes if applied is not None else ():
+        click.echo(f"preset: {change}")
     click.echo(answer, err=True)

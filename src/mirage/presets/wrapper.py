@@ -1,0 +1,59 @@
+"""The wrapper in the batch shell, which passes a warning on to trainers or servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+
+LEFT_ON_WARNING = 75
+"""Exit status of a job whose script exits with 0 after a warning (EX_TEMPFAIL of sysexits.h)."""
+
+OBSERVER = "mirage-rehearsal-observer"
+"""A word in the command line of a process that is no part of the training."""
+
+_SHELL = re.compile(rb"#!\s*(/\S*/)?(env\s+(-S\s+)?)?(/\S*/)?(ba|da|z|k)?sh\b")
+
+
+def is_shell_script(script: bytes) -> bool:
+    """Whether a shell of the Bourne family runs the script: only there a wrapper can be added."""
+    return _SHELL.match(script.partition(b"\n")[0]) is not None
+
+
+def wrapped(
+    script: bytes, signal: str, lead_s: int, limit_s: int, environment: Mapping[str, str], *, server: bool
+) -> bytes:
+    """A batch script that runs itself as a child of the wrapper.
+
+    The wrapper is one statement before the first command: ``#SBATCH`` lines remain what they were.
+
+    Args:
+        script: A shell script: see ``is_shell_script``.
+        signal: The signal for the processes that handle it, ``file`` for a stop file only, ``none``.
+        lead_s: Seconds in which processes that handle the signal later also get it.
+        limit_s: The time limit of the job; 0 where unknown.
+        environment: Variables to set where the job has no value for them.
+        server: Whether it serves: then other programs than Python get the signal too, and two links may run at once.
+    """
+    text = (files("mirage.presets") / "wrapper.sh").read_text(encoding="utf-8")
+    exports = "\n".join(f'export {name}="${{{name}-{value}}}"' for name, value in environment.items())
+    values = {
+        "DELIVER": signal,
+        "LEAD": str(max(lead_s, 1)),
+        "LIMIT": str(limit_s),
+        "EXPORTS": exports,
+        "EXECUTABLE": "*" if server else "*/python*",
+        "WAITS": str(int(not server)),
+        "OBSERVER": OBSERVER,
+    }
+    body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
+    start = (
+        "# The next statement was added by mirage submit --framework.\n"
+        f'[ "${{MIRAGE_WRAPPED:-}}" = "$SLURM_JOB_ID" ] || exec bash -c {shlex.quote(body)} "$0" "$@"\n'
+    )
+    lines = script.splitlines(keepends=True)
+    at = next((k for k, line in enumerate(lines) if line.strip() and not line.startswith(b"#")), len(lines))
+    head = b"".join(lines[:at])
+    return head + (b"" if head.endswith(b"\n") else b"\n") + os.fsencode(start) + b"".join(lines[at:])

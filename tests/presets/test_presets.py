@@ -1,0 +1,206 @@
+"""Presets: values with sources, found in a script, set where the user gave nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.cli.commands.chain.framework_option import NAMES
+from mirage.errors import ConfigurationError
+from mirage.presets.apply import AppliedPreset, apply_preset
+from mirage.presets.detect import shape_of
+from mirage.presets.preset import FILE, NOTHING, preset_named, presets
+from mirage.presets.wrapper import LEFT_ON_WARNING, is_shell_script, wrapped
+from mirage.slurm.text.batch_script import directives
+from tests.support.waiting import until
+
+
+def test_the_option_lists_every_preset() -> None:
+    assert sorted(NAMES.split()) == sorted(presets())
+
+
+@pytest.mark.parametrize("name", list(presets()))
+def test_a_preset_has_a_source_and_a_version_for_each_value(name: str) -> None:
+    preset = presets()[name]
+    for value in (preset.signal, preset.lead, preset.mark, preset.requeue):
+        assert value.source
+        assert value.tried
+    word = preset.signal.value
+    assert word in (FILE, NOTHING) or hasattr(signal, f"SIG{word}")
+    assert 60 <= preset.lead_s <= 600
+
+
+def test_an_unknown_preset_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match=r"keras: there is no such preset; choose from .*hf, lightning"):
+        preset_named("keras")
+
+
+CASES = {
+    "torchrun --nproc-per-node 4 hf.py": ("hf", "torchrun"),
+    "python -m torch.distributed.run \\\n  hf.py": ("hf", "torchrun"),
+    "accelerate launch hf.py": ("hf", "accelerate"),
+    "srun python lit.py": ("lightning", "srun"),
+    "srun torchrun lit.py": ("lightning", "torchrun"),
+    "deepspeed hf.py": ("hf", "deepspeed"),
+    "# from a comment: torchrun hf.py\npython plain.py": ("", "none"),
+    "exec vllm serve model --port 8000": ("vllm", "none"),
+    "python -m sglang.launch_server --model m": ("sglang", "none"),
+    "/opt/llama.cpp/llama-server -m model": ("llama-cpp", "none"),
+    "python pretrain_gpt.py --save x": ("megatron", "none"),
+    "axolotl train config.yaml": ("axolotl", "none"),
+    "python hooked.py": ("python", "none"),
+    "python absent.py": ("", "none"),
+}
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_framework_and_launcher_are_found_with_the_line_that_shows_them(line: str, tmp_path: Path) -> None:
+    (tmp_path / "hf.py").write_text("import os\nfrom transformers import Trainer\n")
+    (tmp_path / "lit.py").write_text("import lightning.pytorch as pl\n")
+    (tmp_path / "plain.py").write_text("# from transformers import Trainer\nprint('import lightning')\n")
+    (tmp_path / "hooked.py").write_text("from mirage.hooks import should_stop\n")
+    shape = shape_of(f"#!/bin/bash\n#SBATCH -t 5\n{line}\n".encode(), tmp_path)
+    assert (shape.framework, shape.launcher) == CASES[line]
+    if shape.framework == "hf":
+        assert "line 2 of hf.py, from transformers import Trainer" in shape.reasons[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "traps", "background"),
+    [
+        ("trap 'kill -USR2 $pid' USR2\npython t.py & pid=$!\nwait $pid", ("USR2",), True),
+        ("trap 'kill $pid' SIGUSR1 TERM\npython t.py", ("USR1", "TERM"), False),
+        ("trap '' USR2\npython t.py 2>&1 && echo done", (), False),
+        ("trap - USR2\npython t.py &> log", (), False),
+    ],
+)
+def test_traps_and_background_children_are_found(
+    text: str, traps: tuple[str, ...], background: bool, tmp_path: Path
+) -> None:
+    shape = shape_of(f"#!/bin/bash\n{text}\n".encode(), tmp_path)
+    assert (shape.traps, shape.in_background) == (traps, background)
+
+
+def applied(text: str = "torchrun train.py", given: Any = None, **more: Any) -> AppliedPreset:
+    script = f"#!/bin/bash\n#SBATCH -t 60\n{text}\n".encode()
+    shape = shape_of(script, Path("/nowhere"))
+    words = {"limit_s": 3600, "grace_given": False, "signal_given": False, **more}
+    limit_s = words.pop("limit_s")
+    return apply_preset(presets()["hf"], shape, script, given or {}, limit_s, **words)
+
+
+def test_a_preset_sets_what_the_user_has_not_given() -> None:
+    result = applied()
+    assert result.options == {"no-requeue": None, "open-mode": "append"}
+    assert (result.grace_s, result.signal, result.to_batch_shell) == (180, "", True)
+    assert b'TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT-180}"' in result.script
+    shown = "\n".join(map(str, result.changes))
+    assert "--no-requeue: a requeued job would run together with its successor [tried: Slurm 22.05.8]" in shown
+    assert "after the failure of a node the job is not requeued" in shown
+    assert applied(limit_s=400).grace_s == 100, "a quarter of the limit"
+
+
+def test_what_the_user_gave_counts() -> None:
+    given = {"requeue": None, "open-mode": "truncate", "signal": "USR1@60"}
+    result = applied(given=given, grace_given=True)
+    assert (result.options, result.grace_s) == ({}, None)
+    shown = "\n".join(map(str, result.changes))
+    for own in ("you gave --requeue", "you gave --open-mode", "you gave USR1@60, which reaches steps only"):
+        assert own in shown
+
+
+def test_a_script_with_a_trap_of_its_own_is_left_as_it_is() -> None:
+    result = applied("trap 'kill -TERM $pid' USR1\npython t.py & pid=$!\nwait $pid")
+    assert b"mirage" not in result.script
+    assert (result.signal, result.to_batch_shell) == ("USR1", True)
+    assert applied("trap 'x' USR1\npython t.py", signal_given=True).signal == ""
+
+
+def test_the_wrapper_leaves_the_directives_and_needs_a_shell() -> None:
+    script = b"#!/bin/sh\n# words\n#SBATCH -t 5 -J name\n\n#SBATCH -N 2\necho\n#SBATCH -N 3\n"
+    text = wrapped(script, "TERM", 60, 300, {}, server=False)
+    assert directives(text) == directives(script) == {"time": "5", "job-name": "name", "nodes": "2"}
+    assert text.endswith(b"echo\n#SBATCH -N 3\n")
+    for line, known in {
+        b"#!/bin/bash -l": True, b"#!/usr/bin/env bash": True, b"#! /bin/sh": True, b"#!/bin/zsh": True,
+        b"#!/usr/bin/python3": False, b"#!/bin/tcsh": False, b"#!/usr/bin/env -S bash -l": True,
+    }.items():  # fmt: skip
+        assert is_shell_script(line + b"\n") is known
+
+
+LAUNCHER = """
+import subprocess, sys
+sys.exit(max(p.wait() for p in [subprocess.Popen([sys.executable, "train.py"]) for _ in range(2)]))
+"""
+TRAINER = """
+import os, signal, sys, time
+time.sleep(1.2)  # imports: a signal that comes now must not be lost
+def leave(*_):
+    print("left", os.getppid(), flush=True)
+    sys.exit(0)
+signal.signal(signal.SIG@, leave)
+trainer = os.getpid()
+os.fork()  # a worker, with the same handler
+while os.getpid() == trainer or os.getppid() == trainer:
+    time.sleep(0.05)
+"""
+
+
+def in_a_job(folder: Path, preset: str, **variables: str) -> subprocess.Popen[str]:
+    """The wrapped script as slurmd would start it, as a job of a number of its own."""
+    script = b'#!/bin/bash\npython3 torchrun "$1"\necho "status $?"\nexit 0\n'
+    text = wrapped(script, preset, 20, 300, {}, server=False)
+    (folder / "job.sh").write_bytes(text)
+    (folder / "job.sh").chmod(0o755)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SLURM_JOB_ID": str(10**7 + os.getpid()),
+        "SLURM_SUBMIT_DIR": str(folder), "MIRAGE_TEST_PROCESS": os.environ["MIRAGE_TEST_PROCESS"], **variables,
+    }  # fmt: skip
+    return subprocess.Popen(
+        [folder / "job.sh", "an argument"], cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["TERM", "USR1"])
+@pytest.mark.parametrize("late", [False, True])
+def test_the_wrapper_signals_trainers_once_they_handle_it_and_no_launcher_or_forked_worker(
+    to: str, late: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "torchrun").write_text(LAUNCHER)
+    (tmp_path / "train.py").write_text(TRAINER.replace("@", to))
+    job = in_a_job(tmp_path, to)
+    stop_file = tmp_path / f".mirage-stop-{10**7 + os.getpid()}"
+    time.sleep(3 if late else 0.5)
+    job.send_signal(signal.SIGUSR2)
+    until(stop_file.exists, 5, "the stop file")
+    out, err = job.communicate(timeout=30)
+    assert job.returncode == LEFT_ON_WARNING
+    assert out.count("left") == 2, err
+    assert "status 0" in out
+    assert err.count(f"{to} to process") == 2
+    assert "USR2 has reached the batch shell" in err
+    assert list(tmp_path.glob(".mirage*")) == []
+
+
+@pytest.mark.parametrize("server", [False, True])
+def test_a_trainer_starts_once_the_previous_link_has_left(server: bool, tmp_path: Path) -> None:
+    number = str(10**7 + os.getpid())
+    text = wrapped(b"#!/bin/bash\n[ -e .mirage-running-5 ]; echo $?\n", "TERM", 20, 300, {}, server=server)
+    (tmp_path / "job.sh").write_bytes(text)
+    (tmp_path / "job.sh").chmod(0o755)
+    (tmp_path / ".mirage-running-5").touch()
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": number, "SLURM_SUBMIT_DIR": str(tmp_path),
+                   "MIRAGE_PREVIOUS_JOB": "5"}  # fmt: skip
+    job = subprocess.Popen([tmp_path / "job.sh"], cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE)
+    until(lambda: (tmp_path / f".mirage-running-{number}").exists() or job.poll() is not None, 5, "the job runs")
+    time.sleep(0.3)
+    (tmp_path / ".mirage-running-5").unlink()
+    assert job.communicate(timeout=20)[0] == ("0\n" if server else "1\n")

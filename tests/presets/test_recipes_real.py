@@ -1,0 +1,182 @@
+"""Recipes of presets live through chains of three links on a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.user_shell import Shell
+from tests.support.waiting import terminate
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+TRAIN = """
+import json, os, sys, time
+from pathlib import Path
+from mirage.hooks import any_rank, progress, saved, should_stop, remaining_s
+TORCH
+state = Path("state.json")
+step = json.loads(state.read_text())["step"] if state.exists() else 0
+assert remaining_s() < 70, "the end of the job is known"
+def save():
+    part = Path("state.part")
+    part.write_text(json.dumps({"step": step}))
+    time.sleep(1)
+    part.replace(state)
+    saved(step)
+print("begins", os.environ["MIRAGE_LINK"], step, flush=True)
+while step < 10_000:
+    time.sleep(0.1)
+    step += 1
+    with open("loss.log", "a") as log:
+        log.write(f"{step} {1 / step:.4f}\\n")
+    progress(step)
+    if any_rank(should_stop()):
+        save()
+        print("saved", step, flush=True)
+        sys.exit(0)
+"""
+
+PLAIN_TORCH = """
+import torch
+torch.distributed.init_process_group("gloo")
+"""
+
+VLLM = """#!PYTHON
+import http.server, signal, sys, threading, time
+
+stopping, running = threading.Event(), []
+grace = float(sys.argv[sys.argv.index("--shutdown-timeout") + 1]) if "--shutdown-timeout" in sys.argv else 0
+port = int(sys.argv[sys.argv.index("--port") + 1])
+time.sleep(2)
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if stopping.is_set():
+            self.send_response(503); self.end_headers(); return
+        running.append(self)
+        if self.path != "/health":
+            time.sleep(1)
+        self.send_response(200); self.end_headers(); self.wfile.write(b"ok")
+        running.remove(self)
+    def log_message(self, *_): pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer)
+server.daemon_threads = True
+signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print("serves", port, flush=True)
+stopping.wait()
+end = time.monotonic() + grace
+while running and time.monotonic() < end:
+    time.sleep(0.05)
+print("aborts", len(running), flush=True)
+"""
+
+RECIPES = {
+    "bare": ("python3 train.py", ""),
+    "srun": ("srun python3 train.py", ""),
+    "torchrun": ("torchrun --standalone --nproc-per-node 2 train.py", PLAIN_TORCH),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(private_cluster: Any) -> Any:
+    return private_cluster(nodes=4, min_job_age_s=36_000)
+
+
+def shell_of(cluster: Any, folder: Path) -> Shell:
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return Shell(cluster, folder, PATH=path, OMP_NUM_THREADS="1")
+
+
+def steps(shell: Shell) -> list[int]:
+    path = shell.folder / "loss.log"
+    return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_trainings_resume_where_they_left(cluster: Any, tmp_path: Path) -> None:
+    """One of them has two ranks, which both write every step."""
+    shells = {name: shell_of(cluster, tmp_path / name) for name in RECIPES}
+    agents = []
+    for name, (line, torch) in RECIPES.items():
+        shell = shells[name]
+        shell.script("train.py", TRAIN.replace("TORCH", torch))
+        shell.script("train.sh", f"#!/bin/bash\n#SBATCH -o train.log\n{line}\n")
+        shell.submit(
+            name,
+            "-t",
+            "2",
+            "--framework",
+            "python",
+            "--policy",
+            "lead:0.02",
+            "--grace",
+            "25s",
+            "--links",
+            "3",
+            "train.sh",
+        )
+        agents.append(shell.agent())
+    for name, shell in shells.items():
+        shell.until(lambda shell=shell: output(shell).count("saved") >= 3, 500, f"three links of {name} have left")  # type: ignore[misc]
+    for agent in agents:
+        terminate(agent)
+    for name, shell in shells.items():
+        text = output(shell)
+        ranks = 2 if name == "torchrun" else 1
+        begins = [int(step) for step in re.findall(r"begins \d (\d+)", text)][::ranks]
+        saves = [int(step) for step in re.findall(r"saved (\d+)", text)][::ranks]
+        assert begins[:3] == [0, *saves[:2]], (name, text)
+        assert sorted(steps(shell)) == sorted(ranks * list(range(1, saves[-1] + 1))), name
+        assert "USR2 to process" in text
+        assert "SIGKILL" not in text
+
+
+def output(shell: Shell) -> str:
+    path = shell.folder / "train.log"
+    return path.read_text() if path.exists() else ""
+
+
+def answered(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/generate", timeout=20) as answer:
+            return bool(answer.read() == b"ok")
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def test_a_server_with_the_flags_of_vllm_answers_every_request(cluster: Any, tmp_path: Path) -> None:
+    shell = shell_of(cluster, tmp_path / "serve")
+    shell.script("vllm", VLLM.replace("PYTHON", sys.executable))
+    (shell.folder / "vllm").chmod(0o755)
+    shell.script(
+        "train.sh",
+        "#!/bin/bash\n#SBATCH -o train.log\n"
+        "exec vllm serve model --port $((20000 + SLURM_JOB_ID % 12000)) --shutdown-timeout 10\n",
+    )
+    ready = f"{sys.executable} -c \"import os, urllib.request as u; u.urlopen('http://127.0.0.1:%d/health' % " \
+            "(20000 + int(os.environ['MIRAGE_JOB']) % 12000))\""  # fmt: skip
+    shell.submit("serve", "-t", "2", "--framework", "auto", "--policy", "lead:0.025", "--grace", "20s", "--links", "3",
+                 "--ready-command", ready, "train.sh")  # fmt: skip
+    agent = shell.agent()
+    shell.until(lambda: "serves" in output(shell), 60, "the first link serves")
+    lost = total = 0
+    while output(shell).count("serves") < 3 or output(shell).count("aborts") < 2:
+        ports = [int(port) for port in re.findall(r"serves (\d+)", output(shell))]
+        total += 1
+        lost += not any(answered(port) for port in reversed(ports))  # as a proxy tries the next server after a 503
+    terminate(agent)
+    shell.mirage("chain", "stop", "serve")
+    assert lost == 0
+    assert total > 20
+    assert re.findall(r"aborts (\d+)", output(shell))[:2] == ["0", "0"]
+    assert "TERM to process" in output(shell)
