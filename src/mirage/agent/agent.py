@@ -15,6 +15,7 @@ from random import Random
 
 from mirage.agent.background.calibration import SiteCalibration, links_of_auto
 from mirage.agent.background.endpoints import InstalledEndpoints
+from mirage.agent.background.notifications import Notifications
 from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import (
@@ -61,6 +62,9 @@ UNANSWERED = 2
 MARGIN_S, RECENT_CYCLES = 10, 20
 """A signal is sent this much earlier, plus the longest of the recent cycles: the next one may take as long."""
 
+LAST_MESSAGES_S = 5.0
+"""Real time that an agent which ends gives to the messages that are under way."""
+
 FOR_ALL = (LeaseHeld, StoreGone, WrongCluster)
 """Errors that end the agent."""
 
@@ -79,6 +83,7 @@ class Agent:
         calibration: Updates the calibration of this cluster; None for none.
         state_file: File with the present outage for commands; None for none.
         endpoints: Files of proxies that follow chains; None for none.
+        notifications: Messages to the users of chains; None for none.
         folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
     """
 
@@ -99,6 +104,7 @@ class Agent:
         calibration: SiteCalibration | None = None,
         state_file: Path | None = None,
         endpoints: InstalledEndpoints | None = None,
+        notifications: Notifications | None = None,
         folder: Path | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
@@ -109,7 +115,7 @@ class Agent:
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
-        self.folder = folder
+        self.folder, self.notifications = folder, notifications
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._ended: Ended | None = None
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -206,6 +212,8 @@ class Agent:
             if self.endpoints is not None:
                 self.endpoints.close()
             try:
+                if self.notifications is not None:
+                    self.notifications.finish(self.store, LAST_MESSAGES_S)
                 self.store.drop_lease(self.holder)
             except StoreGone:
                 pass  # its lease went with it
@@ -290,6 +298,8 @@ class Agent:
         trouble = self._attend_all(context, turn)
         if self.endpoints is not None:
             self.endpoints.refresh(context)
+        if self.notifications is not None:
+            self.notifications.update(self.store, now_s)
         late_answers = 0
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:

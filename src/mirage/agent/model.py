@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mirage.duration import HOUR_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 
@@ -70,6 +71,8 @@ class ChainSpec:
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
         folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
             scripts are not our copies.
+        notify: Targets of messages about the chain: URLs, mail addresses and shell commands.
+        notify_gap_s: Time without a running link after which a message is due.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
             processes of the link do.
     """
@@ -96,6 +99,8 @@ class ChainSpec:
     never_two: bool = False
     folder: str = ""
     to_batch_shell: bool = False
+    notify: tuple[str, ...] = ()
+    notify_gap_s: int = HOUR_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,4 +166,6 @@ def _in_words(name: str, value: object) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(str(value))))
     if name.endswith("_s"):
         return format_duration(int(str(value)))
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
     return "yes" if value is True else f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import count_end
+from mirage.agent.cycle.retries import clock_of, count_end
 from mirage.agent.model import Chain, ChainState, Link, LinkState, next_link
 from mirage.job_state import MISSING, JobState
 
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
+
+INTERRUPTED = "interrupted"
+"""Kind of the event that no link runs for too long."""
+
+RECENT_EVENTS = 50
 
 AT_THE_LIMIT_S = 180
 """An exit this close before the limit is a drain, not the end of the work."""
@@ -27,6 +32,7 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
             chain = count_end(context, chain, link)
     if chain.state is ChainState.ACTIVE:
         _plan_next(context, chain)
+        _note_interruption(context, chain)
         return chain
     withdraw(context, chain)
     if chain.state is ChainState.STOPPING:
@@ -35,6 +41,20 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
     if over and not context.of(chain, *WAITING, LinkState.RUNNING):
         chain = context.change_chain(chain, context.event(chain.id, 0, "done", chain.why), state=ChainState.DONE)
     return chain
+
+
+def _note_interruption(context: CycleContext, chain: Chain) -> None:
+    """Log once that no link has run for longer than the user accepts without a message."""
+    links = context.links.get(chain.id, [])
+    ended_s = [link.ended_s for link in links if link.state is LinkState.ENDED and link.started_s != MISSING]
+    if not chain.spec.notify or not ended_s or context.of(chain, LinkState.RUNNING):
+        return
+    since_s = max(ended_s)
+    if context.now_s < since_s + chain.spec.notify_gap_s:
+        return
+    if any(e.kind == INTERRUPTED and e.time_s >= since_s for e in context.store.events(chain.id, last=RECENT_EVENTS)):
+        return
+    context.change_chain(chain, context.event(chain.id, 0, INTERRUPTED, f"no job has run since {clock_of(since_s)}"))
 
 
 def withdraw(context: CycleContext, chain: Chain) -> None:

@@ -33,6 +33,9 @@ ANSWERS_S = 60.0
 SBATCH_S = 30.0
 """Real time for sbatch; a later pass finds the job by its tag."""
 
+MESSAGES_S = 30.0
+"""Real time for messages; a later pass sends them again."""
+
 LEAVES_BEFORE_S = 15
 """A pass ends this long before the next one, which would otherwise find the lease held."""
 
@@ -121,6 +124,8 @@ class OnePass:
             if agent.endpoints is not None:
                 agent.endpoints.close()
             try:
+                if agent.notifications is not None:
+                    agent.notifications.finish(agent.store, MESSAGES_S)
                 agent.store.drop_lease(agent.holder)
             except StoreGone:
                 pass

@@ -174,8 +174,9 @@ def _brakes(connection: Connection) -> None:
 
 
 def _edits(connection: Connection) -> None:
-    """The number of changes of a chain's specification."""
+    """The number of changes of a chain's specification, and the last event with messages."""
     _add_columns(connection, "chains", sa.Column("edits", sa.Integer, nullable=False, server_default="0"))
+    _add_columns(connection, "store", sa.Column("notified", sa.BigInteger, nullable=False, server_default="0"))
 
 
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {

@@ -7,6 +7,7 @@ absent.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -121,6 +122,14 @@ class Store(Protocol):
 
     def happened_since(self, last: int) -> tuple[int, Counter[str]]:
         """The newest event, and the counts since ``last`` by kind."""
+        ...
+
+    def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
+        """The oldest events of some kinds whose messages were not sent, and the number of the last of them."""
+        ...
+
+    def record_notified(self, last: int, *events: EventRecord) -> None:
+        """Store that the messages about events up to a number were sent, and write events."""
         ...
 
     def close(self) -> None:

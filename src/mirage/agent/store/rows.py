@@ -90,6 +90,7 @@ def spec_from_json(text: dict[str, Any], chain: str) -> ChainSpec:
     stored = text["submission"]
     submission = Submission(**{**stored, "arguments": tuple(stored["arguments"])})
     spec = ChainSpec(**{**{k: v for k, v in text.items() if k in known}, "submission": submission})
+    spec = dataclasses.replace(spec, notify=tuple(spec.notify))
     return spec if spec.folder else _from_folder(spec, chain)
 
 

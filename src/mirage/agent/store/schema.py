@@ -14,6 +14,7 @@ store = Table(
     Column("cluster", Text, nullable=False, default=""),
     Column("polled_s", BigInteger, nullable=False, default=-1),
     Column("removed", Integer, nullable=False, default=0),  # highest number of a chain that was removed: none is reused
+    Column("notified", BigInteger, nullable=False, default=0),  # number of the last event with messages that were sent
 )
 
 chains = Table(

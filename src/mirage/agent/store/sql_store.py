@@ -32,6 +32,9 @@ from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
 
+EVENTS = 100
+"""Number of events that are read for messages at once."""
+
 
 def open_store(url: str | URL) -> SqlStore:
     """Open a store, after an update of its tables.
@@ -306,6 +309,21 @@ class SqlStore(LeasedDatabase):
         with self._reading() as connection:
             rows = connection.execute(query).all()
         return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
+
+    def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
+        """The oldest events of some kinds without messages, and the number of the last of them."""
+        notified = sa.select(store.c.notified).scalar_subquery()
+        query = sa.select(_events).where(_events.c.id > notified, _events.c.kind.in_(kinds))
+        with self._reading() as connection:
+            rows = [dict(row._mapping) for row in connection.execute(query.order_by(_events.c.id).limit(EVENTS))]
+        last = rows[-1]["id"] if rows else 0
+        return last, [EventRecord(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
+
+    def record_notified(self, last: int, *events: EventRecord) -> None:
+        """Store that the messages about events up to a number were sent, and write events."""
+        with self._writing() as connection:
+            connection.execute(store.update().values(notified=last))
+            _write_events(connection, events)
 
 
 _decisions, _events = decisions, events

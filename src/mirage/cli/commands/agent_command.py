@@ -123,6 +123,7 @@ def run(
     from mirage.agent.agent import Agent
     from mirage.agent.background.calibration import SiteCalibration
     from mirage.agent.background.endpoints import InstalledEndpoints
+    from mirage.agent.background.notifications import Deliveries, Notifications
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
@@ -164,6 +165,7 @@ def run(
             calibration=calibration,
             state_file=cluster.home().agent_state,
             endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
+            notifications=Notifications(Deliveries(SystemShell())),
             folder=cluster.home().folder,
         )
         if standby or _pass_under_way(store):
@@ -213,6 +215,7 @@ def once(
     from mirage.agent.agent import Agent
     from mirage.agent.background.calibration import ONE_THREAD
     from mirage.agent.background.endpoints import InstalledEndpoints
+    from mirage.agent.background.notifications import Deliveries, Notifications
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
@@ -245,6 +248,7 @@ def once(
             promised=PromisedStarts(home.promises),
             state_file=home.agent_state,
             endpoints=InstalledEndpoints(home, SystemShell(), real_s),
+            notifications=Notifications(Deliveries(SystemShell())),
             folder=home.folder,
         )
         report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mirage.agent.agent import Agent
+from mirage.agent.background.notifications import Deliveries, Notifications
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
@@ -53,6 +54,7 @@ class Terminal:
             agent = Agent(
                 store, client, SystemShell(), clock=self.served.slurm.clock, monotonic=time.monotonic, holder="here",
                 settings=AgentSettings(poll_s=600, busy_poll_s=60, lease_s=DAY_S),
+                notifications=Notifications(Deliveries(SystemShell())),
             )  # fmt: skip
             end_s = self.served.slurm.clock() + seconds
             agent.run(self.served.slurm.sleep, lambda: self.served.slurm.clock() >= end_s)
@@ -130,36 +132,29 @@ def test_a_user_pauses_resumes_and_stops(terminal: Terminal) -> None:
     assert not [own for own in terminal.served.slurm.own.values() if not own.over]
 
 
+@pytest.mark.slow
 def test_a_living_chain_takes_a_new_limit_script_and_policy_and_loses_no_link(terminal: Terminal) -> None:
-    words = ("--chain", "serve", "--policy", "reactive", "--links", "4", "--time", "2:00:00", "--no-agent", "serve.sh")
-    terminal.type("submit", *words)
-    terminal.live(HOUR_S)
+    words = ("--chain", "serve", "--policy", "reactive", "--links", "3", "--time", "1:00:00", "--no-agent", "serve.sh")
+    terminal.type("submit", "--notify", f"echo $MIRAGE_TEXT >> {terminal.folder}/said", *words)
+    terminal.live(HOUR_S / 4)
     before = set(terminal.served.slurm.own)
     Path("serve.sh").write_text("#!/bin/bash\n#SBATCH -N 1\nserve --faster\n")
-    edit = (
-        "chain",
-        "edit",
-        "serve",
-        "-t",
-        "3:00:00",
-        "--policy",
-        "lead:1",
-        "--replace-waiting",
-        "serve.sh",
-        "--port=80",
-    )
-    assert "policy: reactive -> lead:1" in terminal.type(*edit)
+    edit = "chain edit serve -t 1:30:00 --policy lead:0.5 --replace-waiting serve.sh --port=80"
+    assert "policy: reactive -> lead:0.5" in terminal.type(*edit.split())
     terminal.type("chain", "pause", "serve")
     terminal.type("chain", "resume", "serve")
-    terminal.live(16 * HOUR_S)
+    terminal.live(6 * HOUR_S)
     links = json.loads(terminal.type("chain", "show", "serve", "--json"))["links"]
     ran = [link for link in links if link["started_s"] > 0]
-    assert [link["limit_s"] for link in ran] == [2 * HOUR_S, *[3 * HOUR_S] * 3], "four, of which one was old"
+    assert [link["limit_s"] for link in ran] == [HOUR_S, 1.5 * HOUR_S, 1.5 * HOUR_S], "three, of which one was old"
     assert json.loads(terminal.type("chain", "list", "--json"))[0]["state"] == "done"
     new = [own for job, own in terminal.served.slurm.own.items() if job not in before]
     assert {own.submission.arguments for own in new} == {("--port=80",)}
     assert all(Path(own.submission.script).read_text().endswith("serve --faster\n") for own in new)
     assert "lead-reached" in terminal.type("chain", "explain", "serve", "-n", "3")
+    said = Path("said").read_text().splitlines()
+    assert said[0] == "chain serve: paused (paused by hand)"
+    assert said[-1] == "chain serve: done (all 3 links have run)"
 
 
 def test_a_parsable_submission_prints_the_number_alone(terminal: Terminal) -> None:

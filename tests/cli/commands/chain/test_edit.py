@@ -121,6 +121,13 @@ def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Ca
     assert chain() == before
 
 
+def test_targets_of_messages_are_replaced_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "--notify", "https://a.example/x", "--notify", "true", "--notify-gap", "10m")
+    assert (chain().spec.notify, chain().spec.notify_gap_s) == (("https://a.example/x", "true"), 600)
+    assert type_("chain", "edit", "serve", "--notify", "none")[0] == "notify: https://a.example/x, true -> -\n"
+    assert chain().spec.notify == ()
+
+
 def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "--links", "5", "--until", "now+1day")
     type_("chain", "edit", "serve", "--no-end")

@@ -85,6 +85,20 @@ OPTIONS: dict[str, ChainOption] = {
         help="Time from the signal to the end of the job.",
         default="2m, at most a quarter of the time limit",
     ),
+    "notify": _option(
+        "--notify",
+        metavar="TARGET",
+        multiple=True,
+        help="Where to send a message when the chain is paused or done, a job fails, or no job runs for long: a URL, "
+        "which gets JSON, a mail address, or a command, which gets MIRAGE_TEXT. May be repeated; none for nowhere.",
+    ),
+    "notify-gap": _option(
+        "--notify-gap",
+        type=POSITIVE_DURATION,
+        metavar="TIME",
+        help="Time without a running job after which --notify sends a message.",
+        default="1h",
+    ),
 }
 """The options by name, without their dashes."""
 
@@ -120,6 +134,25 @@ def end_s(words: Mapping[str, Any], now_s: int) -> int:
         instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(until_s))
         raise ConfigurationError(f"--until {until}: {instant} has passed; give a time in the future")
     return until_s
+
+
+def notify_fields(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a specification that ``--notify`` and ``--notify-gap`` set.
+
+    Raises:
+        ConfigurationError: A target cannot get messages.
+    """
+    fields: dict[str, Any] = {}
+    if words["notify"]:
+        from mirage.agent.background.notifications import check_target
+
+        targets = tuple(target for target in words["notify"] if target != "none")
+        for target in targets:
+            check_target(target)
+        fields["notify"] = targets
+    if words["notify_gap"] is not None:
+        fields["notify_gap_s"] = words["notify_gap"]
+    return fields
 
 
 def check_ready_command(words: Mapping[str, Any]) -> None:

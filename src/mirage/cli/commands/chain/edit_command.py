@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s
+from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s, notify_fields
 from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
@@ -49,7 +49,7 @@ COSTS = ("interruption_cost", "overlap_cost")
 @click.option("--no-end", is_flag=True, help="Drop the end given by --for, --until or --links.")
 @chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
-@chain_options("ready-command", "warmup", "grace", of_new_chain=False)
+@chain_options("ready-command", "warmup", "grace", "notify", "notify-gap", of_new_chain=False)
 @click.option(
     "--unset", metavar="OPTION", multiple=True, help="Drop an option of sbatch given at the submission: nodelist."
 )
@@ -127,6 +127,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
         if words[field] is not None
     }
     fields |= {f"{word}_s": words[word] for word in ("warmup", "grace") if words[word] is not None}
+    fields |= notify_fields(words)
     if words["policy"] is not None:
         fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))
     fields |= {cost: value for cost in COSTS if (value := getattr(costs, cost)) is not None}
