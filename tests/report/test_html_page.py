@@ -6,7 +6,7 @@ import re
 
 from mirage.report.charts.chain_charts import CHAIN_KEY, LINK_KEY
 from mirage.report.charts.decision_charts import DECISION_KEY, estimate_key
-from mirage.report.html_page import chart, key, table
+from mirage.report.html_page import chart, key, sentences, table
 from mirage.report.picture import MIDDLE, NARROW, WIDE, Picture
 from mirage.report.theme import CHART
 from tests.support.page_markup import classes, tables
@@ -32,6 +32,12 @@ def test_a_key_draws_lines_as_lines_dots_as_dots_and_areas_as_areas() -> None:
         ("line", "waiting"), ("circle", "waited"), ("rect", "gap")
     ]  # fmt: skip
     assert "a &lt;queue&gt;" in markup
+
+
+def test_no_line_of_a_sentence_ends_within_a_figure() -> None:
+    marked = sentences("up to 11.6 h < 76 nodes, 2024-10-04 to 2024-10-07, 3:1 and 12 hands")
+    assert re.findall(r'<span class="whole">(.*?)</span>', marked) == ["11.6 h", "76 nodes", "2024-10-04", "2024-10-07"]
+    assert re.sub(r"<[^>]*>", "", marked) == "up to 11.6 h &lt; 76 nodes, 2024-10-04 to 2024-10-07, 3:1 and 12 hands"
 
 
 def test_every_mark_of_a_key_has_a_style() -> None:

@@ -67,8 +67,8 @@ class _Words(HTMLParser):
         self.silent -= tag in _SILENT
 
     def handle_data(self, data: str) -> None:
-        if not self.silent and self.blocks and data.strip():
-            self.blocks[-1] += " ".join(data.split())
+        if not self.silent and self.blocks and data != "\xa0":
+            self.blocks[-1] += re.sub(r"\s+", " ", data)
 
 
 def page_words(page: str) -> list[str]:

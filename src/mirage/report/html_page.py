@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from mirage.report.chart import sample
@@ -17,7 +18,7 @@ header { display: grid; grid-template-columns: 1fr auto; gap: 0 16px; align-item
 header .lead { grid-column: 1 / -1; }
 h1 { font-size: 30px; line-height: 1.2; letter-spacing: -0.02em; margin: 0 0 8px; }
 h2 { font-size: 18px; margin: 0 0 4px; letter-spacing: -0.01em; }
-p { margin: 0 0 12px; max-width: 72ch; } .lead { color: var(--muted); font-size: 17px; }
+p { margin: 0 0 12px; max-width: 72ch; } .whole { white-space: nowrap; } .lead { color: var(--muted); font-size: 17px; }
 section, .tile { background: var(--card); border: 1px solid var(--faint); border-radius: 12px; }
 section { padding: 20px 22px; margin: 20px 0; }
 section > p { color: var(--muted); }
@@ -66,6 +67,7 @@ footer { color: var(--muted); font-size: 13px; }
   .cards td::before { content: attr(data-name); color: var(--muted); font-weight: 400; text-align: left; }
   .cards td.empty { display: none; }
   .cards td:first-child { font-weight: 650; } .cards td:first-child::before { content: none; }
+  pre { white-space: pre-wrap; overflow-wrap: break-word; }
 }
 @media print {
   button.theme { display: none; } body { background: #fff; } section { break-inside: avoid; } main { padding: 0; }
@@ -84,6 +86,18 @@ document.querySelector("button.theme").addEventListener("click", () => {
 """
 
 
+_FIGURE = re.compile(r"\d(?:[\d.,:/-]*\d)?(?: (?:h|s|min|days?|hours|nodes?|jobs|windows|%)(?!\w))?")
+"""A number, a date or a time, with its unit."""
+
+
+def sentences(text: str) -> str:
+    """Escapes text for a paragraph, with no line break within a figure."""
+    return _FIGURE.sub(
+        lambda found: element("span", found[0], class_="whole") if re.search(r"[ -]", found[0]) else found[0],
+        words(text),
+    )
+
+
 def page(heading: str, lead: str, *body: str) -> str:
     """Returns a whole HTML document.
 
@@ -97,7 +111,7 @@ def page(heading: str, lead: str, *body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{words(heading)}</title><style>{COLOURS}{CHART}{_STYLE}</style></head>\n<body><main>\n"
         f'<header><h1>{words(heading)}</h1><button class="theme" type="button">light / dark</button>'
-        f'<p class="lead">{words(lead)}</p></header>\n'
+        f'<p class="lead">{sentences(lead)}</p></header>\n'
         + "\n".join(body)
         + f"\n</main><script>{_SWITCH}</script></body>\n</html>\n"
     )
@@ -105,7 +119,7 @@ def page(heading: str, lead: str, *body: str) -> str:
 
 def section(heading: str, explained: str, *body: str) -> str:
     """Returns a card with a heading, a sentence or none, and its content."""
-    sentence = [element("p", words(explained))] if explained else []
+    sentence = [element("p", sentences(explained))] if explained else []
     return element("section", element("h2", words(heading)), *sentence, *body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +18,7 @@ from mirage.calibration.wait_causes import NODES, ORDER, UNEXPLAINED
 from mirage.errors import ConfigurationError
 from mirage.report.charts.calibration_charts import nodes_chart, shares_chart, wait_causes_chart, waits_chart
 from mirage.report.pages.calibration_page import calibration_page, write_calibration_page
-from mirage.report.picture import NARROW, WIDE
+from mirage.report.picture import NARROW, WIDE, text_px
 from mirage.report.svg import svg_of
 from tests.support.page_markup import headings, paragraphs, tables, tiles
 from tests.support.picture_reading import hints_of, texts_of
@@ -192,6 +193,24 @@ def test_bars_are_as_long_as_their_figures(width: float) -> None:
     words = [one.text for one in ElementTree.fromstring(svg).iter(f"{SVG}text")]
     assert words.count("weather_s") == (1 if width == WIDE else 2)
     assert words.count("37.5%") == words.count("18.7%") == 3
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_line_of_all_mechanisms_crosses_no_figure(width: float) -> None:
+    rows = [replace(SHOWN.whole, name="without age"), *SHOWN.rows]
+    whole = ElementTree.fromstring(svg_of(shares_chart(rows, [one.name for one in rows], width)))
+    figures = re.compile(r"\d+\.\d%?|[01]\.\d\d")
+    crossed, checked = [], 0
+    for group in (whole, *whole.iter(f"{SVG}g")):
+        for limit in (one for one in group.findall(f"{SVG}line") if one.get("class") == "limit"):
+            at = float(limit.get("x1", 0))
+            for text in group.findall(f"{SVG}text"):
+                if text.get("class") == "halo" and figures.fullmatch(text.text or ""):
+                    begin = float(text.get("x", 0))
+                    checked += 1
+                    crossed += [text.text] if begin <= at <= begin + text_px(text.text or "") else []
+    assert checked > 20
+    assert not crossed
 
 
 def test_a_figure_that_is_not_known_has_no_bar() -> None:

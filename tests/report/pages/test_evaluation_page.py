@@ -7,10 +7,12 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from mirage.errors import ConfigurationError
 from mirage.policy.cost import Cost
+from mirage.provision.evaluation.evaluate import assess
 from mirage.provision.evaluation.frontier import Frontier, Point, PolicySeries, frontiers
 from mirage.report.charts.frontier_chart import frontier_chart
 from mirage.report.pages.evaluation_page import draw_frontiers, evaluation_page, evaluation_picture
@@ -47,6 +49,20 @@ def test_the_tables_hold_every_row() -> None:
         "How this was made",
     ]
     assert "A ratio at a point is the configured cost" in page
+
+
+def test_a_load_without_interruptions_has_a_sentence_in_place_of_a_chart() -> None:
+    page = evaluation_page(evaluation([Cost(1, 1)], windows=4), FOUR)
+    light = evaluation([Cost(1, 1)], windows=1)
+    episode = light.trials[1][0].episode
+    never = replace(light.trials[1][0], episode=replace(episode, outcome_s=np.minimum(episode.outcome_s, 0)))
+    still = evaluation_page(assess({1: (never,)}, light.policies, light.costs), {**FOUR, "windows": 1})
+    assert "so there is little to gain and no chart" not in page
+    assert page.count('class="place"') == 4
+    assert 'class="place"' not in still
+    assert paragraphs(still)[1] == (
+        "Interruptions are at most 0.00 h on average, so there is little to gain and no chart."
+    )
 
 
 def test_months_and_differences_have_sections() -> None:

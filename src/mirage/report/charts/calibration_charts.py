@@ -88,6 +88,9 @@ _HEAD, _FOOT, _BETWEEN = 30.0, 26.0, 34.0
 _VALUE_PX = 46.0
 """Room for a figure after the longest bar."""
 
+_SPACE_PX = 5.0
+"""Space between a bar or the line and a figure."""
+
 _SIDES = (("fitted", "s6"), ("judged", "s3"))
 
 
@@ -166,8 +169,9 @@ def _bars(
     frame = Frame(axis, Axis(0, 1, foot, _HEAD - 4))
     parts += columns(frame, lambda axis: [(value, f"{value:{measure.tick}}") for value in ticks(0, axis.high, 4)])
     whole = next((pair[1] for one, pair in zip(rows, found) if one.name == ALL), None)
-    if whole is not None:
-        parts.append(line(axis.clip(whole), _HEAD - 4, axis.clip(whole), foot, "limit"))
+    limit_px = None if whole is None else axis.clip(whole)
+    if limit_px is not None:
+        parts.append(line(limit_px, _HEAD - 4, limit_px, foot, "limit"))
     for k, (one, pair) in enumerate(zip(rows, found)):
         top = _HEAD + k * row + below + (_ROW - 2 * _BAR - _GAP) / 2
         for place, ((side, colour), value) in enumerate(zip(_SIDES, pair)):
@@ -176,7 +180,10 @@ def _bars(
             y, bounds = top + place * (_BAR + _GAP), measure.interval(getattr(one, side))
             parts += _bar(axis, y, value, bounds, colour, f"{side}: {measure.shown(value)}")
             end = axis.clip(max(value, bounds[1] if bounds else 0.0))
-            parts.append(Label(measure.shown(value), end + 5, y + _BAR - 1, style="halo"))
+            x = end + _SPACE_PX
+            if limit_px is not None and x - _SPACE_PX <= limit_px <= x + text_px(measure.shown(value)):
+                x = limit_px + _SPACE_PX  # after the line, so that it does not cross the figure
+            parts.append(Label(measure.shown(value), x, y + _BAR - 1, style="halo"))
     return parts
 
 

@@ -12,8 +12,9 @@ from mirage.report.axes import date_name, dates, numbers
 from mirage.report.chart import Chart, Curve, Level, Scale, picture_of, steps
 from mirage.report.charts.chain_charts import CHAIN_KEY, chain_chart
 from mirage.report.charts.decision_charts import DECISION_KEY, decision_chart, link_to_explain
-from mirage.report.html_page import Cell, chart, command, folded, key, page, section, table, tiles
+from mirage.report.html_page import Cell, chart, command, folded, key, page, section, sentences, table, tiles
 from mirage.report.picture import WIDE, Picture
+from mirage.report.svg import element
 
 _REACTIVE, *_, _AHEAD = POLICIES
 """The first and the last: what most people do, and the default of the agent."""
@@ -101,12 +102,12 @@ def _hand_over_section(run: ChainRun) -> str:
     ended = [one for one in run.hand_overs if not one.open]
     well = [one for one in ended if one.interruption_s < _NOTHING_S]
     badly = [one for one in ended if one.interruption_s >= _NOTHING_S]
-    sentences = [
+    found = [
         *([f"One that went well: {_sentence(run, max(well, key=lambda one: _waited_s(run, one)))}"] if well else []),
         *([f"One that did not: {_sentence(run, max(badly, key=lambda one: one.interruption_s))}"] if badly else []),
     ]
     counts = f"{len(well)} of {len(ended)} hand-overs of {_AHEAD} had no interruption."
-    return section("Two of the hand-overs", counts, *[f"<p>{sentence}</p>" for sentence in sentences])
+    return section("Two of the hand-overs", counts, *[element("p", sentences(one)) for one in found])
 
 
 def _waited_s(run: ChainRun, hand_over: HandOver) -> int:

@@ -23,6 +23,9 @@ from mirage.study.intervals import Interval
 _HEADING = "Interruption against overlap"
 KINDS = (".svg", ".html", *BY_MATPLOTLIB)
 
+LEAST_H = 0.1
+"""A chart in which every mean interruption is shorter is an empty frame, so the page has only the table."""
+
 
 def kind_of(path: str) -> str:
     """Returns the kind of picture that a file's name ends in.
@@ -59,7 +62,8 @@ def evaluation_picture(evaluation: Evaluation, provenance: dict[str, Any]) -> Pi
 def evaluation_page(evaluation: Evaluation, provenance: dict[str, Any]) -> str:
     """Returns the page of an evaluation: a frontier and a table for every load class."""
     shown = [(frontier, load) for load in CLASSES for frontier in frontiers(evaluation, load)]
-    sections = [_frontier_section(evaluation, *one, explain=one is shown[0]) for one in shown]
+    first = next((one for one in shown if _longest_h(one[0]) >= LEAST_H), None)
+    sections = [_frontier_section(evaluation, *one, explain=one is first) for one in shown]
     lead = f"{_where(provenance)}, {_dates(evaluation)}. {_costs(evaluation)}"
     played = f"Protocol {provenance['protocol']}, {chain_words(provenance)}, seed {provenance['seed']}"
     settings = f"{played}, Mirage {provenance['version']}."
@@ -82,8 +86,17 @@ def _frontier_section(evaluation: Evaluation, frontier: Frontier, load: str, *, 
     if several:
         explained += " A ratio at a point is the configured cost of an hour of interruption, in hours of overlap."
     cells = [_cells(row, several=several) for row in rows]
-    drawn = chart(partial(frontier_chart, frontier))
-    return section(heading, explained if explain else "", drawn, table(columns, cells, cards=len(cells) <= CARDS))
+    shown = table(columns, cells, cards=len(cells) <= CARDS)
+    if (longest_h := _longest_h(frontier)) < LEAST_H:
+        little = f"Interruptions are at most {longest_h:.2f} h on average, so there is little to gain and no chart."
+        return section(heading, little, shown)
+    return section(heading, explained if explain else "", chart(partial(frontier_chart, frontier)), shown)
+
+
+def _longest_h(frontier: Frontier) -> float:
+    """Returns the longest mean interruption, of a policy or a constant lead."""
+    points = (*frontier.leads, *(point for series in frontier.series for point in series.points))
+    return max(point.interruption_h for point in points)
 
 
 def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
