@@ -1,4 +1,4 @@
-"""Messages to the users of chains, over a real HTTP server, a real shell and a sendmail on PATH."""
+"""Messages to the users of chains, over HTTP, a real shell and a sendmail on PATH."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Store(Protocol):
         ...
 
     def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
-        """The oldest events of some kinds whose messages were not sent, and the number of the last of them."""
+        """The oldest events of some kinds without sent messages, and the number of the last one."""
         ...
 
     def record_notified(self, last: int, *events: EventRecord) -> None:

@@ -311,7 +311,7 @@ class SqlStore(LeasedDatabase):
         return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
 
     def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
-        """The oldest events of some kinds without messages, and the number of the last of them."""
+        """The oldest events of some kinds without sent messages, and the number of the last one."""
         notified = sa.select(store.c.notified).scalar_subquery()
         query = sa.select(_events).where(_events.c.id > notified, _events.c.kind.in_(kinds))
         with self._reading() as connection:

@@ -135,7 +135,7 @@ def test_a_user_pauses_resumes_and_stops(terminal: Terminal) -> None:
 @pytest.mark.slow
 def test_a_living_chain_takes_a_new_limit_script_and_policy_and_loses_no_link(terminal: Terminal) -> None:
     words = ("--chain", "serve", "--policy", "reactive", "--links", "3", "--time", "1:00:00", "--no-agent", "serve.sh")
-    terminal.type("submit", "--notify", f"echo $MIRAGE_TEXT >> {terminal.folder}/said", *words)
+    terminal.type("submit", "--notify", f"echo $MIRAGE_TEXT >> {terminal.folder}/messages", *words)
     terminal.live(HOUR_S / 4)
     before = set(terminal.served.slurm.own)
     Path("serve.sh").write_text("#!/bin/bash\n#SBATCH -N 1\nserve --faster\n")
@@ -152,9 +152,9 @@ def test_a_living_chain_takes_a_new_limit_script_and_policy_and_loses_no_link(te
     assert {own.submission.arguments for own in new} == {("--port=80",)}
     assert all(Path(own.submission.script).read_text().endswith("serve --faster\n") for own in new)
     assert "lead-reached" in terminal.type("chain", "explain", "serve", "-n", "3")
-    said = Path("said").read_text().splitlines()
-    assert said[0] == "chain serve: paused (paused by hand)"
-    assert said[-1] == "chain serve: done (all 3 links have run)"
+    messages = Path("messages").read_text().splitlines()
+    assert messages[0] == "chain serve: paused (paused by hand)"
+    assert messages[-1] == "chain serve: done (all 3 links have run)"
 
 
 def test_a_parsable_submission_prints_the_number_alone(terminal: Terminal) -> None:
