@@ -9,6 +9,7 @@ emulate = LazyGroup(
     name="emulate",
     lazy={
         "train": LazyCommand("mirage.cli.commands.emulate.emulate_train:train", "Run an emulated training."),
+        "infer": LazyCommand("mirage.cli.commands.emulate.emulate_infer:infer", "Run an emulated vLLM server."),
         "devices": LazyCommand(
             "mirage.cli.commands.emulate.emulate_devices:devices", "List emulated devices, or inject faults."
         ),
@@ -17,5 +18,6 @@ emulate = LazyGroup(
     help="Run jobs that behave as GPU jobs, on machines without a GPU.",
     epilog=examples(
         "mirage emulate train --profiles profiles --model bert --gpu-type a100 --gpus 8 --steps 200",
+        "mirage emulate infer --model llama --port 8000 --shutdown-timeout 30",
     ),
 )
