@@ -9,6 +9,7 @@ emulate = LazyGroup(
     name="emulate",
     lazy={
         "train": LazyCommand("mirage.cli.commands.emulate.emulate_train:train", "Run an emulated training."),
+        "nvml": LazyCommand("mirage.cli.commands.emulate.emulate_nvml:nvml", "Show emulated devices to NVML programs."),
         "infer": LazyCommand("mirage.cli.commands.emulate.emulate_infer:infer", "Run an emulated vLLM server."),
         "devices": LazyCommand(
             "mirage.cli.commands.emulate.emulate_devices:devices", "List emulated devices, or inject faults."
