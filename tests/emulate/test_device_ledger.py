@@ -87,6 +87,18 @@ def test_what_a_killed_process_held_is_free(path: Path, other: subprocess.Popen[
     ledger.hold([2], 15_360)
 
 
+def test_a_process_waits_for_the_lock_of_another(path: Path) -> None:
+    ledger = DeviceLedger(path)
+    with ledger._locked():
+        other = subprocess.Popen([sys.executable, "-c", OTHER, str(path), "0", "7"], stdout=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        waited = not ledger.device(0).owners
+    until(lambda: bool(ledger.device(0).owners), 20, "the other process holds nothing", 0.02)
+    other.kill()
+    other.communicate()
+    assert waited
+
+
 def test_an_owner_is_a_process_and_its_start_time(path: Path) -> None:
     ledger = DeviceLedger(path)
     ledger.hold([0], 5)

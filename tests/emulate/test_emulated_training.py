@@ -85,6 +85,13 @@ def test_checkpoints_take_their_time_and_begin_at_the_end_of_a_step(plan: Traini
     assert training.due_s == pytest.approx(7 + 100 * 0.2 + 5 * 3.0) == pytest.approx(plan.expected_s())
 
 
+def test_a_late_checkpoint_delays_no_later_step(plan: TrainingPlan) -> None:
+    plan = replace(plan, save_s=3.0, checkpoint_s=4.1)
+    training = run(plan, VirtualTime(late_s=0.13))
+    assert training.due_s == pytest.approx(plan.expected_s())
+    assert training.clock.now_s() <= plan.expected_s() + 0.2
+
+
 @pytest.mark.parametrize("speed", [1.0, 60.0])
 def test_a_warning_saves_the_steps_that_are_done_and_the_next_job_resumes(plan: TrainingPlan, speed: float) -> None:
     plan = replace(plan, save_s=2.0)

@@ -96,7 +96,7 @@ class InferenceServer:
         self.first_token, self.end_to_end = LatencyCounts(), LatencyCounts()
         self._slots = asyncio.Semaphore(model.max_num_seqs)
         self._ended = asyncio.Event()
-        self._requests: dict[int, web.Request] = {}
+        self._requests: set[int] = set()
 
     def application(self) -> web.Application:
         """The endpoints."""
@@ -132,10 +132,7 @@ class InferenceServer:
             loop.add_signal_handler(number, self._stop)
         ready(runner.addresses[0][1])
         await self._ended.wait()
-        for request in self._requests.values():  # vLLM cuts them: no answer, or half of a stream
-            if request.transport is not None:
-                request.transport.abort()
-        await runner.cleanup()
+        await runner.cleanup()  # cuts what still runs, as vLLM does: no answer, or half of a stream
 
     def _stop(self) -> None:
         self.draining = True
@@ -147,7 +144,7 @@ class InferenceServer:
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         if self.draining:
             return _refusal(503, "the server is shutting down", "ServiceUnavailableError")
-        self._requests[id(request)] = request
+        self._requests.add(id(request))
         try:
             try:
                 body = await request.json()
@@ -165,7 +162,7 @@ class InferenceServer:
 
     def _leave(self, request: web.Request) -> None:
         """Forgets a request; after SIGTERM the server ends with the last one."""
-        del self._requests[id(request)]
+        self._requests.discard(id(request))
         if self.draining and not self._requests:
             self._ended.set()
 
