@@ -187,10 +187,33 @@ def test_job_that_loses_much_on_slower_gpus_waits_for_its_own_pool() -> None:
     demand = [Demand(0, INFERENCE, 0)]
     for run_s, on_t4 in ((3600, True), (5 * 3600, False)):
         jobs = GpuJobs.linear([0, 300], [12, 12], [4 * 3600, run_s], pool=TRAINING)
-        log = play(jobs, "aryl-plus", demand)
+        log = play(jobs, "aryl-plus", demand, most_loss_h=4.0, moves=False)
         assert log.segments.gpu_type.tolist() == [0, int(on_t4)]
         assert play(jobs, "aryl", demand).segments.gpu_type.tolist() == [0, 1]
         assert log.rows.start_s[1] == (300 if on_t4 else 4 * 3600)
+
+
+def test_job_on_slower_gpus_moves_to_its_own_pool_when_no_job_waits_there() -> None:
+    """Job 0 holds all V100 until 663, then job 2; at 1,626 job 1 moves there from T4.
+
+    By then it has run 1,263 s on T4, which are half as fast: 4,369 s of its 5,000 s are left, and a move, which costs
+    63 s, saves 4,306 s.
+    """
+    jobs = GpuJobs.linear([0, 300, 301], [12, 6, 12], [600, 5000, 900], restart_s=63, types=[1, 3, 1], pool=TRAINING)
+    log = play(jobs, "aryl-plus", [Demand(0, INFERENCE, 0)])
+    found = [(int(s.id), int(s.gpu_type), round(float(s.start_s))) for s in log.segments]
+    assert found[:4] == [(0, 0, 0), (1, 1, 300), (2, 0, 663), (1, 0, 1626)]
+    assert log.rows.due_s[1] < play(jobs, "aryl-plus", [Demand(0, INFERENCE, 0)], moves=False).rows.due_s[1]
+    ends = play(jobs, "aryl-plus", [Demand(0, INFERENCE, 0)], least_gain_s=4310.0).segments
+    assert (ends.id == 1).sum() == 1, "it gains too little"
+
+
+def test_waiting_jobs_start_by_gpu_time() -> None:
+    """Jobs 1 and 2 wait for job 0; the narrow one is longer, but takes less GPU time."""
+    jobs = GpuJobs.linear([0, 1, 2], [12, 12, 7], [50, 100, 120], pool=TRAINING)
+    for power, first in ((1.0, 2), (0.0, 1)):
+        log = play(jobs, "aryl-plus", loans=False, width_power=power)
+        assert log.rows.start_s[first] < log.rows.start_s[3 - first]
 
 
 def test_elastic_job_grows_only_if_it_gains_time() -> None:

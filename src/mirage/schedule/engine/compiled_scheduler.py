@@ -22,6 +22,8 @@ class CompiledScheduler:
         ranks: Number of integer columns of the same length.
         table: Whether it needs ``PlanBuffer.table``; the columns of its memory then have one value per GPU, too.
         parameters: Its parameters, by position.
+        answer: Called with world, state and plan buffer if ``function`` returns −1, for what is not compiled; it writes
+            into the plan buffer, and requests another call. None if ``function`` never does.
     """
 
     name: str
@@ -34,3 +36,4 @@ class CompiledScheduler:
     ranks: int = 1
     table: bool = False
     parameters: tuple[float, ...] = ()
+    answer: Callable[..., None] | None = None

@@ -24,7 +24,7 @@ import math
 from typing import Any
 
 from mirage.duration import HOUR_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import expected_left_s
@@ -45,20 +45,32 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 from mirage.schedule.engine.kernel.gpu_packing import allows_type, pack
 from mirage.schedule.engine.kernel.plan_writers import write_picked_start
 from mirage.schedule.schedulers.aryl_extra_workers import release_flexible, share_left
-from mirage.schedule.schedulers.aryl_loans import give_back_emptied, lend_idle, pool_size, reclaim, surplus
+from mirage.schedule.schedulers.aryl_loans import (
+    give_back_emptied,
+    lend_idle,
+    pool_size,
+    prepare_exact,
+    reclaim,
+    surplus,
+)
 from mirage.schedule.schedulers.aryl_memory import (
+    ANSWERED_S,
     BASE,
     ELASTIC,
+    EXACT,
     HELD,
     INTERVAL_S,
     KEYS,
     LOANS,
     MOST_LOSS_S,
+    MOVES,
     NEXT_INTERVAL,
     REASONS,
     SHORTEST,
+    WIDTH_POWER,
     is_elastic,
 )
+from mirage.schedule.schedulers.aryl_moves import move_home
 from mirage.schedule.schedulers.job_queue import NEWCOMER, RETURNED, WAITING, enter, take_out
 from mirage.schedule.schedulers.preemption import way_number
 from mirage.schedule.schedulers.run_time_estimates import estimate_ends, left_on_s
@@ -74,6 +86,8 @@ def update_queue(state: GpuState, buffer: PlanBuffer) -> None:
         if event in (NEWCOMER, RETURNED) and state.slot_of[job_id] >= 0:
             job = state.live[state.slot_of[job_id]]
             left_s = expected_left_s(job, job.progress)
+            if buffer.parameters[WIDTH_POWER] > 0.0:
+                left_s *= job.gpus ** buffer.parameters[WIDTH_POWER]
             enter(buffer.ranks[WAITING], buffer.ranks[WAITING + 1], buffer.memory[KEYS], job_id, left_s)
 
 
@@ -121,6 +135,16 @@ def worthwhile_types(world: GpuWorld, buffer: PlanBuffer, job: Any, home_types: 
 
 
 @kernel(forceinline=False)
+def types_at_home(world: GpuWorld) -> int:
+    """Mask of the GPU types of the jobs' own pool."""
+    mask = 0
+    for server in range(len(world.home_of)):
+        if world.jobs[0].pool < 0 or world.home_of[server] == world.jobs[0].pool:
+            mask |= 1 << world.type_of[server]
+    return mask
+
+
+@kernel(forceinline=False)
 def start_waiting(
     world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int, any_lent: bool
 ) -> tuple[int, int]:
@@ -130,10 +154,7 @@ def start_waiting(
         The new numbers of actions and of locations.
     """
     ids, ends = buffer.ranks[WAITING], buffer.ranks[WAITING + 1]
-    open_types, home_types = (1 << len(world.speeds.type_speed)) - 1, 0
-    for server in range(len(world.home_of)):
-        if world.jobs[0].pool < 0 or world.home_of[server] == world.jobs[0].pool:
-            home_types |= 1 << world.type_of[server]
+    open_types, home_types = (1 << len(world.speeds.type_speed)) - 1, types_at_home(world)
     k = ends[0]
     while k < ends[1] and open_types != 0:
         job = state.live[state.slot_of[ids[k]]]
@@ -176,6 +197,12 @@ def aryl(situation: Any) -> int:
     world, state, buffer = dereference(situation)
     clock = state.clock[0]
     loans, elastic = buffer.parameters[LOANS] > 0.0, buffer.parameters[ELASTIC] > 0.0
+    if loans and buffer.parameters[EXACT] > 0.0 and world.jobs[0].pool >= 0:
+        if prepare_exact(world, state, buffer, world.jobs[0].pool):
+            return -1
+        if buffer.memory[ANSWERED_S, 1] > clock.now_s:
+            clock.wake_s = min(clock.wake_s, buffer.memory[ANSWERED_S, 1])
+        buffer.memory[ANSWERED_S, 1] = 0.0
     update_queue(state, buffer)
     any_lent = False
     for server in range(len(state.free)):
@@ -204,10 +231,16 @@ def aryl(situation: Any) -> int:
     if due and elastic:
         release_flexible(state, buffer)
     at, used = start_waiting(world, state, buffer, at, used, any_lent)
+    if buffer.parameters[MOVES] > 0.0 and not reclaims:
+        at, used = move_home(world, state, buffer, types_at_home(world), at, used)
     if due and elastic:
         at = share_left(world, state, buffer, at, used)
     estimate_ends(world, state, buffer, at)
     return at
+
+
+RECLAIMS = ("greedy", "exact")
+"""Ways to choose the servers to give back."""
 
 
 def scheduler(
@@ -220,6 +253,9 @@ def scheduler(
     weighs_loss: bool = False,
     most_loss_h: float = math.inf,
     least_gain_s: float = 0.0,
+    reclaim: str = "greedy",
+    moves: bool = False,
+    width_power: float = 0.0,
 ) -> CompiledScheduler:
     """Aryl.
 
@@ -233,15 +269,22 @@ def scheduler(
         weighs_loss: Whether servers are given back by the GPU-seconds that are lost, not by the number of jobs.
         most_loss_h: Hours that a job may lose on a slower GPU type; otherwise it waits for a type of its own pool.
         least_gain_s: Seconds that an elastic job must gain to get more workers.
+        reclaim: greedy or exact: how the servers to give back are chosen.
+        moves: Whether jobs on slower lent GPUs move to free GPUs of their own pool.
+        width_power: Waiting jobs are ordered by remaining time times this power of their GPUs.
 
     Raises:
         ConfigurationError: A value cannot be used.
-        UnknownName: There is no such way to preempt.
+        UnknownName: There is no such way to preempt, or to choose servers.
     """
+    if reclaim not in RECLAIMS:
+        raise UnknownName("way to choose servers (reclaim)", reclaim, RECLAIMS)
     if not interval_s > 0:
         raise ConfigurationError(f"interval_s is {interval_s}; give a number of seconds above 0")
     if not 0 <= headroom <= 1:
         raise ConfigurationError(f"headroom is {headroom}; give a share from 0 to 1")
+    if not 0 <= width_power < math.inf:
+        raise ConfigurationError(f"width_power is {width_power}; give a number of 0 or more")
     if not (most_loss_h >= 0 and 0 <= least_gain_s < math.inf):
         raise ConfigurationError(
             f"most_loss_h is {most_loss_h} and least_gain_s is {least_gain_s}; give numbers of 0 or more"
@@ -255,6 +298,9 @@ def scheduler(
         float(weighs_loss),
         most_loss_h * HOUR_S,
         float(least_gain_s),
+        float(reclaim == "exact"),
+        float(moves),
+        float(width_power),
     )
     return CompiledScheduler(
         name,
@@ -263,26 +309,51 @@ def scheduler(
         called_on=_ALL_BUT_PROGRESS,
         round_s=interval_s if loans or elastic else None,
         knows_run_s=True,
-        memory=7,
-        ranks=12,
+        memory=9,
+        ranks=13,
         table=elastic,
         parameters=parameters,
+        answer=_answer_exactly if reclaim == "exact" else None,
     )
 
 
-def plus_scheduler(most_loss_h: float = 4.0, least_gain_s: float = 300.0, **of_aryl: Any) -> CompiledScheduler:
-    """Aryl with three rules of our own.
+def _answer_exactly(world: GpuWorld, state: GpuState, buffer: PlanBuffer) -> None:
+    """Choose the servers to give back by an integer program, which is loaded only then."""
+    from mirage.schedule.schedulers.exact_reclaim import answer
 
-    A job that would lose much time on slower GPUs waits; an elastic job grows only if it gains more time than changes
-    of size cost; servers are given back by the work that is lost.
+    answer(world, state, buffer)
+
+
+def plus_scheduler(
+    most_loss_h: float = 24.0,
+    least_gain_s: float = 300.0,
+    moves: bool = True,
+    width_power: float = 1.0,
+    **of_aryl: Any,
+) -> CompiledScheduler:
+    """Aryl with five rules of our own.
+
+    A job that runs on slower lent GPUs moves when faster ones are free; one that would lose very much time there waits;
+    the jobs with the least GPU time start first; an elastic job grows only if it gains more time than changes of size
+    cost; servers are given back by the work that is lost.
 
     Args:
         most_loss_h: Hours that a job may lose on a slower GPU type.
-        least_gain_s: Seconds that an elastic job must gain to get more workers.
+        least_gain_s: Seconds that an elastic job must gain to get more workers, or a job by a move.
+        moves: Whether jobs on slower lent GPUs move to free GPUs of their own pool.
+        width_power: Waiting jobs are ordered by remaining time times this power of their GPUs.
         of_aryl: Other parameters of ``scheduler``.
 
     Raises:
         ConfigurationError: A value cannot be used.
         UnknownName: There is no such way to preempt.
     """
-    return scheduler(name="aryl-plus", weighs_loss=True, most_loss_h=most_loss_h, least_gain_s=least_gain_s, **of_aryl)
+    return scheduler(
+        name="aryl-plus",
+        weighs_loss=True,
+        most_loss_h=most_loss_h,
+        least_gain_s=least_gain_s,
+        moves=moves,
+        width_power=width_power,
+        **of_aryl,
+    )

@@ -33,11 +33,14 @@ from mirage.schedule.schedulers.aryl_memory import (
     LEAST_GAIN_S,
     LISTED,
     MOST,
+    MOVED,
+    MOVES,
     RECALLED,
     VALUE,
     WORK,
     is_elastic,
 )
+from mirage.schedule.schedulers.aryl_moves import MOVES_NOW
 from mirage.schedule.schedulers.elastic_knapsack import add_job, share_linear, trace_back
 from mirage.schedule.schedulers.run_time_estimates import speed_of_width, usual_speed
 
@@ -70,7 +73,8 @@ def list_elastic(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
     n = 0
     for slot in range(state.clock[0].n_live):
         job = state.live[slot]
-        if job.status != RUNNING or job.gpu_type != gpu_type or not is_elastic(buffer, job):
+        moves = buffer.parameters[MOVES] > 0.0 and buffer.ranks[MOVED, job.id] == MOVES_NOW
+        if job.status != RUNNING or job.gpu_type != gpu_type or moves or not is_elastic(buffer, job):
             continue
         settle(job, state.clock[0].now_s)
         left_s = expected_left_s(job, job.progress)

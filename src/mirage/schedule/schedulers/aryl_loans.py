@@ -26,13 +26,16 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 from mirage.schedule.engine.kernel.gpu_lifecycle import settle, stops_after_s
 from mirage.schedule.engine.kernel.plan_writers import write, write_preempt
 from mirage.schedule.schedulers.aryl_memory import (
+    ANSWERED_S,
     BASE,
     CHOICE,
     COST,
+    EXACT,
     GIVES_BACK,
     HEADROOM,
     LENDS,
     LOSS,
+    MISSING,
     PREEMPTED,
     RECALLED,
     RECLAIMED,
@@ -41,7 +44,7 @@ from mirage.schedule.schedulers.aryl_memory import (
     WEIGHS_LOSS,
 )
 from mirage.schedule.schedulers.preemption import way_for_job
-from mirage.schedule.schedulers.server_reclaim import AVAILABLE, CHOSEN, choose_servers
+from mirage.schedule.schedulers.server_reclaim import AVAILABLE, CHOSEN, choose_servers, preempt_jobs
 
 
 @kernel(forceinline=False)
@@ -111,6 +114,76 @@ def give_back_emptied(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: 
     return at
 
 
+@kernel()
+def is_available(world: GpuWorld, state: GpuState, buffer: PlanBuffer, pool: int, server: int) -> bool:
+    """Whether a server of a pool is lent, and not recalled yet."""
+    lent = world.home_of[server] == pool and state.loan_of[server] != NO_LOAN
+    return bool(lent and buffer.ranks[RECALLED, server] == 0)
+
+
+@kernel(forceinline=False)
+def prepare_exact(world: GpuWorld, state: GpuState, buffer: PlanBuffer, borrower: int) -> bool:
+    """Write the candidates and losses of an exact reclaim; returns whether one is necessary.
+
+    It is if servers with jobs must be given back, and were not chosen at this time already.
+    """
+    if buffer.memory[ANSWERED_S, 0] == state.clock[0].now_s:
+        return False
+    needs_answer = False
+    for pool in range(len(state.wanted)):
+        buffer.memory[MISSING, pool] = 0.0
+        missing = -surplus(world, state, buffer, pool, True)
+        if pool == borrower or missing <= 0 or state.present[pool] >= pool_size(world, pool):
+            continue
+        empty = 0
+        for server in range(len(state.free)):
+            if state.free[server] == world.gpus_of[server] and is_available(world, state, buffer, pool, server):
+                empty += 1
+        if missing > empty:
+            buffer.memory[MISSING, pool] = missing
+            needs_answer = True
+    if needs_answer:
+        for server in range(len(state.free)):
+            available = is_available(world, state, buffer, world.home_of[server], server)
+            buffer.ranks[CHOICE, server] = AVAILABLE if available else 0
+        for slot in range(state.clock[0].n_live):
+            buffer.memory[LOSS, state.live[slot].id] = preemption_loss(state, buffer, state.live[slot])
+    return needs_answer
+
+
+@kernel(forceinline=False)
+def choose_for(world: GpuWorld, state: GpuState, buffer: PlanBuffer, pool: int, servers: int) -> None:
+    """Choose the servers of a pool to give back, unless they were chosen exactly before."""
+    choice, preempted = buffer.ranks[CHOICE], buffer.ranks[PREEMPTED]
+    now_s = state.clock[0].now_s
+    is_exact = buffer.parameters[EXACT] > 0.0 and buffer.memory[MISSING, pool] > 0.0
+    is_exact = is_exact and buffer.memory[ANSWERED_S, 0] == now_s
+    for server in range(len(state.free)):
+        chosen = is_exact and choice[server] == CHOSEN and world.home_of[server] == pool
+        choice[server] = AVAILABLE if is_available(world, state, buffer, pool, server) else 0
+        if chosen and choice[server] == AVAILABLE:
+            choice[server] = CHOSEN
+    for slot in range(state.clock[0].n_live):
+        preempted[state.live[slot].id] = 0
+        buffer.memory[LOSS, state.live[slot].id] = preemption_loss(state, buffer, state.live[slot])
+    if is_exact:
+        for server in range(len(state.free)):
+            if choice[server] == CHOSEN:
+                preempt_jobs(state, server, buffer.ranks[BASE], preempted)
+    else:
+        choose_servers(
+            state,
+            world.gpus_of,
+            servers,
+            choice,
+            buffer.memory[COST],
+            buffer.ranks[BASE],
+            preempted,
+            buffer.memory[LOSS],
+            buffer.parameters[WEIGHS_LOSS] > 0.0,
+        )
+
+
 @kernel(forceinline=False)
 def reclaim(
     world: GpuWorld, state: GpuState, buffer: PlanBuffer, pool: int, servers: int, at: int, used: int
@@ -126,24 +199,8 @@ def reclaim(
         at: Number of actions so far.
         used: Locations of the plan so far.
     """
+    choose_for(world, state, buffer, pool, servers)
     choice, preempted = buffer.ranks[CHOICE], buffer.ranks[PREEMPTED]
-    for server in range(len(state.free)):
-        lent = world.home_of[server] == pool and state.loan_of[server] != NO_LOAN
-        choice[server] = AVAILABLE if lent and buffer.ranks[RECALLED, server] == 0 else 0
-    for slot in range(state.clock[0].n_live):
-        preempted[state.live[slot].id] = 0
-        buffer.memory[LOSS, state.live[slot].id] = preemption_loss(state, buffer, state.live[slot])
-    choose_servers(
-        state,
-        world.gpus_of,
-        servers,
-        choice,
-        buffer.memory[COST],
-        buffer.ranks[BASE],
-        preempted,
-        buffer.memory[LOSS],
-        buffer.parameters[WEIGHS_LOSS] > 0.0,
-    )
     for server in range(len(state.free)):
         buffer.spare[server] = state.free[server]  # with the GPUs that this plan frees at once
     for slot in range(state.clock[0].n_live):

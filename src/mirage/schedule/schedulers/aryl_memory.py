@@ -7,13 +7,17 @@ from typing import Any
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.kernel.gpu_arrays import PlanBuffer
 
-KEYS, COST, NEXT_INTERVAL, WORK, VALUE, BEST, LOSS = range(7)
-"""Columns of numbers; the first value of ``NEXT_INTERVAL`` is the time at which the next interval begins."""
+KEYS, COST, NEXT_INTERVAL, WORK, VALUE, BEST, LOSS, MISSING, ANSWERED_S = range(9)
+"""Columns of numbers; the first value of ``NEXT_INTERVAL`` is the time at which the next interval begins.
 
-BASE, RECALLED, CHOICE, PREEMPTED, LISTED, HELD, MOST, EXTRA, FIRST, COUNT = range(2, 12)
+``MISSING`` has the servers to give back by pool, while these are chosen exactly. ``ANSWERED_S`` has the time at which
+they were chosen, and the time for which a call was requested before.
+"""
+
+BASE, RECALLED, CHOICE, PREEMPTED, LISTED, HELD, MOST, EXTRA, FIRST, COUNT, MOVED = range(2, 13)
 """Columns of integers after the waiting queue: by job id, by server, or by index in the list of elastic jobs."""
 
-SHORTEST, LENDS, GIVES_BACK, RECLAIMED, SCALED_IN, KNAPSACK = range(1, 7)
+SHORTEST, LENDS, GIVES_BACK, RECLAIMED, SCALED_IN, KNAPSACK, MOVES_HOME = range(1, 8)
 REASONS = (
     "",
     "shortest-waiting",
@@ -22,9 +26,10 @@ REASONS = (
     "server-reclaimed",
     "flexible-server-reclaimed",
     "extra-workers",
+    "own-pool-is-free",
 )
 
-LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S = range(8)
+LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S, EXACT, MOVES, WIDTH_POWER = range(11)
 """Parameters by position."""
 
 

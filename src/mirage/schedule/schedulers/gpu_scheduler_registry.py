@@ -124,8 +124,8 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     ),
     "aryl-plus": GpuSchedulerSpec(
         f"{_HERE}.aryl:plus_scheduler",
-        "aryl with limits of slow GPUs and of changes of size, and with losses weighed in reclaims",
-        {**_ARYL, "most_loss_h": 4.0, "least_gain_s": 300.0},
+        "aryl with moves to faster GPUs, the smallest jobs first, and losses weighed in reclaims",
+        {**_ARYL, "most_loss_h": 24.0, "least_gain_s": 300.0, "reclaim": "greedy", "moves": True, "width_power": 1.0},
         knows_run_s=True,
     ),
     "pickyman": GpuSchedulerSpec(
