@@ -355,3 +355,29 @@ def test_a_sensitivity_that_cannot_be_measured(workload: str, capsys: pytest.Cap
     assert "give the assumptions to combine" in capsys.readouterr().err
     assert main([*typed, "--plot", "picture.txt"]) == 1
     assert "must end in" in capsys.readouterr().err
+
+
+def test_speeds_of_a_folder_without_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "speeds", str(tmp_path)]) == 1
+    assert "no models; give a folder of profiles in the form of Pollux and Sia" in capsys.readouterr().err
+
+
+def test_speeds_as_json_and_as_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("scipy")
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "validation-8.csv").write_text("epoch\n")
+    for name, slower in (("a", 1.0), ("b", 3.0)):
+        rows = [
+            f"{place},{batch},{slower * (batch / 8 + len(place))},{slower * (len(place) - 1)}"
+            for place in ("1", "2", "4", "11", "22")
+            for batch in (8, 16, 32)
+        ]
+        path = tmp_path / "toy" / f"placements-{name}.csv"
+        path.write_text("\n".join(["placement,local_bsz,step_time,sync_time", *rows, ""]))
+    assert main(["schedule", "speeds", str(tmp_path), "--candidates", "4", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["model"], row["gpu_type"], row["rows"], row["within"]) for row in rows] == [
+        ("toy", "a", 11, 1.0), ("toy", "b", 11, 1.0)
+    ]  # fmt: skip
+    assert main(["schedule", "speeds", str(tmp_path), "--types", "b,a", "--candidates", "4"]) == 0
+    assert re.search(r"toy +b +1:\d+, .* +11 +100.0%", capsys.readouterr().out)

@@ -18,6 +18,9 @@ schedule = LazyGroup(
             "mirage.cli.commands.schedule.schedule_sensitivity:sensitivity",
             "Measure how much results depend on assumptions.",
         ),
+        "speeds": LazyCommand(
+            "mirage.cli.commands.schedule.schedule_speeds:speeds", "Predict step times from four measurements."
+        ),
     },
     context_settings=CONTEXT,
     help="Compare schedulers of GPU clusters: which jobs run, where, how wide.",

@@ -1,0 +1,260 @@
+"""Step times predicted from four measurements and from tables of other GPU types.
+
+After PickyMan (IPCCC 2022): four profiles of a model suffice for its other placements (A). How they do is our
+hypothesis (H), the geometric mean of two predictions, both fitted to the four measurements by relative errors:
+
+1. *Law*: a + b·local batch + c·[several GPUs] + d·(servers − 1), with a, b, c, d ≥ 0.
+2. *Tables of other types*: the step without its exchange of gradients times one factor, plus the exchange times
+   another, in one server or across servers. Factors are drawn towards equal ones. Tables count by how well they fit.
+
+Which placements are measured is part of the prediction. They are chosen on the tables of the other types: those four,
+out of random ones, from which these tables are predicted best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mirage.array_types import Floats, Ints
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.extras import install
+from mirage.schedule.speeds.profile_files import StepTimes, gpu_types_of, models_in, read_placements
+
+PROFILES = 4
+"""Number of measurements."""
+
+TOLERANCE = 0.1
+"""A prediction is good if its relative error is at most this."""
+
+CANDIDATES = 40
+"""Sets of placements out of which the measured one is chosen."""
+
+_TOWARDS_EQUAL = 0.03
+"""Weight of the distance of the factors of a table from a common one."""
+
+_LEAST_RESIDUAL = 0.03
+"""Residuals below this count as equal when tables are weighed."""
+
+_PLACEMENT, _ACROSS, _PATTERN = 3.0, 2.0, 0.01
+"""Weights of a distance between rows: of GPUs and servers, of the share of the batch range, of another pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePrediction:
+    """The prediction of one table.
+
+    Attributes:
+        model: Name of the model.
+        gpu_type: The GPU type.
+        measured: Placement and local batch of each measurement.
+        rows: Number of the other rows.
+        within: Share of these whose prediction is within ``TOLERANCE``.
+        law_within: The same of the law alone.
+        median_error: Median relative error of these rows.
+    """
+
+    model: str
+    gpu_type: str
+    measured: tuple[tuple[str, float], ...]
+    rows: int
+    within: float
+    law_within: float
+    median_error: float
+
+
+def law_parts(table: StepTimes) -> Floats:
+    """The terms of the law for each row, shape (rows, 4)."""
+    several, servers = table.gpus > 1, table.servers - 1
+    parts: Floats = np.stack([np.ones(len(several)), table.local_batch, several, servers], axis=1).astype(np.float64)
+    return parts
+
+
+def source_parts(source: StepTimes, target: StepTimes) -> Floats:
+    """The step times of a table at the rows of another, in three parts, shape (rows, 3).
+
+    The parts are the step without its exchange, the exchange in one server, and the exchange across servers. A
+    placement that the source lacks is replaced by the nearest size, and local batches are interpolated. Step times of
+    the target are not used.
+    """
+    exchange = np.clip(source.sync_s, 0.0, source.step_s)
+    batches = np.unique(source.local_batch)
+    alone = np.array([np.median((source.step_s - exchange)[source.local_batch == batch]) for batch in batches])
+    step = np.interp(target.local_batch, batches, alone)
+    if len(batches) > 1:
+        last = max(len(batches) - 3, 0)
+        slope = max((alone[-1] - alone[last]) / (batches[-1] - batches[last]), 0.0)
+        step = step + slope * np.maximum(target.local_batch - batches[-1], 0.0)
+    shared = np.zeros(len(step))
+    places = list(zip(target.placement, target.servers.tolist(), target.gpus.tolist()))
+    for place in set(places):
+        here = np.array([one == place for one in places])
+        rows = _rows_like(source, *place)
+        known = np.unique(source.local_batch[rows])
+        times = [np.median(exchange[rows & (source.local_batch == batch)]) for batch in known]
+        shared[here] = np.interp(target.local_batch[here], known, times)
+    across = target.servers > 1
+    return np.stack([step, np.where(across, 0.0, shared), np.where(across, shared, 0.0)], axis=1)
+
+
+def _rows_like(
+    source: StepTimes, placement: str, servers: int, gpus: int
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    rows = np.array([one == placement for one in source.placement])
+    if rows.any():
+        return rows
+    far = np.abs(np.log(source.gpus / gpus)) + np.abs(np.log(source.servers / servers))
+    far = far + _PLACEMENT * ((source.servers > 1) != (servers > 1))
+    nearest = int(np.argmin(far))
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (source.servers == source.servers[nearest]) & (
+        source.gpus == source.gpus[nearest]
+    )
+    return found
+
+
+def predicted_s(table: StepTimes, sources: Sequence[Floats], measured: Sequence[int]) -> tuple[Floats, Floats]:
+    """Predicted step times of all rows of a table, and those of the law alone; shapes (rows,).
+
+    Args:
+        table: The table; only the measured step times are used.
+        sources: The parts of the tables of other types at its rows.
+        measured: The measured rows.
+
+    Raises:
+        ConfigurationError: scipy is not installed.
+    """
+    try:
+        from scipy.optimize import nnls
+    except ImportError as error:
+        raise ConfigurationError(f"predictions of step times need scipy: {install('schedule')}") from error
+    rows, step_s = list(measured), table.step_s[list(measured)]
+    parts = law_parts(table)
+    law = parts @ nnls(parts[rows] / step_s[:, None], np.ones(len(rows)))[0]
+    logs, weights = [], []
+    for source in sources:
+        relative = source[rows] / step_s[:, None]
+        total = relative.sum(axis=1)
+        common = float(total.sum() / (total @ total))
+        pull = np.sqrt(_TOWARDS_EQUAL)
+        with_pull = np.vstack([relative, pull * np.eye(source.shape[1]) / common])
+        factors = nnls(with_pull, np.concatenate([np.ones(len(rows)), np.full(source.shape[1], pull)]))[0]
+        found = np.maximum(source @ factors, 1e-9)
+        residual = float(np.mean((found[rows] / step_s - 1.0) ** 2))
+        logs.append(np.log(found))
+        weights.append(1.0 / (residual + _LEAST_RESIDUAL**2))
+    if not logs:
+        return law, law
+    scaled = np.average(logs, axis=0, weights=weights)
+    return np.exp((scaled + np.log(np.maximum(law, 1e-9))) / 2), law
+
+
+def share_within(predictions: Floats, table: StepTimes, measured: Sequence[int]) -> float:
+    """Share of the predictions of other rows that are within ``TOLERANCE``."""
+    held_out = np.setdiff1d(np.arange(len(table.step_s)), measured)
+    errors = np.abs(predictions[held_out] / table.step_s[held_out] - 1.0)
+    return float((errors <= TOLERANCE).mean())
+
+
+def nearest_row(table: StepTimes, row: int, other: StepTimes) -> int:
+    """The row of another table with the nearest placement and share of the batch range."""
+
+    def share(of: StepTimes, batch: Floats) -> Floats:
+        low, high = np.log(of.local_batch.min()), np.log(of.local_batch.max())
+        shares: Floats = (np.log(batch) - low) / max(high - low, 1e-9)
+        return shares
+
+    far = _PLACEMENT * np.abs(np.log(other.gpus / table.gpus[row]))
+    far = far + _PLACEMENT * np.abs(np.log(other.servers / table.servers[row]))
+    far = far + _ACROSS * np.abs(share(other, other.local_batch) - share(table, table.local_batch[row : row + 1]))
+    pattern = np.array([one != table.placement[row] for one in other.placement])
+    return int(np.argmin(far + _PATTERN * pattern))
+
+
+def choose_measured(
+    table: StepTimes,
+    others: Sequence[StepTimes],
+    parts_of_others: Sequence[Sequence[Floats]],
+    candidates: int = CANDIDATES,
+    seed: int = 0,
+) -> list[int]:
+    """The rows of a table to measure; its step times are not used.
+
+    Every candidate has a row on one GPU, one on several GPUs of a server, one on several servers, and one more.
+
+    Args:
+        table: The table.
+        others: Tables of other GPU types.
+        parts_of_others: For each of them, the parts of the rest of them at its rows.
+        candidates: Number of random candidates.
+        seed: Their seed.
+
+    Raises:
+        ConfigurationError: The table has no such rows.
+    """
+    one = np.flatnonzero(table.gpus == 1)
+    several = np.flatnonzero((table.servers == 1) & (table.gpus > 1))
+    across = np.flatnonzero(table.servers > 1)
+    if not (len(one) and len(several) and len(across)):
+        raise ConfigurationError("a table needs rows on one GPU, on several GPUs of a server, and on several servers")
+    random = np.random.default_rng(seed)
+    best, chosen = -1.0, [int(rows[0]) for rows in (one, several, across)]
+    for _ in range(candidates):
+        kinds: list[Ints] = [one, several, across, (one, several, across)[random.integers(3)]]
+        rows = [int(random.choice(kind)) for kind in kinds]
+        shares = []
+        for other, parts in zip(others, parts_of_others):
+            there = list(dict.fromkeys(nearest_row(table, row, other) for row in rows))
+            shares.append(share_within(predicted_s(other, parts, there)[0], other, there))
+        if len(set(rows)) == PROFILES and np.mean(shares) > best:
+            best, chosen = float(np.mean(shares)), rows
+    return chosen
+
+
+def predict_tables(
+    folder: Path, gpu_types: Sequence[str] | None = None, candidates: int = CANDIDATES, seed: int = 0
+) -> list[TablePrediction]:
+    """Predict each table of a folder from four of its rows and the other tables.
+
+    Args:
+        folder: Profiles in the form of Pollux and Sia.
+        gpu_types: The types to use; by default all of each model.
+        candidates: Sets of placements out of which the measured one is chosen.
+        seed: Their seed.
+
+    Raises:
+        ConfigurationError: A file cannot be used, or scipy is not installed.
+        UnknownName: A model has no table of a type.
+    """
+    models = models_in(folder)
+    if not models:
+        raise ConfigurationError(f"{folder}: no models; give a folder of profiles in the form of Pollux and Sia")
+    found = []
+    for model in models:
+        known = gpu_types_of(folder / model)
+        for name in gpu_types or ():
+            if name not in known:
+                raise UnknownName(f"GPU type of {model}", name, known)
+        tables = {name: read_placements(folder / model, name) for name in gpu_types or known}
+        parts = {(a, b): source_parts(tables[b], tables[a]) for a in tables for b in tables if a != b}
+        for name, table in tables.items():
+            others = [other for other in tables if other != name]
+            of_others = [[parts[other, third] for third in others if third != other] for other in others]
+            rows = choose_measured(table, [tables[other] for other in others], of_others, candidates, seed)
+            predictions, law = predicted_s(table, [parts[name, other] for other in others], rows)
+            held_out = np.setdiff1d(np.arange(len(table.step_s)), rows)
+            errors = np.abs(predictions[held_out] / table.step_s[held_out] - 1.0)
+            found.append(
+                TablePrediction(
+                    model,
+                    name,
+                    tuple((table.placement[row], float(table.local_batch[row])) for row in rows),
+                    len(held_out),
+                    share_within(predictions, table, rows),
+                    share_within(law, table, rows),
+                    float(np.median(errors)),
+                )
+            )
+    return found
