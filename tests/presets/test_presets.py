@@ -136,7 +136,9 @@ def test_the_wrapper_leaves_the_directives_and_needs_a_shell() -> None:
 
 
 LAUNCHER = """
-import subprocess, sys
+import signal, subprocess, sys
+for number in (signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, lambda *_: print("launcher signalled", flush=True))
 sys.exit(max(p.wait() for p in [subprocess.Popen([sys.executable, "train.py"]) for _ in range(2)]))
 """
 TRAINER = """
@@ -185,6 +187,7 @@ def test_the_wrapper_signals_trainers_once_they_handle_it_and_no_launcher_or_for
     assert job.returncode == LEFT_ON_WARNING
     assert out.count("left") == 2, err
     assert "status 0" in out
+    assert "launcher signalled" not in out
     assert err.count(f"{to} to process") == 2
     assert "USR2 has reached the batch shell" in err
     assert list(tmp_path.glob(".mirage*")) == []

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mirage.job_state import JobState
 from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.user_shell import Shell
 from tests.support.waiting import terminate
@@ -180,3 +181,59 @@ def test_a_server_with_the_flags_of_vllm_answers_every_request(cluster: Any, tmp
     assert total > 20
     assert re.findall(r"aborts (\d+)", output(shell))[:2] == ["0", "0"]
     assert "TERM to process" in output(shell)
+
+
+PHASES = """
+import os, sys, time
+if sys.argv[1] == "imports":
+    print("now", flush=True)
+    time.sleep(3)  # no handler yet: the wrapper repeats the signal
+from mirage.hooks import progress, saved, should_stop
+
+def busy(phase, seconds):
+    if sys.argv[1] == phase and not should_stop():
+        print("now", flush=True)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(100_000)) if phase == "first compile" else time.sleep(0.05)
+
+busy("first compile", 3)
+busy("warm-up", 3)
+step = checkpoint = 0
+while True:
+    time.sleep(0.05)
+    step += 1
+    progress(step)
+    if step % 20 == 10:
+        busy("evaluation", 3)
+    if step % 20 == 0 or should_stop():
+        busy("save", 2)
+        checkpoint = step
+        saved(step)
+    if should_stop() and checkpoint:
+        print("left", step - checkpoint, flush=True)
+        sys.exit(0)
+"""
+
+
+def test_a_warning_in_any_phase_loses_less_than_a_checkpoint_interval(cluster: Any, tmp_path: Path) -> None:
+    """Twenty steps are between two checkpoints."""
+    phases = ("imports", "first compile", "warm-up", "evaluation", "save")
+    shell = shell_of(cluster, tmp_path / "phases")
+    shell.script("train.py", PHASES)
+    jobs = {}
+    for phase in phases:
+        shell.script(f"{phase}.sh", f"#!/bin/bash\n#SBATCH -o '{phase}.log'\npython3 train.py '{phase}'\n")
+        jobs[phase] = shell.submit(phase.replace(" ", "-"), "-t", "5", "--framework", "python", f"{phase}.sh")
+    for phase in phases:
+        path = shell.folder / f"{phase}.log"
+        shell.until(lambda path=path: path.exists() and "now" in path.read_text(), 60, f"{phase} begins")  # type: ignore[misc]
+        shell.slurm.signal(jobs[phase], "USR2", to_batch_shell=True)
+    for phase in phases:
+        path = shell.folder / f"{phase}.log"
+        shell.until(lambda path=path: "left" in path.read_text(), 60, f"the job leaves after a warning in {phase}")  # type: ignore[misc]
+        lost = int(re.findall(r"left (\d+)", path.read_text())[0])
+        assert lost == 0, phase
+    shell.until(
+        lambda: {job.state for job in shell.slurm.observe_jobs(list(jobs.values()))} == {JobState.FAILED}, 30, "75"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirage.duration import format_duration
-from mirage.presets.detect import Shape
+from mirage.presets.detect import ScriptShape
 from mirage.presets.preset import NOTHING, Preset, SourcedValue, launchers
 from mirage.presets.wrapper import is_shell_script, wrapped
 
@@ -51,7 +51,7 @@ class AppliedPreset:
 
 
 def apply_preset(
-    preset: Preset, shape: Shape, script: bytes, given: Mapping[str, str | None], limit_s: int | None,
+    preset: Preset, shape: ScriptShape, script: bytes, given: Mapping[str, str | None], limit_s: int | None,
     *, grace_given: bool, signal_given: bool,
 ) -> AppliedPreset:  # fmt: skip
     """Apply a preset to a batch script.
@@ -98,7 +98,7 @@ def apply_preset(
 
 
 def _delivery(
-    preset: Preset, shape: Shape, script: bytes, lead_s: int, limit_s: int | None, changes: list[PresetChange],
+    preset: Preset, shape: ScriptShape, script: bytes, lead_s: int, limit_s: int | None, changes: list[PresetChange],
     *, signal_given: bool,
 ) -> tuple[bytes, str, bool]:  # fmt: skip
     """The script, the signal for the batch shell, and whether it is for that shell only."""

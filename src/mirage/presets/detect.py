@@ -17,7 +17,7 @@ LARGEST_FILE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ScriptShape:
     """What a batch script does, as its text shows.
 
     Attributes:
@@ -25,6 +25,7 @@ class Shape:
         launcher: Name of a launcher; ``none`` where the script starts its programs itself.
         by_srun: Whether a line starts a program with srun.
         traps: Signals for which the script sets a trap of its own.
+        forwards: Signals that its ``kill`` commands send.
         in_background: Whether it waits for a child in the background, as a trap needs.
         reasons: A line for each finding.
     """
@@ -33,11 +34,12 @@ class Shape:
     launcher: str
     by_srun: bool
     traps: tuple[str, ...]
+    forwards: tuple[str, ...]
     in_background: bool
     reasons: tuple[str, ...]
 
 
-def shape_of(script: bytes, directory: Path) -> Shape:
+def shape_of(script: bytes, directory: Path) -> ScriptShape:
     """The shape of a batch script.
 
     The Python files that it names are searched too, as far as they can be read.
@@ -68,11 +70,16 @@ def shape_of(script: bytes, directory: Path) -> Shape:
     traps = tuple(dict.fromkeys(signal for _, line in lines for signal in _trapped(line)))
     if traps:
         reasons.append(f"the script has a trap of its own for {', '.join(traps)}")
+    forwards = tuple(
+        found[1] or "TERM"
+        for _, line in lines
+        for found in re.finditer(r"(?<![\w-])kill\s+(?:-s\s+|-)?(?:SIG)?([A-Z][A-Z0-9]+)?(?=[\s'\"])", line)
+    )
     background = any(re.search(r"(?<![&>|])&\s*($|[^&>\s]|#)", line) for _, line in lines) and any(
         re.search(r"\bwait\b", line) for _, line in lines
     )
     by_srun = any(re.search(r"(^|[\s;&|])srun\s", line) for _, line in lines)
-    return Shape(framework, launcher, by_srun, traps, background, tuple(reasons))
+    return ScriptShape(framework, launcher, by_srun, traps, forwards, background, tuple(reasons))
 
 
 def _first(lines: list[tuple[int, str]], patterns: tuple[str, ...]) -> tuple[int, str] | None:

@@ -51,9 +51,17 @@ def wrapped(
     body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
     start = (
         "# The next statement was added by mirage submit --framework.\n"
-        f'[ "${{MIRAGE_WRAPPED:-}}" = "$SLURM_JOB_ID" ] || exec bash -c {shlex.quote(body)} "$0" "$@"\n'
+        f'[ "${{MIRAGE_WRAPPED%%-*}}" = "$SLURM_JOB_ID" ] || exec bash -c {shlex.quote(body)} "$0" "$@"\n'
     )
+    return with_statement(script, start)
+
+
+def with_statement(script: bytes, statement: str) -> bytes:
+    """A shell script with a statement before its first command.
+
+    ``#SBATCH`` lines remain what they were.
+    """
     lines = script.splitlines(keepends=True)
     at = next((k for k, line in enumerate(lines) if line.strip() and not line.startswith(b"#")), len(lines))
     head = b"".join(lines[:at])
-    return head + (b"" if head.endswith(b"\n") else b"\n") + os.fsencode(start) + b"".join(lines[at:])
+    return head + (b"" if head.endswith(b"\n") else b"\n") + os.fsencode(statement) + b"".join(lines[at:])

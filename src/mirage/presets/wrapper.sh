@@ -4,7 +4,7 @@
 # as soon as it handles it; launchers get nothing. The child ignores USR1 and USR2 until a handler is set, so that a
 # signal in an import does not end it.
 set +e
-export MIRAGE_WRAPPED="$SLURM_JOB_ID"
+export MIRAGE_WRAPPED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" # numbers of jobs repeat across clusters
 export MIRAGE_STOP_FILE="${MIRAGE_STOP_FILE:-${SLURM_SUBMIT_DIR:-.}/.mirage-stop-$SLURM_JOB_ID}"
 [ -n "${SLURM_JOB_END_TIME:-}" ] || [ "@LIMIT@" = 0 ] || export MIRAGE_JOB_END_TIME=$(($(date +%s) + @LIMIT@))
 @EXPORTS@
@@ -18,7 +18,7 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
         for dir in /proc/[0-9]*; do
             [ -O "$dir" ] || continue
             pid=${dir#/proc/}
-            grep -qzFx "SLURM_JOB_ID=$SLURM_JOB_ID" "$dir/environ" 2> /dev/null || continue
+            grep -qzFx "MIRAGE_WRAPPED=$MIRAGE_WRAPPED" "$dir/environ" 2> /dev/null || continue
             if [ -n "${SLURMD_NODENAME:-}" ] && grep -qz "^SLURMD_NODENAME=" "$dir/environ" 2> /dev/null; then
                 grep -qzFx "SLURMD_NODENAME=$SLURMD_NODENAME" "$dir/environ" 2> /dev/null || continue
             fi

@@ -259,6 +259,13 @@ class SlurmClient:
             ["scancel", f"--signal={name}", "--batch" if to_batch_shell else "--full", "--state=RUNNING", *jobs]
         )
 
+    def signal_steps(self, job: int, name: str) -> None:
+        """``scancel --signal``: to the steps of a job, but not to its batch script.
+
+        sbatch's ``--signal`` without ``B:`` does the same.
+        """
+        self._on_job(["scancel", f"--signal={name}", "--state=RUNNING", str(job)])
+
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """``scontrol update``."""
         jobs = str(job) if isinstance(job, int) else ",".join(map(str, job))

@@ -1,0 +1,167 @@
+"""``mirage rehearse``: try whether a training leaves in time and resumes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mirage.cli import cli_context as cluster
+from mirage.cli.commands.chain.framework_option import framework_option, with_preset
+from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
+from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.rehearsal.rehearse import RehearsalResult
+
+TRAPPED = 1
+"""Exit status if a trap was found, or the resume is not proven."""
+
+LIMIT_MIN = 10
+"""Time limit of both jobs beyond their lead, minutes: they are ended before it."""
+
+
+@click.command(
+    cls=LikeSbatch,
+    context_settings=CONTEXT,
+    options_metavar="[SBATCH OPTIONS] [OPTIONS]",
+    epilog=examples(
+        "mirage rehearse train.sh",
+        "mirage rehearse --framework hf -p debug train.sh",
+        "mirage rehearse --grace 5m --after 2m --json train.sh   # the warning comes in the evaluation",
+    ),
+)
+@framework_option("Preset to submit with, as in `mirage submit`; auto: by the script. [default: the script as it is]")
+@click.option(
+    "--grace",
+    type=POSITIVE_DURATION,
+    metavar="TIME",
+    help="Time from the warning to the end of the first job. [default: that of --signal or of the preset, or 2m]",
+)
+@click.option(
+    "--after",
+    type=DURATION,
+    default="20s",
+    show_default=True,
+    metavar="TIME",
+    help="Time from the first step to the warning.",
+)
+@click.option(
+    "--patience",
+    type=POSITIVE_DURATION,
+    default="30m",
+    show_default=True,
+    metavar="TIME",
+    help="Time for each job to start, and for its first step.",
+)
+@json_output
+@click.pass_context
+def rehearse(ctx: click.Context, /, **words: Any) -> None:
+    """Run a batch script twice, and report whether it leaves in time and resumes.
+
+    The first job is warned as a link of a chain is, and ended as by its time limit when its lead is over: SIGTERM, and
+    SIGKILL after KillWait. The second job must resume at a higher step. The command measures the lead that is needed,
+    shows the way of the signal, and names the trap where it fails.
+
+    Both jobs write checkpoints where the script does: give it an output folder of its own. MIRAGE_REHEARSAL=1 is in
+    their environment.
+
+    Exit status: 0 it left in time and resumed, 1 a trap was found or the resume is not proven, 2 wrong usage.
+    """
+    from mirage.agent.chain.request import read_request
+    from mirage.agent.chain.spec_check import default_grace_s, limit_s
+    from mirage.presets.detect import shape_of
+    from mirage.presets.wrapper import is_shell_script
+    from mirage.rehearsal.rehearse import RehearsalPlan, judge, warning_of
+    from mirage.rehearsal.rehearse import rehearse as run_twice
+    from mirage.slurm.sbatch_options import parse_sbatch
+
+    if shutil.which("sbatch") is None:
+        raise ConfigurationError(
+            "there is no sbatch here; run this on a login node of the cluster, with Slurm's bin folder on PATH, "
+            "or try it on a private Slurm: mirage lab up"
+        )
+    options, script, arguments = parse_sbatch(ctx.meta["sbatch"])
+    request = read_request(options, script, arguments, caller())
+    if not is_shell_script(request.script):
+        raise ConfigurationError(f"{request.script_name} is no shell script; a rehearsal needs #!/bin/bash")
+    directory = caller().directory / (request.given.get("chdir") or "")
+    shape = shape_of(request.script, directory)
+    own_signal, own_grace_s = request.given.get("signal"), words["grace"]
+    request, applied, reasons = with_preset(ctx, words, request)
+    for line in (*request.remarks, *(reasons if applied is not None else ())):
+        click.echo(line, err=True)
+    grace_s = words["grace"] or default_grace_s(limit_s(request.given))
+    name, to_batch_shell, lead_s = warning_of(own_signal, words.get("signal_previous") or "USR2", grace_s)
+    plan = RehearsalPlan(name, to_batch_shell, own_grace_s or lead_s, words["after"], words["patience"])
+    given = {k: v for k, v in request.submission.options.items() if k not in ("signal", "time-min", "dependency")}
+    minutes = math.ceil((plan.lead_s + plan.after_s) / 60) + LIMIT_MIN
+    submission = replace(
+        request.submission, options={**given, "time": str(minutes)}, directory=str(directory),
+        environment={**os.environ, **request.submission.environment},
+    )  # fmt: skip
+    folder = cluster.home().folder / "rehearsals" / f"{request.script_name}-{secrets.token_hex(3)}"
+    folder.mkdir(parents=True)
+    slurm = cluster.client()
+    wait = re.match(r"\d+", slurm.configuration().get("killwait", ""))
+    rehearsal = run_twice(
+        slurm, submission, request.script, request.script_name, shape, plan, folder,
+        float(wait[0]) if wait else 30.0, lambda line: click.echo(f"mirage: {line}", err=True), cluster.clock,
+    )  # fmt: skip
+    result = judge(rehearsal)
+    settings = _settings(words["framework"], result, plan.lead_s)
+    if words["as_json"]:
+        click.echo(json.dumps(_record(result, settings)))
+    else:
+        _print(result, settings)
+    ctx.exit(0 if result.passed else TRAPPED)
+
+
+def _settings(framework: str | None, result: RehearsalResult, lead_s: int) -> str:
+    """Returns the options of ``mirage submit`` to use."""
+    needed_s = result.lead_s if math.isfinite(result.lead_s) else lead_s
+    preset = f"--framework {framework} " if framework else ""
+    return f"{preset}--grace {math.ceil(needed_s)}s"
+
+
+def _record(result: RehearsalResult, settings: str) -> dict[str, Any]:
+    """Returns the JSON of a result; numbers that are unknown are null."""
+
+    def known(value: float) -> float | None:
+        return round(value, 2) if math.isfinite(value) and value >= 0 else None
+
+    return {
+        "passed": result.passed,
+        "traps": [{"name": t.name, "evidence": t.evidence, "remedy": t.remedy} for t in result.traps],
+        "longest_step_s": known(result.longest_step_s), "save_s": known(result.save_s), "lead_s": known(result.lead_s),
+        "saved_step": known(result.saved), "resumed_step": known(result.resumed), "lost_steps": known(result.lost),
+        "way": list(result.way), "notes": list(result.notes), "settings": settings,
+    }  # fmt: skip
+
+
+def _print(result: RehearsalResult, settings: str) -> None:
+    click.echo("the way of the signal:")
+    for line in result.way:
+        click.echo(f"  {line}")
+    if math.isfinite(result.lead_s):
+        parts = f"longest step {result.longest_step_s:.1f} s + save {result.save_s:.1f} s + KillWait"
+        click.echo(f"lead needed: {result.lead_s:g} s = {parts}")
+    if result.resumed >= 0:
+        click.echo(
+            f"checkpoint of step {result.saved}; the second job began at step {result.resumed}; {result.lost} lost"
+        )
+    for note in result.notes:
+        click.echo(f"note: {note}")
+    for trap in result.traps:
+        click.echo(f"trap {trap.name}: {trap.evidence}\n  {trap.remedy}")
+    if result.passed:
+        click.echo(f"passed; use: mirage submit {settings}")

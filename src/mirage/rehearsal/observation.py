@@ -1,0 +1,213 @@
+"""What was observed of a rehearsal: two runs of one script, as values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mirage.presets.detect import ScriptShape
+
+STEP = re.compile(r"(?:^|[\s,{'\"(\[])(?:global_?step|step|iteration|iter)s?['\"]?\s*[=:/ ]\s*(\d+)", re.IGNORECASE)
+"""A step in a line of output."""
+
+_LAUNCHERS = {
+    "torchrun": re.compile(r"(^|[\s/])torchrun(\s|$)|torch\.distributed\.(run|launch)"),
+    "accelerate": re.compile(r"(^|[\s/])accelerate\s+launch|accelerate\.commands\.launch"),
+    "deepspeed": re.compile(r"(^|[\s/])deepspeed(\s|$)|deepspeed\.launcher"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedProcess:
+    """A process of a job at one time.
+
+    Attributes:
+        program: Name of its executable.
+        step: Number of its step; empty in the batch step.
+        catches: Signals for which it has a handler.
+        ignores: Signals that it ignores.
+    """
+
+    pid: int
+    parent: int
+    program: str
+    command: str
+    step: str = ""
+    catches: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+
+    @property
+    def launcher(self) -> str:
+        """Name of the launcher that it is; empty for another process."""
+        return next((name for name, known in _LAUNCHERS.items() if known.search(self.command)), "")
+
+    @property
+    def is_python(self) -> bool:
+        """Whether Python runs it."""
+        return self.program.startswith(("python", "pt_main"))
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A change of a file below the working directory.
+
+    Attributes:
+        size: Bytes; −1 where it is gone.
+    """
+
+    time_s: float
+    path: str
+    size: int
+    inode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """One job of a rehearsal.
+
+    Attributes:
+        shell: Process of the batch shell.
+        output: Path of the job's output.
+        signal: The signal of the warning; empty for none.
+        to_batch_shell: Whether the batch shell got it; otherwise all steps did.
+        signalled_s: Time of the warning.
+        killed_s: Time at which the job was ended as by its limit; infinite if it had left by then.
+        samples: Times and processes, at each change.
+        lines: Times and lines of the output.
+        steps: Times and steps, from the progress file or the output.
+        saves: Times and steps of checkpoints that the training itself reported.
+    """
+
+    job: int
+    shell: int
+    output: str
+    signal: str
+    to_batch_shell: bool
+    signalled_s: float
+    killed_s: float
+    ended_s: float
+    samples: tuple[tuple[float, tuple[ObservedProcess, ...]], ...] = ()
+    files: tuple[FileChange, ...] = ()
+    lines: tuple[tuple[float, str], ...] = ()
+    steps: tuple[tuple[float, int], ...] = ()
+    saves: tuple[tuple[float, int], ...] = ()
+
+    def at(self, time_s: float) -> tuple[ObservedProcess, ...]:
+        """The processes at a time."""
+        known: tuple[ObservedProcess, ...] = ()
+        for at_s, processes in self.samples:
+            if at_s > time_s:
+                break
+            known = processes
+        return known
+
+    def last_s(self, pid: int) -> float:
+        """The time at which a process was gone; infinite if it was there in the last sample."""
+        gone = float("inf")
+        for at_s, processes in self.samples:
+            there = any(process.pid == pid for process in processes)
+            gone = float("inf") if there else min(gone, at_s)
+        return gone
+
+    def trainers(self) -> tuple[ObservedProcess, ...]:
+        """The Python processes at the warning that are no launchers.
+
+        Those that they forked are left out.
+        """
+        processes = [p for p in self.at(self.signalled_s) if p.is_python and not p.launcher]
+        numbers = {p.pid for p in processes}
+        return tuple(p for p in processes if p.parent not in numbers)
+
+    def launchers(self) -> tuple[ObservedProcess, ...]:
+        """The launchers at the warning."""
+        return tuple(p for p in self.at(self.signalled_s) if p.launcher)
+
+    @property
+    def left(self) -> bool:
+        """Whether it left on the warning, before it was killed."""
+        return self.killed_s == float("inf")
+
+    def changes(self, from_s: float, until_s: float = float("inf")) -> tuple[FileChange, ...]:
+        """The changes of files within a period."""
+        return tuple(change for change in self.files if from_s <= change.time_s <= until_s)
+
+    @property
+    def text(self) -> str:
+        """The output."""
+        return "\n".join(line for _, line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Both runs of a rehearsal.
+
+    Attributes:
+        shape: What the text of the script shows.
+        kill_wait_s: Slurm's time between SIGTERM and SIGKILL.
+        foreign: Changes of files at a time at which neither run was there.
+        log_lost: Whether the second run has truncated the output of the first.
+        notes: What the rehearsal could not do.
+    """
+
+    first: ObservedRun
+    second: ObservedRun
+    shape: ScriptShape
+    kill_wait_s: float
+    foreign: tuple[FileChange, ...] = ()
+    log_lost: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_run(
+    record: Path, progress: Path, job: int, warning: tuple[str, bool, float], killed_s: float, ended_s: float
+) -> ObservedRun:
+    """The run that an observer has recorded.
+
+    Args:
+        progress: File of ``mirage.hooks.progress``; it may be missing.
+        warning: The signal, whether the batch shell got it, and when.
+
+    Raises:
+        OSError: There is no record.
+    """
+    samples, files, lines, shell, output = [], [], [], 0, ""
+    for entry in _entries(record):
+        time_s = entry["time_s"]
+        if "processes" in entry:
+            samples.append((time_s, tuple(_process(p) for p in entry["processes"])))
+        elif "file" in entry:
+            files.append(FileChange(time_s, entry["file"], entry["size"], entry["inode"]))
+        elif "line" in entry:
+            lines.append((time_s, entry["line"]))
+        elif "shell" in entry:
+            shell, output = entry["shell"], entry["output"]
+    reports = list(_entries(progress)) if progress.exists() else []
+    steps = [(entry["time_s"], entry["step"]) for entry in reports if "step" in entry] or list(_steps(lines))
+    saves = [(entry["time_s"], entry["saved"]) for entry in reports if "saved" in entry]
+    name, to_shell, at_s = warning
+    return ObservedRun(
+        job, shell, output, name, to_shell, at_s, killed_s, ended_s, tuple(samples), tuple(files), tuple(lines),
+        tuple(steps), tuple(saves),
+    )  # fmt: skip
+
+
+def _steps(lines: Sequence[tuple[float, str]]) -> Iterator[tuple[float, int]]:
+    for time_s, line in lines:
+        if found := STEP.search(line):
+            yield time_s, int(found[1])
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:  # the last line of a killed process
+            continue
+
+
+def _process(entry: dict[str, Any]) -> ObservedProcess:
+    return ObservedProcess(**{**entry, "catches": tuple(entry["catches"]), "ignores": tuple(entry["ignores"])})

@@ -1,0 +1,240 @@
+"""A rehearsal: a job that is warned and ended as at its limit, and the job that resumes."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from mirage.errors import MirageError
+from mirage.job_state import UNFINISHED
+from mirage.presets.detect import ScriptShape
+from mirage.presets.wrapper import OBSERVER, with_statement
+from mirage.real_time import wait_until
+from mirage.rehearsal import observer
+from mirage.rehearsal.observation import FileChange, ObservedRun, Rehearsal, read_run
+from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import Submission
+
+GAP_S = 2.5
+"""Seconds between the two runs in which no file of the training may change."""
+
+POLL_S = 1.0
+"""Seconds between two polls of a job."""
+
+STEPS_S = 1.5
+"""Seconds for which the second run is observed after its first step."""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalPlan:
+    """What a rehearsal does.
+
+    Attributes:
+        signal: The signal of the warning.
+        to_batch_shell: Whether the batch shell gets it (``B:``); otherwise the steps.
+        lead_s: Time from the warning to the end.
+        after_s: Time from the first step to the warning.
+        patience_s: Time for a job to start, and again for its first step.
+    """
+
+    signal: str
+    to_batch_shell: bool
+    lead_s: int
+    after_s: float
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalResult:
+    """The outcome of a rehearsal.
+
+    Attributes:
+        longest_step_s: Longest time between two steps of the first run; NaN where no steps were found.
+        save_s: Time of the save on the warning, without the step before it; NaN where there was none.
+        lead_s: The lead that is needed: longest step + save + KillWait, rounded up; NaN where unknown.
+        saved: Step of the newest checkpoint of the first run; −1 for none.
+        resumed: First step of the second run; −1 for none.
+        lost: Steps that were computed twice; −1 where unknown.
+        way: The way of the signal, one line for each hop.
+    """
+
+    traps: tuple[Trap, ...]
+    longest_step_s: float
+    save_s: float
+    lead_s: float
+    saved: int
+    resumed: int
+    lost: int
+    way: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the second run resumed, and no trap was found."""
+        return not self.traps and self.resumed > 0 and self.saved > 0
+
+
+def rehearse(
+    slurm: SlurmClient, submission: Submission, script: bytes, name: str, shape: ScriptShape, plan: RehearsalPlan,
+    folder: Path, kill_wait_s: float, report: Callable[[str], None], clock: Callable[[], float],
+) -> Rehearsal:  # fmt: skip
+    """Run both jobs of a rehearsal.
+
+    Args:
+        script: The batch script, with the wrapper of a preset where it has one.
+        name: Name of the script.
+        folder: An empty folder that the nodes can write to.
+        report: Gets a line at each stage.
+
+    Raises:
+        SlurmRefused: Slurm refuses the job or a signal.
+        MirageError: A job did not start in time, or its observer wrote nothing.
+    """
+    path = folder / name
+    path.write_bytes(with_statement(script, _observed(folder)))
+    shutil.copy(observer.__file__, folder / "observer.py")
+    own = replace(submission, script=str(path))
+    first = _run(slurm, own, plan, folder, kill_wait_s, report, clock)
+    output = Path(first.output)
+    before = output.read_bytes() if output.is_file() else b""
+    foreign = _foreign(Path(submission.directory), first, clock)
+    second = _run(slurm, own, replace(plan, signal="", after_s=STEPS_S), folder, kill_wait_s, report, clock)
+    same = first.output == second.output and output.is_file()
+    lost = same and not output.read_bytes().startswith(before[: 1 << 20])
+    return Rehearsal(first, second, shape, kill_wait_s, foreign, lost)
+
+
+def judge(rehearsal: Rehearsal) -> RehearsalResult:
+    """The outcome of a rehearsal: traps, the lead that is needed, and the proof of the resume."""
+    first, second = rehearsal.first, rehearsal.second
+    steps = [s for s in first.steps if s[0] <= first.signalled_s]
+    gaps = [(b[0] - a[0]) / max(b[1] - a[1], 1) for a, b in pairwise(steps)]
+    longest_s = max(gaps, default=math.nan)
+    done_s = first.saves[-1][0] if first.saves else max((c.time_s for c in checkpoint_changes(first, 0)), default=0.0)
+    begun_s = max([first.signalled_s, *(time_s for time_s, _ in first.steps if time_s <= done_s)])
+    save_s = done_s - begun_s if saved_on_warning(rehearsal) and done_s >= first.signalled_s else math.nan
+    saved, resumed = saved_step(first), second.steps[0][1] if second.steps else -1
+    last = max((step for _, step in first.steps), default=-1)
+    traps = find_traps(rehearsal)
+    notes = [] if first.steps else ["no steps were found: report them with mirage.hooks.progress, or print `step N`"]
+    if first.steps and not second.steps:
+        notes.append("the second run showed no step: its resume is not proven")
+    lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
+    return RehearsalResult(
+        traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
+        tuple(way_of(first)), (*rehearsal.notes, *notes),
+    )  # fmt: skip
+
+
+def way_of(run: ObservedRun) -> list[str]:
+    """The way of the signal: from slurmctld over the batch shell to the processes."""
+
+    def facts(pid: int) -> str:
+        gone_s = run.last_s(pid) - run.signalled_s
+        return f"gone after {max(gone_s, 0):.1f} s" if math.isfinite(gone_s) else "there until the end"
+
+    lines = [f"slurmctld: {run.signal} to {'the batch shell' if run.to_batch_shell else 'the steps'} of job {run.job}"]
+    for process in run.at(run.signalled_s):
+        if OBSERVER in process.command or (process.program == "slurmstepd"):
+            continue
+        kind = "batch shell" if process.pid == run.shell else process.launcher or process.program
+        has = f"handles {', '.join(process.catches)}" if process.catches else "handles nothing"
+        lines.append(f"{kind} {process.pid}: {has}; {facts(process.pid)}")
+    lines += [line for _, line in run.lines if line.startswith("mirage: ")]
+    how = "left" if run.left else "ended as by its limit"
+    lines.append(f"job {run.job}: {how} {run.ended_s - run.signalled_s:.1f} s after it")
+    return lines
+
+
+def _run(
+    slurm: SlurmClient, submission: Submission, plan: RehearsalPlan, folder: Path, kill_wait_s: float,
+    report: Callable[[str], None], clock: Callable[[], float],
+) -> ObservedRun:  # fmt: skip
+    """One job: it is warned after some steps, and ended when its lead is over."""
+    job = slurm.submit(submission)
+    report(f"job {job} is submitted")
+    record, progress = folder / f"record.{job}", folder / f"progress.{job}"
+    try:
+        if not wait_until(lambda: record.exists() or _over(slurm, job), plan.patience_s, POLL_S):
+            raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
+        if not wait_until(record.exists, 5, POLL_S):
+            raise MirageError(
+                f"job {job} has ended and nothing was recorded; the nodes must be able to write to {folder} and to run "
+                f"{sys.executable}; see the job's output"
+            )
+
+        def stepped() -> bool:
+            run = read_run(record, progress, job, ("", True, 0.0), 0.0, 0.0)
+            return bool(run.steps) and clock() >= run.steps[0][0] + plan.after_s
+
+        wait_until(lambda: stepped() or _over(slurm, job), plan.patience_s, POLL_S)
+        signalled_s = clock()
+        if plan.signal:
+            report(f"job {job} gets {plan.signal}, {plan.lead_s} s before its end")
+            if plan.to_batch_shell:
+                slurm.signal(job, plan.signal, to_batch_shell=True)
+            else:
+                slurm.signal_steps(job, plan.signal)
+            left = wait_until(lambda: _over(slurm, job), plan.lead_s, POLL_S)
+        else:
+            left = _over(slurm, job)
+    finally:
+        killed_s = clock()
+        slurm.cancel(job)  # SIGTERM to all processes, SIGKILL after KillWait: as the limit does
+    wait_until(lambda: _over(slurm, job), 120, POLL_S)
+    wait_until(lambda: '"over"' in record.read_text(encoding="utf-8"), kill_wait_s + 2, POLL_S)
+    ended_s = killed_s if left else clock()
+    return read_run(
+        record, progress, job, (plan.signal, plan.to_batch_shell, signalled_s), math.inf if left else killed_s, ended_s
+    )
+
+
+def _over(slurm: SlurmClient, job: int) -> bool:
+    """Whether a job has ended, or the controller has forgotten it."""
+    return all(found.state not in UNFINISHED for found in slurm.observe_jobs([job]))
+
+
+def _foreign(directory: Path, first: ObservedRun, clock: Callable[[], float]) -> tuple[FileChange, ...]:
+    """Changes of files while no run is there."""
+    before = observer.files_below(str(directory), first.output)
+    wait_until(lambda: False, GAP_S, GAP_S)
+    after = observer.files_below(str(directory), first.output)
+    changed = [path for path in after if before.get(path) != after[path]]
+    return tuple(FileChange(clock(), path, after[path][0], after[path][2]) for path in changed)
+
+
+def _observed(folder: Path) -> str:
+    """The statement that starts the observer from a batch script."""
+    place = shlex.quote(str(folder))
+    python = f"$(command -v {shlex.quote(sys.executable)} python3 | head -1)"
+    return (
+        '[ "${MIRAGE_OBSERVED%%-*}" = "$SLURM_JOB_ID" ] || {\n'
+        '    export MIRAGE_OBSERVED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" MIRAGE_REHEARSAL=1\n'
+        f'    export MIRAGE_PROGRESS_FILE={place}/"progress.$SLURM_JOB_ID"\n'
+        f'    (setsid "{python}" -S -E {place}/observer.py {OBSERVER} {place}/"record.$SLURM_JOB_ID" \\\n'
+        '        "$MIRAGE_OBSERVED" $$ \\\n'
+        f'        < /dev/null > {place}/"observer.$SLURM_JOB_ID" 2>&1 &)\n'
+        "}\n"
+    )
+
+
+def warning_of(given: str | None, signal: str, lead_s: int) -> tuple[str, bool, int]:
+    """The warning of a job: signal, whether the batch shell gets it, lead in seconds.
+
+    Args:
+        given: The user's own ``--signal``, such as ``B:USR1@60``; None for none.
+        signal: The signal without it, for the batch shell.
+        lead_s: The lead without it.
+    """
+    found = re.fullmatch(r"(?:([RB]+):)?(?:SIG)?(\w+)(?:@(\d+))?", given or "")
+    if not found:
+        return signal, True, lead_s
+    return found[2].upper(), "B" in (found[1] or ""), int(found[3] or 60)

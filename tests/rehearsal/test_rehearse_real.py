@@ -1,0 +1,79 @@
+"""Rehearsals on a real Slurm: planted traps are named, right scripts raise no alarm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.planted_traps import DEEPSPEED, HOOKED, RIGHT, TRAIN, TRAPS, Planted
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+AT_ONCE = 6
+
+
+@pytest.fixture(scope="module")
+def outcomes(private_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What ``mirage rehearse --json`` prints about every script, by its name."""
+    cluster = private_cluster(nodes=4, min_job_age_s=36_000)
+    folder = tmp_path_factory.mktemp("rehearsals")
+
+    def outcome(item: tuple[str, Planted]) -> tuple[str, dict[str, Any]]:
+        name, planted = item
+        return name, rehearsed(cluster, folder / name.replace(" ", "-"), planted)
+
+    wanted = {**TRAPS, **RIGHT}
+    if chosen := os.environ.get("MIRAGE_TEST_PLANTED"):
+        wanted = {name: planted for name, planted in wanted.items() if name in chosen.split(",")}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(pool.map(outcome, wanted.items()))
+
+
+def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
+    folder.mkdir()
+    for name, text in {
+        "train.py": TRAIN,
+        "hooked.py": HOOKED,
+        "deepspeed": DEEPSPEED,
+        "job.sh": planted.script,
+    }.items():
+        (folder / name).write_text(text)
+    environment = {
+        **os.environ, **cluster.environment, "MIRAGE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+    if planted.further.get("shared"):
+        other = "while sleep 0.5; do date +%N > state/part; for f in state/step-*.json; do touch $f; done; done"
+        subprocess.run(
+            ["sbatch", "-o", "/dev/null", "-t", "5", f"--wrap={other}"], cwd=folder, env=environment, check=True
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage", "rehearse", "--json", "--after", "4s", *planted.words, "job.sh"],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    (folder / "outcome.json").write_text(done.stdout)
+    return {"status": done.returncode, "stderr": done.stderr, **json.loads(done.stdout or "{}")}
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_a_planted_trap_is_named(name: str, outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = outcomes[name]
+    assert [trap["name"] for trap in outcome["traps"]] == [name], outcome
+    assert outcome["status"] == 1
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_script_raises_no_alarm_and_resumes(name: str, outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = outcomes[name]
+    assert outcome["traps"] == [], outcome
+    assert (outcome["passed"], outcome["status"]) == (True, 0), outcome
+    assert outcome["lost_steps"] <= 2
+    assert 2 <= outcome["lead_s"] <= 20

@@ -1,0 +1,186 @@
+"""Detectors of traps, on made-up observations: what each needs, and what comes first."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.presets.detect import ScriptShape
+from mirage.rehearsal.observation import FileChange, ObservedProcess, ObservedRun, Rehearsal, read_run
+from mirage.rehearsal.rehearse import judge, warning_of
+from mirage.rehearsal.traps import REMEDIES, find_traps, saved_step
+
+INF = math.inf
+SHELL = ObservedProcess(10, 1, "bash", "/bin/bash /spool/slurm_script", catches=("USR1",))
+TRAINER = ObservedProcess(12, 10, "python3.11", "python3 train.py", catches=("USR1", "TERM"))
+WORKER = ObservedProcess(13, 12, "python3.11", "python3 train.py", catches=("USR1", "TERM"))
+TORCHRUN = ObservedProcess(11, 10, "python3.11", "python3 /opt/bin/torchrun train.py", catches=("TERM", "INT"))
+DEEPSPEED = ObservedProcess(11, 10, "python3.11", "python3 /opt/bin/deepspeed train.py", catches=("TERM", "INT"))
+STEPD_TASK = replace(TRAINER, step="0", parent=9)
+
+SHAPE = ScriptShape("", "none", False, ("USR1",), ("USR1",), True, ())
+
+
+def run(job: int = 71, *, first: int = 1, gone_s: float = 103.0, killed_s: float = INF, **more: Any) -> ObservedRun:
+    """A run with a step a second from 90 s, warned at 100 s, which leaves after a save."""
+    processes = more.pop("processes", (SHELL, TRAINER, WORKER))
+    until_s = more.pop("steps_until_s", 100)
+    values: dict[str, Any] = {
+        "job": job, "shell": 10, "output": f"/x-{job}.log", "signal": "USR1", "to_batch_shell": True,
+        "signalled_s": 100.0, "killed_s": killed_s, "ended_s": gone_s,
+        "samples": ((85.0, processes), (gone_s, more.pop("after", ()))),
+        "files": (
+            FileChange(95.0, "state/step-5", 40), FileChange(101.0, "state/part", 20),
+            FileChange(102.0, "state/step-10", 40),
+        ),
+        "steps": tuple((90.0 + k, first + k) for k in range(int(until_s) - 90)),
+    }  # fmt: skip
+    return ObservedRun(**{**values, **more})
+
+
+def rehearsal(first: ObservedRun, second: ObservedRun | None = None, **more: Any) -> Rehearsal:
+    return Rehearsal(first, second or run(72, first=11), more.pop("shape", SHAPE), 2.0, **more)
+
+
+def names(of: Rehearsal) -> list[str]:
+    return [trap.name for trap in find_traps(of)]
+
+
+KILLED: dict[str, Any] = {"killed_s": 108.0, "gone_s": 110.0}
+NO_SAVE: dict[str, Any] = {"files": (FileChange(95.0, "state/step-5", 40),)}
+FOREGROUND = replace(SHAPE, in_background=False)
+PLAIN = replace(SHAPE, traps=(), forwards=(), in_background=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "observed"),
+    [
+        (
+            "batch-shell-killed",
+            rehearsal(run(processes=(replace(SHELL, catches=()), TRAINER), **NO_SAVE, gone_s=100.5)),
+        ),
+        ("signal-reaches-no-process", rehearsal(run(to_batch_shell=False, **KILLED, steps_until_s=108), shape=PLAIN)),
+        ("trap-in-foreground", rehearsal(run(**KILLED, steps_until_s=108), shape=FOREGROUND)),
+        ("launcher-killed-by-signal", rehearsal(run(processes=(SHELL, TORCHRUN, TRAINER), **NO_SAVE, gone_s=101))),
+        (
+            "workers-killed-after-30-s",
+            rehearsal(
+                run(processes=(SHELL, TORCHRUN, replace(TRAINER, parent=11)), **NO_SAVE, gone_s=131.0),
+                shape=replace(SHAPE, forwards=("TERM",)),
+            ),
+        ),
+        (
+            "workers-killed-after-30-s",
+            rehearsal(
+                run(processes=(SHELL, TORCHRUN, TRAINER), gone_s=130.0), run(72, first=6),
+                shape=replace(SHAPE, forwards=("TERM",)),
+            ),
+        ),
+        (
+            "launcher-ends-children",
+            rehearsal(
+                run(processes=(SHELL, DEEPSPEED, replace(TRAINER, parent=11)), **NO_SAVE, gone_s=100.8),
+                shape=replace(SHAPE, forwards=("TERM",)),
+            ),
+        ),
+        ("signal-read-too-late", rehearsal(run(**KILLED, **NO_SAVE))),
+        ("save-longer-than-lead", rehearsal(run(**KILLED))),
+        (
+            "torn-checkpoint",
+            rehearsal(
+                run(**KILLED, files=(FileChange(95.0, "last", 40), FileChange(105.0, "last", 8))), run(72, first=6)
+            ),
+        ),
+        (
+            "torn-checkpoint",
+            rehearsal(run(), run(72, first=1, lines=((91.0, "EOFError: Ran out of input"),), steps=())),
+        ),
+        ("no-handler", rehearsal(run(processes=(SHELL, replace(TRAINER, catches=())), **NO_SAVE, gone_s=100.2))),
+        (
+            "state-keyed-by-job",
+            rehearsal(run(files=(FileChange(102.0, "state-71/step-10", 40),)), run(72, first=1)),
+        ),
+        ("not-resumed", rehearsal(run(), run(72, first=1))),
+        ("resumed-from-older-checkpoint", rehearsal(run(), run(72, first=6))),
+        ("log-truncated", rehearsal(run(), log_lost=True)),
+        ("two-chains-in-one-directory", rehearsal(run(), foreign=(FileChange(104.0, "state/step-10", 40),))),
+    ],
+)  # fmt: skip
+def test_a_trap_is_named_alone(name: str, observed: Rehearsal) -> None:
+    assert names(observed) == [name]
+
+
+@pytest.mark.parametrize(
+    "observed",
+    [
+        rehearsal(run()),
+        rehearsal(run(processes=(SHELL, STEPD_TASK), to_batch_shell=False), shape=PLAIN),
+        rehearsal(run(), run(72, first=10)),
+        rehearsal(run(), foreign=(FileChange(104.0, "elsewhere", 40),)),
+        rehearsal(run(processes=(SHELL, TORCHRUN, replace(TRAINER, parent=11)))),
+        rehearsal(run(files=(FileChange(102.0, "state-710/step-10", 40),))),
+        rehearsal(run(files=(), saves=((102.0, 10),))),
+        rehearsal(run(files=(*run().files, *(FileChange(90.0 + k, "loss.log", 10 * k) for k in range(10))))),
+    ],
+)
+def test_a_right_script_raises_no_alarm(observed: Rehearsal) -> None:
+    assert names(observed) == []
+
+
+def test_every_trap_has_a_name_of_its_own_and_a_remedy() -> None:
+    assert len({name for name, _ in REMEDIES.values()}) == len(REMEDIES) == 15
+    assert all(remedy for _, remedy in REMEDIES.values())
+
+
+def test_the_lead_that_is_needed_is_the_longest_step_the_save_and_kill_wait() -> None:
+    slow = run(steps=((90.0, 1), (94.5, 2), (95.5, 3), (100.0, 4)), saves=((101.8, 4),))
+    result = judge(rehearsal(slow, run(72, first=5)))
+    assert (result.longest_step_s, round(result.save_s, 1), result.lead_s) == (4.5, 1.8, 9)
+    assert (result.saved, result.resumed, result.lost, result.passed) == (4, 5, 0, True)
+    assert "python3.11 12: handles USR1, TERM; gone after 3.0 s" in result.way
+    unknown = judge(rehearsal(run(steps=())))
+    assert not unknown.passed
+    assert math.isnan(unknown.lead_s)
+    assert "no steps were found" in unknown.notes[0]
+
+
+def test_a_log_that_grows_at_every_step_is_no_checkpoint() -> None:
+    growing = tuple(FileChange(86.0 + k, "metrics.jsonl", 10 * k) for k in range(17))
+    assert saved_step(run(files=growing)) == -1
+    assert saved_step(run(files=(*growing, FileChange(97.5, "last.pt", 9)))) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [
+        (None, ("USR2", True, 120)), ("B:USR1@90", ("USR1", True, 90)), ("SIGTERM@30", ("TERM", False, 30)),
+        ("R:USR1@60", ("USR1", False, 60)), ("RB:10", ("10", True, 60)), ("usr1", ("USR1", False, 60)),
+    ],
+)  # fmt: skip
+def test_the_warning_is_that_of_the_user_or_of_a_chain(given: str | None, warning: tuple[str, bool, int]) -> None:
+    assert warning_of(given, "USR2", 120) == warning
+
+
+def test_a_record_is_read_with_its_steps_from_the_output_or_the_progress_file(tmp_path: Path) -> None:
+    entries: list[dict[str, Any]] = [
+        {"time_s": 0, "shell": 5, "output": "/o"},
+        {"time_s": 1, "processes": [{"pid": 5, "parent": 1, "program": "bash", "command": "bash", "step": "",
+                                     "catches": ["TERM"], "ignores": []}]},
+        {"time_s": 2, "line": "{'loss': 1.2, 'global_step': 7}"}, {"time_s": 3, "line": "steps to do: 8"},
+        {"time_s": 4, "line": "Iteration   20/ 500 | loss 3"}, {"time_s": 5, "file": "a/b", "size": 3, "inode": 9},
+        {"time_s": 6, "over": True},
+    ]  # fmt: skip
+    record, progress = tmp_path / "record", tmp_path / "progress"
+    record.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"time_s": 7, "li')
+    found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
+    assert (found.steps, found.shell, found.output) == (((2, 7), (4, 20)), 5, "/o")
+    assert found.at(1.5)[0].catches == ("TERM",)
+    assert found.files == (FileChange(5, "a/b", 3, 9),)
+    progress.write_text('{"time_s": 3, "step": 8}\n{"time_s": 4, "stop": "USR1"}\n{"time_s": 5, "saved": 9}\n')
+    found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
+    assert (found.steps, found.saves) == (((3, 8),), ((5, 9),))
