@@ -125,6 +125,7 @@ def test_a_trap_is_named_alone(name: str, observed: Rehearsal) -> None:
         rehearsal(run(processes=(SHELL, TORCHRUN, replace(TRAINER, parent=11)))),
         rehearsal(run(files=(FileChange(102.0, "state-710/step-10", 40),))),
         rehearsal(run(files=(), saves=((102.0, 10),))),
+        rehearsal(run(samples=((85.0, (SHELL, TORCHRUN, TRAINER)), (103.0, (SHELL, TORCHRUN))), **KILLED)),
         rehearsal(run(files=(*run().files, *(FileChange(90.0 + k, "loss.log", 10 * k) for k in range(10))))),
     ],
 )

@@ -15,10 +15,9 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
     local number=$1 name=$2 end=$((SECONDS + $3)) executable=$4 done=" " pid key value
     while [ "$SECONDS" -lt "$end" ]; do
         local -A parent=() catches=()
-        for dir in /proc/[0-9]*; do
-            [ -O "$dir" ] || continue
+        for dir in $(grep -lzFx "MIRAGE_WRAPPED=$MIRAGE_WRAPPED" /proc/[0-9]*/environ 2> /dev/null); do
+            dir=${dir%/environ}
             pid=${dir#/proc/}
-            grep -qzFx "MIRAGE_WRAPPED=$MIRAGE_WRAPPED" "$dir/environ" 2> /dev/null || continue
             if [ -n "${SLURMD_NODENAME:-}" ] && grep -qz "^SLURMD_NODENAME=" "$dir/environ" 2> /dev/null; then
                 grep -qzFx "SLURMD_NODENAME=$SLURMD_NODENAME" "$dir/environ" 2> /dev/null || continue
             fi

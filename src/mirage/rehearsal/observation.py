@@ -128,8 +128,13 @@ class ObservedRun:
 
     @property
     def left(self) -> bool:
-        """Whether it left on the warning, before it was killed."""
-        return self.killed_s == float("inf")
+        """Whether it left on the warning before it was killed.
+
+        A launcher may need seconds more than its trainers.
+        """
+        trainers = self.trainers()
+        gone = bool(trainers) and all(self.last_s(trainer.pid) < self.killed_s for trainer in trainers)
+        return gone or self.killed_s == float("inf")
 
     def changes(self, from_s: float, until_s: float = float("inf")) -> tuple[FileChange, ...]:
         """The changes of files within a period."""
