@@ -26,23 +26,27 @@ from mirage.hooks import any_rank, progress, saved, should_stop, remaining_s
 TORCH
 state = Path("state.json")
 step = json.loads(state.read_text())["step"] if state.exists() else 0
-assert remaining_s() < 70, "the end of the job is known"
+assert 0 < remaining_s() <= 121, "the end of the job is known"
+first = os.environ.get("RANK", "0") == "0"
 def save():
     part = Path("state.part")
     part.write_text(json.dumps({"step": step}))
     time.sleep(1)
     part.replace(state)
     saved(step)
-print("begins", os.environ["MIRAGE_LINK"], step, flush=True)
+if first:
+    print("begins", os.environ["MIRAGE_LINK"], step, flush=True)
 while step < 10_000:
     time.sleep(0.1)
     step += 1
-    with open("loss.log", "a") as log:
-        log.write(f"{step} {1 / step:.4f}\\n")
+    if first:
+        with open("loss.log", "a") as log:
+            log.write(f"{step} {1 / step:.4f}\\n")
     progress(step)
     if any_rank(should_stop()):
-        save()
-        print("saved", step, flush=True)
+        if first:
+            save()
+            print("saved", step, flush=True)
         sys.exit(0)
 """
 
@@ -105,7 +109,7 @@ def steps(shell: Shell) -> list[int]:
 
 
 def test_trainings_resume_where_they_left(cluster: Any, tmp_path: Path) -> None:
-    """One of them has two ranks, which both write every step."""
+    """One of them has two ranks, which leave at the same step."""
     shells = {name: shell_of(cluster, tmp_path / name) for name in RECIPES}
     agents = []
     for name, (line, torch) in RECIPES.items():
@@ -119,7 +123,7 @@ def test_trainings_resume_where_they_left(cluster: Any, tmp_path: Path) -> None:
             "--framework",
             "python",
             "--policy",
-            "lead:0.02",
+            "lead:0.025",
             "--grace",
             "25s",
             "--links",
@@ -133,11 +137,10 @@ def test_trainings_resume_where_they_left(cluster: Any, tmp_path: Path) -> None:
         terminate(agent)
     for name, shell in shells.items():
         text = output(shell)
-        ranks = 2 if name == "torchrun" else 1
-        begins = [int(step) for step in re.findall(r"begins \d (\d+)", text)][::ranks]
-        saves = [int(step) for step in re.findall(r"saved (\d+)", text)][::ranks]
+        begins = [int(step) for step in re.findall(r"begins \d (\d+)", text)]
+        saves = [int(step) for step in re.findall(r"saved (\d+)", text)]
         assert begins[:3] == [0, *saves[:2]], (name, text)
-        assert sorted(steps(shell)) == sorted(ranks * list(range(1, saves[-1] + 1))), name
+        assert steps(shell) == list(range(1, saves[-1] + 1)), name
         assert "USR2 to process" in text
         assert "SIGKILL" not in text
 
