@@ -51,6 +51,11 @@ POLICIES: dict[str, PolicySpec] = {
         "lead by the start the backfill plan promises",
         needs=_SIMULATES,
     ),
+    "shell-tree": PolicySpec(
+        "mirage.agentless.shell_tree:ShellTree",
+        "a tree of what a shell knows inside the job, for chains without an agent",
+        "use=SHARE, tree=FILE",
+    ),
     "what-if": PolicySpec(
         "mirage.provision.policies.what_if:what_if",
         "run the visible queue forward many times and weigh the costs",

@@ -47,6 +47,7 @@ STORE = "STORE"
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
         "mirage submit --until 2026-12-24T18:00 serve.sh",
         "mirage submit --request-id run-7 train.sh   # repeated, it prints the same job",
+        "mirage submit --agentless -t 24:00:00 --grace 5m train.sh   # no process outside the jobs",
         "mirage submit --framework hf --dry-run train.sh   # shows what the preset sets, and its sources",
     ),
 )
@@ -87,6 +88,12 @@ STORE = "STORE"
 @click.option(
     "--request-id", default="", metavar="KEY", help="Submit only once for this key, even if the command is repeated."
 )
+@click.option(
+    "--agentless",
+    is_flag=True,
+    help="Run without an agent: each job itself decides when the next one may start, by a small tree in its batch "
+    "script.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @click.option("--parsable", is_flag=True, help="Print only the job ID, as sbatch does.")
 @click.option("--no-agent", is_flag=True, help="Do not start an agent where none runs.")
@@ -118,6 +125,9 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     request, applied, reasons = with_preset(ctx, words, request)
     _note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
+    if words["agentless"]:
+        _submit_agentless(ctx, words, costs, request, now_s)
+        return
     spec = _spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
         name = words["name"] or _new_name(words, request)
@@ -179,6 +189,47 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec
+
+
+def _submit_agentless(
+    ctx: click.Context, words: dict[str, Any], costs: CostOptions, request: Request, now_s: int
+) -> None:
+    """Submits a chain without an agent: its jobs decide.
+
+    Raises:
+        UsageError: An option needs an agent.
+    """
+    from mirage.agent.chain.agentless_chain import NOT_AGENTLESS, POLICY, agentless_request, submit_agentless
+
+    for name, why in NOT_AGENTLESS.items():
+        if words[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} cannot be used with --agentless: {why}")
+    cost = costs.cost()
+    if cost.interruption != cost.overlap:
+        raise click.UsageError(
+            "--agentless weighs interruption and overlap alike; give a tree for other costs: "
+            f"--policy {POLICY}:tree=FILE"
+        )
+    words["policy"] = words["policy"] or POLICY
+    spec = _spec(words, cost, request, now_s)
+    name, slurm = words["name"] or _new_name(words, request), cluster.client()
+    chain = agentless_request(cluster.home(), request, spec, name, slurm, now_s)
+    if words["dry_run"]:
+        click.echo(json.dumps({"chain": name, "script": chain.code}) if words["as_json"] else chain.code, nl=False)
+        return
+    try:
+        job = submit_agentless(slurm, chain)
+    except SlurmUnreachable as error:
+        click.echo(f"mirage: {error}", err=True)
+        click.echo(
+            f"mirage: it is not known whether a job was submitted; see squeue --me, and remove {chain.spec.folder} "
+            "where there is none",
+            err=True,
+        )
+        ctx.exit(UNKNOWN)
+    _note(words, *slurm.remarks.splitlines(), f"log: {chain.spec.folder}/log")
+    _note(words, f"to end the chain: touch {chain.spec.folder}/stop")
+    _report(words, name, job)
 
 
 def _has_end(words: Mapping[str, Any]) -> bool:

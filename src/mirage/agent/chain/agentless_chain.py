@@ -1,0 +1,188 @@
+"""The creation of a chain without an agent: its folder and its first job."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mirage.agent.chain.request import Request
+from mirage.agent.chain.spec_check import limit_s
+from mirage.agent.chain.submission import FIRST_LINK_ONLY
+from mirage.agent.model import ChainSpec
+from mirage.agent.paths import Home, private_folder
+from mirage.agent.store.identity import random_letters
+from mirage.agentless.link_script import AgentlessSpec, link_script
+from mirage.agentless.shell_features import THOUSAND, USE_S, mean_use
+from mirage.agentless.shell_tree import ShellTree
+from mirage.atomic_file import write_atomically
+from mirage.duration import HOUR_S, UNLIMITED_S
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmError, SlurmRefused, StoreError
+from mirage.job_state import MISSING
+from mirage.policy.policy_registry import make_policy
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import AccountedJob, Submission
+from mirage.slurm.sbatch_options import Chosen
+
+POLICY = "shell-tree"
+
+SCRIPT, LINK_SCRIPT = "job.sh", "link.sh"
+"""Names in the chain's folder: the copy of the user's script, and the batch script of every link."""
+
+LONGEST_LEAD_S, LEAD_SHARE = 4 * HOUR_S, 4
+"""Where Slurm's estimate of a start cannot be used, links lead by this time, or by this part of their limit."""
+
+_WARNING = "USR2"
+"""The signal by which a link's batch script itself is told to leave; the user's script gets the one of the chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentlessRequest:
+    """A chain without an agent that was not submitted yet.
+
+    Attributes:
+        spec: Its rules.
+        code: The batch script of its links.
+        script: The user's script.
+        first: The submission of its first link.
+    """
+
+    spec: AgentlessSpec
+    code: str
+    script: bytes
+    first: Submission
+
+
+def agentless_request(
+    home: Home, request: Request, spec: ChainSpec, name: str, slurm: SlurmClient, now_s: int
+) -> AgentlessRequest:
+    """Checks a request, and generates the script of its links.
+
+    Args:
+        spec: The user's specification, checked as for other chains.
+        slurm: Reads how much of their limits jobs used, where the policy does not give it.
+
+    Raises:
+        ConfigurationError: The policy is no tree that a shell can run, the limit is infinite, or the user requests a
+            signal from Slurm.
+    """
+    policy = make_policy(spec.policy)
+    if not isinstance(policy, ShellTree):
+        raise ConfigurationError(
+            f"--agentless decides by a tree in the job, not by {spec.policy}; leave --policy out, or give "
+            f"{POLICY}:tree=FILE"
+        )
+    given = request.given
+    if "signal" in given:
+        raise ConfigurationError("--signal cannot be used with --agentless; give --signal-previous and --grace")
+    limit = limit_s(given)
+    if limit is not None and limit >= UNLIMITED_S:
+        raise ConfigurationError("a job without a time limit needs no next one; give a limit with -t")
+    folder = home.folder / "agentless" / name
+    if folder.exists():
+        raise ConfigurationError(f"there is a chain in {folder}; choose another name with --chain")
+    options = _options(request, spec)
+    rules = AgentlessSpec(
+        chain=name,
+        key=random_letters(8),
+        folder=str(folder),
+        script=SCRIPT,
+        options={key: value for key, value in options.items() if key not in FIRST_LINK_ONLY},
+        arguments=request.submission.arguments,
+        nodes=_nodes(given),
+        use=measured_use(slurm, now_s) if policy.use is None else policy.use,
+        nice=_nice(given),
+        lead_s=LONGEST_LEAD_S if limit is None else min(LONGEST_LEAD_S, limit // LEAD_SHARE),
+        signal=spec.signal,
+        grace_s=spec.grace_s,
+        warmup_s=spec.warmup_s,
+        ready_by_job=spec.ready_by_job,
+        links=spec.links,
+        until_s=max(spec.until_s, 0),
+        until_done=spec.until_done,
+    )
+    first = replace(
+        request.submission, script=str(folder / LINK_SCRIPT), options=options,
+        arguments=("1", "0", *request.submission.arguments),
+    )  # fmt: skip
+    return AgentlessRequest(rules, link_script(rules, policy.tree), request.script, first)
+
+
+def _options(request: Request, spec: ChainSpec) -> dict[str, str | None]:
+    """Options of sbatch for a link, from the command line, the environment and the script."""
+    options = {
+        key: value for key, value in request.given.items() if key not in ("parsable", "quiet", "verbose", "wrap")
+    }
+    options["job-name"] = request.job_name
+    options.setdefault("chdir", request.submission.directory)
+    if spec.slurm_warning_s:
+        options["signal"] = f"B:{_WARNING}@{spec.slurm_warning_s}"
+    return options
+
+
+def _nodes(given: Chosen) -> int:
+    """The least number of nodes of a link; 1 where the request does not state it."""
+    least = (given.get("nodes") or "1").partition("-")[0]
+    return max(int(least), 1) if least.isdecimal() else 1
+
+
+def _nice(given: Chosen) -> int:
+    """The nice value of a request; 100 where ``--nice`` has no value, as for sbatch."""
+    text = given.get("nice", "0") or "100"
+    return int(text) if text.lstrip("-").isdecimal() else 0
+
+
+def measured_use(slurm: SlurmClient, now_s: int) -> int:
+    """Mean use of limits by the jobs of the last 30 days in accounting, in thousandths.
+
+    It is 1000 where accounting has no such jobs, or does not answer.
+    """
+    try:
+        jobs = slurm.accounting(now_s - USE_S)
+    except SlurmError:
+        return THOUSAND
+    ended = [job for job in jobs if _has_run(job)]
+    run_s = np.array([job.end_s - job.start_s for job in ended], dtype=np.int64)
+    limits_s = np.array([job.limit_s if job.limit_s < UNLIMITED_S else MISSING for job in ended], dtype=np.int64)
+    return mean_use(run_s, limits_s)
+
+
+def _has_run(job: AccountedJob) -> bool:
+    return MISSING not in (job.start_s, job.end_s) and job.end_s > job.start_s
+
+
+def submit_agentless(slurm: SlurmClient, chain: AgentlessRequest) -> int:
+    """Writes the folder of a chain, and submits its first job; returns the job.
+
+    Raises:
+        SlurmRefused: sbatch refused; there is no chain.
+        RequestNotSent: The request did not reach Slurm; there is no chain.
+        SlurmUnreachable: No answer: the chain may exist.
+        StoreError: The folder cannot be written.
+    """
+    folder = Path(chain.spec.folder)
+    try:
+        private_folder(folder)
+        write_atomically(folder / SCRIPT, chain.script, 0o700)
+        write_atomically(folder / LINK_SCRIPT, chain.code.encode(), 0o700)
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
+    try:
+        return slurm.submit(chain.first)
+    except (SlurmRefused, RequestNotSent):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+NOT_AGENTLESS: Mapping[str, str] = {
+    "never_two": "the next link may start before this one ends",
+    "ready_command": "no process runs it; the script makes the file $MIRAGE_READY with --ready-by-job",
+    "bank_age": "a link is never held to gather age",
+    "request_id": "there is no store of requests",
+    "least_life": "the tree alone decides when",
+    "links_a_day": "three links in a row that end within five minutes stop the chain",
+}
+"""Options of ``mirage submit`` that need an agent, and the reason."""

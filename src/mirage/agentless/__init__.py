@@ -1,0 +1,1 @@
+"""Chains without an agent: a small tree, compiled to shell, decides inside the job itself."""

@@ -1,0 +1,111 @@
+"""``shell-tree``: the policy of a chain without an agent."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from mirage.agentless.shell_features import FEATURES, NAMES, THOUSAND, measured_state, use_of
+from mirage.distill.tree import Tree
+from mirage.distill.tree_reading import tree_of
+from mirage.distill.tree_text import reason
+from mirage.errors import ConfigurationError, UnknownName, shown
+from mirage.policy.parameter import MODEL, ParameterForm, read_parameters
+from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.view import View
+from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
+
+WAIT, SUBMIT = "wait", "submit"
+ANSWERS = (WAIT, SUBMIT)
+MOST_LEAVES = 32
+"""A tree of at most this size stays readable, and within the bytes of the compiled script."""
+
+
+def _use(text: str) -> int:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise ValueError(text)
+    return round(THOUSAND * share)
+
+
+PARAMETERS = {"use": ParameterForm("SHARE", _use), "tree": MODEL}
+"""Parameters after the name: ``shell-tree:0.4``, ``shell-tree:use=0.4:tree=./tree.txt``."""
+
+
+class ShellTree:
+    """Decides by a tree of the features that a shell has inside the job.
+
+    The reason of an action is the path to the answer.
+
+    Args:
+        parameter: ``use=SHARE``: the mean use of limits, by default that of the view's ended jobs; ``tree=FILE``: a
+            tree of ``mirage.agentless`` features, by default the one that ships with the package.
+
+    Raises:
+        ConfigurationError: The parameter or the tree is invalid.
+    """
+
+    def __init__(self, parameter: str = "") -> None:
+        given = read_parameters("shell-tree", parameter, PARAMETERS)
+        self.use: int | None = given.get("use")
+        self.tree = shell_tree_from(given["tree"]) if "tree" in given else default_tree()
+
+    def decide(self, view: View) -> Plan:
+        """Returns the answer of the tree."""
+        chain = chain_of(view)
+        if (plan := plan_without_choice(view, chain)) is not None:
+            return plan
+        use = use_of(view.ended, view.now_s) if self.use is None else self.use
+        row = {name: float(value) for name, value in measured_state(view, chain, use).row().items()}
+        answer = self.tree.leaf_of(row).value
+        path = f"tree:{reason(self.tree, row)}"
+        estimate = {
+            f"{name}_s" if name in DURATIONS else name: row[name] for name in ("remaining", "slurm_wait", "use")
+        }
+        return Plan((Submit(reason=path) if answer == SUBMIT else Wait(reason=path),), estimate)
+
+
+DURATIONS = frozenset(feature.name for feature in FEATURES if feature.unit == "duration")
+
+
+@lru_cache(maxsize=1)
+def default_tree() -> Tree:
+    """The tree that ships with the package; ``docs/reports/agentless.md`` has its origin."""
+    return shell_tree_of(files("mirage.agentless").joinpath("default_tree.txt").read_text(encoding="utf-8"), "default")
+
+
+def shell_tree_from(path: str) -> Tree:
+    """Reads a tree from a file.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or holds no tree that a shell can run.
+    """
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+    return shell_tree_of(text, path)
+
+
+def shell_tree_of(text: str, source: str) -> Tree:
+    """Reads a tree of features that a shell has.
+
+    Raises:
+        ConfigurationError: It has other features or answers, or more than 32 leaves; the message begins with the
+            source.
+    """
+    tree = tree_of(text, source)
+    if tree.answers != ANSWERS:
+        raise ConfigurationError(f"{source}: the tree does not answer wait or submit; write 'answers: wait, submit'")
+    known = {feature.name: feature for feature in FEATURES}
+    for feature in tree.features:
+        if feature.name not in known:
+            raise ConfigurationError(f"{source}: {UnknownName('feature of a shell', feature.name, NAMES)}")
+        if known[feature.name] != feature:
+            wanted: Any = known[feature.name].unit
+            raise ConfigurationError(f"{source}: feature {shown(feature.name)} is a {wanted}, not a {feature.unit}")
+    if len(tree.leaves) > MOST_LEAVES:
+        raise ConfigurationError(f"{source}: the tree has {len(tree.leaves)} leaves; make one of at most {MOST_LEAVES}")
+    return tree

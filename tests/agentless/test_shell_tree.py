@@ -1,0 +1,105 @@
+"""``shell-tree``: what a shell would measure in a view, and the files of its trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirage.agentless.shell_features import LEAST_ENDED, mean_use, measured_state, slurm_wait_s
+from mirage.agentless.shell_tree import MOST_LEAVES, default_tree
+from mirage.distill.tree_text import text_of
+from mirage.errors import ConfigurationError
+from mirage.policy.check_policy import check_policy
+from mirage.policy.example_views import example_views
+from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
+from mirage.policy.view import Nodes, View
+
+
+def view_of_ten_nodes() -> View:
+    """Ten nodes in use by jobs of 2, 3 and 5 nodes with 1, 4 and 6 h left; two jobs wait."""
+    view = next(view for view in example_views() if view.chain is not None and view.chain.started_s >= 0)
+    assert view.chain is not None
+    hour, now_s = 3_600, view.now_s
+    nodes = Nodes(True, np.array([[10, 0]]), np.array([[0, 0]]), np.ones((1, 1), dtype=np.bool_))
+    three = np.arange(len(view.running)) < 3
+    running = replace(
+        view.running[three],
+        id=np.array([100, 101, 102]), nodes=np.array([2, 3, 5]), width=np.array([2, 3, 5]),
+        limit_s=np.array([2, 5, 8]) * hour, start_s=now_s - np.array([1, 1, 2]) * hour,
+    )  # fmt: skip
+    two = np.arange(len(view.pending)) < 2
+    pending = replace(
+        view.pending[two],
+        nodes=np.array([4, 1]), limit_s=np.array([5, 10]) * hour, partition=np.zeros(2, dtype=np.int64),
+    )  # fmt: skip
+    chain = replace(view.chain, nodes=4, partition=0, started_s=now_s - 2 * hour, ends_s=now_s + 6 * hour)
+    return replace(view, nodes=nodes, running=running, pending=pending, chain=chain)
+
+
+def test_slurms_estimate_is_the_limits_of_running_jobs_plus_the_node_time_of_pending_ones() -> None:
+    view = view_of_ten_nodes()
+    assert view.chain is not None
+    assert slurm_wait_s(view, view.chain) == 4 * 3600 + (4 * 5 + 1 * 10) * 3600 // 10  # 5 nodes are free in 4 h
+    state = measured_state(view, view.chain, 500)
+    assert (state.remaining, state.elapsed, state.pending_jobs, state.idle_nodes) == (6 * 3600, 2 * 3600, 2, 0)
+    other = replace(view, pending=replace(view.pending, partition=np.array([0, 1])))
+    assert slurm_wait_s(other, view.chain) == 6 * 3600  # a job of another partition is not ahead
+
+
+@pytest.mark.parametrize(("use", "submits"), [(0.9, True), (0.86, True), (0.84, False), (0.3, False)])
+def test_it_submits_when_no_more_remains_than_the_used_part_of_the_wait(use: float, submits: bool) -> None:
+    view = view_of_ten_nodes()  # 6 h remain, the wait is 7 h; the margin is 5 min
+    plan = make_policy(f"shell-tree:{use}").decide(view)
+    assert plan.submits == submits
+    assert plan.estimate == {"remaining_s": 21_600.0, "slurm_wait_s": 25_200.0, "use": use * 1000}
+    assert "spare" in plan.actions[0].reason
+
+
+def test_the_use_of_limits_is_a_mean_of_jobs_that_ran() -> None:
+    n = LEAST_ENDED
+    run_s = np.concatenate([np.full(n, 100), np.full(n, 900), np.zeros(n, dtype=np.int64), [500]])
+    limit_s = np.concatenate([np.full(n, 400), np.full(n, 600), np.full(n, 600), [0]])
+    assert mean_use(run_s, limit_s) == 625  # 0.25 and, cut at the limit, 1; jobs of no time or no limit do not count
+    assert mean_use(run_s[: n - 1], limit_s[: n - 1]) == 1000
+
+
+def test_it_meets_the_contract_of_policies() -> None:
+    check_policy(lambda: make_policy("shell-tree", PolicySettings()))
+
+
+def test_a_tree_in_a_file_decides(tmp_path: Path) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_text(text_of(default_tree()).replace("spare < 5min", "spare < 3h"))
+    view = view_of_ten_nodes()
+    assert make_policy(f"shell-tree:use=0.5:tree={path}").decide(view).submits
+    assert not make_policy("shell-tree:use=0.5").decide(view).submits
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("spare: duration", "spare: duration\n    use: share"), "feature 'use' is a number, not a share"),
+        (("spare", "wait_p80"), "feature of a shell"),
+        (("wait, submit", "wait, submit, hold"), "write 'answers: wait, submit'"),
+    ],
+)
+def test_a_tree_that_no_shell_can_run_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    path = tmp_path / "tree.txt"
+    path.write_text(text_of(default_tree()).replace(*change))
+    with pytest.raises(ConfigurationError, match=message):
+        make_policy(f"shell-tree:tree={path}")
+
+
+def test_a_tree_with_too_many_leaves_is_refused(tmp_path: Path) -> None:
+    lines, indent = ["tree: 1", "features:", "    elapsed: duration", "answers: wait, submit", ""], ""
+    for k in range(MOST_LEAVES):
+        lines += [f"{indent}if elapsed < {k + 1}s:", f"{indent}    {('wait', 'submit')[k % 2]}", f"{indent}else:"]
+        indent += "    "
+    path = tmp_path / "tree.txt"
+    path.write_text("\n".join([*lines, f"{indent}wait"]) + "\n")
+    with pytest.raises(ConfigurationError, match="has 33 leaves; make one of at most 32"):
+        make_policy(f"shell-tree:tree={path}")

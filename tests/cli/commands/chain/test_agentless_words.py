@@ -1,0 +1,44 @@
+"""``mirage submit --agentless``: options that need an agent are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--never-two",), 2, "--never-two cannot be used with --agentless: the next link may start before"),
+        (("--ready-command", "true"), 2, "the script makes the file $MIRAGE_READY with --ready-by-job"),
+        (("--links-a-day", "5"), 2, "--links-a-day cannot be used with --agentless: three links in a row"),
+        (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
+        (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
+        (("--policy", "shell-tree:tree=absent.txt"), 1, "absent.txt cannot be read"),
+        (("--policy", "shell-tree:use=2"), 1, "shell-tree takes use=SHARE, tree=MODEL"),
+        (("--signal", "B:USR1@60"), 1, "--signal cannot be used with --agentless; give --signal-previous and --grace"),
+        (("-t", "UNLIMITED"), 1, "the time limit UNLIMITED never ends"),
+    ],
+)
+def test_it_is_refused_in_words(
+    words: tuple[str, ...],
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["submit", "--agentless", "-t", "1:00:00", *words, "train.sh"]) == status
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "home" / "agentless").exists()
