@@ -67,13 +67,13 @@ measure() {
   @MEASURES@
 }
 pass() {
-  ensure || return
-  [ -n "$next" ] || return
-  case $waits in *afterany*) ;; *) return ;; esac
+  ensure || return 1
+  [ -n "$next" ] || return 0
+  case $waits in *afterany*) ;; *) return 0 ;; esac
   if [ "$released" = 0 ]; then
-    measure || return
+    measure || return 0
     decide
-    [ "$answer" = submit ] || return
+    [ "$answer" = submit ] || return 0
     say "releases job $next: remaining $remaining s, slurm_wait ${slurm_wait:-?} s"
   fi
   out=$(scontrol update JobId="$next" Dependency= 2>&1) && released=1 && save || say "scontrol: $out"
@@ -82,8 +82,7 @@ watch() {
   trap '' USR2
   while :; do
     [ "$quick" = 0 ] || [ $(($(date +%s) - begin)) -lt "$least" ] || { quick=0; save; }
-    pass
-    sleep "$every"
+    if pass; then sleep "$every"; else sleep $((every < 20 ? every : 20)); fi
   done
 }
 # Once this link is ready, the one before saves and leaves.
@@ -124,6 +123,8 @@ fi
 trap leave USR2
 trap 'leaving=1' TERM
 export MIRAGE_CHAIN=$chain MIRAGE_LINK=$link MIRAGE_PREVIOUS_JOB=$before MIRAGE_READY="$d/ready.$link"
+# the insurance comes first: from now on the chain survives the sudden end of this job
+ensure
 $(command -v setsid) "$d/$script" "$@" &
 child=$!
 watch &
