@@ -131,6 +131,7 @@ PARTS = {
     "test_site_calibration_real.py": 1, "test_demo.py": 1, "test_identity_real.py": 1, "test_agent.py": 1,
     "test_real_cluster.py": 1, "test_endpoint_real.py": 3, "test_own_jobs_forecast_real.py": 2,
     "test_rehearse_real.py": 1, "test_recipes_real.py": 1,
+    "test_agentless_real.py": 2,
 }  # fmt: skip
 """Files of a minute or more, and into how many parts each is dealt for workers that take whole files. They come first,
 those that compute between those that wait for a real Slurm: workers then end at about the same time, and not one of
