@@ -30,7 +30,7 @@ from mirage.agent.cycle.handover import (
 )
 from mirage.agent.cycle.poller import Poller
 from mirage.agent.cycle.reconcile import Reconciler
-from mirage.agent.cycle.retries import pause_if_spent
+from mirage.agent.cycle.retries import pause_if_spent, pause_where_not_allowed
 from mirage.agent.cycle.submit import Submissions
 from mirage.agent.cycle.transitions import steer
 from mirage.agent.cycle.turns import Turns
@@ -387,7 +387,8 @@ class Agent:
         ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]
         for link in ended:
             note_end(context, chain, link)
-        chain = pause_if_spent(context, steer(context, chain, ended))
+        chain = steer(context, pause_where_not_allowed(context, chain), ended)
+        chain = pause_if_spent(context, chain)
         return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
 
     def _submit(self, context: CycleContext, chain: Chain, progress: Progress) -> Progress:

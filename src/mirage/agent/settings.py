@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from mirage.agent.site_file import SiteFile
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S
 from mirage.job_state import MISSING
 
@@ -43,6 +44,7 @@ class AgentSettings:
         first_retry_s: Wait after a refusal; doubles with each.
         longest_retry_s: Maximum wait between attempts.
         pass_every_s: Time between passes of ``mirage agent once``, in which no agent runs; 0 for an agent that lives.
+        site: Rules of the site file; ``under`` applies them to the times.
         lease_s: Validity of the lease, renewed at least four times in it, also during a sleep; another agent may take
             over after that.
         ready_timeout_s: Real time for a ready command.
@@ -77,12 +79,31 @@ class AgentSettings:
     first_retry_s: int = MINUTE_S
     longest_retry_s: int = HOUR_S
     pass_every_s: int = 0
+    site: SiteFile = field(default_factory=SiteFile)
     lease_s: int = 4 * MINUTE_S
     ready_timeout_s: float = 20.0
     calibrate_every_s: int = 7 * DAY_S
     calibrate_cpu_s: int = 2 * HOUR_S
     calibrate_real_s: float = 12.0 * HOUR_S
     calibrate_mib: int = 4096
+
+    def under(self, site: SiteFile) -> AgentSettings:
+        """The settings under the rules of a site, which make polls rarer and never more frequent.
+
+        With a least time between polls, a link without an answer is missing in a snapshot for that much longer.
+        """
+        least_s = site.least_poll_s
+        return replace(
+            self,
+            site=site,
+            poll_s=max(self.poll_s, least_s),
+            busy_poll_s=max(self.busy_poll_s, least_s),
+            longest_poll_s=max(self.longest_poll_s, least_s),
+            probe_s=max(self.probe_s, least_s),
+            settle_s=self.settle_s + least_s,
+            vanish_s=self.vanish_s + least_s,
+            calibrate_every_s=0 if site.is_login_node() else self.calibrate_every_s,
+        )
 
     def retry_after_s(self, refusals: int) -> int:
         """The wait after a number of refusals in a row: 1, 2, 4 … minutes."""

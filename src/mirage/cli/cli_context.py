@@ -77,6 +77,22 @@ def check_cluster(opened: SqlStore, timeout_s: float | None = None) -> None:
     opened.check_cluster(found)
 
 
+def check_login_node(work: str) -> None:
+    """Checks that this host may do heavy work; the site file names the login nodes.
+
+    Args:
+        work: In words: "compile the simulator".
+
+    Raises:
+        ConfigurationError: It is a login node.
+    """
+    from mirage.agent.site_file import read_site_files
+    from mirage.errors import ConfigurationError
+
+    if why := read_site_files(os.environ).login_refusal(work):
+        raise ConfigurationError(why)
+
+
 def client(timeout_s: float | None = None) -> SlurmClient:
     """Returns a client of Slurm's commands on PATH, with the queue source of ``MIRAGE_QUEUE``."""
     from mirage.slurm.queue_source import client_from

@@ -117,3 +117,16 @@ def test_it_dies_with_an_agent_that_is_killed() -> None:
         assert child.exists()
         agent.kill()
     until(lambda: not child.exists() or ") Z" in (child / "stat").read_text(), 10, "it ends")
+
+
+@pytest.mark.parametrize(("status", "missing"), [("0", False), ("1", True)])
+def test_where_it_is_forbidden_it_is_only_checked(
+    status: str, missing: bool, monkeypatch: pytest.MonkeyPatch, clock: Clock, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compilation, "COMMAND", ("sh", "-c", f'echo "$@" > {tmp_path}/words; exit {status}', "sh"))
+    checks = Compilation(clock, "this is a login node")
+    checks.begin()
+    assert over(checks)
+    assert (tmp_path / "words").read_text() == "--check\n"
+    assert checks.missing is missing
+    assert checks.over

@@ -153,9 +153,15 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     if newest.ready_s == MISSING:
         newest = _with_readiness(context, chain, newest, probes)
     ending = chain.state is ChainState.ENDING and chain.spec.until_s != MISSING and context.now_s >= chain.spec.until_s
-    vacating = running if ending else running[:-1] if newest.ready_s != MISSING else []
+    longest_s = context.settings.site.most_overlap_s
+    capped_s = newest.started_s + longest_s if longest_s is not None and len(running) > 1 else MISSING
+    over = capped_s != MISSING and newest.ready_s == MISSING and context.now_s >= capped_s
+    if over:
+        context.trouble(chain, context.settings.site.refusal("two links have overlapped as long as this site allows"))
+    vacating = running if ending else running[:-1] if newest.ready_s != MISSING or over else []
     leaving = {link.number for link in vacating}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
+    moments += [capped_s] if capped_s != MISSING else []
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         call_s = last_call_s(context, chain, link)

@@ -60,13 +60,15 @@ class Poller:
         self.options: Mapping[str, str] | None = None
         self.ended: dict[int, AccountedJob] = {}
         self.ended_changed = False
+        self._queue: Queue | None = None
+        self._queue_s = 0
         self._machine_s = self._accounts_s = self._options_s = -1
         self._searched_missing = False
         self._back_s = settings.history_s
         self._not_before: dict[str, int] = {}
 
     def poll(self, now_s: int, store: str, *, missing_since_s: int | None) -> Snapshot:
-        """One poll.
+        """One poll; within the site's least time between polls, the last snapshot again.
 
         Args:
             now_s: The agent's clock.
@@ -77,7 +79,11 @@ class Poller:
         Raises:
             SlurmUnreachable: No queue; the last known state stays.
         """
-        queue = self.backend.observe()
+        known, least_s = self._queue, self.settings.site.least_poll_s
+        if known is not None and 0 <= now_s - self._queue_s < least_s:
+            return Snapshot(known, own_jobs(known.jobs, self.backend.user, store))
+        self._queue = queue = self.backend.observe()
+        self._queue_s = now_s
         snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
         self._run_second_command(snapshot, now_s, store, missing_since_s)
         return snapshot

@@ -153,6 +153,17 @@ def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> 
     return context.change_chain(chain, quick_ends=quick_ends, next_try_s=retry_s)
 
 
+def pause_where_not_allowed(context: CycleContext, chain: Chain) -> Chain:
+    """The chain, paused where the site allows no chains in the partition or the QOS of its job."""
+    if chain.state is not ChainState.ACTIVE:
+        return chain
+    for link in context.of(chain, LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING):
+        job = context.job_of(chain, link)
+        if job is not None and (why := context.settings.site.place_refusal(job.partition, job.qos)):
+            return pause(context, chain, why)
+    return chain
+
+
 def pause(context: CycleContext, chain: Chain, why: str) -> Chain:
     """The chain paused until its user resumes it."""
     return context.change_chain(chain, context.event(chain.id, 0, "paused", why), state=ChainState.PAUSED, why=why)

@@ -44,13 +44,19 @@ class ChildProcess:
         calibrations: The folder with the results of ``mirage calibrate --site``; None for none.
         compiles_first: Whether the simulator is compiled in advance by a process of its own; otherwise the first
             question that needs it compiles what is missing.
+        forbidden: Why nothing may be compiled on this host; empty where it may.
     """
 
     def __init__(
-        self, patience_s: float = PATIENCE_S, calibrations: Path | None = None, *, compiles_first: bool = True
+        self,
+        patience_s: float = PATIENCE_S,
+        calibrations: Path | None = None,
+        *,
+        compiles_first: bool = True,
+        forbidden: str = "",
     ) -> None:
         self.patience_s, self.calibrations, self.compiles_first = patience_s, calibrations, compiles_first
-        self.compilation = Compilation(real_s)
+        self.compilation = Compilation(real_s, forbidden)
         self._open: dict[int, Question] = {}
         self._batches: list[tuple[Sequence[Question], Mapping[str, str], View]] = []
         self._sent: list[tuple[Question, Mapping[str, str], View]] = []
@@ -62,6 +68,8 @@ class ChildProcess:
 
     def request(self, questions: Sequence[Question], options: Mapping[str, str], view: View) -> None:
         """Send questions in the background; see ``PolicyRunner``."""
+        if self.compilation.forbidden and any(_is_compiled(question.request.policy) for question in questions):
+            self.compilation.begin()
         if not self._open:
             self._last_answer_s = real_s()
         self._open |= {question.chain: question for question in questions}
@@ -102,9 +110,25 @@ class ChildProcess:
         self.rest()
         self.compilation.close()
 
+    def _not_compiled(self) -> list[Answer]:
+        """The failure of questions that need what may not be compiled on this host."""
+        if not self.compilation.missing:
+            return []
+        failed = [
+            question
+            for questions, _, _ in self._batches
+            for question in questions
+            if _is_compiled(question.request.policy) and self._open.pop(question.chain, None) is not None
+        ]
+        self._batches = [
+            ([question for question in questions if question not in failed], options, view)
+            for questions, options, view in self._batches
+        ]
+        return [Answer(question.chain, None, self.compilation.forbidden, question.number) for question in failed]
+
     def _send(self) -> None:
         """Send the questions that wait, except those that need a compilation under way."""
-        compiling = bool(self._batches) and self.compilation.is_under_way()
+        compiling = bool(self._batches) and (self.compilation.is_under_way() or self.compilation.missing)
         batches, self._batches = self._batches, []
         for questions, options, view in batches:
             late = [question for question in questions if compiling and _is_compiled(question.request.policy)]
@@ -119,10 +143,10 @@ class ChildProcess:
 
     def _arrived(self) -> list[Answer]:
         """The answers on the connection, and a failure where the child is gone or silent."""
+        found = self._not_compiled()
         self._send()
         if self._connection is None or not self._open:
-            return []
-        found: list[Answer] = []
+            return found
         try:
             while self._connection.poll(0):
                 answer = self._connection.recv()

@@ -24,10 +24,15 @@ class Compilation:
 
     Args:
         real_s: Clock of real seconds that never goes back.
+        forbidden: Why nothing may be compiled on this host: then it is only checked whether everything is compiled.
+            Empty where it may.
+
+    Attributes:
+        missing: Whether something is not compiled, and may not be compiled here.
     """
 
-    def __init__(self, real_s: Callable[[], float]) -> None:
-        self.real_s = real_s
+    def __init__(self, real_s: Callable[[], float], forbidden: str = "") -> None:
+        self.real_s, self.forbidden, self.missing = real_s, forbidden, False
         self._child: subprocess.Popen[bytes] | None = None
         self._begun_s = 0.0
         self.over = False
@@ -37,10 +42,13 @@ class Compilation:
         if self._child is not None or self.over:
             return
         self._begun_s = self.real_s()
-        log.info("compiling", extra={"detail": "the simulator, in the background; about a minute where it is not yet"})
+        if not self.forbidden:
+            detail = "the simulator, in the background; about a minute where it is not yet"
+            log.info("compiling", extra={"detail": detail})
+        command = (*COMMAND, "--check") if self.forbidden else COMMAND
         try:
             self._child = subprocess.Popen(
-                COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 preexec_fn=_nice_and_mortal(), cwd="/",
             )  # fmt: skip
         except OSError as error:
@@ -55,6 +63,11 @@ class Compilation:
         if status is None:
             return True
         self._child, self.over = None, True
+        if self.forbidden:
+            self.missing = status != 0
+            if self.missing:
+                log.warning("not compiled", extra={"detail": self.forbidden})
+            return False
         took = f"after {self.real_s() - self._begun_s:.0f} s"
         if status:
             log.warning("not compiled", extra={"detail": f"status {status} {took}; try `mirage compile what-if slurm`"})

@@ -77,6 +77,19 @@ def _patient(settings: AgentSettings, timeout_s: int | None) -> AgentSettings:
     )
 
 
+def _log_rules(settings: AgentSettings) -> None:
+    """Logs how often the agent polls, and the rules of the site."""
+    import logging
+
+    log = logging.getLogger("mirage.agent")
+    polls = f"the queue every {settings.poll_s} s, and every {settings.busy_poll_s} s during a hand-over"
+    log.info("polls", extra={"detail": polls})
+    if settings.site.path:
+        log.info("site", extra={"detail": f"{settings.site.path}: {'; '.join(settings.site.lines())}"})
+    if settings.site.is_login_node():
+        log.info("site", extra={"detail": "on this login node nothing is compiled or calibrated"})
+
+
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that manages all your chains."""
@@ -130,16 +143,20 @@ def run(
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
+    from mirage.agent.site_file import read_site_files
     from mirage.agent.store.lease import holder_name
     from mirage.real_time import real_s
 
     start_logging(as_json=log_json)
+    site = read_site_files(os.environ)
     settings = AgentSettings()
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))
     settings = _patient(settings, timeout_s)
     if calibrate_every_s is not None:
         settings = replace(settings, calibrate_every_s=calibrate_every_s)
+    settings = settings.under(site)
+    _log_rules(settings)
     stopping = StopSignals()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
@@ -158,7 +175,9 @@ def run(
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            runner=ChildProcess(calibrations=cluster.home().calibrations),
+            runner=ChildProcess(
+                calibrations=cluster.home().calibrations, forbidden=site.login_refusal("compile the simulator")
+            ),
             submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=None if metrics is None else metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),
@@ -224,13 +243,14 @@ def once(
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
+    from mirage.agent.site_file import read_site_files
     from mirage.agent.store.lease import holder_name
     from mirage.duration import format_duration
     from mirage.real_time import real_s
 
     start_logging(as_json=log_json)
     os.environ.update(ONE_THREAD)
-    stopping, home = StopSignals(), cluster.home()
+    stopping, home, site = StopSignals(), cluster.home(), read_site_files(os.environ)
     memory = PassMemory.read(home.pass_memory)
     every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
     with cluster.store() as store:
@@ -242,8 +262,12 @@ def once(
             clock=cluster.clock,
             monotonic=time.monotonic,
             holder=holder_name(),
-            settings=pass_settings(_patient(AgentSettings(), timeout_s), every_s),
-            runner=ChildProcess(calibrations=home.calibrations, compiles_first=False),
+            settings=pass_settings(_patient(AgentSettings(), timeout_s).under(site), every_s),
+            runner=ChildProcess(
+                calibrations=home.calibrations,
+                compiles_first=False,
+                forbidden=site.login_refusal("compile the simulator"),
+            ),
             submissions=Submissions(SBATCH_PATIENCE_S),
             promised=PromisedStarts(home.promises),
             state_file=home.agent_state,

@@ -135,6 +135,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         _note(words, *_endless(words, name))
         return
     with cluster.store() as store:
+        _check_site(store, request)
         name, job = _submitted(words, store, request, spec, now_s)
         try:
             _report(words, name, job)
@@ -143,6 +144,20 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
                 _ensure_agent(words, store, now_s)
     if job == MISSING:
         ctx.exit(UNKNOWN)
+
+
+def _check_site(store: SqlStore, request: Request) -> None:
+    """Checks that the site allows one more chain, and in this partition and QOS.
+
+    Raises:
+        ConfigurationError: It does not.
+    """
+    from mirage.agent.site_file import read_site_files
+
+    site, given = read_site_files(os.environ), request.given
+    alive = len(store.chains(alive=True)) if site.path else 0
+    if why := site.place_refusal(given.get("partition") or "", given.get("qos") or "") or site.chains_refusal(alive):
+        raise ConfigurationError(why)
 
 
 def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:

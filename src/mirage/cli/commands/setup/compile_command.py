@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
+from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, examples
 from mirage.errors import ConfigurationError, UnknownName
 
@@ -56,6 +57,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
         ready = are_compiled(wanted, use_part)
         click.echo(f"{'compiled' if ready else 'not compiled'}: {', '.join(wanted)}")
         ctx.exit(0 if ready else 1)
+    check_login_node("compile the simulator")
     began_s = time.monotonic()
     label = "compiling, some minutes the first time"
     with click.progressbar(length=len(wanted), label=label, file=sys.stderr, item_show_func=str) as bar:

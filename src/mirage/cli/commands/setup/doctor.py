@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import SlurmError
+from mirage.errors import ConfigurationError, SlurmError
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
@@ -35,7 +36,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     slurm = cluster.client()
     findings = [*survey(slurm), *_hosting()]
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
-        findings += [_calibration(slurm), *_choices(slurm)]
+        findings += [_polls(), _calibration(slurm), *_choices(slurm)]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
@@ -49,12 +50,40 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def _hosting() -> list[Finding]:
-    """Returns the problem of an installed entry for passes, if any."""
+    """Returns the rules of the site file, and the problem of an installed entry, if any."""
     from mirage.agent.hosting.installed_passes import entry_trouble
-    from mirage.slurm.survey import WARN, Finding
+    from mirage.agent.site_file import read_site_files
+    from mirage.slurm.survey import FAIL, OK, WARN, Finding
 
-    trouble = entry_trouble(cluster.home())
-    return [Finding(WARN, "passes", "the installed entry does not start passes", trouble)] if trouble else []
+    findings = []
+    try:
+        site = read_site_files(os.environ)
+    except ConfigurationError as error:
+        findings.append(Finding(FAIL, "site file", "cannot be used; no chain is submitted", str(error)))
+    else:
+        if site.path:
+            findings.append(Finding(OK, "site file", site.path, "; ".join(site.lines())))
+        if site.is_login_node():
+            findings.append(
+                Finding(WARN, "login node", "nothing is compiled or calibrated here", site.login_refusal("compile"))
+            )
+    if trouble := entry_trouble(cluster.home()):
+        findings.append(Finding(WARN, "passes", "the installed entry does not start passes", trouble))
+    return findings
+
+
+def _polls() -> Finding:
+    """Returns how often an agent polls the queue here."""
+    from mirage.agent.settings import AgentSettings
+    from mirage.agent.site_file import read_site_files
+    from mirage.slurm.survey import OK, Finding
+
+    try:
+        settings = AgentSettings().under(read_site_files(os.environ))
+    except ConfigurationError:
+        settings = AgentSettings()  # the finding of the site file reports it
+    often = f"an agent runs squeue every {settings.poll_s} s, and every {settings.busy_poll_s} s during a hand-over"
+    return Finding(OK, "polls", often)
 
 
 def _calibration(slurm: SlurmClient) -> Finding:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.cli.cli_context import check_login_node
 from mirage.cli.machine_options import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output, check_page
@@ -133,6 +134,7 @@ def calibrate(
         return
     from mirage.cli.own_site import own_site
 
+    check_login_node("calibrate")
     with own_site(weeks) as own:
         _calibrate(own.name, own.jobs, own.declared, replace(options, facts=own.facts, second_file=own.place.file))
         for request in choose_for:

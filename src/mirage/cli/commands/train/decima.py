@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, resumable
 from mirage.cli.values import Number
@@ -83,6 +84,7 @@ def decima(
     those of --judged are never among them.
     """
     check_output(out)
+    check_login_node("train")
     from mirage.learn.required_packages import check_packages
 
     check_packages("mirage train decima", ["torch"])

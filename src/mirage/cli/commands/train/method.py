@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mirage.cli.cli_context import check_login_node
 from mirage.cli.commands.train.learning_options import LearningOptions, learning_options
 from mirage.cli.commands.train.learnt_from import LearntFrom
 from mirage.cli.machine_options import MachineOptions, machine_options
@@ -185,6 +186,7 @@ def _begin(
     methods: tuple[str, ...],
 ) -> LearntFrom:
     """Checks packages and outputs before the work, and returns the data to learn from."""
+    check_login_node("train")
     from mirage.learn.training.methods import check_installed
 
     check_installed(methods)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, seed_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
@@ -65,6 +66,7 @@ def predict(
     the day of its submission, and from the state of the queue at its submission.
     """
     check_output(out, trace)
+    check_login_node("train")
     from mirage.predict.waits.boosted_waits import BoostingSettings
     from mirage.predict.waits.rolling_forecast import RollingSettings
     from mirage.predict.waits.wait_model import train_wait_model
