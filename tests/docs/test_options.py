@@ -20,6 +20,9 @@ KINDS = {
 AS_IN_SQUEUE = {"--format"}
 """``mirage chain list --format`` is that of squeue; in all other commands it is the format of a trace."""
 
+WAYS = {"--job"}
+"""``mirage agent install --job`` is a way to start the agent; ``mirage predict --job ID`` names a job."""
+
 
 @pytest.fixture(scope="module")
 def pages() -> Any:
@@ -42,7 +45,7 @@ def test_an_option_has_one_short_form_and_one_kind_of_value_in_all_commands(page
     assert len(uses) > 150
     wrong = []
     for name, found in uses.items():
-        if name in AS_IN_SQUEUE:
+        if name in AS_IN_SQUEUE | WAYS:
             continue
         if len({tuple(sorted(use.option.opts)) for use in found}) > 1:
             wrong.append(f"{name}: {[(use.command, use.option.opts) for use in found]}")

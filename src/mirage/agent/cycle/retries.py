@@ -154,7 +154,7 @@ def _slowed(context: CycleContext, chain: Chain, quick_ends: int, what: str) -> 
 
 
 def pause_where_not_allowed(context: CycleContext, chain: Chain) -> Chain:
-    """The chain, paused where the site allows no chains in the partition or the QOS of its job."""
+    """The chain, paused where the site allows none in its partition or QOS."""
     if chain.state is not ChainState.ACTIVE:
         return chain
     for link in context.of(chain, LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING):
