@@ -2,8 +2,8 @@
 
     python benchmarks/agent/passes.py --days 6 --seeds 0,1 -o passes.json
 
-Each policy keeps one chain alive three ways: reactive by an agent that lives, what-if by such an agent, and what-if by
-passes of ``mirage agent once`` with a new process's knowledge each time. Reported is the share of the reactive gap that
+One chain is kept alive three ways: by the policy reactive, by another policy with an agent that lives, and by that
+policy with passes of ``mirage agent once``, each with the knowledge of a new process. Reported is the share of the reactive gap that
 each closes, and the passes' share of the agent's.
 """
 
@@ -37,8 +37,8 @@ from mirage.trace.workload.workload_json import builtin_model
 
 WARM_UP_DAYS = 14
 NODES, LIMIT_S = 8, 12 * HOUR_S
-WAYS = {"reactive": ("reactive", 0), "agent": ("what-if:32", 0), "passes": ("what-if:32", 300)}
-"""Policy, and the interval of passes; 0 for an agent that lives."""
+WAYS = ("reactive", "agent", "passes")
+EVERY_S = 300
 
 
 def started(seed: int, days: int, load: float) -> Simulation:
@@ -51,7 +51,7 @@ def started(seed: int, days: int, load: float) -> Simulation:
     return sim
 
 
-def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int) -> dict[str, Any]:
+def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int, interruption_cost: float) -> dict[str, Any]:
     """The hours of interruption and overlap of a chain until a time."""
     slurm, began_s = VirtualSlurm(sim), time.process_time()
     with (
@@ -61,7 +61,8 @@ def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int) -> dict
         script, memory = Path(folder) / "serve.sh", Path(folder) / "agent.pass"
         script.write_text("#!/bin/sh\n./serve\n")
         options: dict[str, str | None] = {"nodes": str(NODES), "time": format_duration(LIMIT_S)}
-        chain = store.add_chain("service", ChainSpec(Submission(str(script), options), policy=policy), slurm.now_s)
+        spec = ChainSpec(Submission(str(script), options), policy=policy, interruption_cost=interruption_cost)
+        chain = store.add_chain("service", spec, slurm.now_s)
 
         def agent(settings: AgentSettings) -> Agent:
             return Agent(
@@ -94,13 +95,18 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=6)
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--load", type=float, default=0.8)
+    parser.add_argument("--policy", default="what-if:32")
+    parser.add_argument("--interruption-cost", type=float, default=4.0)
     parser.add_argument("-o", "--out", default="passes.json")
     given = parser.parse_args()
     rows = []
     for seed in map(int, given.seeds.split(",")):
         sim = started(seed, given.days, given.load)
-        for way, (policy, every_s) in WAYS.items():
-            row = {"seed": seed, "way": way, **keep_alive(sim.fork(), policy, every_s, sim.now_s + given.days * DAY_S)}
+        until_s = sim.now_s + given.days * DAY_S
+        for way in WAYS:
+            policy, every_s = "reactive" if way == "reactive" else given.policy, EVERY_S if way == "passes" else 0
+            figures = keep_alive(sim.fork(), policy, every_s, until_s, given.interruption_cost)
+            row = {"seed": seed, "way": way, "policy": policy, **figures}
             rows.append(row)
             print(row, flush=True)
     gap_h = {way: sum(row["interruption_h"] for row in rows if row["way"] == way) for way in WAYS}

@@ -38,6 +38,7 @@ from mirage.agent.decision.decide import Decider
 from mirage.agent.decision.fallback import judge_forecast
 from mirage.agent.decision.revision import finish_withdrawal, release_early
 from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
+from mirage.agent.monitoring.cpu_budget import CpuBudget
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.policy_runner.in_process import InProcess
 from mirage.agent.policy_runner.question import PolicyRunner
@@ -84,6 +85,7 @@ class Agent:
         state_file: File with the present outage for commands; None for none.
         endpoints: Files of proxies that follow chains; None for none.
         notifications: Messages to the users of chains; None for none.
+        budget: Budget of processor time; None for none.
         folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
     """
 
@@ -105,13 +107,14 @@ class Agent:
         state_file: Path | None = None,
         endpoints: InstalledEndpoints | None = None,
         notifications: Notifications | None = None,
+        budget: CpuBudget | None = None,
         folder: Path | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
         self.poller = Poller(backend, self.settings)
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
-        self.decider = Decider(real_s, runner or InProcess())
+        self.budget, self.decider = budget, Decider(real_s, runner or InProcess(), budget)
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
@@ -163,6 +166,8 @@ class Agent:
         self._took_s.append(took_s)  # one slow answer is an accident; several are a busy controller
         now_s = self.clock()
         pause_s = max(self.turns.next_s(now_s) - now_s, 10 * min(self._took_s))
+        if self.budget is not None:
+            pause_s = max(pause_s, self.budget.wait_s())
         return max(min(pause_s, self.turns.next_moment_s() - now_s, self.settings.longest_poll_s), 0.0)
 
     def stand_by(self, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:

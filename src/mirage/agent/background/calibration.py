@@ -82,6 +82,11 @@ class SiteCalibration:
         """Whether a calibration process is running."""
         return self._child is not None
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None where none is running."""
+        return None if self._child is None else self._child.pid
+
     def update(self, options: Mapping[str, str] | None, now_s: int, links: Sequence[str] = ()) -> None:
         """Start a calibration if due, and record its end; errors never affect chains.
 

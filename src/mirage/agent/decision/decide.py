@@ -30,6 +30,7 @@ from mirage.agent.decision.fallback import (
 from mirage.agent.decision.open_decision import RevisingPolicies, Undecided, chain_view, summary, undecided
 from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, begin_time, revise_queued_link
 from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
+from mirage.agent.monitoring.cpu_budget import CpuBudget
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
@@ -91,10 +92,11 @@ class Decider:
 
     Args:
         real_s: Real seconds that only grow.
+        budget: Budget of processor time for questions; None for none.
     """
 
-    def __init__(self, real_s: Callable[[], float], runner: PolicyRunner) -> None:
-        self.real_s, self.runner = real_s, runner
+    def __init__(self, real_s: Callable[[], float], runner: PolicyRunner, budget: CpuBudget | None = None) -> None:
+        self.real_s, self.runner, self.budget = real_s, runner, budget
         self.options: Mapping[str, str] = {}
         self.open: dict[int, OpenQuestion] = {}
         self.failing: dict[int, str] = {}
@@ -129,6 +131,10 @@ class Decider:
         answered = {answer.chain for answer in answers}
         due = [c for c in open_cases if c in attended and c not in self.open and c not in answered]
         due = [c for c in due if _is_due(context, context.chains[c])]
+        due.sort(key=lambda chain: limit_ends_s(open_cases[chain].present))
+        if due and self.budget is not None:
+            due = due[: self.budget.affordable(len(due))]
+            self.budget.begin(len(due))
         if due:
             self._request(context, due, open_cases, view())
         if set(self.open) - answered:
@@ -137,11 +143,12 @@ class Decider:
         made += self._without_answer(context, open_cases, view)
         self._act(context, made)
         if not self.open:
+            if self.budget is not None:
+                self.budget.end()
             self.runner.rest()
         return len(self.open)
 
     def _request(self, context: CycleContext, due: list[int], cases: Mapping[int, Undecided], view: View) -> None:
-        due.sort(key=lambda chain: cases[chain].present.started_s + cases[chain].present.limit_s)
         view_summary, questions = summary(view), []
         for number in due:
             chain, case = context.chains[number], cases[number]

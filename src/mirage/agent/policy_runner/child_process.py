@@ -32,6 +32,9 @@ PATIENCE_S = 240.0
 
 PAUSE_S = 0.02
 
+NICE = 5
+"""Other work of a shared host goes first; an answer must still come in time."""
+
 SENDER_S = 5.0
 """The sending thread notices at once that the child is gone; nothing else may reuse the connection's number before."""
 
@@ -234,6 +237,7 @@ def _send_all(outbox: queue.SimpleQueue[Any], connection: Connection) -> None:
 def answer_all(connection: Connection, parent: int, calibrations: Path | None) -> None:
     """The child process: answers until its connection is closed, or its parent is gone."""
     die_with(parent)
+    os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent, which then ends us
     runner, view = InProcess(site=SiteKnowledge(calibrations)), None
     while True:

@@ -55,6 +55,11 @@ class Compilation:
             self.over = True
             log.warning("not compiled", extra={"detail": f"cannot start a process: {error.strerror}"})
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None where it is not running."""
+        return None if self._child is None else self._child.pid
+
     def is_under_way(self) -> bool:
         """Whether it is running; logs its end."""
         if self._child is None:

@@ -134,12 +134,13 @@ def run(
     from dataclasses import replace
 
     from mirage.agent.agent import Agent
-    from mirage.agent.background.calibration import SiteCalibration
+    from mirage.agent.background.calibration import ONE_THREAD, SiteCalibration
     from mirage.agent.background.endpoints import InstalledEndpoints
     from mirage.agent.background.notifications import Deliveries, Notifications
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
+    from mirage.agent.monitoring.cpu_budget import CpuBudget, processor_time
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
@@ -157,10 +158,18 @@ def run(
         settings = replace(settings, calibrate_every_s=calibrate_every_s)
     settings = settings.under(site)
     _log_rules(settings)
+    os.environ.update(ONE_THREAD)
     stopping = StopSignals()
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
         calibration = SiteCalibration(cluster.home().calibrations, slurm.user, settings, real_s)
+        runner = ChildProcess(
+            calibrations=cluster.home().calibrations, forbidden=site.login_refusal("compile the simulator")
+        )
+
+        def exempt() -> list[int]:
+            return [pid for pid in (runner.compilation.pid, calibration.pid) if pid is not None]
+
         metrics = None
         if metrics_port is not None:
             from mirage.agent.monitoring.metrics import Metrics
@@ -175,9 +184,7 @@ def run(
             monotonic=time.monotonic,
             holder=holder_name(),
             settings=settings,
-            runner=ChildProcess(
-                calibrations=cluster.home().calibrations, forbidden=site.login_refusal("compile the simulator")
-            ),
+            runner=runner,
             submissions=Submissions(SBATCH_PATIENCE_S),
             on_cycle=None if metrics is None else metrics.record_cycle,
             promised=PromisedStarts(cluster.home().promises),
@@ -185,6 +192,7 @@ def run(
             state_file=cluster.home().agent_state,
             endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
             notifications=Notifications(Deliveries(SystemShell())),
+            budget=CpuBudget(processor_time(exempt), real_s),
             folder=cluster.home().folder,
         )
         if standby or _pass_under_way(store):
