@@ -20,13 +20,19 @@ from mirage.errors import ConfigurationError
 LEAST_LIMIT_S = 5 * MINUTE_S
 """A shorter job would spend most of its time on starting successors."""
 
+TRIAL_S = 60
+"""Longest wait of a trial for a node."""
+
 PAUSE_S = 60
 """Least time between two jobs of agents that fail at their start."""
+
+STRIP = "for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\)_[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset \"$name\"; done"
+"""Shell command that removes the variables of a job, in which sbatch would read options."""
 
 SCRIPT = """#!/bin/sh
 # An agent that is a job itself. Argument: the job of its predecessor, if any.
 me=$SLURM_JOB_ID
-for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\)_[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset "$name"; done
+{strip}
 {exports}
 if [ ! -d {folder} ]; then
   echo "the agent's folder" {folder} "was moved or deleted: MIRAGE_HOME=FOLDER mirage agent start --in-job" >&2
@@ -88,6 +94,7 @@ def write_agent_script(home: Home, environment: Mapping[str, str], command: Sequ
     """
     path = script_of_jobs(home)
     text = SCRIPT.format(
+        strip=STRIP,
         exports=needed_exports(environment),
         folder=shlex.quote(str(home.folder)),
         options=shlex.join(command[1:-1]),
@@ -100,6 +107,22 @@ def write_agent_script(home: Home, environment: Mapping[str, str], command: Sequ
         write_atomically(path, text.encode(), 0o700)
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def submission_trial(partition: str, environment: Mapping[str, str]) -> list[str]:
+    """The command that tries in a job of a minute whether sbatch works there; it submits nothing else.
+
+    Args:
+        partition: Partition of that job; empty for the default one.
+    """
+    conf = environment.get("SLURM_CONF")
+    words = [
+        STRIP,
+        *([f"export SLURM_CONF={shlex.quote(conf)}"] if conf else []),
+        "sbatch --test-only -t 1 --wrap=true",
+    ]
+    own = ["--job-name=mirage-trial", "--time=1", "--nodes=1", "--ntasks=1", f"--immediate={TRIAL_S}"]
+    return ["srun", *own, *([f"--partition={partition}"] if partition else []), "sh", "-c", "; ".join(words)]
 
 
 def script_of_jobs(home: Home) -> Path:

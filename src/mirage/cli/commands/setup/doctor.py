@@ -20,22 +20,32 @@ if TYPE_CHECKING:
 _SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "red")}
 
 
-@click.command(context_settings=CONTEXT, epilog=examples("mirage doctor", "mirage doctor --json"))
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples("mirage doctor", "mirage doctor --json", "mirage doctor --in-job -p service"),
+)
+@click.option(
+    "--in-job", is_flag=True, help="Also run a job of a minute that tries whether an agent can live in a job."
+)
+@click.option("-p", "--partition", default="", metavar="NAME", help="Partition of that job.")
 @json_output
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> None:
     """Check the cluster's version, limits and settings; report what will not work and why.
 
     The last findings are the faithfulness of the simulator here, as measured by mirage calibrate --site, and the
     policies that it chose for auto.
 
-    Submits nothing and changes nothing. Exit status 1 if something will not work.
+    Submits nothing and changes nothing, except for the job of --in-job. Exit status 1 if something will not work.
     """
     from mirage.slurm.survey import FAIL, survey
 
+    if partition and not in_job:
+        raise click.UsageError("-p is for the job of --in-job")
     slurm = cluster.client()
     findings = [*survey(slurm), *_hosting()]
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
+        findings += [_trial(slurm, partition)] if in_job else []
         findings += [_polls(), _calibration(slurm), *_choices(slurm)]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -70,6 +80,22 @@ def _hosting() -> list[Finding]:
     if trouble := entry_trouble(cluster.home()):
         findings.append(Finding(WARN, "passes", "the installed entry does not start passes", trouble))
     return findings
+
+
+def _trial(slurm: SlurmClient, partition: str) -> Finding:
+    """Returns whether a job can submit jobs, as an agent in a job must."""
+    from mirage.agent.hosting.agent_job import TRIAL_S, submission_trial
+    from mirage.slurm.survey import OK, WARN, Finding
+
+    what = "agent in a job"
+    try:
+        done = slurm.runner.run(submission_trial(partition, os.environ), timeout_s=2.0 * TRIAL_S)
+    except SlurmError as error:
+        return Finding(WARN, what, "not known", str(error))
+    printed = " ".join(done.stderr.split())
+    if done.status:
+        return Finding(WARN, what, "does not work: sbatch or srun refused", printed)
+    return Finding(OK, what, "works: compute nodes may submit jobs", printed)
 
 
 def _polls() -> Finding:
