@@ -1,4 +1,4 @@
-"""A chain that goes from an agent to passes, to an agent in jobs, and back, on a real slurmctld."""
+"""A chain goes from an agent to passes, to agents in jobs, and back, on a real Slurm."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ class Passes:
         return facts
 
 
+@pytest.mark.timeout(60 * max(KILLS, 10))
 def test_random_kills_of_passes(cluster: Any, tmp_path: Path) -> None:
     dice = random.Random(20261126)
     chain = Chain(cluster, tmp_path, "passes", 8, policy="lead:0.001")
@@ -71,12 +72,13 @@ def test_random_kills_of_passes(cluster: Any, tmp_path: Path) -> None:
         one.send_signal(signal.SIGKILL)
         one.wait()
         assert chain.violations() == []
+        print(f"{deaths['killed']} kills, {chain.started()} links started", flush=True)
         if dice.random() < 0.3:
             passes.once()
     started = chain.started()
     chain.store.change_chain(chain.id, state=ChainState.ENDING, why="the soak is over")
     chain.finish()
-    print(f"passes: {deaths['killed']} kills, {deaths['over']} too late, {started} links started")
+    print(f"in all {deaths['killed']} kills, {deaths['over']} too late, {started} links started")
     assert started >= max(KILLS // 20, 2)
 
 

@@ -110,7 +110,7 @@ def write_agent_script(home: Home, environment: Mapping[str, str], command: Sequ
 
 
 def submission_trial(partition: str, environment: Mapping[str, str]) -> list[str]:
-    """The command that tries in a job of a minute whether sbatch works there; it submits nothing else.
+    """The command that tries, in a job of a minute, whether sbatch works there.
 
     Args:
         partition: Partition of that job; empty for the default one.
