@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+from mirage.agent.site_file import read_site_file
 from mirage.cli import root
 from mirage.schedule.gpu_cluster import read_gpu_cluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
@@ -130,6 +131,11 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
     if block.place.startswith("docs/explanation/schedule.md"):
         (tmp_path / "gpus.toml").write_text(block.text, encoding="utf-8")
         assert read_gpu_cluster(tmp_path / "gpus.toml").pools == ("inference", "training")
+        return
+    if block.place.startswith("docs/how-to/administrators.md"):
+        (tmp_path / "site.toml").write_text(block.text, encoding="utf-8")
+        rules = read_site_file(tmp_path / "site.toml")
+        assert len(rules.lines()) == len(tables), "every rule of the page has an effect"
         return
     if "build-system" in tables:
         assert set(tables["project"]) == {"name", "version", "description"}, "test_extending.py builds with it"
