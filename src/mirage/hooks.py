@@ -1,5 +1,7 @@
 """Hooks for a training script: leave in time, know the time left, report progress.
 
+::
+
     from mirage.hooks import progress, should_stop
 
     for step in range(first_step, steps):

@@ -71,6 +71,7 @@ class ChainSpec:
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
         folder: The agent's folder at the submission, to which the paths of both scripts are relative; empty where the
             scripts are not our copies.
+        framework: The preset of its script (``--framework``); empty for none.
         notify: Targets of messages about the chain: URLs, mail addresses and shell commands.
         notify_gap_s: Time without a running link after which a message is due.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
@@ -99,6 +100,7 @@ class ChainSpec:
     never_two: bool = False
     folder: str = ""
     to_batch_shell: bool = False
+    framework: str = ""
     notify: tuple[str, ...] = ()
     notify_gap_s: int = HOUR_S
 

@@ -106,6 +106,18 @@ class SiteFile:
                     return self.refusal(f"this site allows no chains in {kind} {name}; choose another {kind}")
         return ""
 
+    def check_place(self, given: Mapping[str, str | None]) -> None:
+        """Check that the site allows chains in the partition and the QOS of a job.
+
+        Args:
+            given: The effective options of sbatch.
+
+        Raises:
+            ConfigurationError: It does not.
+        """
+        if why := self.place_refusal(given.get("partition") or "", given.get("qos") or ""):
+            raise ConfigurationError(why)
+
     def is_login_node(self, host: str = "") -> bool:
         """Whether a host is a login node, by its full or its short name.
 

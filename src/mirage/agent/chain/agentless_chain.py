@@ -183,6 +183,8 @@ NOT_AGENTLESS: Mapping[str, str] = {
     "bank_age": "a link is never held to gather age",
     "request_id": "there is no store of requests",
     "least_life": "the tree alone decides when",
+    "notify": "no process sends messages",
+    "framework": "the wrapper of a preset needs the signals of an agent",
     "links_a_day": "three links in a row that end within five minutes stop the chain",
 }
 """Options of ``mirage submit`` that need an agent, and the reason."""

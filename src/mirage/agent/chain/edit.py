@@ -21,7 +21,15 @@ from mirage.job_state import MISSING
 from mirage.slurm.sbatch_options import Chosen, from_environment
 from mirage.slurm.text.batch_script import directives
 
-_NOT_REPORTED = ("submission", "later_script", "folder", "slurm_warning_s", "least_limit_s", "request_id")
+_NOT_REPORTED = (
+    "submission",
+    "later_script",
+    "folder",
+    "slurm_warning_s",
+    "least_limit_s",
+    "request_id",
+    "to_batch_shell",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from mirage.cli import main
         (("--never-two",), 2, "--never-two cannot be used with --agentless: the next link may start before"),
         (("--ready-command", "true"), 2, "the script makes the file $MIRAGE_READY with --ready-by-job"),
         (("--links-a-day", "5"), 2, "--links-a-day cannot be used with --agentless: three links in a row"),
+        (("--notify", "true"), 2, "--notify cannot be used with --agentless: no process sends messages"),
+        (("--framework", "python"), 2, "--framework cannot be used with --agentless: the wrapper of a preset"),
+        (("-p", "closed"), 1, "this site allows no chains in partition closed; choose another partition (site file"),
         (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
         (("--policy", "shell-tree:tree=absent.txt"), 1, "absent.txt cannot be read"),
@@ -36,6 +39,9 @@ def test_it_is_refused_in_words(
     sbatch.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "mirage").mkdir()
+    (tmp_path / "mirage" / "site.toml").write_text('no_chains_in_partitions = ["closed"]\n')
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     assert main(["submit", "--agentless", "-t", "1:00:00", *words, "train.sh"]) == status

@@ -112,6 +112,33 @@ def test_a_new_script_gets_a_copy_of_its_own_and_its_lines_count(
     assert chain().spec.submission.options == {"nodes": "8"}, "the line of the script"
 
 
+def test_a_new_script_gets_the_wrapper_of_the_chain_s_preset(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], tmp_path: Path
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, framework="python"))
+    (tmp_path / "train.sh").write_text("#!/bin/bash\npython3 train.py\n")
+    _, err = type_("chain", "edit", "serve", "train.sh")
+    assert "preset python" in err
+    assert chain().spec.to_batch_shell
+    script = (cluster.home().folder / chain().spec.submission.script).read_text()
+    assert "mirage_deliver" in script
+    assert script.endswith("python3 train.py\n")
+    assert "give the script too" in type_("chain", "edit", "serve", "--framework", "hf", status=2)[1]
+
+
+def test_a_site_s_rules_count_for_an_edit(
+    type_: Type, chain: Callable[[], Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "mirage").mkdir()
+    (tmp_path / "mirage" / "site.toml").write_text('no_chains_in_partitions = ["debug"]\n')
+    before = chain()
+    assert (
+        "this site allows no chains in partition debug" in type_("chain", "edit", "serve", "-p", "debug", status=1)[1]
+    )
+    assert chain() == before
+
+
 def test_a_dry_run_shows_the_next_job_and_changes_nothing(type_: Type, chain: Callable[[], Chain]) -> None:
     before = chain()
     out, _ = type_("chain", "edit", "serve", "--dry-run", "-t", "1-0", "--links", "8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s, notify_fields
+from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
@@ -50,6 +52,7 @@ COSTS = ("interruption_cost", "overlap_cost")
 @chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
 @chain_options("ready-command", "warmup", "grace", "notify", "notify-gap", of_new_chain=False)
+@framework_option("Preset for the new script. [default: the one of the chain, if it has one]")
 @click.option(
     "--unset", metavar="OPTION", multiple=True, help="Drop an option of sbatch given at the submission: nodelist."
 )
@@ -69,6 +72,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     Everything else stays, including the environment and the working directory of the submission.
     """
     from mirage.agent.chain.edit import checked_spec, differences, edit_chain, edited_job
+    from mirage.agent.site_file import read_site_files
 
     now_s = int(cluster.clock())
     edit = _job_edit(ctx)
@@ -79,7 +83,22 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         if chain.state.value == "done":
             raise ConfigurationError(f"chain {chain.name} is done, so nothing of it can change; submit a new one")
         job = edited_job(chain, cluster.home(), edit)
-        spec = checked_spec(_fields(words, costs, chain, store, now_s), job)
+        read_site_files(os.environ).check_place(job.given)
+        spec = _fields(words, costs, chain, store, now_s)
+        if edit.script is not None:
+            own: dict[str, Any] = {
+                "framework": words["framework"] or chain.spec.framework or None,
+                "grace": spec.grace_s,
+            }
+            job, _, remarks = with_preset(ctx, own, job)
+            spec = replace(
+                spec, framework=own["framework"] or "", to_batch_shell=own.get("to_batch_shell", spec.to_batch_shell)
+            )
+            for remark in remarks:
+                click.echo(remark, err=True)
+        elif words["framework"] is not None:
+            raise click.UsageError("--framework is for a new script; give the script too")
+        spec = checked_spec(spec, job)
         changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")

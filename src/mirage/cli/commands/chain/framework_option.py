@@ -65,7 +65,7 @@ def with_preset(
         words["grace"] = applied.grace_s
     if applied.signal and not given:
         words["signal_previous"] = applied.signal
-    words["to_batch_shell"] = applied.to_batch_shell
+    words |= {"to_batch_shell": applied.to_batch_shell, "framework": preset.name}
     options = {**request.submission.options, **applied.options}
     new = replace(
         request,

@@ -110,6 +110,7 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     will find out.
     """
     from mirage.agent.chain.request import read_request
+    from mirage.agent.site_file import read_site_files
     from mirage.slurm.sbatch_options import parse_sbatch
 
     if shutil.which("sbatch") is None:
@@ -125,6 +126,8 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     request, applied, reasons = with_preset(ctx, words, request)
     _note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
+    site = read_site_files(os.environ)
+    site.check_place(request.given)
     if words["agentless"]:
         _submit_agentless(ctx, words, costs, request, now_s)
         return
@@ -135,7 +138,8 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         _note(words, *_endless(words, name))
         return
     with cluster.store() as store:
-        _check_site(store, request)
+        if site.path and (why := site.chains_refusal(len(store.chains(alive=True)))):
+            raise ConfigurationError(why)
         name, job = _submitted(words, store, request, spec, now_s)
         try:
             _report(words, name, job)
@@ -144,20 +148,6 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
                 _ensure_agent(words, store, now_s)
     if job == MISSING:
         ctx.exit(UNKNOWN)
-
-
-def _check_site(store: SqlStore, request: Request) -> None:
-    """Checks that the site allows one more chain, and in this partition and QOS.
-
-    Raises:
-        ConfigurationError: It does not.
-    """
-    from mirage.agent.site_file import read_site_files
-
-    site, given = read_site_files(os.environ), request.given
-    alive = len(store.chains(alive=True)) if site.path else 0
-    if why := site.place_refusal(given.get("partition") or "", given.get("qos") or "") or site.chains_refusal(alive):
-        raise ConfigurationError(why)
 
 
 def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
@@ -201,6 +191,7 @@ def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) ->
         never_two=words["never_two"],
         **notify_fields(words),
         to_batch_shell=words.get("to_batch_shell", False),
+        framework=words["framework"] or "",
     )
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec
