@@ -169,7 +169,7 @@ def test_a_chain_that_cannot_be_decided_about_stops_no_other_from_it(
 ) -> None:
     world = World(store, script, 3)
     spec = world.chain(2).spec
-    monkeypatch.setitem(store._specs, 2, ChainSpec(spec.submission, policy="nonsense"))
+    monkeypatch.setitem(store._specs, 2, (0, ChainSpec(spec.submission, policy="nonsense")))
     world.live(2_700)
     assert {record.policy for record in store.decisions(2)} == {"fall-back for nonsense"}
     assert world.chain(2).trouble.startswith("policy nonsense failed: UnknownName: unknown policy 'nonsense'")

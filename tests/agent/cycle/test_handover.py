@@ -254,7 +254,8 @@ def test_one_command_signals_the_links_of_all_chains() -> None:
 
 def test_a_batch_shell_that_passes_the_signal_on_gets_it_alone() -> None:
     world = shown(running(1, **LAST_CALL, ready_s=7_000), to_batch_shell=True)
-    other = world.other(2, running(1, job=201), key="hind")
+    plain = replace(world.chain.spec, to_batch_shell=False)
+    other = world.other(2, running(1, job=201), key="hind", spec=plain)
     assert send_signals(world.context, [(world.chain, world.links[0]), (other, world.context.links[2][0])]) == {}
     assert world.slurm.calls == [("signal", 101, "USR2", "batch shell"), ("signal", 201, "USR2")]
 

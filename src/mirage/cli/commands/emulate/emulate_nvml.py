@@ -16,7 +16,7 @@ from mirage.errors import ConfigurationError
     context_settings=CONTEXT,
     epilog=examples(
         'eval "$(mirage emulate nvml gpus --node node3)"',
-        "python -c 'import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())'",
+        "eval \"$(mirage emulate nvml gpus)\"; python -c 'import pynvml as p; p.nvmlInit(); print(p.nvmlDeviceGetCount())'",
     ),
 )
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
