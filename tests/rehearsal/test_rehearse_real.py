@@ -16,7 +16,12 @@ from tests.support.planted_traps import DEEPSPEED, HOOKED, RIGHT, TRAIN, TRAPS, 
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-AT_ONCE = 6
+AT_ONCE = 4
+
+GATE = "signal-reaches-no-process trap-in-foreground save-longer-than-lead not-resumed bare hooks"
+CHOSEN = os.environ.get("MIRAGE_TEST_PLANTED", GATE)
+PLANTED = [*TRAPS, *RIGHT] if CHOSEN == "all" else CHOSEN.split()
+"""The scripts to rehearse: a few of each kind; all by ``MIRAGE_TEST_PLANTED=all``, on an idle machine."""
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +34,8 @@ def outcomes(private_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> 
         name, planted = item
         return name, rehearsed(cluster, folder / name.replace(" ", "-"), planted)
 
-    wanted = {**TRAPS, **RIGHT}
-    if chosen := os.environ.get("MIRAGE_TEST_PLANTED"):
-        wanted = {name: planted for name, planted in wanted.items() if name in chosen.split(",")}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(pool.map(outcome, wanted.items()))
+        return dict(pool.map(outcome, ((name, {**TRAPS, **RIGHT}[name]) for name in PLANTED)))
 
 
 def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
@@ -63,14 +65,14 @@ def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
     return {"status": done.returncode, "stderr": done.stderr, **json.loads(done.stdout or "{}")}
 
 
-@pytest.mark.parametrize("name", TRAPS)
+@pytest.mark.parametrize("name", [name for name in TRAPS if name in PLANTED])
 def test_a_planted_trap_is_named(name: str, outcomes: dict[str, dict[str, Any]]) -> None:
     outcome = outcomes[name]
     assert [trap["name"] for trap in outcome["traps"]] == [name], outcome
     assert outcome["status"] == 1
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", [name for name in RIGHT if name in PLANTED])
 def test_a_right_script_raises_no_alarm_and_resumes(name: str, outcomes: dict[str, dict[str, Any]]) -> None:
     outcome = outcomes[name]
     assert outcome["traps"] == [], outcome

@@ -16,7 +16,7 @@ from mirage.errors import ConfigurationError
     context_settings=CONTEXT,
     epilog=examples(
         'eval "$(mirage emulate nvml gpus --node node3)"',
-        "eval \"$(mirage emulate nvml gpus)\"; python -c 'import pynvml as p; p.nvmlInit(); print(p.nvmlDeviceGetCount())'",
+        'eval "$(mirage emulate nvml gpus)" && python monitor.py',
     ),
 )
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
