@@ -75,6 +75,7 @@ def test_five_links_through_a_dead_shell_a_dead_controller_and_a_refused_sbatch(
     assert "squeue: " in chain.log()  # the dead controller was noticed
 
 
+@pytest.mark.soak
 def test_a_requeued_link_resumes_with_its_successor(cluster, folder: Path) -> None:
     chain = AgentlessChain(cluster, folder, lead_s=1, links=2)  # nothing is released before the end
     chain.start()
@@ -91,6 +92,7 @@ def test_a_requeued_link_resumes_with_its_successor(cluster, folder: Path) -> No
     assert len(chain.jobs()[2]) == 1
 
 
+@pytest.mark.soak
 def test_a_second_job_of_a_link_leaves_at_once(cluster, folder: Path) -> None:
     chain = AgentlessChain(cluster, folder, lead_s=1, links=1)
     chain.start()
@@ -103,6 +105,7 @@ def test_a_second_job_of_a_link_leaves_at_once(cluster, folder: Path) -> None:
     assert chain.events("up") == [1]
 
 
+@pytest.mark.soak
 def test_work_that_is_done_ends_the_chain_and_a_crash_loop_stops_it(cluster, folder: Path) -> None:
     chain = AgentlessChain(cluster, folder, seconds=0, until_done=True)
     chain.start()
@@ -144,6 +147,7 @@ def test_slurms_estimate_is_the_one_that_the_policy_computes(cluster, tmp_path: 
         until(lambda: not cluster.run("squeue", "-h"), 30, "nothing is left")
 
 
+@pytest.mark.soak
 def test_random_kills(cluster, folder: Path) -> None:
     """kill -9 of a random shell of the newest link, again and again."""
     rng = random.Random(11)

@@ -34,6 +34,7 @@ echo $pid > pid-$MIRAGE_LINK
 """
 
 
+@pytest.mark.soak
 def test_links_finish_a_training_and_a_killed_one_loses_at_most_one_interval(
     private_cluster: Any, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def steps(shell: Shell) -> list[int]:
     return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.mark.soak
 def test_trainings_resume_where_they_left(cluster: Any, tmp_path: Path) -> None:
     """One of them has two ranks, which leave at the same step."""
     shells = {name: shell_of(cluster, tmp_path / name) for name in RECIPES}
@@ -158,6 +159,7 @@ def answered(port: int) -> bool:
         return False
 
 
+@pytest.mark.soak
 def test_a_server_with_the_flags_of_vllm_answers_every_request(cluster: Any, tmp_path: Path) -> None:
     shell = shell_of(cluster, tmp_path / "serve")
     shell.script("vllm", VLLM.replace("PYTHON", sys.executable))
@@ -169,7 +171,7 @@ def test_a_server_with_the_flags_of_vllm_answers_every_request(cluster: Any, tmp
     )
     ready = f"{sys.executable} -c \"import os, urllib.request as u; u.urlopen('http://127.0.0.1:%d/health' % " \
             "(20000 + int(os.environ['MIRAGE_JOB']) % 12000))\""  # fmt: skip
-    shell.submit("serve", "-t", "2", "--framework", "auto", "--policy", "lead:0.025", "--grace", "20s", "--links", "3",
+    shell.submit("serve", "-t", "4", "--framework", "auto", "--policy", "lead:0.058", "--grace", "20s", "--links", "3",
                  "--ready-command", ready, "train.sh")  # fmt: skip
     agent = shell.agent()
     shell.until(lambda: "serves" in output(shell), 60, "the first link serves")

@@ -54,6 +54,7 @@ class Hosts(Chain):
         self.wait_for(one, 300, f"passes have started link {started}")
 
 
+@pytest.mark.soak
 def test_a_chain_goes_through_all_ways_without_a_gap(cluster: Any, tmp_path: Path) -> None:
     chain = Hosts(cluster, tmp_path, "ways", 3600, policy="lead:0.03", options={"time": "3"})
     resident = subprocess.Popen(

@@ -82,6 +82,7 @@ def test_random_kills_of_passes(cluster: Any, tmp_path: Path) -> None:
     assert started >= max(KILLS // 20, 2)
 
 
+@pytest.mark.soak
 def test_a_chain_goes_from_an_agent_to_passes_and_back(cluster: Any, tmp_path: Path) -> None:
     chain = Chain(cluster, tmp_path, "turns", 3600, policy="lead:0.02", links=3)
     passes = Passes(chain)
