@@ -62,6 +62,7 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
 def _hosting() -> list[Finding]:
     """Returns the rules of the site file, and the problem of an installed entry, if any."""
     from mirage.agent.hosting.installed_passes import entry_trouble
+    from mirage.agent.paths import folder_of
     from mirage.agent.site_file import read_site_files
     from mirage.slurm.survey import FAIL, OK, WARN, Finding
 
@@ -77,7 +78,7 @@ def _hosting() -> list[Finding]:
             findings.append(
                 Finding(WARN, "login node", "nothing is compiled or calibrated here", site.login_refusal("compile"))
             )
-    if trouble := entry_trouble(cluster.home()):
+    if folder_of(os.environ).is_dir() and (trouble := entry_trouble(cluster.home())):  # doctor makes no folder
         findings.append(Finding(WARN, "passes", "the installed entry does not start passes", trouble))
     return findings
 
