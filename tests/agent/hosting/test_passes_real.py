@@ -22,7 +22,7 @@ from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # n
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "10"))
+KILLS = int(os.environ.get("MIRAGE_SOAK_KILLS", "5"))
 
 
 @pytest.fixture(scope="module")
