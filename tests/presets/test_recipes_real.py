@@ -183,7 +183,7 @@ def test_a_server_with_the_flags_of_vllm_answers_every_request(cluster: Any, tmp
     terminate(agent)
     shell.mirage("chain", "stop", "serve")
     assert lost == 0
-    assert total > 20
+    assert total >= 8, "requests of a second each, through two hand-overs"
     assert re.findall(r"aborts (\d+)", output(shell))[:2] == ["0", "0"]
     assert "TERM to process" in output(shell)
 
