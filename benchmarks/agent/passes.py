@@ -1,8 +1,8 @@
-"""Passes every five minutes against an agent that lives, on a simulated cluster.
+"""Passes every five minutes against a resident agent, on a simulated cluster.
 
     python benchmarks/agent/passes.py --days 6 --seeds 0,1 -o passes.json
 
-One chain is kept alive three ways: by the policy reactive, by another policy with an agent that lives, and by that
+One chain is kept alive three ways: by the policy reactive, by another policy with a resident agent, and by that
 policy with passes of ``mirage agent once``, each with the knowledge of a new process. Reported is the share of the
 reactive gap that each closes, and the passes' share of the agent's.
 """

@@ -82,7 +82,7 @@ def main() -> None:
     simulation = GpuSimulation(cluster, jobs, made, demand=demand, known="run-time", costs=costs, strict=True)
     log = simulation.run((options.days + 1) * DAY_S)
     if not rows:
-        parser.exit(1, "no servers with jobs were asked back; give a larger --stretch\n")
+        parser.exit(1, "no servers with jobs were reclaimed; give a larger --stretch\n")
     costly = [row for row in rows if row["exact"] > 0]
     sums = {name: sum(row[name] for row in costly) for name in ("exact", "weighed", "published")}
     found = {

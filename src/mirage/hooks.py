@@ -65,7 +65,7 @@ def should_stop(lead_s: float | None = None) -> bool:
     It is True after SIGUSR1, SIGUSR2 or SIGTERM, once the file of ``MIRAGE_STOP_FILE`` exists, and from ``lead_s``
     before the end of the job. It stays True. It costs a microsecond, and one ``stat`` a second.
 
-    Ranks may learn of it at different steps. Where they call each other (DDP, FSDP), let them agree: see ``any_rank``.
+    Ranks may get the signal at different steps. Where they exchange data (DDP, FSDP), let them agree by ``any_rank``.
 
     Args:
         lead_s: Seconds before the job's end; by default ``MIRAGE_LEAD_S``, without which the end requests no stop.

@@ -211,19 +211,26 @@ class Agent:
                     self.on_cycle(cycle, self.monotonic() - begun_s)
                 self.pause(self.pause_s(cycle, self._answered_s), sleep, stop)
         finally:
-            self.decider.runner.close()
-            if self.calibration is not None:
-                self.calibration.close()
-            if self.endpoints is not None:
-                self.endpoints.close()
-            try:
-                if self.notifications is not None:
-                    self.notifications.finish(self.store, LAST_MESSAGES_S)
-                self.store.drop_lease(self.holder)
-            except StoreGone:
-                pass  # its lease went with it
-            except StoreError as error:
-                log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
+            self.leave(LAST_MESSAGES_S)
+
+    def leave(self, messages_s: float) -> None:
+        """End what the agent has started, and return the lease.
+
+        Args:
+            messages_s: Real time for the messages that are under way; the next agent sends the others again.
+        """
+        self.decider.runner.close()
+        for started in (self.calibration, self.endpoints):
+            if started is not None:
+                started.close()
+        try:
+            if self.notifications is not None:
+                self.notifications.finish(self.store, messages_s)
+            self.store.drop_lease(self.holder)
+        except StoreGone:
+            log.info("left", extra={"detail": "the store is gone, and its lease with it"})
+        except StoreError as error:
+            log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
 
     def pause(self, seconds: float, sleep: Callable[[float], object], stop: Callable[[], bool]) -> None:
         """Sleep, and renew the lease meanwhile: it must outlive the longest sleep.

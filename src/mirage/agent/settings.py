@@ -43,7 +43,7 @@ class AgentSettings:
         early_s: An end within this time of the start, and within a fourth of the limit, is early.
         first_retry_s: Wait after a refusal; doubles with each.
         longest_retry_s: Maximum wait between attempts.
-        pass_every_s: Time between passes of ``mirage agent once``, in which no agent runs; 0 for an agent that lives.
+        pass_every_s: Time between passes of ``mirage agent once``, in which no agent runs; 0 for a resident agent.
         site: Rules of the site file; ``under`` applies them to the times.
         lease_s: Validity of the lease, renewed at least four times in it, also during a sleep; another agent may take
             over after that.

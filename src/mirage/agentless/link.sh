@@ -23,7 +23,7 @@ over() {
 last() {
   over || { [ "$links" -gt 0 ] && [ "$link" -ge "$links" ]; }
 }
-# Reads the queue: the end of this job, and the next link by its comment. Fails where slurmctld does not answer.
+# Reads the queue: the end of this job, and the next link by its comment; fails if slurmctld does not answer.
 poll() {
   q=$(SLURM_TIME_FORMAT=%s squeue --me -h -o '%i %T %e %E %k' 2>&1) || {
     say "squeue: $q"
@@ -35,8 +35,8 @@ poll() {
   # two answers to one request: one is enough
   [ -z "$3" ] || scancel --state=PENDING "$3"
 }
-# Its nice value is one more than that of the test below, which then does not count it among the jobs ahead.
-# Makes sure that the next link exists; it waits for the end of this one until it is released.
+# Makes sure that the next link exists; it waits for the end of this one until it is released. Its nice value is one more
+# than that of the request of --test-only, which then does not count it among the jobs ahead.
 ensure() {
   [ -e "$d/link.$following" ] && next= && return 0
   last && { withdraw; return 0; }

@@ -15,7 +15,7 @@ MOST_BYTES = 6_144
 """Largest size of a script without the user's own words."""
 
 EVERY_S = 300
-"""Time between two looks at the queue."""
+"""Time between two queries of the queue."""
 
 LEAST_S = 300
 """Three links in a row that ended within this time stop the chain."""
@@ -44,7 +44,7 @@ class AgentlessSpec:
 
     Attributes:
         chain: Its name.
-        key: Random letters that tell it from other chains of this name.
+        key: Random letters that distinguish it from other chains of this name.
         folder: The folder of its script, state and log, on a file system that all nodes share.
         script: Name of the user's script in it.
         options: Options of sbatch for every link after the first: long name without dashes → value.
@@ -60,7 +60,7 @@ class AgentlessSpec:
         links: Most links; 0 for any number.
         until_s: No link starts after this time; 0 for no such time.
         until_done: Whether a script that exits with 0 before a hand-over ends the chain.
-        every_s: Time between two looks at the queue.
+        every_s: Time between two queries of the queue.
         least_s: Three links in a row that ended within this time stop the chain.
     """
 

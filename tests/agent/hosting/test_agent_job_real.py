@@ -65,7 +65,7 @@ def test_a_chain_goes_through_all_ways_without_a_gap(cluster: Any, tmp_path: Pat
     resident.terminate()
     assert resident.wait(60) == 0
     chain.passes_until(3)
-    assert "Submitted batch job" in chain.mirage("agent", "start", "--in-job", "-t", "2")
+    assert "Submitted batch job" in chain.mirage("agent", "start", "--in-job", "-t", "5")
     chain.wait_for(lambda: len(chain.agents()) == 1, 60, "the agent's job runs")
     first = chain.agents()
     started = chain.started()

@@ -36,7 +36,7 @@ LONGEST_LEAD_S, LEAD_SHARE = 4 * HOUR_S, 4
 """Where Slurm's estimate of a start cannot be used, links lead by this time, or by this part of their limit."""
 
 _WARNING = "USR2"
-"""The signal by which a link's batch script itself is told to leave; the user's script gets the one of the chain."""
+"""The signal by which a link's batch script is signalled to leave; the user's script gets the one of the chain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One pass of the agent for all chains, for cron, scrontab and timers.
 
-A pass does what a living agent does in one cycle, with the same store and lease. Three things differ. It starts with
+A pass does what a resident agent does in one cycle, with the same store and lease. Three things differ. It starts with
 the memory of the last pass. It waits for answers of policies, sbatch and ready commands instead of polling again. And
 it knows that the next pass comes later: Slurm itself releases a link at a moment before that, and the pass stays for a
 moment of a hand-over that is due to the second.
@@ -20,7 +20,6 @@ from mirage.agent.model import Cycle
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.duration import MINUTE_S
-from mirage.errors import StoreError, StoreGone
 
 log = logging.getLogger("mirage.agent")
 
@@ -120,17 +119,7 @@ class OnePass:
             cycle = self._stay(cycle, begun_s, sleep, stop)
             self._remember(begun_s)
         finally:
-            agent.decider.runner.close()
-            if agent.endpoints is not None:
-                agent.endpoints.close()
-            try:
-                if agent.notifications is not None:
-                    agent.notifications.finish(agent.store, MESSAGES_S)
-                agent.store.drop_lease(agent.holder)
-            except StoreGone:
-                pass
-            except StoreError as error:
-                log.warning("trouble", extra={"detail": f"the lease remains until it expires: {error}"})
+            agent.leave(MESSAGES_S)
         own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         return PassReport(
             chains=cycle.chains,

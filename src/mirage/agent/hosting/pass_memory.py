@@ -1,7 +1,7 @@
 """The memory between passes of ``mirage agent once``: one file in the agent's folder.
 
 The store contains all that chains need. The memory saves queries: nodes, options and ended jobs are read from Slurm
-only when they are due, as in an agent that lives. It also has the begin of the last passes, which give the interval.
+only when they are due, as in a resident agent. It also has the begin of the last passes, which give the interval.
 A missing, damaged or foreign file costs a few queries.
 """
 

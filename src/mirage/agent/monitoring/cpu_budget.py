@@ -1,4 +1,4 @@
-"""The governor of a living agent: a budget of processor time over any ten minutes.
+"""The governor of a resident agent: a budget of processor time over any ten minutes.
 
 The agent and its children share the budget. Near its end, fewer policies are called, the most urgent chains first, and
 polls wait longer. Signals of hand-overs never wait. The compilation of the simulator and the calibration are not part

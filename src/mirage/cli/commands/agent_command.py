@@ -19,10 +19,13 @@ from mirage.cli.values import DURATION, DURATION_WITH_UNIT
 from mirage.errors import SlurmError
 
 if TYPE_CHECKING:
+    from mirage.agent.agent import Agent
     from mirage.agent.chain.recover import Recovery
     from mirage.agent.model import Link
+    from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.sql_store import SqlStore
+    from mirage.slurm.client import SlurmClient
 
 SBATCH_PATIENCE_S = 2.0
 """Seconds that a cycle waits for sbatch, which usually answers within a tenth of a second."""
@@ -74,6 +77,41 @@ def _patient(settings: AgentSettings, timeout_s: int | None) -> AgentSettings:
         settings,
         settle_s=max(settings.settle_s, round(1.5 * timeout_s)),
         lease_s=max(settings.lease_s, 4 * timeout_s),
+    )
+
+
+def _agent_of(store: SqlStore, slurm: SlurmClient, settings: AgentSettings, runner: ChildProcess, **more: Any) -> Agent:
+    """Returns the agent of a store, with this host's clock and shell.
+
+    Args:
+        more: What else it manages.
+    """
+    from mirage.agent.agent import Agent
+    from mirage.agent.background.endpoints import InstalledEndpoints
+    from mirage.agent.background.notifications import Deliveries, Notifications
+    from mirage.agent.background.promised_starts import PromisedStarts
+    from mirage.agent.cycle.readiness import SystemShell
+    from mirage.agent.cycle.submit import Submissions
+    from mirage.agent.store.lease import holder_name
+    from mirage.real_time import real_s
+
+    home, shell = cluster.home(), SystemShell()
+    return Agent(
+        store,
+        slurm,
+        shell,
+        clock=cluster.clock,
+        monotonic=time.monotonic,
+        holder=holder_name(),
+        settings=settings,
+        runner=runner,
+        submissions=Submissions(SBATCH_PATIENCE_S),
+        promised=PromisedStarts(home.promises),
+        state_file=home.agent_state,
+        endpoints=InstalledEndpoints(home, shell, real_s),
+        notifications=Notifications(Deliveries(shell)),
+        folder=home.folder,
+        **more,
     )
 
 
@@ -133,13 +171,7 @@ def run(
     """
     from dataclasses import replace
 
-    from mirage.agent.agent import Agent
     from mirage.agent.background.calibration import ONE_THREAD, SiteCalibration
-    from mirage.agent.background.endpoints import InstalledEndpoints
-    from mirage.agent.background.notifications import Deliveries, Notifications
-    from mirage.agent.background.promised_starts import PromisedStarts
-    from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.cycle.submit import Submissions
     from mirage.agent.monitoring.cpu_budget import CpuBudget, processor_time
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
@@ -176,24 +208,14 @@ def run(
 
             metrics = Metrics(store, slurm.runner, cluster.clock, holder_name(), calibration)
             metrics.serve(metrics_port)
-        watched = Agent(
+        watched = _agent_of(
             store,
             slurm,
-            SystemShell(),
-            clock=cluster.clock,
-            monotonic=time.monotonic,
-            holder=holder_name(),
-            settings=settings,
-            runner=runner,
-            submissions=Submissions(SBATCH_PATIENCE_S),
+            settings,
+            runner,
             on_cycle=None if metrics is None else metrics.record_cycle,
-            promised=PromisedStarts(cluster.home().promises),
             calibration=calibration,
-            state_file=cluster.home().agent_state,
-            endpoints=InstalledEndpoints(cluster.home(), SystemShell(), real_s),
-            notifications=Notifications(Deliveries(SystemShell())),
             budget=None if on_this_clock_s(1.0) > 1.0 else CpuBudget(processor_time(exempt), real_s),  # not in a lab
-            folder=cluster.home().folder,
         )
         if standby or _pass_under_way(store):
             watched.stand_by(stopping.sleep, stopping.arrived)
@@ -239,22 +261,14 @@ def once(
     """
     from dataclasses import asdict
 
-    from mirage.agent.agent import Agent
     from mirage.agent.background.calibration import ONE_THREAD
-    from mirage.agent.background.endpoints import InstalledEndpoints
-    from mirage.agent.background.notifications import Deliveries, Notifications
-    from mirage.agent.background.promised_starts import PromisedStarts
-    from mirage.agent.cycle.readiness import SystemShell
-    from mirage.agent.cycle.submit import Submissions
     from mirage.agent.hosting.one_pass import OnePass, pass_settings
     from mirage.agent.hosting.pass_memory import PassMemory, interval_s
     from mirage.agent.monitoring.log import start_logging
     from mirage.agent.policy_runner.child_process import ChildProcess
     from mirage.agent.settings import AgentSettings
     from mirage.agent.site_file import read_site_files
-    from mirage.agent.store.lease import holder_name
     from mirage.duration import format_duration
-    from mirage.real_time import real_s
 
     start_logging(as_json=log_json)
     os.environ.update(ONE_THREAD)
@@ -263,26 +277,10 @@ def once(
     every_s = interval_s((*memory.begun_s, int(cluster.clock())), every_s)
     with cluster.store() as store:
         slurm = cluster.client(timeout_s)
-        single = Agent(
-            store,
-            slurm,
-            SystemShell(),
-            clock=cluster.clock,
-            monotonic=time.monotonic,
-            holder=holder_name(),
-            settings=pass_settings(_patient(AgentSettings(), timeout_s).under(site), every_s),
-            runner=ChildProcess(
-                calibrations=home.calibrations,
-                compiles_first=False,
-                forbidden=site.login_refusal("compile the simulator"),
-            ),
-            submissions=Submissions(SBATCH_PATIENCE_S),
-            promised=PromisedStarts(home.promises),
-            state_file=home.agent_state,
-            endpoints=InstalledEndpoints(home, SystemShell(), real_s),
-            notifications=Notifications(Deliveries(SystemShell())),
-            folder=home.folder,
-        )
+        settings = pass_settings(_patient(AgentSettings(), timeout_s).under(site), every_s)
+        forbidden = site.login_refusal("compile the simulator")
+        runner = ChildProcess(calibrations=home.calibrations, compiles_first=False, forbidden=forbidden)
+        single = _agent_of(store, slurm, settings, runner)
         report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)
         count = getattr(slurm.runner, "count", {})
         commands = sum(count.values())

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from mirage.cli.options import CONTEXT, examples
 from mirage.cli.values import Number
+
+
+def number_option(name: str, default: float, metavar: str, meaning: str, *, least: float = 0) -> Callable[[Any], Any]:
+    """Returns an option for a number with a default."""
+    return click.option(name, type=Number(min=least), default=default, show_default=True, metavar=metavar, help=meaning)
 
 
 @click.command(
@@ -19,29 +27,14 @@ from mirage.cli.values import Number
 @click.option("--model", required=True, metavar="NAME", help="Name of the model that clients request.")
 @click.option("--port", type=click.IntRange(0, 65_535), required=True, metavar="PORT", help="Port; 0 for a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option(
+@number_option(
     "--shutdown-timeout",
-    type=Number(min=0),
-    default=0.0,
-    metavar="SECONDS",
-    help="After SIGTERM, complete the present requests for at most SECONDS; new ones get 503.  [default: 0, cut them]",
+    0.0,
+    "SECONDS",
+    "After SIGTERM, complete the present requests for at most SECONDS; new ones get 503. With 0, cut them.",
 )
-@click.option(
-    "--first-token-s",
-    type=Number(min=0),
-    default=0.05,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time to the first token of a request that runs alone.",
-)
-@click.option(
-    "--token-s",
-    type=Number(min=0),
-    default=0.01,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two tokens of a request that runs alone.",
-)
+@number_option("--first-token-s", 0.05, "SECONDS", "Time to the first token of a request that runs alone.")
+@number_option("--token-s", 0.01, "SECONDS", "Time between two tokens of a request that runs alone.")
 @click.option(
     "--max-num-seqs",
     type=click.IntRange(min=1),
@@ -50,21 +43,10 @@ from mirage.cli.values import Number
     metavar="N",
     help="Requests that run at once; others wait.",
 )
-@click.option(
-    "--full-load",
-    type=Number(min=1),
-    default=2.0,
-    show_default=True,
-    metavar="X",
-    help="With N running requests, tokens take X times as long; less with fewer.",
+@number_option(
+    "--full-load", 2.0, "X", "With N running requests, tokens take X times as long; less with fewer.", least=1
 )
-@click.option(
-    "--restart-s",
-    type=Number(min=0),
-    default=0.0,
-    metavar="SECONDS",
-    help="Time to load before it listens.  [default: 0]",
-)
+@number_option("--restart-s", 0.0, "SECONDS", "Time to load before it listens.")
 @click.option(
     "--speed",
     type=Number(min=0, min_open=True),

@@ -93,9 +93,7 @@ COUNT = click.IntRange(min=1)
 @click.option(
     "--progress",
     metavar="FILE",
-    envvar="MIRAGE_PROGRESS",
-    help="Replace FILE with the progress (JSON) every 5 seconds and at the end.  [default: the file that "
-    "MIRAGE_PROGRESS names]",
+    help="Replace FILE with the progress (JSON) every 5 seconds and at the end.",
 )
 @click.option(
     "--speed",

@@ -9,11 +9,16 @@ from pathlib import Path
 import click
 
 from mirage.atomic_file import write_output
-from mirage.cli.commands.schedule.schedule_options import NAMES, PlayOptions, play_options, provenance, report_left_out
-from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
+from mirage.cli.commands.schedule.schedule_options import (
+    PlayOptions,
+    play_options,
+    provenance,
+    report_left_out,
+    schedulers_option,
+)
+from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
-from mirage.cli.values import WORDS
 
 DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 
@@ -32,16 +37,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
     ),
 )
 @click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
-@click.option(
-    "--schedulers",
-    cls=ExtensibleOption,
-    group="mirage.gpu_schedulers",
-    type=WORDS,
-    default=DEFAULT_SCHEDULERS,
-    show_default=True,
-    metavar="LIST",
-    help=f"The schedulers, each NAME or NAME:KEY=VALUE.  {NAMES}",
-)
+@schedulers_option(DEFAULT_SCHEDULERS)
 @play_options
 @click.option("--report", metavar="FILE", help="Write a page with curves of completion times (.html).")
 @click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")

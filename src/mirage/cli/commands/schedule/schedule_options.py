@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mirage.cli.options import option_group, seed_option
+from mirage.cli.options import ExtensibleOption, option_group, seed_option
 from mirage.cli.values import WINDOW, WORDS, Number
 from mirage.version import __version__
 
@@ -23,6 +23,20 @@ NAMES = (
     "slurm-preempt, gavel, gavel-max-min, sia, sia-plus."
 )
 """Names of schedulers for help texts, without importing them."""
+
+
+def schedulers_option(default: str) -> Callable[[Any], Any]:
+    """Returns ``--schedulers`` with the default of a command."""
+    return click.option(
+        "--schedulers",
+        cls=ExtensibleOption,
+        group="mirage.gpu_schedulers",
+        type=WORDS,
+        default=default,
+        show_default=True,
+        metavar="LIST",
+        help=f"The schedulers, each NAME or NAME:KEY=VALUE.  {NAMES}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

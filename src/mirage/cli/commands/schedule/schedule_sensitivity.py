@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from mirage.cli.commands.schedule.schedule_options import NAMES, PlayOptions, play_options, provenance
-from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
+from mirage.cli.commands.schedule.schedule_options import PlayOptions, play_options, provenance, schedulers_option
+from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, executor_options
 from mirage.cli.values import WORDS
@@ -30,16 +30,7 @@ DEFAULT_REFERENCES = "fifo,aryl:loans=no:elastic=no"
     ),
 )
 @click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
-@click.option(
-    "--schedulers",
-    cls=ExtensibleOption,
-    group="mirage.gpu_schedulers",
-    type=WORDS,
-    default=DEFAULT_SCHEDULERS,
-    show_default=True,
-    metavar="LIST",
-    help=f"The schedulers, each NAME or NAME:KEY=VALUE.  {NAMES}",
-)
+@schedulers_option(DEFAULT_SCHEDULERS)
 @click.option(
     "--against",
     type=WORDS,
