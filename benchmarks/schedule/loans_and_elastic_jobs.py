@@ -50,6 +50,8 @@ RUNS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "the former with aryl-plus": ("aryl-plus", {}, BASE),
     "the former in the order of aryl": ("aryl-plus", {"width_power": 0.0}, BASE),
     "aryl-plus without loans and elastic jobs": ("aryl-plus", {"loans": False, "elastic": False}, BASE),
+    "aryl-plus without loans": ("aryl-plus", {"loans": False}, BASE),
+    "aryl-plus without elastic jobs": ("aryl-plus", {"elastic": False}, BASE),
     "aryl, 5 % of jobs elastic, three T4 for one": ("aryl", {}, THREE),
     "36 % of GPU time elastic ×2, three T4 for one": ("aryl", {}, TWICE),
     "the same with aryl-plus": ("aryl-plus", {}, TWICE),
