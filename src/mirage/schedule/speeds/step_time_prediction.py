@@ -1,11 +1,11 @@
 """Step times predicted from four measurements and from tables of other GPU types.
 
-After PickyMan (IPCCC 2022): four profiles of a model suffice for its other placements (A). How they do is our
-hypothesis (H), the geometric mean of two predictions, both fitted to the four measurements by relative errors:
+After PickyMan (IPCCC 2022): four profiles of a model suffice for its other placements (A). The method is our own (H):
+the geometric mean of two predictions, both fitted to the four measurements by relative errors:
 
 1. *Law*: a + b·local batch + c·[several GPUs] + d·(servers − 1), with a, b, c, d ≥ 0.
-2. *Tables of other types*: the step without its exchange of gradients times one factor, plus the exchange times
-   another, in one server or across servers. Factors are drawn towards equal ones. Tables count by how well they fit.
+2. *Tables of other types*: computation times one factor, plus the exchange of gradients in one server times a second,
+   or across servers times a third. Factors are drawn towards equal ones. Tables count by how well they fit.
 
 Which placements are measured is part of the prediction. They are chosen on the tables of the other types: those four,
 out of random ones, from which these tables are predicted best.
