@@ -90,6 +90,8 @@ def no_process_is_left() -> Iterator[None]:
     mark = f"{MARK}={os.getpid()}"
     os.environ[MARK] = str(os.getpid())
     yield
+    if "tests.support.forked_processes" in sys.modules:
+        sys.modules["tests.support.forked_processes"].end_the_fork_server()
     end = time.monotonic() + 10
     while (left := _marked(mark.encode())) and time.monotonic() < end:
         time.sleep(0.1)
@@ -125,13 +127,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 PARTS = {
-    "test_crashes_real.py": 3, "test_evaluate.py": 1, "test_recover_real.py": 3, "test_handover_real.py": 2,
-    "test_cold_cache_real.py": 1, "test_chains_real.py": 2, "test_migrations.py": 1, "test_submit_real.py": 2,
-    "test_week_of_troubles.py": 1, "test_isolation_real.py": 1, "test_kernel_cache.py": 1, "test_backends.py": 1,
-    "test_site_calibration_real.py": 1, "test_demo.py": 1, "test_identity_real.py": 1, "test_agent.py": 1,
-    "test_real_cluster.py": 1, "test_endpoint_real.py": 3, "test_own_jobs_forecast_real.py": 2,
-    "test_rehearse_real.py": 1, "test_recipes_real.py": 1,
-    "test_agentless_real.py": 2,
+    "test_handover_real.py": 4, "test_outages_real.py": 2, "test_crashes_real.py": 4, "test_evaluate.py": 1,
+    "test_own_jobs_forecast_real.py": 4, "test_tutorials.py": 3, "test_chains_real.py": 3, "test_holds_real.py": 1,
+    "test_endpoint_real.py": 3, "test_week_of_troubles.py": 1, "test_brakes_real.py": 2, "test_base.py": 1,
+    "test_cold_cache_real.py": 1, "test_recover_real.py": 3, "test_kernel_cache.py": 1, "test_moved_folder_real.py": 1,
+    "test_submit_real.py": 2, "test_extending.py": 1, "test_isolation_real.py": 1, "test_survey_real.py": 1,
+    "test_backends.py": 1, "test_compile_command.py": 1, "test_chains.py": 2, "test_revision_real.py": 1,
+    "test_migrations.py": 1, "test_site_calibration_real.py": 1, "test_train_method.py": 1, "test_identity_real.py": 1,
+    "test_real_cluster.py": 1, "test_sbatch_parity.py": 1, "test_demo.py": 1, "test_agent.py": 1,
+    "test_rehearse_real.py": 2, "test_recipes_real.py": 1, "test_agentless_real.py": 2,
 }  # fmt: skip
 """Files of a minute or more, and into how many parts each is dealt for workers that take whole files. They come first,
 those that compute between those that wait for a real Slurm: workers then end at about the same time, and not one of
@@ -175,7 +179,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skips files without slow tests in a run of the slow ones, before their import."""
-    if config.option.markexpr == "slow" and collection_path.match("test_*.py"):
+    if config.option.markexpr.startswith("slow") and collection_path.match("test_*.py"):
         return None if "slow" in collection_path.read_text(encoding="utf-8") else True
     return None
 

@@ -53,7 +53,7 @@ def test_the_first_decision_comes_within_one_interval_though_nothing_is_compiled
     port = free_ports(1)
     with one_core():
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY)]
-        AGENTS.extend(busy)  # type: ignore[arg-type]
+        AGENTS.extend(busy)
         agent = shell.agent("--metrics-port", str(port))
     try:
         interval_s = AgentSettings().interval_s(8 * 3600)

@@ -121,7 +121,7 @@ def main(folder: Path) -> None:
             "--no-agent",
             "serve.sh",
         )
-        settings = AgentSettings(poll_s=600, busy_poll_s=60, lease_s=DAY_S)
+        settings = AgentSettings(poll_s=600, busy_poll_s=300, lease_s=DAY_S)
         with closing(open_store(cli_context.home().store_url)) as store:
             client = SlurmClient(SystemRunner(), clock=slurm.clock)
             agent = Agent(

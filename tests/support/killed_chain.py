@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +17,7 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob, Submission
 from mirage.slurm.runner import SystemRunner
 from tests.support import dying_agent
+from tests.support.forked_processes import Process, start
 from tests.support.started_agents import AGENTS
 from tests.support.waiting import until
 
@@ -68,14 +67,10 @@ class Chain:
         self.id, self.key = chain.id, chain.key
         self.client = SlurmClient(SystemRunner(cluster.environment))
 
-    def agent(self, point: str = "never", **settings: Any) -> subprocess.Popen[bytes]:
-        with (self.folder / "agent.log").open("ab") as log:
-            agent = subprocess.Popen(
-                [sys.executable, dying_agent.__file__, self.url, point, json.dumps({**QUICK, **settings})],
-                env=self.environment, stdout=log, stderr=log,
-            )  # fmt: skip
-        AGENTS.append(agent)
-        return agent
+    def agent(self, point: str = "never", **settings: Any) -> Process:
+        words, log = (self.url, point, json.dumps({**QUICK, **settings})), self.folder / "agent.log"
+        AGENTS.append(start(dying_agent.main, *words, env=self.environment, cwd=self.folder, out=log, err=log))
+        return AGENTS[-1]
 
     def jobs(self) -> dict[int, list[QueuedJob]]:
         """Every job of ours that has carried a tag of this chain, by link."""
@@ -88,7 +83,8 @@ class Chain:
 
     def wait_for(self, condition: Callable[[], bool], usual_s: float, what: str) -> None:
         log = self.folder / "agent.log"
-        until(condition, usual_s, lambda: f"{what}\n{self.store.links(self.id)}\n{log.read_text()[-3000:]}")
+        shown = lambda: f"{what}\n{self.store.links(self.id)}\n{log.read_text()[-3000:]}"  # noqa: E731
+        until(condition, usual_s, shown, pause_s=0.5)
 
     def started(self) -> int:
         return sum(

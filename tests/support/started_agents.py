@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-AGENTS: list[subprocess.Popen[bytes]] = []
+from tests.support.forked_processes import Process
+
+AGENTS: list[Process] = []
 """A test that starts an agent puts it here."""
 
 

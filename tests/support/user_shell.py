@@ -18,6 +18,7 @@ from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.runner import SystemRunner
 from tests.support import dying_agent
+from tests.support.forked_processes import Process, mirage, run_mirage, start
 from tests.support.started_agents import AGENTS
 from tests.support.waiting import until
 
@@ -62,13 +63,7 @@ class Shell:
         (self.folder / name).write_text(text)
 
     def mirage(self, *words: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "mirage", *words],
-            env={**self.environment, **(env or {})},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
+        done = run_mirage(*words, env={**self.environment, **(env or {})}, cwd=self.folder)
         assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
         self.stderr = done.stderr
         return done.stdout
@@ -79,20 +74,21 @@ class Shell:
         return int(output)
 
     def agent(self, *words: str, before: tuple[str, ...] = (), env: Mapping[str, str] | None = None) -> Any:
-        with (self.folder / "agent.log").open("ab") as log:
-            agent = subprocess.Popen(
-                [*before, sys.executable, "-m", "mirage", "agent", "run", "--poll", "1s", *words],
-                env={**self.environment, **(env or {})}, cwd=self.folder, stderr=log,
-            )  # fmt: skip
-        AGENTS.append(agent)
-        return agent
+        words, environment = ("agent", "run", "--poll", "1s", *words), {**self.environment, **(env or {})}
+        log = self.folder / "agent.log"
+        if before:
+            with log.open("ab") as file:
+                program = [*before, sys.executable, "-m", "mirage", *words]
+                AGENTS.append(subprocess.Popen(program, env=environment, cwd=self.folder, stderr=file))
+        else:
+            AGENTS.append(start(mirage, *words, env=environment, cwd=self.folder, out=log, err=log))
+        return AGENTS[-1]
 
-    def agent_with(self, **settings: Any) -> subprocess.Popen[bytes]:
+    def agent_with(self, **settings: Any) -> Process:
         """An agent with settings that have no option."""
-        url = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db"
-        program = (sys.executable, dying_agent.__file__, url, "never", json.dumps(settings))
-        with (self.folder / "agent.log").open("ab") as log:
-            AGENTS.append(subprocess.Popen(program, env=self.environment, cwd=self.folder, stdout=log, stderr=log))
+        url, log = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db", self.folder / "agent.log"
+        words = (url, "never", json.dumps(settings))
+        AGENTS.append(start(dying_agent.main, *words, env=self.environment, cwd=self.folder, out=log, err=log))
         return AGENTS[-1]
 
     def found(self, chain: str) -> dict[int, list[QueuedJob]]:
@@ -135,7 +131,8 @@ class Shell:
             except SlurmUnreachable:  # on a fast clock a busy machine's controller is late: asked again until the end
                 return False
 
-        until(answered, usual_s, lambda: f"{what}\n{log.read_text()[-4000:] if log.exists() else ''}")
+        shown = lambda: f"{what}\n{log.read_text()[-4000:] if log.exists() else ''}"  # noqa: E731
+        until(answered, usual_s, shown, pause_s=0.5)
 
     def log(self) -> list[str]:
         path = self.folder / "service.log"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from subprocess import Popen
-from typing import Any
 
 from mirage.real_time import wait_until
+from tests.support.forked_processes import Process
 
 SLOWNESS = 6
 """The factor by which a busy machine is slower than an idle one, at most."""
@@ -21,7 +20,7 @@ def until(condition: Callable[[], bool], usual_s: float, what: Callable[[], str]
         raise AssertionError(f"not within {SLOWNESS * usual_s:.0f} s: {what() if callable(what) else what}")
 
 
-def terminate(process: Popen[Any]) -> int:
+def terminate(process: Process) -> int:
     """Ends a process, waits for its end and returns its exit status."""
     process.terminate()
     return process.wait(SLOWNESS * 20)

@@ -8,7 +8,7 @@ export MIRAGE_WRAPPED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" # numb
 export MIRAGE_STOP_FILE="${MIRAGE_STOP_FILE:-${SLURM_SUBMIT_DIR:-.}/.mirage-stop-$SLURM_JOB_ID}"
 [ -n "${SLURM_JOB_END_TIME:-}" ] || [ "@LIMIT@" = 0 ] || export MIRAGE_JOB_END_TIME=$(($(date +%s) + @LIMIT@))
 @EXPORTS@
-mirage_stop=
+mirage_stop= mirage_delivering=
 mirage_report() { echo "mirage: $(date +%T) $*" >&2; }
 
 mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of this job on this node that handle it
@@ -57,10 +57,12 @@ mirage_warn() { # SIGNAL: on the first warning, create the stop file and deliver
     : > "$MIRAGE_STOP_FILE" || mirage_report "cannot write $MIRAGE_STOP_FILE"
     [ "@DELIVER@" = file ] && return 0
     mirage_deliver "$(kill -l "@DELIVER@")" "@DELIVER@" "@LEAD@" "@EXECUTABLE@" &
+    mirage_delivering=$!
     [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || return 0
     srun --overlap --exact --mem=0 --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
         bash -c "$(declare -f mirage_deliver); [ \"\$SLURMD_NODENAME\" = '${SLURMD_NODENAME:-}' ] ||
             mirage_deliver $(kill -l "@DELIVER@") @DELIVER@ @LEAD@ '@EXECUTABLE@'" &
+    mirage_delivering="$mirage_delivering $!"
 }
 
 rm -f "$MIRAGE_STOP_FILE"
@@ -82,6 +84,7 @@ while :; do
     mirage_status=$?
     kill -0 "$mirage_child" 2> /dev/null || break
 done
+[ -z "$mirage_delivering" ] || kill $mirage_delivering 2> /dev/null # nobody is left to signal
 rm -f "$MIRAGE_STOP_FILE" "$mirage_running-$SLURM_JOB_ID"
 # Left on the warning, and not at its end: another status than 0, which would end a chain.
 [ -n "$mirage_stop" ] && [ "$mirage_status" = 0 ] && mirage_status=75

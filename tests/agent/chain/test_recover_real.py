@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from mirage.agent.store.chain_file import read_chain_files
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import SystemRunner
+from tests.support.forked_processes import Process, mirage, run_mirage, start
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.waiting import terminate, until
 
@@ -45,18 +44,15 @@ class Shell:
         self.store = stored.store
 
     def mirage(self, *words: str, status: int = 0) -> str:
-        command = [sys.executable, "-m", "mirage", *words]
-        done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
+        done = run_mirage(*words, env=self.environment, cwd=self.folder)
         assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
         self.stderr = done.stderr
         return done.stdout
 
-    def agent(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "agent.log").open("ab") as log:
-            words = [sys.executable, "-m", "mirage", "agent", "run", "--poll", "1s"]
-            agent = subprocess.Popen(words, env=self.environment, cwd="/", stderr=log)
-        AGENTS.append(agent)
-        return agent
+    def agent(self) -> Process:
+        log, words = self.folder / "agent.log", ("agent", "run", "--poll", "1s")
+        AGENTS.append(start(mirage, *words, env=self.environment, cwd=Path("/"), out=log, err=log))
+        return AGENTS[-1]
 
     def until(self, condition: Callable[[], bool], usual_s: float, what: str) -> None:
         until(condition, usual_s, lambda: f"{what}\n{(self.folder / 'agent.log').read_text()[-3000:]}")
@@ -73,7 +69,7 @@ class Shell:
                 found.setdefault(tag.link, []).append((job.id, job.state))
         return found
 
-    def kill_in_the_middle(self, agent: subprocess.Popen[bytes], link: int) -> None:
+    def kill_in_the_middle(self, agent: Process, link: int) -> None:
         """Kill the agent while a link runs and the next one waits."""
         self.until(lambda: link in self.up() and link + 1 in self.jobs(), 150, f"link {link} runs and {link + 1} waits")
         agent.send_signal(signal.SIGKILL)

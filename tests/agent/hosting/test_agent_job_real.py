@@ -14,6 +14,7 @@ import pytest
 from mirage.agent.hosting.agent_job import job_name
 from mirage.agent.model import LinkState
 from mirage.job_state import JobState
+from tests.support.forked_processes import run_mirage
 from tests.support.killed_chain import Chain
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 
@@ -30,9 +31,7 @@ class Hosts(Chain):
     """A chain, and ``mirage`` on its store."""
 
     def mirage(self, *words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "mirage", *words], env=self.hosting, capture_output=True, text=True, check=False
-        )
+        done = run_mirage(*words, env=self.hosting, cwd=self.folder)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
