@@ -6,7 +6,12 @@ Starts a private cluster on loopback with a compressed clock, keeps its queue bu
 chain per policy with ``mirage submit``; one agent runs all of them. Each link is a service that loads, reports
 that it is ready, writes a heartbeat, and checkpoints when it is signalled. What is reported is read from the services'
 own logs: ``interruption`` is time in which no link of a chain was up and ready, ``overlap`` time in which two jobs of
-it held nodes.
+it held nodes. Promised starts are the waits that decisions expected when a link was let into the queue.
+
+With other users fair-share weighs ten times as much as age, and the load is theirs in turn (needs root):
+
+    python benchmarks/agent/real_chain.py --users nobody,daemon --policies what-if --links 61 --limit-min 45 \
+        --link-nodes 2 -o fair-share.json
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pwd
 import random
 import re
 import subprocess
@@ -35,23 +41,29 @@ say start
 sleep {load_s}; {mirage} link ready && say ready
 while true; do say beat; sleep 30 & wait $!; done
 """
-LOADER = "import real_chain; real_chain.load_queue({seed}, {nodes}, {until})"
+LOADER = "import real_chain; real_chain.load_queue({seed}, {nodes}, {until}, {users!r})"
+FAIR_SHARE = ("PriorityWeightFairshare=10000", "PriorityWeightAge=1000", "PriorityMaxAge=7-0")
 
 SIZES, WEIGHTS = (1, 1, 1, 2, 2, 4), (4, 4, 4, 2, 2, 1)
 
 
-def load_queue(seed: int, nodes: int, until_s: float) -> None:
-    """Submit random jobs, slightly above capacity, until a time; runs on the cluster's clock."""
+def load_queue(seed: int, nodes: int, until_s: float, users: list[str]) -> None:
+    """Submit random jobs, slightly above capacity, until a time; runs on the cluster's clock.
+
+    The jobs are of the users in turn, or of this one where there are none.
+    """
     dice = random.Random(seed)
     rate = 1.0 / 1.02
     while time.time() < until_s:
         size = min(dice.choices(SIZES, WEIGHTS)[0], nodes)
         run_s = min(max(dice.lognormvariate(7.6, 0.9), 120), 4 * 3600)
         limit_min = int(run_s * dice.choice((1.1, 1.5, 2, 3)) / 60) + 1
+        owner = pwd.getpwnam(dice.choice(users)) if users else None
+        ids: dict[str, Any] = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []} if owner else {}
         subprocess.run(
-            ["sbatch", "-N", str(size), "--exclusive", "-t", str(limit_min), "-o", "/dev/null", "-J", "load",
+            ["sbatch", "-N", str(size), "--exclusive", "-t", str(limit_min), "-o", "/dev/null", "-J", "load", "-D", "/",
              "--wrap", f"sleep {run_s:.0f}"],
-            check=False, capture_output=True,
+            check=False, capture_output=True, **ids,
         )  # fmt: skip
         time.sleep(dice.expovariate(1.0) * rate * size * run_s / nodes)
 
@@ -92,7 +104,9 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
         return done.stdout
 
     now_s = int(run("date", "+%s"))
-    loader = LOADER.format(seed=options.seed, nodes=options.nodes, until=now_s + 90 * 3600)
+    loader = LOADER.format(seed=options.seed, nodes=options.nodes, until=now_s + 90 * 3600, users=options.users)
+    for user in options.users:
+        run("sacctmgr", "-i", "add", "user", user, "account=research")
     loader_environment = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
     load = subprocess.Popen([sys.executable, "-c", loader], env=loader_environment, cwd=folder)
     try:
@@ -104,8 +118,8 @@ def measure(cluster: PrivateCluster, folder: Path, options: argparse.Namespace) 
             ready = f'grep -q "$MIRAGE_JOB ready" {log}'
             run(*mirage.split(), "submit", "--chain", policy, "--policy", policy, "--links", str(options.links),
                 "--interruption-cost", str(options.interruption_cost), "--ready-command", ready, "--grace", "60s",
-                "--no-agent", "-N", "1", "--exclusive", "-t", str(options.limit_min), "-o", "/dev/null",
-                str(script))  # fmt: skip
+                "--no-agent", "-N", str(options.link_nodes), "--exclusive", "-t", str(options.limit_min),
+                "-o", "/dev/null", str(script))  # fmt: skip
         agent = subprocess.Popen(
             [*mirage.split(), "agent", "run", "--command-timeout", "30m"],
             env=environment,
@@ -146,8 +160,20 @@ def _figures(folder: Path, policy: str, run: Any, mirage: str) -> dict[str, Any]
             a for a, b in pairwise(links)
             if b in served and any(w == "checkpoint" and n == a and t < served[b][0] for n, _, w, t in lines)
         ],
+        "promises": _promises(json.loads(run(*mirage.split(), "chain", "explain", policy, "-n9999", "--json")), held),
         "agent": json.loads(run(*mirage.split(), "chain", "show", policy, "--json")),
     }  # fmt: skip
+
+
+def _promises(decisions: list[dict[str, Any]], held: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
+    """What was expected when a link was let into the queue, and when it started."""
+    found = []
+    for decision in decisions:
+        if decision["submits"] and decision["link"] + 1 in held:
+            wait_s = held[decision["link"] + 1][0] - decision["time_s"]
+            found.append({"link": decision["link"] + 1, "policy": decision["policy"], "reason": decision["reason"],
+                          "wait_s": wait_s, "expected": decision["estimate"]})  # fmt: skip
+    return found
 
 
 def main() -> None:
@@ -158,6 +184,8 @@ def main() -> None:
     parser.add_argument("--load-s", type=int, default=120, help="how long a service loads before it is ready")
     parser.add_argument("--speed", type=int, default=60, help="cluster seconds per second")
     parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--link-nodes", type=int, default=1)
+    parser.add_argument("--users", default="", help="owners of the load; fair-share then counts above age")
     parser.add_argument("--warm-up-h", type=float, default=3.0, help="cluster hours of load before the chains begin")
     parser.add_argument("--policies", default="reactive,what-if")
     parser.add_argument("--interruption-cost", type=float, default=3.0)
@@ -166,12 +194,17 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="work in this folder and leave the logs there")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
+    options.users = [user for user in options.users.split(",") if user]
     with tempfile.TemporaryDirectory(prefix="mirage-real-chain-") as name:
         folder = options.keep or Path(name)
         folder.mkdir(exist_ok=True)
+        extra = FAIR_SHARE if options.users else ()
         cluster = PrivateCluster(
-            LabSpec(directory=folder / "lab", nodes=options.nodes, speed=options.speed, accounting=True)
+            LabSpec(directory=folder / "lab", nodes=options.nodes, speed=options.speed, accounting=True, extra=extra)
         )
+        for above in (folder / "lab", folder):  # the other users read slurm.conf
+            above.mkdir(exist_ok=True)
+            above.chmod(0o755)
         cluster.up()
         try:
             found = measure(cluster, folder, options)

@@ -163,7 +163,7 @@ REFUSED = """
 
 NOT_WITH_CHAINS = {
     "-a 1-3": "a chain is one job after another",
-    "-H": "a chain submits itself; submit it when it may run",
+    "-H": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
     "-W": "a chain outlives its command",
     "--test-only": "use `--dry-run`",
 }
@@ -331,7 +331,8 @@ OURS_ALONE = [
         because="a job without a limit never hands over; give `--links`, `--for`, `--until` or `--until-done`",
     ),
     Usage(
-        ("-D", "nowhere"), because="sbatch starts the job elsewhere where the folder is missing, and so would each link"
+        ("-D", "nowhere"),
+        because="if the folder is missing, sbatch starts the job in another folder; every link would do the same",
     ),
     Usage(
         ("-t", "2"),

@@ -53,7 +53,7 @@ NOT_FOR_CHAINS = {
     "array": "a chain is one job after another; submit one chain a task",
     "wait": "a chain outlives its command; see `mirage chain show`",
     "test-only": "use --dry-run",
-    "hold": "a chain submits itself; submit it when it may run",
+    "hold": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
     "clusters": "one agent serves one cluster",
 }
 """Options of sbatch that make no sense for a chain, and the alternatives."""
