@@ -23,8 +23,8 @@ from mirage.errors import ConfigurationError
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
 from tests.support.postgres import free_port
-from tests.support.reverse_proxies import HAPROXY, NGINX, program
-from tests.support.waiting import terminate
+from tests.support.reverse_proxies import ENVOY, HAPROXY, NGINX, program
+from tests.support.waiting import terminate, until
 
 
 class Replies(BaseHTTPRequestHandler):
@@ -107,14 +107,26 @@ def test_traefik_reads_json() -> None:
     assert servers(None) == []
 
 
+def test_envoy_follows_the_file_without_a_reload(service: int, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "upstream.json"
+    (tmp_path / "envoy.yaml").write_text(ENVOY.format(file=file, port=port))
+    write_if_changed(file, render("envoy", "train-k3f9", None, 0))
+    argv = [program("envoy"), "-c", str(tmp_path / "envoy.yaml"), "--concurrency", "1", "--disable-hot-restart"]
+    with answering(argv, port) as request:
+        for host, answer in ((None, (503, "")), ("127.0.0.1", (200, "alive")), (None, (503, ""))):
+            write_if_changed(file, render("envoy", "train-k3f9", host, service))
+            until(lambda wanted=answer: request() == wanted, 5, f"it answers {answer}")  # type: ignore[misc]
+
+
 def test_what_cannot_be_a_proxy_or_a_host_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no proxy 'apache' here; there are nginx, haproxy, traefik"):
+    with pytest.raises(ConfigurationError, match="no proxy 'apache' here; there are nginx, haproxy, traefik, envoy"):
         render("apache", "train", "n01", 80)
     for kind in KINDS:
         for host in ("n01; evil", "n01\n", "", "-n"):
             with pytest.raises(ConfigurationError, match="not a valid host"):
                 render(kind, "train", host, 80)
-        assert "[fe80::1]:80" in render(kind, "train", "[fe80::1]", 80)
+        address = "fe80::1" if kind == "envoy" else "[fe80::1]:80"
+        assert f"{address}" in render(kind, "train", "[fe80::1]", 80)
 
 
 KEY = "deer"

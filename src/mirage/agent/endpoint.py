@@ -18,7 +18,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
-KINDS = ("nginx", "haproxy", "traefik")
+KINDS = ("nginx", "haproxy", "traefik", "envoy")
 NOWHERE = "127.0.0.1:9"
 """The discard port, for nginx, which requires a server in an upstream."""
 
@@ -128,12 +128,12 @@ def _serves(job: QueuedJob) -> bool:
 def render(kind: str, chain: str, host: str | None, port: int) -> str:
     """The file's text.
 
-    Without a live link HAProxy and Traefik answer 503 by themselves; nginx answers 502, and 503 where the server that
-    passes to this upstream has ``error_page 502 =503 @down; location @down { return 503; }``.
+    Without a live link HAProxy, Traefik and Envoy answer 503 by themselves; nginx answers 502, and 503 where the server
+    that passes to this upstream has ``error_page 502 =503 @down; location @down { return 503; }``.
 
     Args:
         kind: ``nginx`` (an ``upstream`` block to include), ``haproxy`` (a backend), ``traefik`` (JSON, which is YAML
-            too, for its file provider: name the file ``.yml``).
+            too, for its file provider: name the file ``.yml``), ``envoy`` (a cluster in JSON, for its ``cds_config``).
         host: None while no link is live.
 
     Raises:
@@ -149,6 +149,14 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     if kind == "traefik":
         servers = [{"url": f"http://{host}:{port}"}] if host else []
         return json.dumps({"http": {"services": {chain: {"loadBalancer": {"servers": servers}}}}}, indent=2) + "\n"
+    if kind == "envoy":
+        address = {"address": (host or "").strip("[]"), "port_value": port}
+        served = [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": address}}}]}] if host else []
+        cluster = {
+            "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": chain, "type": "STRICT_DNS",
+            "load_assignment": {"cluster_name": chain, "endpoints": served},
+        }  # fmt: skip
+        return json.dumps({"resources": [cluster]}, indent=2) + "\n"
     raise ConfigurationError(f"there is no proxy {shown(kind)} here; there are {', '.join(KINDS)}")
 
 
