@@ -15,6 +15,7 @@ from random import Random
 
 from mirage.agent.background.calibration import SiteCalibration, links_of_auto
 from mirage.agent.background.endpoints import InstalledEndpoints
+from mirage.agent.background.heartbeat import Heartbeat
 from mirage.agent.background.notifications import Notifications
 from mirage.agent.background.promised_starts import PromisedStarts
 from mirage.agent.cycle.context import CycleContext
@@ -85,6 +86,7 @@ class Agent:
         state_file: File with the present outage for commands; None for none.
         endpoints: Files of proxies that follow chains; None for none.
         notifications: Messages to the users of chains; None for none.
+        heartbeat: Requests to a monitor; None for none.
         budget: Budget of processor time; None for none.
         folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
     """
@@ -107,6 +109,7 @@ class Agent:
         state_file: Path | None = None,
         endpoints: InstalledEndpoints | None = None,
         notifications: Notifications | None = None,
+        heartbeat: Heartbeat | None = None,
         budget: CpuBudget | None = None,
         folder: Path | None = None,
     ) -> None:
@@ -118,7 +121,7 @@ class Agent:
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
-        self.folder, self.notifications = folder, notifications
+        self.folder, self.notifications, self.heartbeat = folder, notifications, heartbeat
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._ended: Ended | None = None
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -148,6 +151,8 @@ class Agent:
             cycle, source = Cycle(trouble=str(error)), STORE if isinstance(error, StoreError) else SLURM
         if not cycle.trouble:
             self.outages.end(now_s)
+            if self.heartbeat is not None:
+                self.heartbeat.beat()
             return cycle
         self.outages.begin(source, cycle.trouble, now_s)
         assert self.outages.current is not None
@@ -220,7 +225,7 @@ class Agent:
             messages_s: Real time for the messages that are under way; the next agent sends the others again.
         """
         self.decider.runner.close()
-        for started in (self.calibration, self.endpoints):
+        for started in (self.calibration, self.endpoints, self.heartbeat):
             if started is not None:
                 started.close()
         try:

@@ -62,6 +62,12 @@ _command_timeout = click.option(
     type=DURATION_WITH_UNIT,
     help="Kill a Slurm command after this time. [60s]",
 )
+_heartbeat = click.option(
+    "--heartbeat",
+    metavar="URL",
+    envvar="MIRAGE_HEARTBEAT",
+    help="Call this URL once a minute while Slurm answers; a monitor that misses the calls alerts you.",
+)
 _log_format = click.option(
     "--log-json/--log-plain", "log_json", default=None, help="Format of the log. [default: plain on a terminal]"
 )
@@ -80,14 +86,19 @@ def _patient(settings: AgentSettings, timeout_s: int | None) -> AgentSettings:
     )
 
 
-def _agent_of(store: SqlStore, slurm: SlurmClient, settings: AgentSettings, runner: ChildProcess, **more: Any) -> Agent:
+def _agent_of(
+    store: SqlStore, slurm: SlurmClient, settings: AgentSettings, runner: ChildProcess, heartbeat: str | None,
+    **more: Any,
+) -> Agent:  # fmt: skip
     """Returns the agent of a store, with this host's clock and shell.
 
     Args:
+        heartbeat: The URL of a monitor; None or empty for none.
         more: What else it manages.
     """
     from mirage.agent.agent import Agent
     from mirage.agent.background.endpoints import InstalledEndpoints
+    from mirage.agent.background.heartbeat import Heartbeat
     from mirage.agent.background.notifications import Deliveries, Notifications
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
@@ -110,6 +121,7 @@ def _agent_of(store: SqlStore, slurm: SlurmClient, settings: AgentSettings, runn
         state_file=home.agent_state,
         endpoints=InstalledEndpoints(home, shell, real_s),
         notifications=Notifications(Deliveries(shell)),
+        heartbeat=Heartbeat(heartbeat, real_s) if heartbeat else None,
         folder=home.folder,
         **more,
     )
@@ -147,6 +159,7 @@ agent.add_command(install)
     "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
 )
 @_command_timeout
+@_heartbeat
 @click.option(
     "--calibrate-every",
     "calibrate_every_s",
@@ -161,6 +174,7 @@ def run(
     poll_s: int | None,
     metrics_port: int | None,
     timeout_s: int | None,
+    heartbeat: str | None,
     calibrate_every_s: int | None,
     log_json: bool | None,
     standby: bool,
@@ -213,6 +227,7 @@ def run(
             slurm,
             settings,
             runner,
+            heartbeat,
             on_cycle=None if metrics is None else metrics.record_cycle,
             calibration=calibration,
             budget=None if on_this_clock_s(1.0) > 1.0 else CpuBudget(processor_time(exempt), real_s),  # not in a lab
@@ -243,6 +258,7 @@ def run(
     help="Longest wait for a signal or an end of a hand-over that is due before the next pass.",
 )
 @_command_timeout
+@_heartbeat
 @_log_format
 @json_output
 @click.pass_context
@@ -251,6 +267,7 @@ def once(
     every_s: int | None,
     stay_s: int,
     timeout_s: int | None,
+    heartbeat: str | None,
     log_json: bool | None,
     as_json: bool,
 ) -> None:
@@ -280,7 +297,7 @@ def once(
         settings = pass_settings(_patient(AgentSettings(), timeout_s).under(site), every_s)
         forbidden = site.login_refusal("compile the simulator")
         runner = ChildProcess(calibrations=home.calibrations, compiles_first=False, forbidden=forbidden)
-        single = _agent_of(store, slurm, settings, runner)
+        single = _agent_of(store, slurm, settings, runner, heartbeat)
         report = OnePass(single, memory, home.pass_memory, stay_s).run(stopping.sleep, stopping.arrived)
         count = getattr(slurm.runner, "count", {})
         commands = sum(count.values())
