@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,44 +17,19 @@ from mirage.sim.simulation import Simulation
 from mirage.trace.table import JobTable
 from tests.support.faulty_slurm import FaultySlurm
 from tests.support.ready_shells import NoShell
+from tests.support.recording_server import RecordingServer
 
 
-class Monitor:
-    """A server that counts requests, and answers with a status."""
-
-    def __init__(self) -> None:
-        self.calls, self.status = 0, 200
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.calls += 1
-                self.send_response(outer.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/ping"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-
-@pytest.fixture
-def monitor() -> Iterator[Monitor]:
-    made = Monitor()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-def test_an_agent_calls_while_slurm_answers_and_not_in_an_outage(monitor: Monitor, tmp_path: Path) -> None:
+def test_an_agent_calls_while_slurm_answers_and_not_in_an_outage(
+    recording_server: RecordingServer, tmp_path: Path
+) -> None:
     slurm = FaultySlurm(Simulation(Cluster.pool(1), JobTable.build([1], submit_s=[0], elapsed_s=[1], nodes=[1])))
-    heartbeat = Heartbeat(monitor.url, slurm.clock)
+    heartbeat = Heartbeat(recording_server.url, slurm.clock)
 
     def cycle() -> int:
         agent.cycle()
         heartbeat.close()
-        return monitor.calls
+        return len(recording_server.received)
 
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
         agent = Agent(
@@ -74,19 +46,21 @@ def test_an_agent_calls_while_slurm_answers_and_not_in_an_outage(monitor: Monito
         assert cycle() == 2
 
 
-def test_a_monitor_that_does_not_answer_is_reported_once(monitor: Monitor, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_monitor_that_does_not_answer_is_reported_once(
+    recording_server: RecordingServer, caplog: pytest.LogCaptureFixture
+) -> None:
     time_s = 0.0
-    heartbeat = Heartbeat(monitor.url, lambda: time_s)
+    heartbeat = Heartbeat(recording_server.url, lambda: time_s)
     caplog.set_level(logging.INFO, "mirage.agent")
     for status in (200, 500, 500, 200):
-        monitor.status = status
+        recording_server.status = status
         heartbeat.beat()
         heartbeat.close()
         time_s += EVERY_S
-    assert monitor.calls == 4
+    assert len(recording_server.received) == 4
     assert [(record.levelname, record.detail) for record in caplog.records] == [  # type: ignore[attr-defined]
-        ("WARNING", f"{monitor.url} does not answer: HTTP Error 500: Internal Server Error"),
-        ("INFO", f"{monitor.url} answers again"),
+        ("WARNING", f"{recording_server.url} does not answer: HTTP Error 500: Internal Server Error"),
+        ("INFO", f"{recording_server.url} answers again"),
     ]
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,37 +18,9 @@ from mirage.errors import ConfigurationError
 from mirage.slurm.records import Submission
 from tests.support.agent_store import SPEC, without_waiting_for_the_disk
 from tests.support.one_chain import NOW_S, OneChain, ended, held, running
+from tests.support.recording_server import RecordingServer
 
 MESSAGE = Message("train", "paused", 0, 110, "3 links in a row failed")
-
-
-class Webhook:
-    """A server that records what it receives, and answers with a status."""
-
-    def __init__(self) -> None:
-        self.received: list[dict[str, object]] = []
-        self.status = 200
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(outer.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-
-@pytest.fixture
-def webhook() -> Iterator[Webhook]:
-    made = Webhook()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
 
 
 @pytest.fixture
@@ -76,12 +45,14 @@ def happened(store: SqlStore, chain: Chain, kind: str, detail: str = "", link: i
     store.change_chain(chain.id, EventRecord(chain.id, link, 110, kind, detail))
 
 
-def test_a_webhook_gets_json_with_a_text(store: SqlStore, tmp_path: Path, webhook: Webhook, sender) -> None:
-    chain, notifications = chain_with(store, tmp_path, webhook.url), sender()
+def test_a_webhook_gets_json_with_a_text(
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender
+) -> None:
+    chain, notifications = chain_with(store, tmp_path, recording_server.url), sender()
     happened(store, chain, "paused", "3 links in a row failed")
     notifications.update(store, 120)
     notifications.finish(store, 10)
-    assert webhook.received == [
+    assert recording_server.received == [
         {
             "text": "chain train: paused (3 links in a row failed)", "chain": "train", "event": "paused", "link": 0,
             "time_s": 110, "detail": "3 links in a row failed",
@@ -99,19 +70,19 @@ def test_a_webhook_gets_json_with_a_text(store: SqlStore, tmp_path: Path, webhoo
     ],
 )  # fmt: skip
 def test_failures_and_the_end_cause_messages_and_the_usual_does_not(
-    store: SqlStore, tmp_path: Path, webhook: Webhook, sender, kind: str, detail: str, sent: bool
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender, kind: str, detail: str, sent: bool
 ) -> None:
-    chain, notifications = chain_with(store, tmp_path, webhook.url), sender()
+    chain, notifications = chain_with(store, tmp_path, recording_server.url), sender()
     happened(store, chain, kind, detail, link=2)
     notifications.update(store, 120)
     notifications.finish(store, 10)
-    assert [one["text"] for one in webhook.received] == [f"chain train, link 2: {kind} ({detail})"] * sent
+    assert [one["text"] for one in recording_server.received] == [f"chain train, link 2: {kind} ({detail})"] * sent
 
 
 def test_an_event_is_sent_once_also_by_the_next_agent(
-    store: SqlStore, tmp_path: Path, webhook: Webhook, sender
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender
 ) -> None:
-    chain = chain_with(store, tmp_path, webhook.url)
+    chain = chain_with(store, tmp_path, recording_server.url)
     other = chain_with(store, tmp_path, name="quiet")
     for detail in ("first", "second"):
         happened(store, other, "paused", "nobody asked")
@@ -120,13 +91,13 @@ def test_an_event_is_sent_once_also_by_the_next_agent(
             notifications = sender()
             notifications.update(store, 120)
             notifications.finish(store, 10)
-    assert [one["detail"] for one in webhook.received] == ["first", "second"]
+    assert [one["detail"] for one in recording_server.received] == ["first", "second"]
 
 
 def test_an_agent_that_was_killed_before_it_stored_them_sends_again(
-    store: SqlStore, tmp_path: Path, webhook: Webhook, sender
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender
 ) -> None:
-    chain = chain_with(store, tmp_path, webhook.url)
+    chain = chain_with(store, tmp_path, recording_server.url)
     happened(store, chain, "done")
     killed = sender()
     killed.update(store, 120)
@@ -134,24 +105,24 @@ def test_an_agent_that_was_killed_before_it_stored_them_sends_again(
     following = sender()
     following.update(store, 130)
     following.finish(store, 10)
-    assert len(webhook.received) == 2
+    assert len(recording_server.received) == 2
 
 
 def test_a_target_that_fails_is_tried_three_times_and_noted_and_harms_no_other(
-    store: SqlStore, tmp_path: Path, webhook: Webhook, sender
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender
 ) -> None:
     file = tmp_path / "said.txt"
-    chain = chain_with(store, tmp_path, webhook.url, "exit 3", f'echo "$MIRAGE_EVENT: $MIRAGE_TEXT" > {file}')
-    webhook.status = 500
+    chain = chain_with(store, tmp_path, recording_server.url, "exit 3", f'echo "$MIRAGE_EVENT: $MIRAGE_TEXT" > {file}')
+    recording_server.status = 500
     happened(store, chain, "paused", "by hand")
     notifications = sender()
     notifications.update(store, 120)
     notifications.finish(store, 20)
-    assert len(webhook.received) == 3
+    assert len(recording_server.received) == 3
     assert file.read_text() == "paused: chain train: paused (by hand)\n"
     noted = [event.detail for event in store.events(chain.id) if event.kind == "not-notified"]
     assert noted == [
-        f"paused, to {webhook.url}: HTTP Error 500: Internal Server Error",
+        f"paused, to {recording_server.url}: HTTP Error 500: Internal Server Error",
         "paused, to exit 3: the command failed, or took more than 20 s",
     ]
 
