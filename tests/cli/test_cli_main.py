@@ -57,7 +57,7 @@ def test_the_help_lists_commands_by_purpose_one_line_each(capsys):
     assert [title for title in titles if title in purposes] == purposes
     first, following = lines.index("Keep a job alive:"), lines.index("Study a cluster:")
     assert [line.split()[0] for line in lines[first + 1 : following - 1]] == [
-        "submit", "rehearse", "chain", "agent", "link", "endpoint", "predict",
+        "submit", "adopt", "rehearse", "chain", "agent", "link", "endpoint", "predict",
     ]  # fmt: skip
     for name, command in COMMANDS.items():
         (line,) = [line for line in lines if line.startswith(f"  {name} ")]

@@ -82,6 +82,10 @@ class Slurm:
         for number in [job] if isinstance(job, int) else job:
             self._reported("signal", number, name, *(["batch shell"] if to_batch_shell else []))
 
+    def signal_steps(self, job: int | Sequence[int], name: str) -> None:
+        for number in [job] if isinstance(job, int) else job:
+            self._reported("signal", number, name, "steps")
+
     def release(self, job: int) -> None:
         self._reported("release", job)
 

@@ -18,6 +18,9 @@ from mirage.duration import HOUR_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 
+SHELL, STEPS, ALL = "shell", "steps", "all"
+"""Receivers of a link's signal: its batch shell, its steps, or all its processes."""
+
 
 class ChainState(StrEnum):
     """The state of a chain."""
@@ -76,6 +79,9 @@ class ChainSpec:
         notify_gap_s: Time without a running link after which a message is due.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
             processes of the link do.
+        to_steps: Whether only the steps of a link get the signal, because its batch shell has no trap for it.
+        first_signal: What the first link gets instead, where it was adopted and differs from the others:
+            ``steps:USR1``, ``shell:USR2``, ``all:TERM``, ``none``; empty for the same.
     """
 
     submission: Submission
@@ -100,9 +106,25 @@ class ChainSpec:
     never_two: bool = False
     folder: str = ""
     to_batch_shell: bool = False
+    to_steps: bool = False
+    first_signal: str = ""
     framework: str = ""
     notify: tuple[str, ...] = ()
     notify_gap_s: int = HOUR_S
+
+    def signal_to(self, link: int) -> tuple[str, str]:
+        """The signal of a link, empty for none, and its receivers.
+
+        Args:
+            link: Number of the link.
+
+        Returns:
+            Name of the signal, and ``shell``, ``steps`` or ``all``.
+        """
+        if link == 1 and self.first_signal:
+            receivers, _, name = self.first_signal.partition(":")
+            return name, receivers
+        return self.signal, SHELL if self.to_batch_shell else STEPS if self.to_steps else ALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from mirage.version import __version__
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep a job alive": {
         "submit": ("chain.submit_command:submit", "Submit a job as sbatch does, and keep it alive."),
+        "adopt": ("chain.adopt_command:adopt", "Keep a job alive that runs or waits already."),
         "rehearse": ("chain.rehearse_command:rehearse", "Try whether a training leaves in time and resumes."),
         "chain": ("chain:chain", "List chains, inspect them and control them."),
         "agent": ("agent_command:agent", "Start, stop and find the agent."),

@@ -56,6 +56,25 @@ def wrapped(
     return with_statement(script, start)
 
 
+LONGEST_WAIT_S = 900
+"""The time that a training waits for the job before it to save and leave."""
+
+
+def waiting_for_previous(script: bytes) -> bytes:
+    """A shell script that first waits until the job before it in its chain has left.
+
+    Two trainings must not run at once, and the second one loads what the first one saves at its end. The wrapper of a
+    preset waits by itself, but only for jobs that have the wrapper, too.
+    """
+    statement = (
+        "# The next statement was added by mirage adopt: the job before this one saves and leaves first.\n"
+        f'mirage_waited=0; while [ -n "$MIRAGE_PREVIOUS_JOB" ] && [ "$mirage_waited" -lt {LONGEST_WAIT_S} ] && '
+        '[ -n "$(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2> /dev/null)" ]; do '
+        "sleep 2; mirage_waited=$((mirage_waited + 2)); done\n"
+    )
+    return with_statement(script, statement)
+
+
 def with_statement(script: bytes, statement: str) -> bytes:
     """A shell script with a statement before its first command.
 

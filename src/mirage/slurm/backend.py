@@ -72,6 +72,13 @@ class Backend(Protocol):
         """
         ...
 
+    def signal_steps(self, job: int | Sequence[int], name: str) -> None:
+        """Send a signal to all steps of one or more running jobs, but not to their batch scripts.
+
+        One client command, with refusals as for ``signal``.
+        """
+        ...
+
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """Change a job, or several, as ``scontrol update`` does.
 

@@ -259,12 +259,13 @@ class SlurmClient:
             ["scancel", f"--signal={name}", "--batch" if to_batch_shell else "--full", "--state=RUNNING", *jobs]
         )
 
-    def signal_steps(self, job: int, name: str) -> None:
-        """``scancel --signal``: to the steps of a job, but not to its batch script.
+    def signal_steps(self, job: int | Sequence[int], name: str) -> None:
+        """``scancel --signal``: to the steps of jobs, but not to their batch scripts.
 
         sbatch's ``--signal`` without ``B:`` does the same.
         """
-        self._on_job(["scancel", f"--signal={name}", "--state=RUNNING", str(job)])
+        jobs = [str(job)] if isinstance(job, int) else map(str, job)
+        self._on_job(["scancel", f"--signal={name}", "--state=RUNNING", *jobs])
 
     def update(self, job: int | Sequence[int], changes: Mapping[str, str]) -> None:
         """``scontrol update``."""

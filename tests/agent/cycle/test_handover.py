@@ -260,6 +260,17 @@ def test_a_batch_shell_that_passes_the_signal_on_gets_it_alone() -> None:
     assert world.slurm.calls == [("signal", 101, "USR2", "batch shell"), ("signal", 201, "USR2")]
 
 
+def test_an_adopted_link_gets_a_signal_of_its_own() -> None:
+    first, second = running(1, **LAST_CALL, ready_s=7_000), running(2, ready_s=7_000)
+    world = shown(first, second, to_steps=True, signal="USR1", first_signal="shell:TERM")
+    silent = world.other(2, running(1, job=201), key="hind", spec=replace(world.chain.spec, first_signal="none"))
+    wanted = [(world.chain, first), (world.chain, second), (silent, world.context.links[2][0])]
+    assert send_signals(world.context, wanted) == {}
+    assert world.slurm.calls == [("signal", 101, "TERM", "batch shell"), ("signal", 102, "USR1", "steps")]
+    details = [event.detail for event in world.store.reported if event.kind == "signalled"]
+    assert details == ["TERM to job 101", "USR1 to job 102", "no signal to job 201"]
+
+
 def test_a_signal_that_fails_for_one_chain_reaches_the_others() -> None:
     world = shown(running(1, **LAST_CALL, ready_s=7_000))
     rows = [(world.chain, world.links[0])]

@@ -29,6 +29,8 @@ _NOT_REPORTED = (
     "least_limit_s",
     "request_id",
     "to_batch_shell",
+    "to_steps",
+    "first_signal",
 )
 
 

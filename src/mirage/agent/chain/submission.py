@@ -128,7 +128,7 @@ def link_submission(
     if hold:
         options["dependency"] = f"afterany:{previous_job}"
     if spec.slurm_warning_s:
-        options["signal"] = f"B:{spec.signal}@{spec.slurm_warning_s}"
+        options["signal"] = f"{'' if spec.to_steps else 'B:'}{spec.signal}@{spec.slurm_warning_s}"
     options["comment"] = written_before(options.get("comment"), tag)
     exported = {name: value for name, value in own.items() if name != HOME}
     options |= _export(options.get("export") or submission.environment.get("SBATCH_EXPORT", ""), exported)

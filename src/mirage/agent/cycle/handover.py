@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.model import Chain, ChainState, Link, LinkState
+from mirage.agent.model import SHELL, STEPS, Chain, ChainState, Link, LinkState
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
@@ -284,14 +284,15 @@ def send_signals(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) ->
     Returns:
         The reason for each signal that was not sent, by chain; a later cycle sends it.
     """
-    by_name: dict[tuple[str, bool], list[tuple[Chain, Link]]] = {}
+    by_name: dict[tuple[str, str], list[tuple[Chain, Link]]] = {}
     for chain, link in wanted:
-        by_name.setdefault((chain.spec.signal, chain.spec.to_batch_shell), []).append((chain, link))
+        by_name.setdefault(chain.spec.signal_to(link.number), []).append((chain, link))
     unsent: dict[int, str] = {}
-    for (name, to_batch_shell), row in by_name.items():
+    for (name, receivers), row in by_name.items():
         refused: dict[int, str] = {}
         if name:
-            send = partial(context.backend.signal, name=name, **({"to_batch_shell": True} if to_batch_shell else {}))
+            backend, to_shell = context.backend, {"to_batch_shell": True} if receivers == SHELL else {}
+            send = partial(backend.signal_steps if receivers == STEPS else backend.signal, name=name, **to_shell)
             refused, failed = _send(context, row, send)
             unsent |= failed
         for chain, link in row:

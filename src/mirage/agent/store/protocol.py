@@ -37,6 +37,16 @@ class Store(Protocol):
         """A new chain with its first link planned; ``ConfigurationError`` where the name is taken."""
         ...
 
+    def add_adopted_chain(self, chain: Chain, link: Link, event: EventRecord) -> Chain:
+        """A new chain with a first link that is a job already, in one transaction.
+
+        ``ConfigurationError`` where the name is taken, or where the job is an open link of another chain.
+
+        Args:
+            chain: The chain with its key; its number is filled in, here and in the link and the event.
+        """
+        ...
+
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
         ...

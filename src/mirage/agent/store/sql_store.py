@@ -171,6 +171,27 @@ class SqlStore(LeasedDatabase):
             assert made is not None
         return dataclasses.replace(chain, id=int(made[0]))
 
+    def add_adopted_chain(self, chain: Chain, link: Link, event: EventRecord) -> Chain:
+        """A new chain with a first link that is a job already."""
+        row = row_of(chain, "id", "spec") | {"spec": spec_to_json(chain.spec)}
+        same = (links.c.job == link.job) & (links.c.state != LinkState.ENDED.value)
+        try:
+            with self._writing() as connection:
+                taken = sa.select(chains.c.name, links.c.number).join(links, links.c.chain == chains.c.id).where(same)
+                if (known := connection.execute(taken).first()) is not None:
+                    raise ConfigurationError(f"job {link.job} is link {known[1]} of chain {known[0]} already")
+                if number := _number_to_skip(connection):
+                    row["id"] = number + 1
+                key = connection.execute(chains.insert().values(row)).inserted_primary_key
+                assert key is not None
+                number = int(key[0])
+                connection.execute(links.insert().values(row_of(dataclasses.replace(link, chain=number))))
+                _write_events(connection, (dataclasses.replace(event, chain=number),))
+        except KeyExists:
+            self.check_name(chain.name)
+            raise
+        return dataclasses.replace(chain, id=number)
+
     def chains(self, *, alive: bool = False) -> list[Chain]:
         """All chains in order of creation, or only those that are not done."""
         with self._reading() as connection:

@@ -253,6 +253,10 @@ class VirtualSlurm:
         for number in [job] if isinstance(job, int) else job:
             self._signal(number, name)
 
+    def signal_steps(self, job: int | Sequence[int], name: str) -> None:
+        """Send a signal to the steps of jobs: a simulated job is one process, which gets it."""
+        self.signal(job, name)
+
     def _signal(self, job: int, name: str) -> None:
         own = self._mine(job, "scancel: error: Kill job error on job id {}: ")
         name = name.removeprefix("SIG")

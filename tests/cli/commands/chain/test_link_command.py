@@ -94,12 +94,22 @@ def test_a_job_that_the_queue_does_not_show_writes_its_word_and_touches_no_other
 def test_a_word_outside_a_job_of_a_chain_is_refused(
     type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
+    inside.jobs = (QueuedJob(102, JobState.RUNNING, user="ada", comment="mine"),)
     monkeypatch.setenv(name, value)
     assert type_("link", "ready", status=1)[1] == (
-        "mirage: error: this is not a job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with "
-        "`mirage submit`\n"
+        "mirage: error: this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows "
+        "one; submit it with `mirage submit`, or `mirage adopt` it\n"
     )
     assert inside.calls == []
+
+
+def test_an_adopted_job_has_its_tag_in_its_comment_only(
+    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MIRAGE_TAG")
+    inside.jobs = (QueuedJob(102, JobState.RUNNING, user="ada", comment=f"{OURS} | mine"),)
+    type_("link", "done")
+    assert inside.calls[0] == ("update", 102, {"Comment": f"{OURS} done | mine"})
 
 
 def test_the_help_of_done_promises_to_cancel_no_earlier_job(type_: Type) -> None:

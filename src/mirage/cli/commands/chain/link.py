@@ -79,13 +79,16 @@ def _own() -> tuple[QueuedJob | None, Tag]:
     from mirage.agent.chain.tag import parse_tag
 
     from_environment, job = parse_tag(os.environ.get("MIRAGE_TAG", "")), os.environ.get("SLURM_JOB_ID", "")
-    if from_environment is None or not job.isdecimal():
+    own = None
+    if job.isdecimal():
+        own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
+    tag = (parse_tag(own.comment) if own is not None else None) or from_environment
+    if tag is None or not job.isdecimal():  # an adopted job has its tag in its comment only
         raise ConfigurationError(
-            "this is not a job of a chain: MIRAGE_TAG and SLURM_JOB_ID are not both set; submit it with `mirage submit`"
+            "this is not a job of a chain: neither MIRAGE_TAG nor the comment of the job SLURM_JOB_ID shows one; "
+            "submit it with `mirage submit`, or `mirage adopt` it"
         )
-    own = next((one for one in cluster.client().observe().jobs if one.id == int(job)), None)
-    present = parse_tag(own.comment) if own is not None else None
-    return own, present or from_environment
+    return own, tag
 
 
 def _write(tag: Tag) -> None:

@@ -124,18 +124,18 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
     words["quiet"] = "quiet" in options
     request = read_request(options, script, arguments, caller())
     request, applied, reasons = with_preset(ctx, words, request)
-    _note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
+    note(words, *request.remarks, *misplaced(ctx, script, arguments), *reasons)
     now_s = int(cluster.clock())
     site = read_site_files(os.environ)
     site.check_place(request.given)
     if words["agentless"]:
         _submit_agentless(ctx, words, costs, request, now_s)
         return
-    spec = _spec(words, costs.cost(), request, now_s)
+    spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
-        name = words["name"] or _new_name(words, request)
+        name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
-        _note(words, *_endless(words, name))
+        note(words, *endless(words, name))
         return
     with cluster.store() as store:
         if site.path and (why := site.chains_refusal(len(store.chains(alive=True)))):
@@ -145,12 +145,12 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
             _report(words, name, job)
         finally:  # the job is submitted even if printing fails
             if not words["no_agent"]:
-                _ensure_agent(words, store, now_s)
+                ensure_agent(words, store, now_s)
     if job == MISSING:
         ctx.exit(UNKNOWN)
 
 
-def _spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
+def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int) -> ChainSpec:
     """Returns the specification of the chain, checked before anything is submitted."""
     from mirage.agent.chain.spec_check import (
         check_spec,
@@ -217,8 +217,8 @@ def _submit_agentless(
             f"--policy {POLICY}:tree=FILE"
         )
     words["policy"] = words["policy"] or POLICY
-    spec = _spec(words, cost, request, now_s)
-    name, slurm = words["name"] or _new_name(words, request), cluster.client()
+    spec = new_spec(words, cost, request, now_s)
+    name, slurm = words["name"] or new_name(words, request), cluster.client()
     chain = agentless_request(cluster.home(), request, spec, name, slurm, now_s)
     if words["dry_run"]:
         click.echo(json.dumps({"chain": name, "script": chain.code}) if words["as_json"] else chain.code, nl=False)
@@ -233,8 +233,8 @@ def _submit_agentless(
             err=True,
         )
         ctx.exit(UNKNOWN)
-    _note(words, *slurm.remarks.splitlines(), f"log: {chain.spec.folder}/log")
-    _note(words, f"to end the chain: touch {chain.spec.folder}/stop")
+    note(words, *slurm.remarks.splitlines(), f"log: {chain.spec.folder}/log")
+    note(words, f"to end the chain: touch {chain.spec.folder}/stop")
     _report(words, name, job)
 
 
@@ -243,7 +243,7 @@ def _has_end(words: Mapping[str, Any]) -> bool:
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
 
 
-def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Returns a remark on a chain without a defined end."""
     if _has_end(words):
         return ()
@@ -253,7 +253,8 @@ def _endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
     )
 
 
-def _new_name(words: Mapping[str, Any], request: Request, taken: Container[str] = ()) -> str:
+def new_name(words: Mapping[str, Any], request: Request, taken: Container[str] = ()) -> str:
+    """Returns a name for a chain that the user has not named."""
     from mirage.agent.chain.create import name_for
 
     return name_for(request.job_name, words["request_id"], taken)
@@ -276,7 +277,7 @@ def _submitted(
     if key and (known := chain_of_request(store, key)) is not None:
         return _known(words, *known)
     taken = {chain.name for chain in store.chains()}
-    name, slurm = words["name"] or _new_name(words, request, taken), cluster.client()
+    name, slurm = words["name"] or new_name(words, request, taken), cluster.client()
     try:
         job = create_chain(store, slurm, cluster.home(), request, spec, name, now_s)
     except ConfigurationError:
@@ -294,7 +295,7 @@ def _submitted(
             err=True,
         )
         return name, MISSING
-    _note(words, *slurm.remarks.splitlines(), *_endless(words, name))
+    note(words, *slurm.remarks.splitlines(), *endless(words, name))
     return name, job
 
 
@@ -302,11 +303,11 @@ def _known(words: Mapping[str, Any], name: str, job: int) -> tuple[str, int]:
     if job == MISSING:
         click.echo(f"mirage: request {words['request_id']} has made chain {name}; its job is not known yet", err=True)
     else:
-        _note(words, f"request {words['request_id']} was submitted before")
+        note(words, f"request {words['request_id']} was submitted before")
     return name, job
 
 
-def _note(words: Mapping[str, Any], *lines: str) -> None:
+def note(words: Mapping[str, Any], *lines: str) -> None:
     """Prints remarks on standard error, unless sbatch's own --quiet is given."""
     for line in lines if not words["quiet"] else ():
         click.echo(line, err=True)
@@ -319,23 +320,23 @@ def _report(words: Mapping[str, Any], name: str, job: int) -> None:
     elif job != MISSING and not words["quiet"]:
         click.echo(str(job) if words["parsable"] else f"Submitted batch job {job}")
     sys.stdout.flush()
-    _note(words, f"chain {name}")
+    note(words, f"chain {name}")
 
 
-def _ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
+def ensure_agent(words: Mapping[str, Any], store: SqlStore, now_s: int) -> None:
     """Starts an agent if none runs; if that fails, only warns: the job is submitted."""
     from mirage.agent.hosting.pass_memory import recent_passes
     from mirage.agent.service import running_agent, start
 
     try:
         if (found := running_agent(store, now_s)) is not None:
-            _note(words, f"the agent on {found.host} (process {found.pid}) manages it")
+            note(words, f"the agent on {found.host} (process {found.pid}) manages it")
             return
         if (passes := recent_passes(cluster.home().pass_memory, now_s)) is not None:
-            _note(words, f"{passes.in_words()} manage it")
+            note(words, f"{passes.in_words()} manage it")
             return
         pid = start(cluster.home(), os.environ)
-        _note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
+        note(words, f"no agent was running: started one here (process {pid}); see `mirage agent status`")
     except (MirageError, OSError) as error:
         click.echo(
             f"mirage: warning: no agent was started: {error}; nothing manages the chain until `mirage agent start` "

@@ -1,0 +1,271 @@
+"""A job that Mirage has not submitted: its checks, and its description by sources.
+
+Nothing here changes the job.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+
+from mirage.agent.chain.request import Caller, Request, read_request
+from mirage.agent.chain.tag import Tag, parse_tag
+from mirage.duration import format_duration
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
+from mirage.job_state import MISSING, JobState
+from mirage.presets.keyed_state import keyed_lines, submitit_folder, with_submitit_bridge
+from mirage.slurm.job_reader import JobProcess, JobReader, StoredSubmission, submitted_environment
+from mirage.slurm.records import QueuedJob
+from mirage.slurm.sbatch_options import Chosen, from_environment
+from mirage.slurm.text.batch_script import directives
+from mirage.slurm.text.job_details import NOT_SHOWN, JobDetails, differing, options_of_line, options_shown
+
+ACCOUNTING, OWN_STEP, HERE = "accounting", "job", "here"
+"""Sources of the environment: what accounting stores, the job's own processes, and this shell."""
+
+_LIMIT = "SLURM_RLIMIT_"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinding:
+    """A part of a job's description, with its source in words."""
+
+    what: str
+    value: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.value} [{self.source}]"
+
+
+@dataclass(frozen=True, slots=True)
+class JobToAdopt:
+    """A job that passed all checks.
+
+    Attributes:
+        queued: The job as the queue shows it.
+        request: Its submission, for later links.
+        processes: Its processes on the node of its batch script; empty while it is pending or cannot be read.
+        findings: What was found, and from which source.
+        unknown: What no source shows.
+        warnings: What will differ for later links.
+    """
+
+    queued: QueuedJob
+    request: Request
+    processes: tuple[JobProcess, ...]
+    findings: tuple[JobFinding, ...]
+    unknown: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def check_job(job: JobDetails, queued: QueuedJob | None, user: str, now_s: int, poll_s: int) -> QueuedJob:
+    """Check that a job can be adopted; returns it as the queue shows it.
+
+    Args:
+        queued: The job in the queue; None where it is not among the user's jobs.
+        poll_s: Time between two polls of an agent, which cannot follow a job that ends within it.
+
+    Raises:
+        ConfigurationError: It cannot; the message contains the reason and the remedy.
+    """
+    number = job.number
+    if job.user != user:
+        raise ConfigurationError(
+            f"job {number} belongs to {job.user}, not to {user}; only your own jobs can be adopted"
+        )
+    if "ArrayJobId" in job.row:
+        raise ConfigurationError(
+            f"job {number} is a task of the array {job.row['ArrayJobId']}: a chain is one job after another; submit "
+            "one chain a task"
+        )
+    if "HetJobId" in job.row:
+        raise ConfigurationError(f"job {number} is a component of a heterogeneous job, which cannot be a chain")
+    if not job.is_batch:
+        raise ConfigurationError(
+            f"job {number} has no batch script: srun or salloc started it, and no later job could repeat it; submit a "
+            "script with `mirage submit`"
+        )
+    if queued is None or queued.state not in (JobState.PENDING, JobState.RUNNING) or queued.completing:
+        state = job.row.get("JobState", "unknown")
+        raise ConfigurationError(
+            f"job {number} is {state}: only a pending or running job can be adopted; submit its script with "
+            "`mirage submit`"
+        )
+    if queued.state is JobState.PENDING and queued.reason.startswith(("JobHeld", "launch")):
+        raise ConfigurationError(f"job {number} is held; release it first: scontrol release {number}")
+    left_s = queued.end_s - now_s if queued.state is JobState.RUNNING and queued.end_s != MISSING else poll_s
+    if left_s < poll_s:
+        raise ConfigurationError(
+            f"job {number} reaches its limit in {max(left_s, 0)} s, and an agent polls every "
+            f"{format_duration(poll_s)}: submit its script with `mirage submit`"
+        )
+    return queued
+
+
+def check_tag(queued: QueuedJob, store: str, keys: Mapping[str, str]) -> Tag | None:
+    """Check that a job is no link yet; returns the tag of an interrupted adoption.
+
+    Args:
+        store: Identity of the store.
+        keys: Names of its chains by key.
+
+    Raises:
+        ConfigurationError: It is a link already.
+    """
+    tag = parse_tag(queued.comment)
+    if tag is None:
+        return None
+    if tag.store != store:
+        raise ConfigurationError(
+            f"job {queued.id} is link {tag.link} of chain {tag.chain} of another store; name the folder of its agent "
+            "with MIRAGE_HOME"
+        )
+    if tag.key in keys:
+        raise ConfigurationError(f"job {queued.id} is link {tag.link} of chain {keys[tag.key]} already")
+    return tag
+
+
+def describe_job(
+    reader: JobReader, job: JobDetails, queued: QueuedJob, cluster: str, options: Chosen, caller: Caller, source: str
+) -> JobToAdopt:
+    """Describe a job, so that later links can repeat it.
+
+    Args:
+        cluster: Slurm's name of the cluster.
+        options: Options of sbatch for later links, which override what was found.
+        caller: This process: its environment counts where no source shows that of the job.
+        source: Source of the environment; empty for the best.
+
+    Raises:
+        ConfigurationError: A part that is needed cannot be found, or the script cannot be a chain.
+    """
+    number, unknown, warnings = job.number, list[str](), list[str]()
+    findings = [JobFinding("working directory", job.directory, "the queue")]
+    if not Path(job.directory).is_dir():
+        raise ConfigurationError(
+            f"the working directory of job {number}, {job.directory}, is not there; run this where it is mounted"
+        )
+    stored = reader.stored(number)
+    processes: tuple[JobProcess, ...] = ()
+    if queued.state is JobState.RUNNING:
+        try:
+            processes = reader.processes(number, job.row.get("BatchHost", ""), cluster)
+        except SlurmError as error:
+            unknown.append(f"the processes of the job, and the signals that they handle: {error}")
+    shell = next((process for process in processes if process.is_batch_shell), None)
+    script, script_source = _script(reader, number, stored)
+    raw, environment, origin = _environment(number, shell, stored, caller, source)
+    if origin.startswith("this shell"):
+        warnings.append(
+            f"no source shows the environment of job {number}: later links get that of this shell; run this in the "
+            "shell that has submitted the job"
+        )
+    chosen, line = _options(job, script, raw, environment, stored)
+    path, arguments, exact = _command(job, shell)
+    if arguments and not exact:
+        warnings.append("Slurm joins the arguments of a pending job by spaces: an argument with a space was split")
+    limits = {n.removeprefix(_LIMIT): int(v) for n, v in raw.items() if n.startswith(_LIMIT) and v.isdecimal()}
+    umask = (shell.umask if shell else "") or raw.get("SLURM_UMASK", "") or f"{caller.umask:04o}"
+    made = Caller(environment, Path(job.directory), int(umask, 8), _signed(limits) or caller.limits, BytesIO(script))
+    request = read_request({**chosen, **options}, None, arguments, made)
+    request = replace(request, script_name=Path(path).name if path else "wrap")
+    options_source = "the command line of its submission, and the queue" if line else "its #SBATCH lines, and the queue"
+    findings += [
+        JobFinding("script", f"{request.script_name}, {len(script.splitlines())} lines", script_source),
+        JobFinding("arguments", shlex.join(arguments) or "none", "the job's own process" if shell else "the queue"),
+        JobFinding("environment", f"{len(environment)} variables", origin),
+        JobFinding("options", shlex.join(_words(request.given)), options_source),
+    ]
+    if not line:
+        unknown.append(f"options that the queue does not show: {', '.join(f'--{name}' for name in NOT_SHOWN)}")
+    warnings += _keyed(request.script, number)
+    if submitit_folder(request.script) is not None:
+        request = replace(request, script=with_submitit_bridge(request.script, number))
+        warnings.append(
+            f"submitit names its state by the number of the job: later links get a link to {number}_submitted.pkl, and "
+            f"write their result as NUMBER_0_result.pkl, where the job object of {number} does not search"
+        )
+    return JobToAdopt(queued, request, processes, tuple(findings), tuple(unknown), (*request.remarks, *warnings))
+
+
+def _words(given: Chosen) -> list[str]:
+    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given.items()]
+
+
+def _script(reader: JobReader, number: int, stored: StoredSubmission) -> tuple[bytes, str]:
+    """The batch script, and its source."""
+    try:
+        return reader.batch_script(number), "scontrol write batch_script"
+    except SlurmRefused as error:
+        if stored.script:
+            return stored.script.encode(errors="surrogateescape"), "sacct --batch-script"
+        raise ConfigurationError(
+            f"the batch script of job {number} cannot be read, and no later job could repeat it: {error}; submit the "
+            "script with `mirage submit`"
+        ) from error
+
+
+def _environment(
+    number: int, shell: JobProcess | None, stored: StoredSubmission, caller: Caller, source: str
+) -> tuple[Mapping[str, str], dict[str, str], str]:
+    """The variables as a source shows them, those of the submission, and the source in words.
+
+    Raises:
+        ConfigurationError: The source that the user named does not show them.
+    """
+    known = {
+        ACCOUNTING: (stored.environment, "sacct --env-vars"),
+        OWN_STEP: (shell.environment if shell else {}, f"/proc of its batch shell, by srun --jobid={number} --overlap"),
+    }
+    for name in (source,) if source else (ACCOUNTING, OWN_STEP):
+        variables, words = known.get(name, ({}, ""))
+        if variables:
+            return variables, submitted_environment(variables), words
+        if name in known and source:
+            raise ConfigurationError(
+                f"--variables-from {name}: this source does not show the environment of job {number}; leave the option "
+                f"out, or give --variables-from {HERE}"
+            )
+    return {}, submitted_environment(caller.environment), "this shell"
+
+
+def _options(
+    job: JobDetails, script: bytes, raw: Mapping[str, str], environment: Mapping[str, str], stored: StoredSubmission
+) -> tuple[Chosen, bool]:
+    """The options for sbatch's command line, and whether those of the submission are known."""
+    line = options_of_line(job.submit_line or stored.submit_line, job)
+    base = {**directives(script), **from_environment(environment), **(line or {})}
+    shown = options_shown(job)
+    if raw and "SLURM_NTASKS" not in raw:
+        shown.pop("ntasks", None)
+    if raw.get("SLURM_EXPORT_ENV") and "export" not in base:
+        shown["export"] = raw["SLURM_EXPORT_ENV"]
+    chosen = {**(line or {}), **differing(shown, base)}
+    if "chdir" in base:
+        chosen["chdir"] = job.directory
+    return chosen, line is not None
+
+
+def _command(job: JobDetails, shell: JobProcess | None) -> tuple[str, tuple[str, ...], bool]:
+    """Path of the script, its arguments, and whether these are exact."""
+    if shell is not None:
+        return job.command.removesuffix(" " + " ".join(shell.arguments)), shell.arguments, True
+    path, *arguments = job.command.split(" ")
+    return path, tuple(arguments), False
+
+
+def _keyed(script: bytes, number: int) -> list[str]:
+    """Warnings about lines that use the number of the job."""
+    lines = keyed_lines(script)
+    found = [f"{line}: the next job has another number than {number}, and so another path" for line in lines
+             if not line.is_log]  # fmt: skip
+    return found + [f"{line}: each job writes a log of its own" for line in lines if line.is_log]
+
+
+def _signed(limits: Mapping[str, int]) -> dict[str, int]:
+    """Resource limits as ``resource`` has them: Slurm's largest number is no limit."""
+    return {name: -1 if value >= 2**64 - 2 else value for name, value in limits.items()}
