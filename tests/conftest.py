@@ -135,7 +135,7 @@ PARTS = {
     "test_backends.py": 1, "test_compile_command.py": 1, "test_chains.py": 2, "test_revision_real.py": 1,
     "test_migrations.py": 1, "test_site_calibration_real.py": 1, "test_train_method.py": 1, "test_identity_real.py": 1,
     "test_real_cluster.py": 1, "test_sbatch_parity.py": 1, "test_demo.py": 1, "test_agent.py": 1,
-    "test_rehearse_real.py": 2, "test_recipes_real.py": 1, "test_agentless_real.py": 2,
+    "test_rehearse_real.py": 2, "test_adopt_real.py": 2, "test_recipes_real.py": 1, "test_agentless_real.py": 2,
 }  # fmt: skip
 """Files of a minute or more, and into how many parts each is dealt for workers that take whole files. They come first,
 those that compute between those that wait for a real Slurm: workers then end at about the same time, and not one of

@@ -80,8 +80,8 @@ class ChainSpec:
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
             processes of the link do.
         to_steps: Whether only the steps of a link get the signal, because its batch shell has no trap for it.
-        first_signal: What the first link gets instead, where it was adopted and differs from the others:
-            ``steps:USR1``, ``shell:USR2``, ``all:TERM``, ``none``; empty for the same.
+        first_signal: What the first link gets instead, where it was adopted: ``steps:USR1``, ``shell:USR2``,
+            ``all:TERM``, ``none``; empty where it was submitted.
     """
 
     submission: Submission
@@ -125,6 +125,13 @@ class ChainSpec:
             receivers, _, name = self.first_signal.partition(":")
             return name, receivers
         return self.signal, SHELL if self.to_batch_shell else STEPS if self.to_steps else ALL
+
+    def slurm_warning_of(self, link: int) -> int:
+        """The time before a link's limit at which Slurm itself signals it, seconds.
+
+        It is 0 for an adopted link: what it has requested from Slurm is unknown.
+        """
+        return 0 if link == 1 and self.first_signal else self.slurm_warning_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ import pytest
 
 from mirage.agent.chain.adopt import Delivery, adopt_job, adopted_spec, chosen_delivery, read_delivery
 from mirage.agent.chain.job_to_adopt import JobToAdopt, check_job, check_tag, describe_job
+from mirage.agent.chain.recover import recover
 from mirage.agent.chain.request import Caller, Request
 from mirage.agent.chain.submission import link_submission
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.paths import Home
+from mirage.agent.store.engine import make_engine
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
@@ -213,12 +215,15 @@ def test_a_delivery_in_words() -> None:
 def test_later_links_get_the_signal_of_the_first_unless_a_wrapper_delivers_theirs() -> None:
     spec = ChainSpec(Submission("x.sh"), signal="USR2", to_batch_shell=True, slurm_warning_s=60)
     steps = Delivery("USR1", "steps", "")
-    plain = adopted_spec(spec, steps, has_wrapper=False)
+    plain = adopted_spec(replace(spec, signal="USR1", to_batch_shell=False), steps, has_wrapper=False)
     assert plain.signal_to(1) == plain.signal_to(2) == ("USR1", "steps")
     wrapped = adopted_spec(spec, steps, has_wrapper=True)
     assert (wrapped.signal_to(1), wrapped.signal_to(2)) == (("USR1", "steps"), ("USR2", "shell"))
     silent = adopted_spec(spec, Delivery("", "all", ""), has_wrapper=True)
     assert silent.signal_to(1)[0] == ""
+    named = adopted_spec(replace(spec, to_batch_shell=False), Delivery("", "all", ""), has_wrapper=False)
+    assert (named.signal_to(1)[0], named.signal_to(2)) == ("", ("USR2", "all")), "the user has named it for later links"
+    assert (named.slurm_warning_of(1), named.slurm_warning_of(2), spec.slurm_warning_of(1)) == (0, 60, 60)
     options = [link_submission(Chain(1, "c", one, 0), "s", 2, 1, False).options["signal"] for one in (plain, wrapped)]
     assert options == ["USR1@60", "B:USR2@60"]
 
@@ -246,6 +251,12 @@ class Controller:
 
     def observe(self) -> Queue:
         return Queue(NOW_S, (self.job,) if self.job is not None else ())
+
+    def configuration(self) -> dict[str, str]:
+        return {"clustername": "alpha", "slurmctldhost[0]": "head", "slurmctldport": "1"}
+
+    def accounting(self, since_s: int) -> tuple[()]:
+        return ()
 
 
 @pytest.fixture
@@ -327,6 +338,24 @@ def test_of_two_adoptions_at_once_one_wins_and_the_job_bears_its_tag(store: SqlS
     assert tag is not None
     assert (tag.key, tag.rest) == (first.key, "mine")
     assert not (tmp_path / "chains" / "second").exists()
+
+
+def test_a_store_that_is_lost_after_the_tag_is_recovered_with_the_chain(tmp_path: Path) -> None:
+    class Torn(SqlStore):
+        def add_adopted_chain(self, *_: Any) -> Any:
+            raise KeyboardInterrupt
+
+    slurm, path = Controller(), tmp_path / "store.db"
+    open_store(f"sqlite:///{path}").close()
+    with closing(Torn(make_engine(f"sqlite:///{path}"))) as torn:
+        torn.bind("alpha@head:1")
+        with pytest.raises(KeyboardInterrupt):
+            adopted(torn, slurm, tmp_path)
+    path.write_bytes(b"damaged")
+    recovery = recover(Home(tmp_path, f"sqlite:///{path}"), cast(Backend, slurm), NOW_S)
+    (chain,) = recovery.chains
+    assert (chain.chain.name, [link.job for link in chain.links][:1]) == ("train", [41])
+    assert chain.links[0].state is LinkState.RUNNING
 
 
 def test_a_job_that_ends_meanwhile_makes_no_chain(store: SqlStore, tmp_path: Path) -> None:

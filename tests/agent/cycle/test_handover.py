@@ -260,6 +260,15 @@ def test_a_batch_shell_that_passes_the_signal_on_gets_it_alone() -> None:
     assert world.slurm.calls == [("signal", 101, "USR2", "batch shell"), ("signal", 201, "USR2")]
 
 
+def test_an_adopted_link_without_a_handler_is_ended_at_once() -> None:
+    world = shown(running(1), running(2, ready_s=9_500), first_signal="none", grace_s=300)
+    hand_over(world.context, world.chain, ReadinessProbes(Scripted()))
+    assert [link.number for _, link in world.context.endings] == [1]
+    own = shown(running(1), running(2, ready_s=9_500), first_signal="steps:USR1", grace_s=300, signal="")
+    hand_over(own.context, own.chain, ReadinessProbes(Scripted()))
+    assert (own.context.endings, [link.number for _, link in own.context.signals]) == ([], [1])
+
+
 def test_an_adopted_link_gets_a_signal_of_its_own() -> None:
     first, second = running(1, **LAST_CALL, ready_s=7_000), running(2, ready_s=7_000)
     world = shown(first, second, to_steps=True, signal="USR1", first_signal="shell:TERM")

@@ -103,13 +103,15 @@ def _by_text(shape: ScriptShape, signals: Sequence[str]) -> Delivery:
 def adopted_spec(spec: ChainSpec, delivery: Delivery, *, has_wrapper: bool) -> ChainSpec:
     """The specification with the signal of the adopted job.
 
+    Later links run the same script: the same processes handle the same signal.
+
     Args:
         has_wrapper: Whether a preset delivers the signal of later links, and only the first one differs.
     """
-    if has_wrapper:
-        return replace(spec, first_signal=delivery.text)
-    shell, steps = delivery.receivers == SHELL, delivery.receivers == STEPS
-    return replace(spec, signal=delivery.signal, to_batch_shell=shell, to_steps=steps)
+    spec = replace(spec, first_signal=delivery.text)
+    if has_wrapper or spec.signal != delivery.signal:
+        return spec
+    return replace(spec, to_batch_shell=delivery.receivers == SHELL, to_steps=delivery.receivers == STEPS)
 
 
 def adopt_job(

@@ -165,9 +165,10 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         call_s = last_call_s(context, chain, link)
-        if link.number in leaving or (chain.spec.signal and context.now_s >= call_s):
+        signal, _ = chain.spec.signal_to(link.number)
+        if link.number in leaving or (signal and context.now_s >= call_s):
             moments.append(_end_previous(context, chain, link, cancel=link.number in leaving))
-        elif chain.spec.signal:
+        elif signal:
             moments.append(call_s)
     busy = len(running) > 1 or newest.ready_s == MISSING or context.awaits_start(chain)
     return Progress(busy, min((at_s for at_s in moments if at_s > context.now_s), default=MISSING))
@@ -175,7 +176,7 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
 
 def grace_s(chain: Chain, link: Link) -> int:
     """The time from the signal to the end of a link; at most half of its limit."""
-    return min(chain.spec.grace_s, max(link.limit_s // 2, 0)) if chain.spec.signal else 0
+    return min(chain.spec.grace_s, max(link.limit_s // 2, 0)) if chain.spec.signal_to(link.number)[0] else 0
 
 
 def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
@@ -191,7 +192,7 @@ def last_call_s(context: CycleContext, chain: Chain, link: Link) -> int:
 
 def next_last_call_s(context: CycleContext, chain: Chain) -> int:
     """The earliest time at which a link needs its signal; ``MISSING`` for none."""
-    running = context.of(chain, LinkState.RUNNING) if chain.spec.signal else []
+    running = [link for link in context.of(chain, LinkState.RUNNING) if chain.spec.signal_to(link.number)[0]]
     calls_s = [last_call_s(context, chain, link) for link in running if link.signalled_s == MISSING]
     return min(calls_s, default=MISSING)
 
@@ -201,12 +202,14 @@ def is_untold(chain: Chain, link: Link) -> bool:
 
     Slurm's own signal counts where the link was submitted with one: it needs no agent.
     """
-    return bool(chain.spec.signal) and not chain.spec.slurm_warning_s and _is_signalled_late(chain, link)
+    spec = chain.spec
+    by_agent = bool(spec.signal_to(link.number)[0]) and not spec.slurm_warning_of(link.number)
+    return by_agent and _is_signalled_late(chain, link)
 
 
 def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
     """Log that the limit has ended a link before the agent signalled it in time."""
-    if not chain.spec.signal or not _is_signalled_late(chain, link):
+    if not chain.spec.signal_to(link.number)[0] or not _is_signalled_late(chain, link):
         return
     came = "without a signal of the agent"
     if link.signalled_s != MISSING:
@@ -214,7 +217,7 @@ def note_end(context: CycleContext, chain: Chain, link: Link) -> None:
             f"{_ended_by_limit_s(link) - link.signalled_s} s after its signal, of a grace of {grace_s(chain, link)} s"
         )
     kind, detail = "untold", f"job {link.job} reached its limit {came}"
-    if chain.spec.slurm_warning_s:
+    if chain.spec.slurm_warning_of(link.number):
         kind, detail = "signalled-by-slurm", f"{detail}; Slurm's own --signal has reached its batch script"
     context.change_link(link, context.event(chain.id, link.number, kind, detail))
 
@@ -260,7 +263,7 @@ def _end_previous(context: CycleContext, chain: Chain, link: Link, *, cancel: bo
     if job.state is JobState.SUSPENDED:
         context.trouble(chain, f"job {job.id} is suspended, where no signal reaches it; it gets one when it runs again")
         return MISSING
-    grace_s = spec.grace_s if spec.signal else 0
+    grace_s = spec.grace_s if spec.signal_to(link.number)[0] else 0
     signalled_s = link.signalled_s
     if signalled_s == MISSING:
         context.signals.append((chain, link))
@@ -318,7 +321,7 @@ def end_links(context: CycleContext, wanted: Sequence[tuple[Chain, Link]]) -> di
         if chain.id in refused:
             context.trouble(chain, f"job {link.job} cannot be cancelled (its grace is over): {refused[chain.id]}")
         elif chain.id not in failed:
-            grace_s = chain.spec.grace_s if chain.spec.signal else 0
+            grace_s = chain.spec.grace_s if chain.spec.signal_to(link.number)[0] else 0
             event = context.event(chain.id, link.number, "ended-by-us", f"job {link.job}, grace of {grace_s} s over")
             context.change_link(link, event, cancelled_s=context.now_s)
     return failed
