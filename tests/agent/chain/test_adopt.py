@@ -140,11 +140,14 @@ def test_a_running_job_is_described_by_itself(tmp_path: Path) -> None:
 
 
 def test_accounting_is_the_best_source(tmp_path: Path) -> None:
-    variables = {"FROM": "accounting", "SLURM_NTASKS": "3", "SLURM_RLIMIT_CORE": "0", "SLURM_RLIMIT_AS": str(2**64 - 1)}
+    limits = {"SLURM_RLIMIT_CORE": "0", "SLURM_RLIMIT_AS": str(2**64 - 1)}
+    variables = {"FROM": "accounting", "LINES": "a", "b": "c", "SLURM_NTASKS": "3", **limits}
     stored = StoredSubmission("", variables, f"sbatch -n 3 --signal=USR1@60 --begin=now+5 {tmp_path}/train.sh a b")
-    found = described(Sources(stored, [shell_with(FROM="job")]), tmp_path)
+    found = described(Sources(stored, [shell_with(FROM="job", LINES="a\nb=c")]), tmp_path)
     submission = found.request.submission
     assert submission.environment["FROM"] == "accounting"
+    assert submission.environment["LINES"] == "a\nb=c", "whole, as the process has it"
+    assert "b" not in submission.environment
     assert submission.options == {"ntasks": "3", "signal": "USR1@60", "job-name": "train", "time": "20"}
     assert submission.limits == {"CORE": 0, "AS": -1}
     assert not found.unknown

@@ -223,6 +223,8 @@ def _environment(
     }
     for name in (source,) if source else (ACCOUNTING, OWN_STEP):
         variables, words = known.get(name, ({}, ""))
+        if variables and name == ACCOUNTING and shell is not None:
+            return variables, submitted_environment(_exact(variables, shell.environment)), words
         if variables:
             return variables, submitted_environment(variables), words
         if name in known and source:
@@ -231,6 +233,14 @@ def _environment(
                 f"out, or give --variables-from {HERE}"
             )
     return {}, submitted_environment(caller.environment), "this shell"
+
+
+def _exact(stored: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Stored variables, with values of several lines from the process of the job.
+
+    sacct prints one variable a line: a line of a value that has an equals sign reads as one more variable.
+    """
+    return {name: own[name] if "\n" in own[name] else value for name, value in stored.items() if name in own}
 
 
 def _options(
