@@ -118,6 +118,20 @@ def test_the_number_may_come_last(type_: Type, site: Site) -> None:
     assert type_("adopt", "--dry-run", "41")[0].startswith("job 41: PENDING, train\n")
 
 
+def test_a_training_waits_for_the_job_before_it_and_is_not_requeued(type_: Type, site: Site, store: SqlStore) -> None:
+    site.runner.script = b"#!/bin/bash\n#SBATCH -t 10\nsrun torchrun train.py\n"
+    plain = json.loads(type_("adopt", "41", "--json", "--dry-run")[0])["steps"]
+    assert any("starts while the one before it still runs" in step for step in plain)
+    type_("adopt", "41", "--framework", "hf", "--chain", "trains", "--links", "3", "--no-agent")
+    spec = store.chain("trains").spec
+    assert site.calls[0][2]["Requeue"] == "0"  # type: ignore[index]
+    assert (spec.framework, spec.to_batch_shell, spec.first_signal) == ("hf", True, "none")
+    assert "no-requeue" in spec.submission.options
+    script = (Path(spec.folder) / spec.submission.script).read_text()
+    assert "squeue -h -j" in script
+    assert "MIRAGE_WRAPPED" in script
+
+
 def test_json_has_each_part(type_: Type, site: Site) -> None:
     made = json.loads(type_("adopt", "41", "--json", "--no-agent", "--links", "2", "--first-signal", "none")[0])
     assert (made["job"], made["state"]) == (41, "PENDING")

@@ -13,7 +13,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options
-from mirage.cli.commands.chain.framework_option import framework_option, with_preset
+from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
 from mirage.cli.commands.chain.submit_command import UNKNOWN, endless, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mirage.agent.site_file import SiteFile
     from mirage.agent.store.sql_store import SqlStore
     from mirage.presets.detect import ScriptShape
+    from mirage.presets.preset import Preset
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.sbatch_options import Chosen
 
@@ -104,7 +105,6 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
     from mirage.agent.chain.adopt import adopt_job, adopted_spec
     from mirage.agent.site_file import read_site_files
     from mirage.presets.detect import shape_of
-    from mirage.presets.preset import presets
     from mirage.presets.wrapper import is_shell_script, waiting_for_previous
 
     number, options = _number_and_options(ctx, job)
@@ -119,10 +119,10 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         found, left = _found(store, slurm, number, options, words, site, now_s)
         shape = shape_of(found.request.script, Path(found.request.submission.directory))
         delivery = _delivery(words, found, shape)
-        known = presets().get(shape.framework)
+        known = _training_or_server(words, shape)
         no_requeue = known is not None and known.requeue.value == "no" and "requeue" not in found.request.given
         request = _without_requeue(found.request) if no_requeue else found.request
-        waits = known is not None and known.name != "python" and not known.server and is_shell_script(request.script)
+        waits = known is not None and not known.server and is_shell_script(request.script)
         request = replace(request, script=waiting_for_previous(request.script)) if waits else request
         _framework_words(words, delivery)
         request, applied, reasons = with_preset(ctx, words, request)
@@ -249,6 +249,15 @@ def _delivery(words: dict[str, Any], found: JobToAdopt, shape: ScriptShape) -> D
     return chosen_delivery(found.processes, shape, wanted)
 
 
+def _training_or_server(words: dict[str, Any], shape: ScriptShape) -> Preset | None:
+    """Returns the preset that the user names, or that the script shows."""
+    from mirage.presets.preset import presets
+
+    named = words["framework"]
+    name = named if named not in (None, AUTO) else shape.framework
+    return presets().get(name) if named or name != "python" else None
+
+
 def _framework_words(words: dict[str, Any], delivery: Delivery) -> None:
     """Sets the signal of later links where the user has named none."""
     if words["signal_previous"] is None:
@@ -272,7 +281,7 @@ def _steps(
     at_end = f"gets {delivery.signal} ({delivery.receivers})" if delivery.signal else "gets no signal"
     done = [f"scontrol update JobId={job} Comment=mirage:{name}:1:..."]
     if no_requeue:
-        done.append(f"scontrol update JobId={job} Requeue=0: its framework requeues itself, and would run twice")
+        done.append(f"scontrol update JobId={job} Requeue=0: a requeued job would run together with its successor")
     done.append(f"chain {name}, policy {spec.policy}; job {job} is link 1, and link 2 follows it")
     if waits:
         done.append("a later link waits until the one before it has left: both would train at once")
