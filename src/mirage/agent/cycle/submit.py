@@ -53,6 +53,11 @@ class Submissions:
                 context.trouble(chain, chain.trouble)
                 continue
             previous = previous_of(context, link)
+            if (proven_s := proof_s(context, chain, previous)) > context.now_s:
+                why = f"{chain.failures} links in a row failed soon after their start"
+                context.trouble(chain, f"{why}; the next is submitted after {clock_of(proven_s)}, if this one runs on")
+                context.change_chain(chain, next_try_s=proven_s)
+                continue
             try:
                 attempt = begin_attempt(context.store, chain, link, previous, context.now_s, context.folder)
             except ScriptGone as error:  # at every poll: as soon as it is back, the link is submitted
@@ -114,6 +119,19 @@ class Submissions:
             if chain.refusals:
                 context.change_chain(chain, refusals=0, next_try_s=0)
         refresh(context, attempt.link)
+
+
+def proof_s(context: CycleContext, chain: Chain, previous: Link | None) -> int:
+    """The time from which the running link is no early failure; 0 where it need not wait.
+
+    A link that waits for the end of a failing one starts at once. So the last link before the brake on failures is not
+    followed until it has run for long enough: a storm of restarts ends with it.
+    """
+    if not 0 < chain.failures >= context.settings.failures - 1 or previous is None:
+        return 0
+    if previous.state is not LinkState.RUNNING:
+        return 0
+    return previous.started_s + context.settings.early_end_s(previous.limit_s) + 1
 
 
 def _attempted_s(context: CycleContext, attempt: Attempt) -> int:
