@@ -18,6 +18,8 @@ from typing import Any
 
 from mirage.agent.agent import Agent
 from mirage.agent.cycle.readiness import SystemShell
+from mirage.agent.failure.output_reading import OutputReadings
+from mirage.agent.paths import Home
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import open_store
@@ -59,6 +61,7 @@ def main(url: str, point: str, settings: str) -> None:
         monotonic=time.monotonic,
         holder=holder_name(),
         settings=AgentSettings(**known),
+        outputs=OutputReadings(Home.of(os.environ).folder),
     )
     sleep = lambda seconds: time.sleep(min(seconds, nap_s))  # noqa: E731
     if standby:

@@ -16,11 +16,28 @@ from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import AccountedJob, Queue, QueuedJob, Submission
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, Submission
 
 NOW_S = 10_000
 USER, STORE, KEY = "ada", "safestre", "deer"
 """Whose the chain is, and the random letters of its store and its own."""
+
+MACHINE = Machine(
+    (
+        Node("n1", "idle", True, 64, 4, ("gpu",)),
+        Node("n2", "mixed", True, 64, 4, ("gpu",)),
+        Node("n3", "idle", True, 64, 8, ("gpu", "big")),
+        Node("n4", "idle", True, 32, 4, ("gpu",)),  # smaller
+        Node("n5", "down", False, 64, 4, ("gpu",)),
+        Node("n6", "idle", True, 64, 4, ("debug",)),
+    ),
+    (
+        SlurmPartition("gpu", True, 100, 100, ("n1", "n2", "n3", "n4", "n5")),
+        SlurmPartition("big", False, 100, 100, ("n3",)),
+        SlurmPartition("debug", False, 100, 100, ("n6",)),
+    ),
+)
+"""Nodes and partitions of a small cluster."""
 
 
 def tagged(link: int, words: str = "", *, store: str = STORE, key: str = KEY) -> str:
@@ -47,6 +64,9 @@ class Notebook:
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: Any) -> None:
         self.rows[chain, number] = replace(self.rows[chain, number], **columns)
         self.reported += events
+
+    def links(self, chain: int) -> list[Link]:
+        return [self.rows[key] for key in sorted(self.rows) if key[0] == chain]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
         assert (link.chain, link.number) not in self.rows

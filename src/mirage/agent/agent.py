@@ -38,6 +38,8 @@ from mirage.agent.cycle.turns import Turns
 from mirage.agent.decision.decide import Decider
 from mirage.agent.decision.fallback import judge_forecast
 from mirage.agent.decision.revision import finish_withdrawal, release_early
+from mirage.agent.failure.node_exclusion import exclude_where_links_fail
+from mirage.agent.failure.output_reading import OutputReadings
 from mirage.agent.model import Chain, ChainState, Cycle, Link, LinkState
 from mirage.agent.monitoring.cpu_budget import CpuBudget
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
@@ -89,6 +91,7 @@ class Agent:
         heartbeat: Requests to a monitor; None for none.
         budget: Budget of processor time; None for none.
         folder: The agent's folder, with the copies of scripts; None for that of each chain's submission.
+        outputs: Reads the output of failed links; None for none.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Agent:
         heartbeat: Heartbeat | None = None,
         budget: CpuBudget | None = None,
         folder: Path | None = None,
+        outputs: OutputReadings | None = None,
     ) -> None:
         self.store, self.backend, self.clock, self.monotonic = store, backend, clock, monotonic
         self.holder, self.settings = holder, settings or AgentSettings()
@@ -122,6 +126,7 @@ class Agent:
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
         self.folder, self.notifications, self.heartbeat = folder, notifications, heartbeat
+        self.outputs = outputs
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._ended: Ended | None = None
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -309,6 +314,7 @@ class Agent:
             links,
             margin_s=margin_s,
             folder=self.folder,
+            machine=self.poller.machine,
         )
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
@@ -402,9 +408,13 @@ class Agent:
         release_early(context, chain)
         finish_withdrawal(context, chain)
         ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]
+        chain = pause_where_not_allowed(context, chain)
         for link in ended:
             note_end(context, chain, link)
-        chain = steer(context, pause_where_not_allowed(context, chain), ended)
+            chain = exclude_where_links_fail(context, chain, link)
+        if self.outputs is not None:
+            chain = self.outputs.update(context, chain, ended)
+        chain = steer(context, chain, ended)
         chain = pause_if_spent(context, chain)
         return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
 

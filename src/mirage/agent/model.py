@@ -152,6 +152,7 @@ class Chain:
         wrong_forecasts: Forecasts of its policy that were wrong, in a row.
         resumed_s: Time at which its user resumed it last; ``MISSING`` for never.
         edits: Number of changes of its specification since its creation.
+        excluded: Nodes on which its links have failed, separated by commas; the next links do not run there.
     """
 
     id: int
@@ -171,6 +172,7 @@ class Chain:
     wrong_forecasts: int = 0
     resumed_s: int = MISSING
     edits: int = 0
+    excluded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Link:
         begins_s: The time to which the agent has postponed its start; ``MISSING`` for none.
         withdrawn_s: Time of the decision to replace it by another link; ``MISSING`` for never.
         given_up: Number of links before it that were withdrawn; they do not count.
+        nodelist: Hosts of its last run, as a host list; empty where they are not known.
     """
 
     chain: int
@@ -215,6 +218,7 @@ class Link:
     begins_s: int = MISSING
     withdrawn_s: int = MISSING
     given_up: int = 0
+    nodelist: str = ""
 
     @property
     def place(self) -> int:

@@ -137,6 +137,20 @@ def test_the_limit_is_followed_when_it_changes_only() -> None:
     assert not change_from_queue(HELD, job(JobState.PENDING, limit_s=MISSING, **pending), 100)
 
 
+def test_the_nodes_of_a_link_are_those_of_its_last_run_also_where_it_was_never_observed_running() -> None:
+    begun = change_from_queue(HELD, job(JobState.RUNNING, start_s=120, eligible_s=110, nodelist="n[1-2]"), 130)
+    assert begun.columns["nodelist"] == "n[1-2]"
+    known = replace(RUNNING, nodelist="n1")
+    assert "nodelist" not in change_from_queue(known, job(JobState.RUNNING, start_s=100, nodelist="n1"), 130).columns
+    again = change_from_queue(known, job(JobState.RUNNING, start_s=150, eligible_s=140, nodelist="n2"), 160)
+    assert again.columns["nodelist"] == "n2"
+    assert "nodelist" not in change_from_queue(known, job(JobState.PENDING, nodelist=""), 160).columns
+    failed = job(JobState.FAILED, start_s=120, end_s=121, nodelist="n3")
+    assert change_from_queue(HELD, failed, 130).columns["nodelist"] == "n3"
+    withdrawn = job(JobState.CANCELLED, start_s=121, end_s=121, nodelist="n3")
+    assert "nodelist" not in change_from_queue(HELD, withdrawn, 130).columns
+
+
 def test_a_job_found_by_its_tag_without_a_time_was_submitted_now() -> None:
     planned = Link(1, 2, attempted_s=90)
     change = change_from_queue(planned, job(JobState.PENDING, submit_s=MISSING, dependency="x", limit_s=MISSING), 100)

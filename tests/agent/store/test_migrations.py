@@ -103,6 +103,18 @@ def test_a_store_without_revisions_gets_room_for_them(url: str, opened) -> None:
     assert store.decisions(1)[1].revision == "hold"
 
 
+def test_a_store_without_nodes_gets_room_for_them(url: str, opened) -> None:
+    at_version(url, "0002")
+    with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
+        upgrade(connection, "0006")
+    store = opened(url)
+    check_early_version_is_stored(store)
+    store.change_link(1, 2, nodelist="n[1-2]")
+    store.change_chain(1, excluded="n1,n2")
+    assert [link.nodelist for link in opened(url).links(1)] == ["", "n[1-2]"]
+    assert [chain.excluded for chain in opened(url).chains()] == ["n1,n2", ""]
+
+
 def _insert(connection: sa.Connection, table: str, row: dict[str, object]) -> None:
     kinds = {"spec": sa.JSON(), "earlier": sa.JSON(), "estimate": sa.JSON(), "saw": sa.JSON()}
     columns = [sa.column(name, kinds[name]) if name in kinds else sa.column(name) for name in row]

@@ -64,8 +64,8 @@ WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"
 FROM_STANDARD_INPUT = "sbatch"
 """sbatch's name for a script, and so for its job, that comes from standard input."""
 
-FROM_ANY_SOURCE = ("comment", "export", "nodes")
-"""Options that the store needs even if the script or the environment gives them: we add to two of them."""
+FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
+"""Options that the store needs even if the script or the environment gives them: we add to three of them."""
 
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.agent.chain.tag import Tag, written_before
-from mirage.agent.model import Chain, EventRecord, Link, LinkState
+from mirage.agent.model import Chain, ChainSpec, EventRecord, Link, LinkState
 from mirage.agent.store.chain_file import folder_of_scripts
 from mirage.agent.store.protocol import Store
 from mirage.errors import RequestNotSent, SlurmRefused
@@ -109,20 +109,19 @@ def link_submission(
         ScriptGone: The copy of the script is missing.
     """
     spec, submission = chain.spec, chain.spec.submission
-    options, script = dict(submission.options), submission.script
+    options = dict(submission.options)
     tag = Tag(chain.name, number, store, chain.key)
     own = {CHAIN: chain.name, LINK: str(number), TAG: str(tag)}
     if not (spec.ready_by_job or spec.ready_command):
         own[READY_AFTER] = str(spec.warmup_s)
     if number > 1:
-        script = spec.later_script or script
         for name in (*FIRST_LINK_ONLY, "verbose"):
             options.pop(name, None)
-    if spec.folder:
-        found = folder_of_scripts(chain, script, folder)
-        script = str(found / script)
-        if Path(submission.environment.get(HOME, "")) == Path(spec.folder):
-            own[HOME] = str(found)
+    script = script_of(chain, number, folder)
+    if spec.folder and Path(submission.environment.get(HOME, "")) == Path(spec.folder):
+        own[HOME] = str(script.parents[len(Path(_copy(spec, number)).parts) - 1])
+    if excluded := excluded_nodes(chain):
+        options["exclude"] = excluded
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
     if hold:
@@ -132,7 +131,30 @@ def link_submission(
     options["comment"] = written_before(options.get("comment"), tag)
     exported = {name: value for name, value in own.items() if name != HOME}
     options |= _export(options.get("export") or submission.environment.get("SBATCH_EXPORT", ""), exported)
-    return replace(submission, script=script, options=options, environment={**submission.environment, **own})
+    return replace(submission, script=str(script), options=options, environment={**submission.environment, **own})
+
+
+def excluded_nodes(chain: Chain) -> str:
+    """The nodes that the next links of a chain avoid: the user's, and those of failures."""
+    return ",".join(filter(None, (chain.spec.submission.options.get("exclude"), chain.excluded)))
+
+
+def script_of(chain: Chain, number: int, folder: Path | None = None) -> Path:
+    """The script of a link.
+
+    Args:
+        folder: The agent's folder now; None for that of the chain's submission.
+
+    Raises:
+        ScriptGone: The copy of the script is missing.
+    """
+    script = _copy(chain.spec, number)
+    return folder_of_scripts(chain, script, folder) / script if chain.spec.folder else Path(script)
+
+
+def _copy(spec: ChainSpec, number: int) -> str:
+    """The stored path of a link's script."""
+    return (spec.later_script if number > 1 else "") or spec.submission.script
 
 
 def _export(wanted: str, own: dict[str, str]) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import QueuedJob
+from mirage.slurm.records import Machine, QueuedJob
 
 log = logging.getLogger("mirage.agent")
 
@@ -32,6 +32,7 @@ class CycleContext:
         endings: Links to end at the end of this cycle, because their grace is over.
         unanswered: Number of such commands in a row without an answer.
         folder: The agent's folder; None for the folder of each chain's submission.
+        machine: Nodes and partitions as last queried; None before.
     """
 
     store: Store
@@ -47,6 +48,7 @@ class CycleContext:
     endings: list[tuple[Chain, Link]] = field(default_factory=list)
     unanswered: int = 0
     folder: Path | None = None
+    machine: Machine | None = None
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
         """An event at the time of this cycle."""

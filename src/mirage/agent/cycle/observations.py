@@ -119,6 +119,8 @@ def _running(link: Link, job: QueuedJob, now_s: int) -> dict[str, Any]:
         return {}
     started_s = job.start_s if job.start_s != MISSING else now_s
     columns: dict[str, Any] = {"state": LinkState.RUNNING, "started_s": started_s}
+    if job.nodelist:
+        columns["nodelist"] = job.nodelist
     if link.state is not LinkState.RUNNING and not job.completing:  # it started before the cancellation
         columns["cancelled_s"] = MISSING
     if link.state is LinkState.RUNNING and started_s > link.started_s + SAME_START_S:  # requeued between two polls
@@ -184,6 +186,8 @@ def _over(link: Link, job: QueuedJob | AccountedJob, now_s: int) -> dict[str, An
     ran = job.start_s != MISSING and known
     if ran:
         columns["started_s"] = job.start_s
+        if isinstance(job, QueuedJob) and job.nodelist and job.nodelist != link.nodelist:
+            columns["nodelist"] = job.nodelist
         if link.released_s == MISSING:
             columns["released_s"] = min(job.start_s, job.eligible_s) if job.eligible_s > 0 else job.start_s
     return columns

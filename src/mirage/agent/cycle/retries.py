@@ -18,8 +18,14 @@ from mirage.job_state import MISSING, JobState
 
 BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
 
+NO_ROOM = "node configuration"
+"""In the message of sbatch about a job that fits no node (ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)."""
+
 LINKS_A_DAY, SPARE_LINKS = 3, 5
 """A chain may use three times the links that its limit needs in a day, plus five."""
+
+CLEARED = "exclusion-cleared"
+"""Kind of the event that the nodes excluded for failures may be used again."""
 
 _NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
 """A link that follows one of these outcomes is a replacement, and does not count."""
@@ -29,6 +35,9 @@ def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused
     """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
     refusals = chain.refusals + 1
     event = context.event(chain.id, link.number, "refused", str(error))
+    if chain.excluded and NO_ROOM in str(error):
+        cleared = f"{chain.excluded}: without them no node can run the job"
+        return context.change_chain(chain, event, context.event(chain.id, 0, CLEARED, cleared), excluded="")
     if refusals >= context.settings.refusals and chain.state is ChainState.ACTIVE:
         why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
         paused = context.event(chain.id, 0, "paused", why)
@@ -95,6 +104,12 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
         "many again"
     )
     return pause(context, chain, why)
+
+
+def failed_soon(link: Link, settings: AgentSettings) -> bool:
+    """Whether a link failed by itself soon after its start."""
+    by_itself = MISSING == link.cancelled_s == link.signalled_s != link.started_s
+    return by_itself and link.outcome in BROKEN and link.ended_s - link.started_s <= settings.early_end_s(link.limit_s)
 
 
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:

@@ -32,6 +32,9 @@ ANSWERS_S = 60.0
 SBATCH_S = 30.0
 """Real time for sbatch; a later pass finds the job by its tag."""
 
+OUTPUT_S = 20.0
+"""Real time for the output of failed links; a pass that ends before does not use it."""
+
 MESSAGES_S = 30.0
 """Real time for messages; a later pass sends them again."""
 
@@ -153,6 +156,9 @@ class OnePass:
         if cycle.trouble or stop():
             return cycle
         waited = agent.probes.wait(agent.settings.ready_timeout_s) | agent.submissions.wait(SBATCH_S)
+        if agent.outputs is not None and (answered := agent.outputs.wait(OUTPUT_S)):
+            agent.turns.interrupted(answered)
+            waited = True
         return self._cycle() if waited else cycle
 
     def _stay(self, cycle: Cycle, begun_s: int, sleep: Callable[[float], object], stop: Callable[[], bool]) -> Cycle:

@@ -179,6 +179,12 @@ def _edits(connection: Connection) -> None:
     _add_columns(connection, "store", sa.Column("notified", sa.BigInteger, nullable=False, server_default="0"))
 
 
+def _nodes(connection: Connection) -> None:
+    """The nodes of a link, and those that the next links of a chain avoid."""
+    for table, name in (("links", "nodelist"), ("chains", "excluded")):
+        _add_columns(connection, table, sa.Column(name, sa.Text, nullable=False, server_default=""))
+
+
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0001": _first,
     "0002": _cancelled,
@@ -186,6 +192,7 @@ _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0004": _revisions,
     "0005": _brakes,
     "0006": _edits,
+    "0007": _nodes,
 }
 
 NEWEST = max(_MIGRATIONS)

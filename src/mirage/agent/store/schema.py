@@ -37,6 +37,7 @@ chains = Table(
     Column("wrong_forecasts", Integer, nullable=False, default=0),
     Column("resumed_s", BigInteger, nullable=False, default=-1),
     Column("edits", Integer, nullable=False, default=0),
+    Column("excluded", Text, nullable=False, default=""),
 )
 
 links = Table(
@@ -58,6 +59,7 @@ links = Table(
     Column("reason", Text, nullable=False, default=""),
     Column("earlier", JSON, nullable=False),
     Column("given_up", Integer, nullable=False, default=0),
+    Column("nodelist", Text, nullable=False, default=""),
 )  # fmt: skip
 
 decisions = Table(

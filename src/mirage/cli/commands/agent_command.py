@@ -103,6 +103,7 @@ def _agent_of(
     from mirage.agent.background.promised_starts import PromisedStarts
     from mirage.agent.cycle.readiness import SystemShell
     from mirage.agent.cycle.submit import Submissions
+    from mirage.agent.failure.output_reading import OutputReadings
     from mirage.agent.store.lease import holder_name
     from mirage.real_time import real_s
 
@@ -123,6 +124,7 @@ def _agent_of(
         notifications=Notifications(Deliveries(shell)),
         heartbeat=Heartbeat(heartbeat, real_s) if heartbeat else None,
         folder=home.folder,
+        outputs=OutputReadings(home.folder),
         **more,
     )
 

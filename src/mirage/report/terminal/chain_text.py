@@ -57,6 +57,9 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
         wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
         lines.append(Text(f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"))
+    if facts.get("excluded"):
+        clear = f"mirage chain edit {facts['chain']} --clear-excluded"
+        lines.append(Text(f"excluded nodes: {', '.join(facts['excluded'])}; to use them again: {clear}"))
     if decision is not None:
         lines.append(Text(f"last decision {_clock(decision.time_s)}: {decision.reason}"))
     for line in lines:

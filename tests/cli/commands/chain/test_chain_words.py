@@ -97,7 +97,7 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     assert serve == {
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
         "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "untold": 1,
-        "as_of": None, "agent": False, "outage_since": None, "outage": None,
+        "as_of": None, "agent": False, "outage_since": None, "outage": None, "excluded": [],
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
@@ -189,6 +189,14 @@ def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
         "last decision 09-21T10:03: lead-reached:lead_s=7200",
     ]
     assert type_("chain", "show", "train")[0] == "train  active, policy lead:2\nno link has been submitted yet\n"
+
+
+def test_excluded_nodes_are_shown_with_the_command_that_clears_them(type_: Type, store: SqlStore) -> None:
+    assert json.loads(type_("chain", "show", "serve", "--json")[0])["excluded"] == []
+    store.change_chain(1, excluded="n1,n2")
+    shown = "excluded nodes: n1, n2; to use them again: mirage chain edit serve --clear-excluded\n"
+    assert shown in type_("chain", "show", "serve")[0]
+    assert json.loads(type_("chain", "show", "serve", "--json")[0])["excluded"] == ["n1", "n2"]
 
 
 def test_show_as_json_has_every_link(type_: Type) -> None:

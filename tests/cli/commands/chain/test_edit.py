@@ -155,6 +155,26 @@ def test_targets_of_messages_are_replaced_and_dropped(type_: Type, chain: Callab
     assert chain().spec.notify == ()
 
 
+def test_excluded_nodes_are_used_again_on_request(type_: Type, store: SqlStore, chain: Callable[[], Chain]) -> None:
+    store.change_chain(1, excluded="n1,n2")
+    out, _ = type_("chain", "edit", "serve", "--dry-run", "-x", "n7")
+    assert "--exclude=n7,n1,n2" in out.splitlines()[-1]
+    out, _ = type_("chain", "edit", "serve", "--dry-run", "--clear-excluded")
+    assert out.splitlines()[0] == "excluded: n1,n2 -> -"
+    assert "--exclude" not in out
+    assert chain().excluded == "n1,n2"
+    before = chain()
+    printed = type_("chain", "edit", "serve", "--clear-excluded")
+    assert printed == (
+        "excluded: n1,n2 -> -\n", "job 103 waits as it was submitted; --replace-waiting exchanges it\n",
+    )  # fmt: skip
+    assert chain() == replace(before, excluded="")
+    last = store.events(1)[-1]
+    assert (last.kind, last.detail) == ("exclusion-cleared", "n1,n2")
+    _, refused = type_("chain", "edit", "serve", "--clear-excluded", status=1)
+    assert "is like that already" in refused
+
+
 def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "--links", "5", "--until", "now+1day")
     type_("chain", "edit", "serve", "--no-end")

@@ -44,6 +44,7 @@ COSTS = ("interruption_cost", "overlap_cost")
         "mirage chain edit serve --replace-waiting --unset nodelist",
         "mirage chain edit train-k3f9 --for 14d train.sh --epochs 120",
         "mirage chain edit serve --dry-run -t 2-0",
+        "mirage chain edit train-k3f9 --clear-excluded",
     ),
 )
 @click.argument("name")
@@ -55,6 +56,9 @@ COSTS = ("interruption_cost", "overlap_cost")
 @framework_option("Preset for the new script. [default: the one of the chain, if it has one]")
 @click.option(
     "--unset", metavar="OPTION", multiple=True, help="Drop an option of sbatch given at the submission: nodelist."
+)
+@click.option(
+    "--clear-excluded", is_flag=True, help="Use the nodes again that the agent has excluded because jobs failed there."
 )
 @click.option(
     "--replace-waiting",
@@ -72,6 +76,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     Everything else stays, including the environment and the working directory of the submission.
     """
     from mirage.agent.chain.edit import checked_spec, differences, edit_chain, edited_job
+    from mirage.agent.cycle.retries import CLEARED
+    from mirage.agent.model import EventRecord
     from mirage.agent.site_file import read_site_files
 
     now_s = int(cluster.clock())
@@ -99,23 +105,34 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
         elif words["framework"] is not None:
             raise click.UsageError("--framework is for a new script; give the script too")
         spec = checked_spec(spec, job)
-        changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
+        edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
+        if words["clear_excluded"] and chain.excluded:
+            changed = {**edited, "excluded": (chain.excluded, "-")}
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
         if words["dry_run"]:
-            _report(words, chain, changed, waiting=[], cancelled=(), next_line=_next_line(chain, spec, job.script_name))
+            _report(
+                words,
+                chain,
+                changed,
+                waiting=[],
+                cancelled=(),
+                next_line=_next_line(chain, spec, job.script_name, words),
+            )
             return
         if words["replace_waiting"]:
             check_cluster(store)
-        if changed:
+        if edited:
             edit_chain(store, cluster.home(), chain, spec, job, new_script=edit.script is not None, now_s=now_s)
+        if "excluded" in changed:
+            store.change_chain(chain.id, EventRecord(chain.id, 0, now_s, CLEARED, chain.excluded), excluded="")
         waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
         cancelled: tuple[int, ...] = ()
         if words["replace_waiting"]:
             cancelled = cancel_jobs(
                 store, chain, "replaced by hand", only_pending=True, unanswered=UNANSWERED
             ).cancelled
-    _report(words, chain, changed, waiting if edit.changes_something else [], cancelled)
+    _report(words, chain, changed, waiting if edit.changes_something or "excluded" in changed else [], cancelled)
 
 
 def _job_edit(ctx: click.Context) -> JobEdit:
@@ -178,12 +195,13 @@ def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
         )
 
 
-def _next_line(chain: Chain, spec: ChainSpec, script_name: str) -> str:
+def _next_line(chain: Chain, spec: ChainSpec, script_name: str, words: Mapping[str, Any]) -> str:
     """Returns the command line of the next job."""
     from mirage.agent.chain.submission import link_submission
     from mirage.slurm.sbatch_options import to_argv
 
-    link = link_submission(replace(chain, spec=replace(spec, folder="")), "STORE", 2, 0, hold=True)
+    edited = replace(chain, spec=replace(spec, folder=""), excluded="" if words["clear_excluded"] else chain.excluded)
+    link = link_submission(edited, "STORE", 2, 0, hold=True)
     line = shlex.join(["sbatch", *to_argv(link.options), script_name, *link.arguments])
     return line.replace("afterany:0", "afterany:JOB")
 

@@ -135,6 +135,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
         "state": chain.state.value,
         "why": chain.why or chain.trouble or (in_words(waiting[-1].reason) if waiting else ""),
         "policy": chain.spec.policy,
+        "excluded": chain.excluded.split(",") if chain.excluded else [],
         "link": shown.number if shown else 0,
         "job": shown.job if shown else None,
         "link_state": shown.state.value if shown else "planned",

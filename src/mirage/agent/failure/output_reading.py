@@ -1,0 +1,193 @@
+"""The output of failed links, read in threads, and what follows from its cause.
+
+A file system that hangs must not delay the agent: a cycle waits for an output for a moment only, and a later cycle
+uses it. The files of a link's batch script are read, its patterns and a user's own ones are searched.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from mirage.agent.chain.submission import script_of
+from mirage.agent.cycle.context import CycleContext
+from mirage.agent.cycle.retries import BROKEN, pause
+from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S
+from mirage.agent.failure.job_output import effective_options, output_files
+from mirage.agent.failure.log_patterns import FailureCause, Verdict, find_cause, read_patterns, tail_of
+from mirage.agent.failure.node_exclusion import exclude
+from mirage.agent.model import Chain, ChainState, Link
+from mirage.agent.settings import AgentSettings
+from mirage.errors import MirageError
+from mirage.job_state import MISSING, JobState
+from mirage.slurm_words.hostlist import expand_hosts
+
+OWN_PATTERNS = "log-patterns.toml"
+"""Name of a user's patterns in the agent's folder."""
+
+FOUND, UNKNOWN = "cause-found", "cause-unknown"
+"""Kinds of events."""
+
+GIVE_UP_S = 60.0
+"""Real seconds after which the output of a link is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSearch:
+    """The result of a search in the output of a link.
+
+    Attributes:
+        cause: None where none is known.
+        detail: Without a cause: where it was searched, or what prevented that.
+    """
+
+    cause: FailureCause | None = None
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class OutputReadings:
+    """The outputs of failed links that are read at present.
+
+    Attributes:
+        folder: The agent's folder, with the user's own patterns.
+        patience_s: Real time that a cycle waits for an output.
+        at_once: Maximum number of outputs that are read at the same time.
+        real_s: Clock of real seconds.
+        under_way: By chain and link: the link, the begin in real seconds, and the answer.
+    """
+
+    folder: Path
+    patience_s: float = 1.0
+    at_once: int = 8
+    real_s: Callable[[], float] = time.monotonic
+    under_way: dict[tuple[int, int], tuple[Link, float, Future[OutputSearch]]] = field(default_factory=dict)
+
+    def update(self, context: CycleContext, chain: Chain, ended: Sequence[Link]) -> Chain:
+        """The chain after the outputs of its failed links were read, as far as they answer.
+
+        Args:
+            ended: Links that have ended since the last cycle.
+
+        Raises:
+            SlurmUnreachable: No answer about the waiting link.
+        """
+        for link in ended:
+            if is_failure(chain, link, context.settings):
+                self._begin(context, chain, link)
+        for key in [key for key in self.under_way if key[0] == chain.id]:
+            link, begun_s, answer = self.under_way[key]
+            if answer.done():
+                del self.under_way[key]
+                chain = _follow(context, chain, link, answer.result())
+            elif self.real_s() - begun_s >= GIVE_UP_S:
+                del self.under_way[key]
+                chain = _follow(context, chain, link, OutputSearch(detail=f"no answer within {GIVE_UP_S:g} s"))
+        return chain
+
+    def wait(self, patience_s: float) -> set[int]:
+        """Wait some real seconds for the outputs under way; the chains with an answer."""
+        wait([answer for _, _, answer in self.under_way.values()], patience_s)
+        return {chain for (chain, _), (_, _, answer) in self.under_way.items() if answer.done()}
+
+    def _begin(self, context: CycleContext, chain: Chain, link: Link) -> None:
+        job = context.job_of(chain, link)
+        name = job.name if job is not None else ""
+        work = partial(search_output, chain, link, self.folder, context.backend.user, name)
+        answer: Future[OutputSearch] = Future()
+        hangs = bool(self.under_way)
+        if len(self.under_way) >= self.at_once:
+            answer.set_result(OutputSearch(detail=f"{self.at_once} other outputs do not answer"))
+        else:
+            threading.Thread(target=_answer, args=(work, answer), name="output", daemon=True).start()
+            wait([answer], 0.0 if hangs else self.patience_s)
+        self.under_way[chain.id, link.number] = link, self.real_s(), answer
+
+
+def _answer(work: Callable[[], OutputSearch], answer: Future[OutputSearch]) -> None:
+    try:
+        answer.set_result(work())
+    except MirageError as error:
+        answer.set_result(OutputSearch(detail=str(error)))
+    except OSError as error:
+        answer.set_result(OutputSearch(detail=f"cannot read {error.filename}: {error.strerror}"))
+    except Exception as error:  # one chain's affair
+        answer.set_result(OutputSearch(detail=f"a fault of Mirage: {type(error).__name__}: {error}"))
+
+
+def is_failure(chain: Chain, link: Link, settings: AgentSettings) -> bool:
+    """Whether a link ended by itself before its time.
+
+    It had a bad exit, or ended soon after its start.
+
+    An exit close to the limit is a drain: the job may have had a signal from Slurm.
+    """
+    if link.finished or not MISSING == link.signalled_s == link.cancelled_s != link.started_s:
+        return False
+    drain_s = max(AT_THE_LIMIT_S, chain.spec.slurm_warning_s + SLURM_EARLY_S)
+    soon = link.ended_s - link.started_s <= settings.early_end_s(link.limit_s)
+    drained = link.limit_s > 0 and link.ended_s >= link.started_s + link.limit_s - drain_s
+    if link.outcome is JobState.COMPLETED:
+        return soon and not chain.spec.until_done
+    return link.outcome in BROKEN and (soon or not drained)
+
+
+def search_output(chain: Chain, link: Link, folder: Path, user: str, name: str) -> OutputSearch:
+    """The cause of a link's end in the output of its batch script.
+
+    Args:
+        folder: The agent's folder.
+        user: The user of the job.
+        name: The name of the job; empty where it is not known.
+
+    Raises:
+        ConfigurationError: The user's own patterns are not valid.
+        ScriptGone: The copy of the script is missing.
+        OSError: It cannot be read.
+    """
+    script = script_of(chain, link.number, folder)
+    submission = chain.spec.submission
+    options = effective_options(submission, script.read_bytes())
+    hosts = expand_hosts(link.nodelist)
+    name = name or options.get("job-name") or script.name
+    files = output_files(options, submission.directory, link.job, name=name, user=user, hosts=hosts)
+    patterns = read_patterns(folder / OWN_PATTERNS)
+    tails = [tail for file in files if (tail := tail_of(file, link.started_s)) is not None]
+    listed = " and ".join(map(str, files))
+    if not tails:
+        return OutputSearch(detail=f"there is no output of it in {listed}")
+    return OutputSearch(find_cause("\n".join(tails), patterns), f"no line of {listed} matches a pattern")
+
+
+def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch) -> Chain:
+    """The chain after a search in the output of a link."""
+    if found.cause is None:
+        if link.outcome not in BROKEN:  # it has reported success
+            return chain
+        return context.change_chain(
+            chain, context.event(chain.id, link.number, UNKNOWN, f"job {link.job}: {found.detail}")
+        )
+    cause = found.cause
+    event = context.event(chain.id, link.number, FOUND, f"job {link.job}: {cause}")
+    chain = context.change_chain(chain, event)
+    if chain.state is not ChainState.ACTIVE:
+        return chain
+    if cause.pattern.verdict is Verdict.STOP:
+        why = f"job {link.job} (link {link.number}) failed, and another start cannot help: {cause}"
+        return pause(context, chain, f"{why}; mend the cause, then `mirage chain resume {chain.name}`")
+    if cause.pattern.verdict is Verdict.EXCLUDE and link.nodelist:
+        hosts = expand_hosts(link.nodelist)
+        named = [host for host in hosts if host in _words(cause.line)]
+        return exclude(context, chain, link, named if len(named) == 1 else hosts, str(cause))
+    return chain
+
+
+def _words(line: str) -> set[str]:
+    """The words of a line that can be the name of a host."""
+    cleaned = "".join(letter if letter.isalnum() or letter in "-_." else " " for letter in line)
+    return {word for host in cleaned.split() for word in (host, host.partition(".")[0])}

@@ -1,0 +1,196 @@
+"""The output of failed links: what is read, what follows from it, and files that hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.agent.failure import output_reading
+from mirage.agent.failure.output_reading import GIVE_UP_S, OutputReadings, is_failure
+from mirage.agent.model import ChainSpec, ChainState, Link
+from mirage.agent.settings import AgentSettings
+from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import Submission
+from tests.support.one_chain import MACHINE, OneChain, ended
+
+
+def failed(**known: Any) -> Link:
+    return replace(ended(1, JobState.FAILED, started_s=5_000, ended_s=5_004), **{"nodelist": "n1", **known})
+
+
+class Readings:
+    """A chain with a failed link, its files, and the agent's folder."""
+
+    def __init__(self, folder: Path, link: Link | None = None, options: dict[str, str | None] | None = None) -> None:
+        (folder / "home").mkdir()
+        (folder / "job.sh").write_text("#!/bin/sh\n#SBATCH --output=%x-%j.log\n")
+        submission = Submission(str(folder / "job.sh"), options or {}, directory=str(folder))
+        self.folder, self.link = folder, link or failed()
+        self.world = OneChain(self.link, submission=submission)
+        self.world.context.machine = MACHINE
+        self.readings = OutputReadings(folder / "home")
+
+    def write(self, text: str, name: str = "job.sh-101.log") -> None:
+        (self.folder / name).write_text(text)
+
+    def update(self, *more: Link) -> list[tuple[int, str, str]]:
+        chain = self.readings.update(self.world.context, self.world.chain, [self.link, *more])
+        assert chain == self.world.chain
+        return self.world.events
+
+
+def test_a_cause_that_a_restart_cannot_mend_pauses_the_chain_and_quotes_the_line(tmp_path: Path) -> None:
+    case = Readings(tmp_path)
+    case.write("Traceback\nModuleNotFoundError: No module named 'apex'\n")
+    found = "import-error (Python cannot import a module): ModuleNotFoundError: No module named 'apex'"
+    why = (
+        f"job 101 (link 1) failed, and another start cannot help: {found}; mend the cause, then "
+        "`mirage chain resume train`"
+    )
+    assert case.update() == [(1, "cause-found", f"job 101: {found}"), (0, "paused", why)]
+    assert (case.world.chain.state, case.world.chain.why) == (ChainState.PAUSED, why)
+
+
+def test_a_cause_that_a_restart_mends_is_logged_and_nothing_else(tmp_path: Path) -> None:
+    case = Readings(tmp_path)
+    case.write("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)\n")
+    [(link, kind, detail)] = case.update()
+    assert (link, kind) == (1, "cause-found")
+    assert detail.startswith("job 101: nccl-time-out")
+    assert (case.world.chain.state, case.world.chain.excluded) == (ChainState.ACTIVE, "")
+
+
+@pytest.mark.parametrize(
+    ("nodelist", "line", "excluded"),
+    [
+        ("n1", "CUDA error: uncorrectable ECC error encountered", "n1"),
+        ("n[1-2]", "n2: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", "n2"),
+        ("n[1-2]", "n2.site.org:4031: Stale file handle", "n2"),
+        ("n[1-2]", "n22: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", ""),
+        ("n[1-2]", "n1 to n2: Stale file handle", ""),
+        ("", "CUDA error: uncorrectable ECC error encountered", ""),
+    ],
+)
+def test_a_fault_of_the_node_excludes_the_one_that_is_known(
+    tmp_path: Path, nodelist: str, line: str, excluded: str
+) -> None:
+    case = Readings(tmp_path, failed(nodelist=nodelist))
+    case.world.context.machine = replace(MACHINE, nodes=tuple(replace(node, usable=True) for node in MACHINE.nodes))
+    case.write(f"step 3\n{line}\n")
+    kinds = [kind for _, kind, _ in case.update()]
+    assert case.world.chain.excluded == excluded
+    more = ["node-excluded"] if excluded else ["node-not-excluded"] if nodelist else []
+    assert kinds == ["cause-found", *more]
+    assert case.world.chain.state is ChainState.ACTIVE
+
+
+def test_without_a_cause_the_log_names_what_was_searched(tmp_path: Path) -> None:
+    case = Readings(tmp_path)
+    case.write("step 3\n")
+    expected = f"job 101: no line of {tmp_path}/job.sh-101.log matches a pattern"
+    assert case.update() == [(1, "cause-unknown", expected)]
+
+
+def test_output_that_cannot_be_read_is_named_and_nothing_stops(tmp_path: Path) -> None:
+    case = Readings(tmp_path, options={"error": "/dev/null"})
+    expected = f"job 101: there is no output of it in {tmp_path}/job.sh-101.log and /dev/null"
+    assert case.update() == [(1, "cause-unknown", expected)]
+    (tmp_path / "job.sh").unlink()
+    assert case.update()[1] == (
+        1, "cause-unknown",
+        f"job 101: cannot read {tmp_path}/job.sh: No such file or directory",
+    )  # fmt: skip
+
+
+def test_the_user_s_own_patterns_count_from_the_next_failure_on(tmp_path: Path) -> None:
+    case = Readings(tmp_path)
+    case.write("E42: licence server\n")
+    assert [kind for _, kind, _ in case.update()] == ["cause-unknown"]
+    own = tmp_path / "home" / "log-patterns.toml"
+    own.write_text("[licence]\nverdict = 'stop'\nregex = 'E42'\n")
+    assert [kind for _, kind, _ in case.update()] == ["cause-unknown", "cause-found", "paused"]
+    own.write_text("licence = 3")
+    assert case.update()[-1][2].startswith(f"job 101: {own}: 'licence' is not a table")
+
+
+def test_a_link_that_reported_success_has_no_unknown_cause(tmp_path: Path) -> None:
+    case = Readings(tmp_path, failed(outcome=JobState.COMPLETED))
+    case.write("step 3\n")
+    assert case.update() == []
+    case.write("train.py: line 3: torchrun: command not found\ndone\n")
+    assert [kind for _, kind, _ in case.update()] == ["cause-found", "paused"], "its script hid the exit code"
+
+
+@pytest.mark.parametrize(
+    ("known", "read"),
+    [
+        ({}, True),
+        ({"ended_s": 8_000}, True),  # late, and bad
+        ({"ended_s": 8_500}, False),  # at its limit: a drain
+        ({"outcome": JobState.OUT_OF_MEMORY, "ended_s": 7_000}, True),
+        ({"outcome": JobState.TIMEOUT, "ended_s": 8_600}, False),
+        ({"outcome": JobState.COMPLETED}, True),
+        ({"outcome": JobState.COMPLETED, "ended_s": 8_000}, False),
+        ({"outcome": JobState.PREEMPTED}, False),
+        ({"signalled_s": 5_001}, False),
+        ({"cancelled_s": 5_001}, False),
+        ({"finished": True}, False),
+        ({"started_s": MISSING}, False),
+        ({"limit_s": MISSING, "ended_s": 9_000}, True),
+    ],
+)
+def test_which_ends_are_failures(known: dict[str, Any], read: bool) -> None:
+    world = OneChain()
+    assert is_failure(world.chain, failed(**known), AgentSettings()) is read
+    done = replace(world.chain, spec=ChainSpec(Submission("job.sh"), until_done=True))
+    assert is_failure(done, failed(**known), AgentSettings()) is (
+        read and known.get("outcome") is not JobState.COMPLETED
+    ), "exit 0 ends such a chain"
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A file system that does not answer until the event is set."""
+    answers, read = threading.Event(), output_reading.tail_of
+
+    def slow(path: Path, since_s: int) -> str | None:
+        answers.wait(30)
+        return read(path, since_s)
+
+    monkeypatch.setattr(output_reading, "tail_of", slow)
+    yield answers
+    answers.set()
+
+
+def test_a_file_system_that_hangs_delays_no_cycle_and_its_answer_is_used_later(
+    tmp_path: Path, hanging: threading.Event
+) -> None:
+    case = Readings(tmp_path)
+    case.write("No space left on device\n")
+    case.readings.patience_s = 0.01
+    assert case.update() == []
+    assert case.readings.wait(0.0) == set()
+    hanging.set()
+    assert case.readings.wait(10.0) == {1}
+    case.readings.update(case.world.context, case.world.chain, [])
+    assert [kind for _, kind, _ in case.world.events] == ["cause-found", "paused"]
+    assert case.readings.under_way == {}
+
+
+def test_a_file_that_never_answers_is_given_up(tmp_path: Path, hanging: threading.Event) -> None:
+    case = Readings(tmp_path)
+    now_s = [0.0]
+    case.readings = OutputReadings(tmp_path / "home", 0.0, at_once=2, real_s=lambda: now_s[0])
+    more = [replace(case.link, number=number) for number in (2, 3)]
+    assert case.update(*more) == [(3, "cause-unknown", "job 101: 2 other outputs do not answer")]
+    now_s[0] = GIVE_UP_S - 0.1
+    case.readings.update(case.world.context, case.world.chain, [])
+    assert len(case.world.events) == 1
+    now_s[0] = GIVE_UP_S
+    case.readings.update(case.world.context, case.world.chain, [])
+    assert case.world.events[1:] == [(number, "cause-unknown", "job 101: no answer within 60 s") for number in (1, 2)]
