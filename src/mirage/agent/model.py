@@ -77,6 +77,8 @@ class ChainSpec:
         framework: The preset of its script (``--framework``); empty for none.
         notify: Targets of messages about the chain: URLs, mail addresses and shell commands.
         notify_gap_s: Time without a running link after which a message is due.
+        progress_file: Path of the progress file or of the checkpoints, with wildcards; empty for none.
+        no_progress_links: Number of links without progress, in a row, after which the chain is paused.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
             processes of the link do.
         to_steps: Whether only the steps of a link get the signal, because its batch shell has no trap for it.
@@ -111,6 +113,8 @@ class ChainSpec:
     framework: str = ""
     notify: tuple[str, ...] = ()
     notify_gap_s: int = HOUR_S
+    progress_file: str = ""
+    no_progress_links: int = 2
 
     def signal_to(self, link: int) -> tuple[str, str]:
         """The signal of a link, empty for none, and its receivers.
@@ -195,6 +199,7 @@ class Link:
         withdrawn_s: Time of the decision to replace it by another link; ``MISSING`` for never.
         given_up: Number of links before it that were withdrawn; they do not count.
         nodelist: Hosts of its last run, as a host list; empty where they are not known.
+        progress: The progress at its end, ``saved 1200``, ``step 1234`` or ``time 1790000000``; empty where not known.
     """
 
     chain: int
@@ -219,6 +224,7 @@ class Link:
     withdrawn_s: int = MISSING
     given_up: int = 0
     nodelist: str = ""
+    progress: str = ""
 
     @property
     def place(self) -> int:

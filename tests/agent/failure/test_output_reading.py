@@ -126,6 +126,51 @@ def test_a_link_that_reported_success_has_no_unknown_cause(tmp_path: Path) -> No
     assert [kind for _, kind, _ in case.update()] == ["cause-found", "paused"], "its script hid the exit code"
 
 
+def in_life(tmp_path: Path, *steps: int | None, **chain: Any) -> OneChain:
+    """A chain after links that each left a saved step, None for no file."""
+    submission = Submission(str(tmp_path / "job.sh"), directory=str(tmp_path))
+    world = OneChain(submission=submission, progress_file="progress.jsonl", chain=chain)
+    readings = OutputReadings(tmp_path)
+    for number, step in enumerate(steps, 1):
+        if step is not None:
+            (tmp_path / "progress.jsonl").write_text(f'{{"time_s": 1.0, "saved": {step}}}\n')
+        link = ended(number, JobState.TIMEOUT, started_s=1_000 * number, ended_s=1_000 * number + 900)
+        world.context.add_link(link)
+        readings.update(world.context, world.chain, [link])
+        world.context.links[1] = world.store.links(1)
+    return world
+
+
+def test_without_progress_over_two_links_the_chain_is_paused(tmp_path: Path) -> None:
+    world = in_life(tmp_path, 40, 40)
+    assert world.chain.state is ChainState.ACTIVE
+    assert [link.progress for link in world.links] == ["saved 40", "saved 40"]
+    world = in_life(tmp_path, 40, 40, 40)
+    assert world.chain.why == (
+        "no progress over 2 links: saved 40 in progress.jsonl, as before them; mend the cause, then "
+        "`mirage chain resume train`"
+    )
+    assert world.events[-2:] == [(3, "progress", "saved 40"), (0, "paused", world.chain.why)]
+    assert in_life(tmp_path, 40, 40, 41, 41, 50).chain.state is ChainState.ACTIVE
+
+
+def test_after_a_resume_as_many_links_may_make_no_progress_again(tmp_path: Path) -> None:
+    assert in_life(tmp_path, 40, 40, 40, resumed_s=2_900).chain.state is ChainState.ACTIVE
+    assert in_life(tmp_path, 40, 40, 40, 40, resumed_s=2_900).chain.state is ChainState.PAUSED
+
+
+def test_unknown_progress_pauses_nothing_and_is_logged(tmp_path: Path) -> None:
+    world = in_life(tmp_path, None, None, None)
+    assert world.chain.state is ChainState.ACTIVE
+    assert set(world.events) == {(number, "progress-unknown", "nothing matches progress.jsonl") for number in (1, 2, 3)}
+
+
+def test_without_a_progress_file_nothing_is_read(tmp_path: Path) -> None:
+    case = Readings(tmp_path, ended(1, JobState.TIMEOUT))
+    assert case.update() == []
+    assert case.readings.under_way == {}
+
+
 @pytest.mark.parametrize(
     ("known", "read"),
     [

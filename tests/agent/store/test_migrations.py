@@ -103,7 +103,7 @@ def test_a_store_without_revisions_gets_room_for_them(url: str, opened) -> None:
     assert store.decisions(1)[1].revision == "hold"
 
 
-def test_a_store_without_nodes_gets_room_for_them(url: str, opened) -> None:
+def test_a_store_without_nodes_and_progress_gets_room_for_them(url: str, opened) -> None:
     at_version(url, "0002")
     with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
         upgrade(connection, "0006")
@@ -111,7 +111,8 @@ def test_a_store_without_nodes_gets_room_for_them(url: str, opened) -> None:
     check_early_version_is_stored(store)
     store.change_link(1, 2, nodelist="n[1-2]")
     store.change_chain(1, excluded="n1,n2")
-    assert [link.nodelist for link in opened(url).links(1)] == ["", "n[1-2]"]
+    store.change_link(1, 1, progress="step 40")
+    assert [(link.nodelist, link.progress) for link in opened(url).links(1)] == [("", "step 40"), ("n[1-2]", "")]
     assert [chain.excluded for chain in opened(url).chains()] == ["n1,n2", ""]
 
 

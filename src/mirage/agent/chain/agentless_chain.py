@@ -184,6 +184,7 @@ NOT_AGENTLESS: Mapping[str, str] = {
     "request_id": "there is no store of requests",
     "least_life": "the tree alone decides when",
     "notify": "no process sends messages",
+    "progress_file": "no process reads it",
     "framework": "the wrapper of a preset needs the signals of an agent",
     "links_a_day": "three links in a row that end within five minutes stop the chain",
 }

@@ -27,7 +27,7 @@ LINKS_A_DAY, SPARE_LINKS = 3, 5
 CLEARED = "exclusion-cleared"
 """Kind of the event that the nodes excluded for failures may be used again."""
 
-_NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
+NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
 """A link that follows one of these outcomes is a replacement, and does not count."""
 
 
@@ -89,7 +89,7 @@ def pause_if_spent(context: CycleContext, chain: Chain) -> Chain:
     since_s = max(context.now_s - DAY_S, chain.resumed_s)
     used_s, before = list[int](), JobState.UNKNOWN
     for link in context.store.links(chain.id):
-        if since_s < link.started_s and before not in _NO_FAULT:
+        if since_s < link.started_s and before not in NO_FAULT:
             used_s.append(link.started_s)
         before = link.outcome
     if len(used_s) < most:

@@ -1,7 +1,7 @@
-"""The output of failed links, read in threads, and what follows from its cause.
+"""The files of ended links, read in threads: output of failed ones, and progress.
 
 A file system that hangs must not delay the agent: a cycle waits for an output for a moment only, and a later cycle
-uses it. The files of a link's batch script are read, its patterns and a user's own ones are searched.
+uses it. In the output of a link's batch script, known patterns and a user's own ones are searched.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pathlib import Path
 
 from mirage.agent.chain.submission import script_of
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import BROKEN, pause
+from mirage.agent.cycle.retries import BROKEN, NO_FAULT, pause
 from mirage.agent.cycle.transitions import AT_THE_LIMIT_S, SLURM_EARLY_S
 from mirage.agent.failure.job_output import effective_options, output_files
 from mirage.agent.failure.log_patterns import FailureCause, Verdict, find_cause, read_patterns, tail_of
 from mirage.agent.failure.node_exclusion import exclude
+from mirage.agent.failure.training_progress import TrainingProgress, read_progress, stands_still
 from mirage.agent.model import Chain, ChainState, Link
 from mirage.agent.settings import AgentSettings
 from mirage.errors import MirageError
@@ -30,7 +31,7 @@ from mirage.slurm_words.hostlist import expand_hosts
 OWN_PATTERNS = "log-patterns.toml"
 """Name of a user's patterns in the agent's folder."""
 
-FOUND, UNKNOWN = "cause-found", "cause-unknown"
+FOUND, UNKNOWN, NO_PROGRESS_KNOWN = "cause-found", "cause-unknown", "progress-unknown"
 """Kinds of events."""
 
 GIVE_UP_S = 60.0
@@ -44,10 +45,12 @@ class OutputSearch:
     Attributes:
         cause: None where none is known.
         detail: Without a cause: where it was searched, or what prevented that.
+        progress: The progress of the chain; None where it is not known.
     """
 
     cause: FailureCause | None = None
     detail: str = ""
+    progress: TrainingProgress | None = None
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class OutputReadings:
             SlurmUnreachable: No answer about the waiting link.
         """
         for link in ended:
-            if is_failure(chain, link, context.settings):
+            if is_failure(chain, link, context.settings) or counts_for_progress(chain, link):
                 self._begin(context, chain, link)
         for key in [key for key in self.under_way if key[0] == chain.id]:
             link, begun_s, answer = self.under_way[key]
@@ -98,7 +101,8 @@ class OutputReadings:
     def _begin(self, context: CycleContext, chain: Chain, link: Link) -> None:
         job = context.job_of(chain, link)
         name = job.name if job is not None else ""
-        work = partial(search_output, chain, link, self.folder, context.backend.user, name)
+        failed = is_failure(chain, link, context.settings)
+        work = partial(read_files, chain, link, self.folder, context.backend.user, name, failed=failed)
         answer: Future[OutputSearch] = Future()
         hangs = bool(self.under_way)
         if len(self.under_way) >= self.at_once:
@@ -137,21 +141,31 @@ def is_failure(chain: Chain, link: Link, settings: AgentSettings) -> bool:
     return link.outcome in BROKEN and (soon or not drained)
 
 
-def search_output(chain: Chain, link: Link, folder: Path, user: str, name: str) -> OutputSearch:
-    """The cause of a link's end in the output of its batch script.
+def counts_for_progress(chain: Chain, link: Link) -> bool:
+    """Whether a link that has ended should have made progress that can be read."""
+    return bool(chain.spec.progress_file) and link.started_s != MISSING and link.outcome not in NO_FAULT
+
+
+def read_files(chain: Chain, link: Link, folder: Path, user: str, name: str, *, failed: bool) -> OutputSearch:
+    """The progress after a link, and the cause of its end in the output of its batch script.
 
     Args:
         folder: The agent's folder.
         user: The user of the job.
         name: The name of the job; empty where it is not known.
+        failed: Whether the link has failed, so that its output is searched.
 
     Raises:
         ConfigurationError: The user's own patterns are not valid.
         ScriptGone: The copy of the script is missing.
         OSError: It cannot be read.
     """
+    submission, progress = chain.spec.submission, None
+    if counts_for_progress(chain, link):
+        progress = read_progress(chain.spec.progress_file, submission.directory)
+    if not failed:
+        return OutputSearch(progress=progress)
     script = script_of(chain, link.number, folder)
-    submission = chain.spec.submission
     options = effective_options(submission, script.read_bytes())
     hosts = expand_hosts(link.nodelist)
     name = name or options.get("job-name") or script.name
@@ -160,12 +174,15 @@ def search_output(chain: Chain, link: Link, folder: Path, user: str, name: str) 
     tails = [tail for file in files if (tail := tail_of(file, link.started_s)) is not None]
     listed = " and ".join(map(str, files))
     if not tails:
-        return OutputSearch(detail=f"there is no output of it in {listed}")
-    return OutputSearch(find_cause("\n".join(tails), patterns), f"no line of {listed} matches a pattern")
+        return OutputSearch(None, f"there is no output of it in {listed}", progress)
+    return OutputSearch(find_cause("\n".join(tails), patterns), f"no line of {listed} matches a pattern", progress)
 
 
 def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch) -> Chain:
-    """The chain after a search in the output of a link."""
+    """The chain after the files of a link were read."""
+    chain = _note_progress(context, chain, link, found)
+    if not is_failure(chain, link, context.settings):
+        return chain
     if found.cause is None:
         if link.outcome not in BROKEN:  # it has reported success
             return chain
@@ -185,6 +202,25 @@ def _follow(context: CycleContext, chain: Chain, link: Link, found: OutputSearch
         named = [host for host in hosts if host in _words(cause.line)]
         return exclude(context, chain, link, named if len(named) == 1 else hosts, str(cause))
     return chain
+
+
+def _note_progress(context: CycleContext, chain: Chain, link: Link, found: OutputSearch) -> Chain:
+    """The chain with the progress of a link, paused where the last links have made none."""
+    if not counts_for_progress(chain, link):
+        return chain
+    if found.progress is None:
+        detail = found.detail or f"nothing matches {chain.spec.progress_file}"
+        return context.change_chain(chain, context.event(chain.id, link.number, NO_PROGRESS_KNOWN, detail))
+    context.store.change_link(chain.id, link.number, progress=str(found.progress))
+    chain = context.change_chain(chain, context.event(chain.id, link.number, "progress", str(found.progress)))
+    links = [one for one in context.store.links(chain.id) if one.number <= link.number and one.progress]
+    known = [progress for one in links if (progress := TrainingProgress.of(one.progress)) is not None]
+    count = chain.spec.no_progress_links
+    since_resume = [one for one in links if one.ended_s > chain.resumed_s]
+    if chain.state is not ChainState.ACTIVE or len(since_resume) < count or not stands_still(known, count):
+        return chain
+    why = f"no progress over {count} links: {found.progress} in {chain.spec.progress_file}, as before them"
+    return pause(context, chain, f"{why}; mend the cause, then `mirage chain resume {chain.name}`")
 
 
 def _words(line: str) -> set[str]:

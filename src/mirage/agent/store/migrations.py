@@ -185,6 +185,12 @@ def _nodes(connection: Connection) -> None:
         _add_columns(connection, table, sa.Column(name, sa.Text, nullable=False, server_default=""))
 
 
+def _progress(connection: Connection) -> None:
+    """The progress at the end of a link."""
+    progress: sa.Column[object] = sa.Column("progress", sa.String(40), nullable=False, server_default="")
+    _add_columns(connection, "links", progress)
+
+
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0001": _first,
     "0002": _cancelled,
@@ -193,6 +199,7 @@ _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0005": _brakes,
     "0006": _edits,
     "0007": _nodes,
+    "0008": _progress,
 }
 
 NEWEST = max(_MIGRATIONS)

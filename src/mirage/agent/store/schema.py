@@ -60,6 +60,7 @@ links = Table(
     Column("earlier", JSON, nullable=False),
     Column("given_up", Integer, nullable=False, default=0),
     Column("nodelist", Text, nullable=False, default=""),
+    Column("progress", String(40), nullable=False, default=""),
 )  # fmt: skip
 
 decisions = Table(

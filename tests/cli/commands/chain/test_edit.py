@@ -175,6 +175,17 @@ def test_excluded_nodes_are_used_again_on_request(type_: Type, store: SqlStore, 
     assert "is like that already" in refused
 
 
+def test_a_progress_file_is_set_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
+    _, refused = type_("chain", "edit", "serve", "--no-progress-links", "3", status=2)
+    assert "--no-progress-links counts jobs by --progress-file; give it, too" in refused
+    type_("chain", "edit", "serve", "--progress-file", "ckpt/step_*")
+    printed = type_("chain", "edit", "serve", "--no-progress-links", "3")[0]
+    assert printed == "no_progress_links: 2 -> 3\n"
+    assert (chain().spec.progress_file, chain().spec.no_progress_links) == ("ckpt/step_*", 3)
+    assert type_("chain", "edit", "serve", "--progress-file", "")[0] == "progress_file: ckpt/step_* -> -\n"
+    assert chain().spec.progress_file == ""
+
+
 def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "--links", "5", "--until", "now+1day")
     type_("chain", "edit", "serve", "--no-end")

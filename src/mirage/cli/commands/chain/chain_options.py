@@ -99,6 +99,19 @@ OPTIONS: dict[str, ChainOption] = {
         help="Time without a running job after which --notify sends a message.",
         default="1h",
     ),
+    "progress-file": _option(
+        "--progress-file",
+        metavar="FILE",
+        help="Progress file of mirage.hooks, or checkpoints, also with wildcards: 'ckpt/step_*'. The agent pauses the "
+        "chain when links make no progress.",
+    ),
+    "no-progress-links": _option(
+        "--no-progress-links",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of jobs in a row without progress, by --progress-file, after which the chain is paused.",
+        default="2",
+    ),
 }
 """The options by name, without their dashes."""
 
@@ -152,6 +165,25 @@ def notify_fields(words: Mapping[str, Any]) -> dict[str, Any]:
         fields["notify"] = targets
     if words["notify_gap"] is not None:
         fields["notify_gap_s"] = words["notify_gap"]
+    return fields
+
+
+def progress_fields(words: Mapping[str, Any], known_file: str = "") -> dict[str, Any]:
+    """Returns the fields of a specification that the options about progress set.
+
+    Args:
+        known_file: The progress file that the chain has already.
+
+    Raises:
+        UsageError: A number of links is given, and no progress file.
+    """
+    fields: dict[str, Any] = {}
+    if words["progress_file"] is not None:
+        fields["progress_file"] = words["progress_file"]
+    if words["no_progress_links"] is not None:
+        if not fields.get("progress_file", known_file):
+            raise click.UsageError("--no-progress-links counts jobs by --progress-file; give it, too")
+        fields["no_progress_links"] = words["no_progress_links"]
     return fields
 
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s, notify_fields
+from mirage.cli.commands.chain.chain_options import (
+    chain_options,
+    check_ready_command,
+    end_s,
+    notify_fields,
+    progress_fields,
+)
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
@@ -53,6 +59,7 @@ COSTS = ("interruption_cost", "overlap_cost")
 @chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
 @chain_options("ready-command", "warmup", "grace", "notify", "notify-gap", of_new_chain=False)
+@chain_options("progress-file", "no-progress-links", of_new_chain=False)
 @framework_option("Preset for the new script. [default: the one of the chain, if it has one]")
 @click.option(
     "--unset", metavar="OPTION", multiple=True, help="Drop an option of sbatch given at the submission: nodelist."
@@ -163,7 +170,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
         if words[field] is not None
     }
     fields |= {f"{word}_s": words[word] for word in ("warmup", "grace") if words[word] is not None}
-    fields |= notify_fields(words)
+    fields |= notify_fields(words) | progress_fields(words, chain.spec.progress_file)
     if words["policy"] is not None:
         fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))
     fields |= {cost: value for cost in COSTS if (value := getattr(costs, cost)) is not None}

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.commands.chain.chain_options import chain_options, check_ready_command, end_s, notify_fields
+from mirage.cli.commands.chain.chain_options import (
+    chain_options,
+    check_ready_command,
+    end_s,
+    notify_fields,
+    progress_fields,
+)
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
@@ -79,7 +85,7 @@ STORE = "STORE"
     metavar="SIG",
     help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
-@chain_options("grace", "notify", "notify-gap", of_new_chain=True)
+@chain_options("grace", "notify", "notify-gap", "progress-file", "no-progress-links", of_new_chain=True)
 @framework_option(
     "Preset of a training framework or server: lead, requeue and environment where you give none, and a wrapper that "
     "passes the signal on to the processes that handle it. One of hf, lightning, nemo, automodel, megatron, "
@@ -190,6 +196,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         links_a_day=words["links_a_day"] or 0,
         never_two=words["never_two"],
         **notify_fields(words),
+        **progress_fields(words),
         to_batch_shell=words.get("to_batch_shell", False),
         framework=words["framework"] or "",
     )
