@@ -1,4 +1,4 @@
-"""Failing links on a real slurmctld: storms, causes in outputs, excluded nodes."""
+"""Failing links on a real slurmctld: storms, causes in outputs, nodes to avoid."""
 
 from __future__ import annotations
 
@@ -57,6 +57,12 @@ def test_storms_stop_and_bad_nodes_are_avoided(private_cluster: Any, tmp_path: P
         assert any(event["kind"] == "node-excluded" and event["detail"].startswith(bad) for event in details)
         shell.mirage("chain", "edit", chain, "--clear-excluded")
         assert shell.row(chain)["excluded"] == []
+    shell.submit("leaves", *brakes, "serve.sh")
+    shell.until(lambda: running_on(shell, "leaves") and 2 in shell.jobs("leaves"), 60, "a link waits for its end")
+    first = running_on(shell, "leaves")
+    shell.cluster.run("scontrol", "update", f"NodeName={first}", "State=DRAIN", "Reason=repair")
+    shell.until(lambda: running_on(shell, "leaves") not in ("", first), 60, "the next link runs on another node")
+    assert f"node-leaves-service:draining:{first}" in shell.mirage("chain", "explain", "leaves", "-n", "9")
     terminate(agent)
 
 

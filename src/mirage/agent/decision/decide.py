@@ -27,7 +27,14 @@ from mirage.agent.decision.fallback import (
     earliest_release_s,
     own_waits_s,
 )
-from mirage.agent.decision.open_decision import RevisingPolicies, Undecided, chain_view, summary, undecided
+from mirage.agent.decision.open_decision import (
+    RevisingPolicies,
+    Undecided,
+    chain_view,
+    leaving_node,
+    summary,
+    undecided,
+)
 from mirage.agent.decision.revision import AWAY, FREE, WITHDRAW, begin_time, revise_queued_link
 from mirage.agent.model import Chain, DecisionRecord, Link, LinkState
 from mirage.agent.monitoring.cpu_budget import CpuBudget
@@ -35,11 +42,14 @@ from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRun
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.policy.auto_parameters import AUTO
-from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.plan import Plan, Release, Submit, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
 
 log = logging.getLogger("mirage.agent")
+
+NODE_STATE = "node-state"
+"""Recorded in place of a policy where the state of a node decides."""
 
 ViewOf = Callable[[CycleContext], View]
 
@@ -125,6 +135,7 @@ class Decider:
         view = cache(lambda: view_of(context))
         cases = ((chain.id, undecided(context, chain, self.revising)) for chain in context.chains.values())
         open_cases = {chain: case for chain, case in cases if case is not None}
+        made = self._leave_nodes(context, open_cases, attended)
         self.open = {chain: question for chain, question in self.open.items() if chain in open_cases}
         self.refused = {chain: why for chain, why in self.refused.items() if chain in open_cases}
         answers = self.runner.answers(0.0) if self.open else []
@@ -139,7 +150,7 @@ class Decider:
             self._request(context, due, open_cases, view())
         if set(self.open) - answered:
             answers += self.runner.answers(context.settings.wait_for_answers_s)
-        made = [one for answer in answers if (one := self._answered(context, answer, open_cases, view)) is not None]
+        made += [one for answer in answers if (one := self._answered(context, answer, open_cases, view)) is not None]
         made += self._without_answer(context, open_cases, view)
         self._act(context, made)
         if not self.open:
@@ -147,6 +158,26 @@ class Decider:
                 self.budget.end()
             self.runner.rest()
         return len(self.open)
+
+    def _leave_nodes(
+        self, context: CycleContext, cases: dict[int, Undecided], attended: Collection[int]
+    ) -> list[ChainDecision]:
+        """Decisions about links on nodes that leave service: the next link is released.
+
+        No policy is queried about them, and none holds the next link again: they leave ``cases``.
+        """
+        made = []
+        for number, case in list(cases.items()):
+            if not (state := leaving_node(context, case.present)):
+                continue
+            del cases[number]
+            queued = case.queued
+            if number in attended and (queued is None or queued.held or queued.begins_s != MISSING):
+                reason = f"node-leaves-service:{state}"
+                plan = Plan((Submit(reason=reason) if queued is None else Release(reason=reason),))
+                chain = context.chains[number]
+                made.append(ChainDecision(chain, case, plan, reason, NODE_STATE, {}, context.now_s))
+        return made
 
     def _request(self, context: CycleContext, due: list[int], cases: Mapping[int, Undecided], view: View) -> None:
         view_summary, questions = summary(view), []

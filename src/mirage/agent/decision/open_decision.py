@@ -15,9 +15,13 @@ from mirage.job_state import MISSING, JobState
 from mirage.policy.policy_registry import policy_spec
 from mirage.policy.view import ChainView, QueuedLink, View
 from mirage.slurm.records import QueuedJob
+from mirage.slurm_words.hostlist import expand_hosts
 
 ALIVE = (LinkState.HELD, LinkState.QUEUED, LinkState.RUNNING)
 """Links in these states may have a shortened limit; the next ones get the longest limit."""
+
+LEAVING = ("drain", "down", "fail")
+"""Parts of Slurm's words for a node that leaves service: ``draining``, ``drained``, ``down``, ``failing``."""
 
 _FROM_JOB = ("user", "partition", "gpus", "cpus", "name", "account", "nice")
 
@@ -87,6 +91,17 @@ def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -
     if present.signalled_s != MISSING or following.number < present.number:
         return None
     return Undecided(present, following, _queued(context, following, job), chain.edits)
+
+
+def leaving_node(context: CycleContext, link: Link) -> str:
+    """The state and the name of a node that leaves service under a link; empty for none.
+
+    An administrator drains a node to repair or to update it: the sooner the link leaves, the better.
+    """
+    hosts = set(expand_hosts(link.nodelist))
+    nodes = context.machine.nodes if context.machine is not None and hosts else ()
+    found = (node for node in nodes if node.name in hosts and any(word in node.state for word in LEAVING))
+    return next((f"{node.state}:{node.name}" for node in found), "")
 
 
 def _queued(context: CycleContext, link: Link, job: QueuedJob) -> QueuedLink:
