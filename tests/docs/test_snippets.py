@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+from mirage.agent.failure.log_patterns import parse_patterns
 from mirage.agent.site_file import read_site_file
 from mirage.cli import root
 from mirage.schedule.gpu_cluster import read_gpu_cluster
@@ -136,6 +137,9 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
         (tmp_path / "site.toml").write_text(block.text, encoding="utf-8")
         rules = read_site_file(tmp_path / "site.toml")
         assert len(rules.lines()) == len(tables), "every rule of the page has an effect"
+        return
+    if block.place.startswith("docs/explanation/agent.md"):
+        assert [pattern.name for pattern in parse_patterns(block.text, block.place)] == list(tables)
         return
     if "build-system" in tables:
         assert set(tables["project"]) == {"name", "version", "description"}, "test_extending.py builds with it"
