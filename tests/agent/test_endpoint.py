@@ -116,6 +116,7 @@ def test_envoy_follows_the_file_without_a_reload(service: int, tmp_path: Path) -
         for host, answer in ((None, (503, "")), ("127.0.0.1", (200, "alive")), (None, (503, ""))):
             write_if_changed(file, render("envoy", "train-k3f9", host, service))
             until(lambda wanted=answer: request() == wanted, 5, f"it answers {answer}")  # type: ignore[misc]
+            assert request() == answer
 
 
 def test_what_cannot_be_a_proxy_or_a_host_is_refused() -> None:

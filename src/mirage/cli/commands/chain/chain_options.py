@@ -1,4 +1,4 @@
-"""Options of a chain that ``mirage submit`` and ``mirage chain edit`` share."""
+"""Options of a chain that ``submit``, ``adopt`` and ``chain edit`` share."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ OPTIONS: dict[str, ChainOption] = {
     "until-done": _option(
         "--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`."
     ),
+    "chain": _option(
+        "--chain", "name", metavar="NAME", help="Name of the chain.", default="the job name and four letters"
+    ),
     "policy": _option(
         "--policy",
         cls=ExtensibleOption,
@@ -52,6 +55,19 @@ OPTIONS: dict[str, ChainOption] = {
         metavar="NAME",
         help="When to release the next job.",
         default="auto",
+    ),
+    "never-two": _option(
+        "--never-two",
+        is_flag=True,
+        help="Start the next job only after Slurm reports the end of the previous one: no overlap, but an "
+        "interruption.",
+    ),
+    "bank-age": _option(
+        "--bank-age",
+        is_flag=True,
+        help="Allow the policy to submit a job early only to accrue age priority while it is held. Slurm's "
+        "documentation does not intend this, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off by "
+        "default.",
     ),
     "least-life": _option(
         "--least-life",
@@ -70,6 +86,9 @@ OPTIONS: dict[str, ChainOption] = {
     ),
     "ready-command": _option(
         "--ready-command", metavar="CMD", help="Command that succeeds once the next job can take over."
+    ),
+    "ready-by-job": _option(
+        "--ready-by-job", is_flag=True, help="The next job reports itself that it can take over: `mirage link ready`."
     ),
     "warmup": _option(
         "--warmup",
@@ -112,6 +131,7 @@ OPTIONS: dict[str, ChainOption] = {
         help="Number of jobs in a row without progress, by --progress-file, after which the chain is paused.",
         default="2",
     ),
+    "no-agent": _option("--no-agent", is_flag=True, help="Do not start an agent where none runs."),
 }
 """The options by name, without their dashes."""
 

@@ -57,27 +57,12 @@ STORE = "STORE"
         "mirage submit --framework hf --dry-run train.sh   # shows what the preset sets, and its sources",
     ),
 )
-@chain_options("for", "until", "links", "until-done", of_new_chain=True)
-@click.option("--chain", "name", metavar="NAME", help="Name of the chain. [default: the job name and four letters]")
-@chain_options("policy", of_new_chain=True)
-@click.option(
-    "--never-two",
-    is_flag=True,
-    help="Start the next job only after Slurm reports the end of the previous one: no overlap, but an interruption.",
-)
-@chain_options("least-life", "links-a-day", of_new_chain=True)
+@chain_options(
+    "for", "until", "links", "until-done", "chain", "policy", "never-two", "least-life", "links-a-day",
+    of_new_chain=True,
+)  # fmt: skip
 @cost_options(interruption=1.0, overlap=1.0)
-@click.option(
-    "--bank-age",
-    is_flag=True,
-    help="Allow the policy to submit a job early only to accrue age priority while it is held. Slurm's documentation "
-    "does not intend this, and sites may limit it (MaxJobsAccrue...): see `mirage doctor`. Off by default.",
-)
-@chain_options("ready-command", of_new_chain=True)
-@click.option(
-    "--ready-by-job", is_flag=True, help="The next job reports itself that it can take over: `mirage link ready`."
-)
-@chain_options("warmup", of_new_chain=True)
+@chain_options("bank-age", "ready-command", "ready-by-job", "warmup", of_new_chain=True)
 @click.option(
     "--signal-previous",
     default="USR2",
@@ -102,7 +87,7 @@ STORE = "STORE"
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted, and submit nothing.")
 @click.option("--parsable", is_flag=True, help="Print only the job ID, as sbatch does.")
-@click.option("--no-agent", is_flag=True, help="Do not start an agent where none runs.")
+@chain_options("no-agent", of_new_chain=True)
 @json_output
 @click.pass_context
 def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
