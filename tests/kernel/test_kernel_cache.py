@@ -43,6 +43,7 @@ misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in (scaled, scal
 print(json.dumps([answers, misses]))
 """
 ALL = 3  # entries: ``scaled_twice``, and ``scaled`` of an integer and of a float
+FILES = 2 * (ALL + 1)  # with ``scaled`` as ``scaled_twice`` calls it, which Python cannot call
 
 
 class Package:
@@ -92,7 +93,7 @@ def package(tmp_path: Path) -> Package:
 def test_the_next_process_compiles_nothing(package: Package) -> None:
     assert package.used() == ([18, 6, 1.5], ALL)
     assert package.used() == ([18, 6, 1.5], 0)
-    assert len(package.entries) == 2 * ALL
+    assert len(package.entries) == FILES
 
 
 @pytest.mark.slow
@@ -143,7 +144,9 @@ def test_loading_an_entry_prevents_its_deletion(package: Package) -> None:
     for file in package.entries:
         os.utime(file, (0, 0))
     assert package.used()[1] == 0
-    assert min(file.stat().st_mtime for file in package.entries) > 0
+    unused = [file.name for file in package.entries if not file.stat().st_mtime]
+    assert len(unused) == FILES - 2 * ALL
+    assert all("scaled-called" in name for name in unused)
 
 
 @pytest.mark.slow
@@ -188,12 +191,12 @@ def test_all_users_of_an_installation_find_what_its_owner_compiled(package: Pack
     by_owner = package.start(python, NUMBA_CACHE_DIR=str(tmp_path / "installed" / "share"))
     assert result_of(by_owner) == ([18, 6, 1.5], ALL)
     shared = tmp_path / "installed" / "share" / "mirage" / "kernels"
-    assert len(list(shared.iterdir())) == 2 * ALL
+    assert len(list(shared.iterdir())) == FILES
     with read_only(tmp_path / "installed", tmp_path / "mounted") as installed:
         assert result_of(package.start(installed / "bin" / "python")) == ([18, 6, 1.5], 0)
     package.write("scale", SCALE.replace("3", "5"))
     assert result_of(package.start(python)) == ([50, 10, 2.5], ALL), "of this version nothing is there"
-    assert len(list(shared.iterdir())) == 2 * ALL, "a user writes into a folder of their own"
+    assert len(list(shared.iterdir())) == FILES, "a user writes into a folder of their own"
 
 
 @pytest.mark.slow

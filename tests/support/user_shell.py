@@ -62,9 +62,10 @@ class Shell:
     def script(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def mirage(self, *words: str, status: int = 0, env: Mapping[str, str] | None = None) -> str:
+    def mirage(self, *words: str, status: int | None = 0, env: Mapping[str, str] | None = None) -> str:
+        """Output of a command; ``status`` None stands for any exit status."""
         done = run_mirage(*words, env={**self.environment, **(env or {})}, cwd=self.folder)
-        assert done.returncode == status, f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
+        assert status in (None, done.returncode), f"mirage {' '.join(words)}: {done.stdout}{done.stderr}"
         self.stderr = done.stderr
         return done.stdout
 

@@ -51,13 +51,17 @@ def shared_folder() -> Path:
     return Path(sys.prefix) / "share" / "mirage" / "kernels"
 
 
-def cache_on_disk(dispatcher: Any) -> None:
+def cache_on_disk(dispatcher: Any, variant: str = "") -> None:
     """Make a function of ``numba.njit`` load its compiled form from the cache, and store it.
+
+    Args:
+        dispatcher: The function.
+        variant: Distinguishes functions that are compiled from one Python function with other options.
 
     A function without a source file, such as one typed into a notebook, is compiled again in every process.
     """
     with suppress(ModuleNotFoundError, OSError):
-        dispatcher._cache = _KernelCache(dispatcher.py_func)
+        dispatcher._cache = _KernelCache(dispatcher.py_func, variant)
 
 
 @cache
@@ -95,10 +99,10 @@ class _KernelCache(FunctionCache):
 
     _impl_class = _KernelCacheImpl
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, variant: str) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._kernel = f"{function.__module__}.{function.__qualname__}"
-        name = self._kernel.replace("<", "").replace(">", "")
+        name = self._kernel.replace("<", "").replace(">", "") + (variant and f"-{variant}")
         self._cache_file: Any = _Entries(kernel_folder(), name, self._impl.locator.get_source_stamp())
 
     def _load_overload(self, signature: Any, target: Any) -> Any:
