@@ -42,8 +42,10 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
             value=${parent[$pid]:-0} # a worker that a trainer has forked inherits its handlers: it gets nothing
             while [ "$value" -gt 1 ] && [ "${catches[$value]:-0}" != 1 ]; do value=${parent[$value]:-0}; done
             [ "$value" -gt 1 ] && continue
-            kill -s "$name" "$pid" 2> /dev/null && done="$done$pid " &&
-                echo "mirage: $(date +%T) $name to process $pid on ${SLURMD_NODENAME:-this node}: $(tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c -60)" >&2
+            kill -0 "$pid" 2> /dev/null || continue
+            done="$done$pid " # reported first: once the trainers have left, this loop is ended
+            echo "mirage: $(date +%T) $name to process $pid on ${SLURMD_NODENAME:-this node}: $(tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c -60)" >&2
+            kill -s "$name" "$pid" 2> /dev/null
         done
         sleep 1
     done
