@@ -31,7 +31,17 @@ from mirage.sim.cluster import Limit
 from mirage.sim.contract.from_view import revive
 from mirage.sim.disciplines.discipline_registry import discipline_spec
 from mirage.sim.kernel.allocate import copy_state, empty_like, enlarged, make_scratch
-from mirage.sim.kernel.arrays import JOB, NEEDS_POLICY, NEVER_S, NO_JOB, REACHED, REFUSED_PLAN, SEGMENT, Scratch, State
+from mirage.sim.kernel.arrays import (
+    NEEDS_POLICY,
+    NEVER_S,
+    NO_JOB,
+    REACHED,
+    REFUSED_PLAN,
+    REQUEST,
+    SEGMENT,
+    Scratch,
+    State,
+)
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import link_record
 
@@ -210,7 +220,7 @@ class QueueFutures:
         present_slot = int(present[0]) if len(present) else NO_JOB
 
         def play(part: slice, scratch: Scratch) -> int:
-            world = self.world._replace(jobs=records(JOB, len(self.world.jobs)))  # for the arrivals of each future
+            world = self.world._replace(jobs=records(REQUEST, len(self.world.jobs)))  # for the arrivals of each future
             draws = FutureDraws(
                 self.uses.samples, self.uses.stretch, self.chances[part], self.past.jobs, self.past.again,
                 self.days[part], present_slot, self.view.now_s,

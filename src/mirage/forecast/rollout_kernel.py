@@ -16,11 +16,11 @@ from mirage.kernel.record_arrays import Records, records
 from mirage.sim.kernel.allocate import copy_state
 from mirage.sim.kernel.arrays import (
     DISCIPLINE_TYPE,
-    JOBS_TYPE,
     NEEDS_ROOM,
     NEVER_S,
     NO_JOB,
     REACHED,
+    REQUESTS_TYPE,
     SCRATCH_TYPE,
     STARTED_WATCHED,
     STATE_TYPE,
@@ -224,7 +224,7 @@ def fill_between(starts_s: Any, offsets_s: Any) -> None:
 @kernel(
     int64(
         WORLD_TYPE, STATE_TYPE, STATE_TYPE, STATE_TYPE, SCRATCH_TYPE, DISCIPLINE_TYPE, DRAWS_TYPE, int64[::1],
-        JOBS_TYPE, int64, int64[::1], bool_[::1], int64, int64[:, ::1],
+        REQUESTS_TYPE, int64, int64[::1], bool_[::1], int64, int64[:, ::1],
     )
 )  # fmt: skip
 def roll_out(
@@ -254,7 +254,7 @@ def roll_out(
         base: Arrays as large as ``observed``'s: a future without the link.
         branch: Arrays of the same size: a future with it.
         drawn: Scratch space, see ``draw_arrivals``.
-        link: Shape (futures,), JOB records: the next link in every future.
+        link: Shape (futures,), REQUEST records: the next link in every future.
         waiting: Slot of a pending job that is watched instead of a link, which is not submitted then; ``NO_JOB`` for
             none.
         offsets_s: Shape (delays,), ascending from 0.

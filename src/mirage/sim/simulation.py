@@ -108,11 +108,15 @@ class Simulation:
         first_s = int(jobs.jobs.submit_s[0]) if len(jobs.jobs) else 0
         now_s = first_s if begin_s is None else begin_s
         skipped = int(np.searchsorted(jobs.jobs.submit_s, now_s))
-        replayed = jobs.jobs[skipped:].copy().view(np.recarray)
-        replayed.after_kind[replayed.after >= len(jobs.jobs)] = AFTER_NONE  # a job that is not replayed
-        if self.settings.recorded_priority is not None:
+        replayed = jobs.jobs[skipped:]
+        lost = replayed.after >= len(jobs.jobs)  # they wait for a job that is not replayed
+        recorded_priority = self.settings.recorded_priority
+        if lost.any() or recorded_priority is not None:
+            replayed = replayed.copy().view(np.recarray)
+            replayed.after_kind[lost] = AFTER_NONE
+        if recorded_priority is not None:
             recorded = jobs.table.priority[skipped:]
-            replayed.priority_offset = np.where(recorded >= 0, recorded, self.settings.recorded_priority)
+            replayed.priority_offset = np.where(recorded >= 0, recorded, recorded_priority)
         if self.spec.minutes:
             now_s = now_s // 60 * 60
             replayed = to_minutes(replayed, now_s)

@@ -14,7 +14,16 @@ from mirage.errors import JobRefused
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit, Partition
-from mirage.sim.kernel.arrays import AFTER_ANY, AFTER_NONE, AFTER_OK, AFTER_START, ANSWERS_END, JOB, NO_JOB, WHOLE_NODE
+from mirage.sim.kernel.arrays import (
+    AFTER_ANY,
+    AFTER_NONE,
+    AFTER_OK,
+    AFTER_START,
+    ANSWERS_END,
+    NO_JOB,
+    REQUEST,
+    WHOLE_NODE,
+)
 from mirage.trace.table import JobTable, Labels
 
 _SUCCEEDS = (JobState.COMPLETED, JobState.UNKNOWN, JobState.RUNNING, JobState.PENDING)
@@ -27,7 +36,7 @@ class Workload:
     """Jobs to replay.
 
     Attributes:
-        jobs: JOB records by submit time; field ``id`` is the row here.
+        jobs: REQUEST records by submit time; field ``id`` is the row here.
         table: The jobs' rows of the trace, in the same order.
         left_out: Reason → number of rows of the trace that are not replayed.
         dependencies_dropped: Number of jobs with simplified dependencies: of a list only the first entry of a supported
@@ -106,8 +115,8 @@ def renumber(jobs: Records) -> None:
 
 
 def job_records(table: JobTable, cluster: Cluster) -> Records:
-    """JOB records of the rows of a trace, numbered by row."""
-    jobs = records(JOB, len(table))
+    """REQUEST records of the rows of a trace, numbered by row."""
+    jobs = records(REQUEST, len(table))
     jobs.id = np.arange(len(table))
     jobs.submit_s = table.submit_s
     jobs.begin_s = MISSING
@@ -265,7 +274,7 @@ def to_minutes(jobs: Records, epoch_s: int) -> Records:
     """Round times to minutes for ``mirage-2023``: submissions down, run times up to 1 or more.
 
     Args:
-        jobs: JOB records.
+        jobs: REQUEST records.
         epoch_s: Start of the grid; jobs submitted in its first, partial minute count as submitted then.
     """
     grid = jobs.copy().view(np.recarray)
@@ -282,7 +291,7 @@ def link_record(
     memory: int = 0, user: int = 0, partition: int = 0, qos: int = 0, priority_offset: float = 0.0, after: int = NO_JOB,
     after_kind: int = AFTER_ANY, begin_s: int = MISSING, failed: bool = False,
 ) -> Records:  # fmt: skip
-    """One JOB record to inject; without ``run_s`` it runs until its limit.
+    """One REQUEST record to inject; without ``run_s`` it runs until its limit.
 
     Args:
         job_id: Its id; not one the trace uses.
@@ -292,7 +301,7 @@ def link_record(
         after_kind: Kind of the dependency; by default until that job has ended in any way.
         failed: Whether it will end unsuccessfully.
     """
-    job = records(JOB, 1)
+    job = records(REQUEST, 1)
     columns = job.view(np.ndarray)  # attributes of records are many times slower
     columns["id"] = job_id
     columns["nodes"], columns["limit_s"] = nodes, limit_s

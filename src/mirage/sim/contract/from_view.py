@@ -19,7 +19,7 @@ from mirage.policy.view import QueueJobs, View
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition
 from mirage.sim.disciplines.discipline_registry import DisciplineSpec
 from mirage.sim.kernel.allocate import FIRST_SLOTS, make_scratch, make_state, make_world
-from mirage.sim.kernel.arrays import JOB, NO_JOB, PENDING, RUNNING, Scratch, State, World
+from mirage.sim.kernel.arrays import NO_JOB, PENDING, REQUEST, RUNNING, Scratch, State, World
 from mirage.sim.kernel.job_lifecycle import admit, insert_running, push_end
 from mirage.sim.kernel.resources.holding import take
 from mirage.sim.kernel.resources.job_limits import count_held
@@ -62,11 +62,11 @@ def rows_in_use(view: View) -> list[int]:
 
 
 def job_records(jobs: QueueJobs, first_id: int) -> Records:
-    """JOB records of a view's jobs, assumed to run until their limits.
+    """REQUEST records of a view's jobs, assumed to run until their limits.
 
     Their ids count from ``first_id``.
     """
-    made = records(JOB, len(jobs))
+    made = records(REQUEST, len(jobs))
     columns = made.view(np.ndarray)  # attributes of records are many times slower
     columns["id"] = np.arange(first_id, first_id + len(jobs))
     for name in ("user", "partition", "nodes", "gpus", "cpus", "limit_s", "submit_s"):
@@ -141,7 +141,7 @@ def revive(
     if fair_share is None:
         users = int(max(user.max(initial=0) for user in (pending.user, running.user, view.ended.user))) + 2
         fair_share = FairShare(np.zeros(users), np.zeros(users, dtype=np.int64), 0.0)
-    future = records(JOB, arrivals)
+    future = records(REQUEST, arrivals)
     turnover_s = 0 if spec.minutes else settings.turnover_s
     fixed = replace(
         settings, turnover_s=turnover_s, weight_fairshare=fair_share.weight, weight_gpus=0.0, weight_cpus=0.0

@@ -51,7 +51,7 @@ def make_world(
     """The fixed arrays of a simulation.
 
     Args:
-        jobs: JOB records by submit time.
+        jobs: REQUEST records by submit time.
         settings: The one SETTINGS record.
         accounts: Shape (users,), the account of each user; codes of users are below its length.
         user_names: Names of users by code, from code 1 on, for limits that name some.

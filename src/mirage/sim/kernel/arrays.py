@@ -42,29 +42,42 @@ BY_ITSELF, BY_LIMIT, BY_PREEMPTION, BY_CANCEL, BY_RESIZE = range(5)
 _I, _F = np.int64, np.float64
 
 
-JOB = record_type(
+_I32, _I16 = np.int32, np.int16
+
+REQUEST = record_type(
     [
-        # the request
         ("id", _I),  # row of the trace, or the caller's number for an injected job
         ("submit_s", _I),
         ("begin_s", _I),  # not eligible before
+        ("eligible_s", _I),  # of an injected job that was eligible before it was held; otherwise NEVER_S or unused
         ("run_s", _I),  # true run time on the requested nodes
         ("limit_s", _I),
         ("nodes", _I),
+        ("priority_offset", _F),  # site priority added to the computed one (nice with the opposite sign)
         ("gpus", _I),  # per node; WHOLE_NODE takes the node
         ("cpus", _I),  # per node
         ("memory", _I),  # per node, MiB; WHOLE_NODE takes all of the node's; 0 where the cluster counts none
-        ("user", _I),
-        ("account", _I),
-        ("partition", _I),
-        ("qos", _I),
-        ("priority_offset", _F),  # site priority added to the computed one (nice with the opposite sign)
-        ("after", _I),  # id of the job waited for, or NO_JOB
-        ("after_kind", _I),
-        ("failed", _I),  # 1 when the job will end unsuccessfully (afterok)
+        ("user", _I32),
+        ("account", _I32),
+        ("after", _I32),  # id of the job waited for, or NO_JOB
+        ("after_kind", _I32),
+        ("failed", _I32),  # 1 when the job will end unsuccessfully (afterok)
+        ("partition", _I16),
+        ("qos", _I16),
+    ]
+)
+"""What a user submits. A simulation has one for every job of its trace, so it is small.
+
+Quantities of the user have 64 bits, so that no number of a trace is cut. There are no unused bytes, which copies would
+leave undefined: digests of a workload count every byte.
+"""
+
+JOB = record_type(
+    [
+        # the request
+        *((name, _F if name == "priority_offset" else _I) for name in REQUEST.names or ()),
         # the course of the job
         ("status", _I),
-        ("eligible_s", _I),
         ("order", _F),  # order of admission: place in the queue, lowest first
         ("priority", _F),  # as the discipline computed it last
         ("planned_s", _I),  # start in the present plan
@@ -198,7 +211,7 @@ REACHED, STARTED_WATCHED, NEEDS_POLICY, NEEDS_ROOM, REFUSED_PLAN = range(5)
 class World(NamedTuple):
     """Everything that does not change during a simulation; shared by all forks."""
 
-    jobs: Records  # JOB, by submit time
+    jobs: Records  # REQUEST, by submit time
     capacity: NDArray[np.int64]  # (bins, 2 or 3): GPUs, CPUs and memory of a node; of a pool bin: nodes and 0
     changes: Records  # CAPACITY, by time
     settings: Records  # SETTINGS, one row
@@ -257,7 +270,7 @@ def _example_types() -> tuple[Any, Any, Any]:
     i1, i2 = np.zeros(1, np.int64), np.zeros((1, 2), np.int64)
     f1, b2 = np.zeros(1, np.float64), np.zeros((1, 1), np.bool_)
     world = World(
-        records(JOB, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2,
+        records(REQUEST, 1), i2, records(CAPACITY, 1), records(SETTINGS, 1), f1, i1, f1, i1, b2,
         records(LIMIT, 1), b2, b2, b2, b2, i2, i2,
     )  # fmt: skip
     state = State(
@@ -270,7 +283,7 @@ def _example_types() -> tuple[Any, Any, Any]:
 
 
 WORLD_TYPE, STATE_TYPE, SCRATCH_TYPE = _example_types()
-JOBS_TYPE = typeof(records(JOB, 1))  # type: ignore[no-untyped-call]
+REQUESTS_TYPE = typeof(records(REQUEST, 1))  # type: ignore[no-untyped-call]
 
 Reference = Any
 """World, state and scratch as one value that is cheap to pass (``mirage.kernel.reference``)."""

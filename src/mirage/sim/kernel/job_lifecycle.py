@@ -97,15 +97,10 @@ def admit(world: World, state: State, request: Any) -> int:
         clock.slots_used += 1
     else:
         clock.free_slot = state.live[slot].chunk
-    state.live[slot] = request
     job = state.live[slot]
+    set_request(job, request)
     clock.sequence += 1
     job.order = float(clock.sequence)
-    job.chunk = NIL
-    job.stamp = NIL
-    job.speed = 1.0
-    job.first_start_s = MISSING
-    job.eligible_s = NEVER_S
     if answers(job):
         job.status = FUTURE
         state.held[clock.n_held] = slot
@@ -116,6 +111,43 @@ def admit(world: World, state: State, request: Any) -> int:
     else:
         enqueue(state, slot)
     return int(slot)
+
+
+@kernel()
+def set_request(job: Any, request: Any) -> None:
+    """Make a JOB record that of a job just submitted."""
+    job.id = request.id
+    job.submit_s = request.submit_s
+    job.begin_s = request.begin_s
+    job.run_s = request.run_s
+    job.limit_s = request.limit_s
+    job.nodes = request.nodes
+    job.priority_offset = request.priority_offset
+    job.gpus = request.gpus
+    job.cpus = request.cpus
+    job.memory = request.memory
+    job.user = request.user
+    job.account = request.account
+    job.after = request.after
+    job.partition = request.partition
+    job.qos = request.qos
+    job.after_kind = request.after_kind
+    job.failed = request.failed
+    job.eligible_s = NEVER_S
+    job.status = FUTURE
+    job.priority = 0.0
+    job.planned_s = 0
+    job.first_start_s = MISSING
+    job.start_s = 0
+    job.end_s = 0
+    job.limit_end_s = 0
+    job.done_s = 0.0
+    job.resume_s = 0
+    job.next_resume_s = 0
+    job.width = 0
+    job.speed = 1.0
+    job.chunk = NIL
+    job.stamp = NIL
 
 
 @kernel()
