@@ -126,6 +126,10 @@ def test_the_machine_and_its_options(site: Site) -> None:
     assert "bf_interval" in options["schedulerparameters"]
 
 
+def test_a_cluster_without_reservations(site: Site) -> None:
+    assert site.backend.reservations() == ()
+
+
 def test_a_probe_is_answered_where_no_job_has_the_number_of_its_query(site: Site) -> None:
     for _ in range(2):
         with suppress(SlurmRefused):

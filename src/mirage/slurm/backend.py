@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from mirage.slurm.records import AccountedJob, Machine, Queue, Submission
+from mirage.slurm.records import AccountedJob, Machine, Queue, SlurmReservation, Submission
 
 
 class Backend(Protocol):
@@ -44,6 +44,10 @@ class Backend(Protocol):
 
     def machine(self) -> Machine:
         """Nodes and partitions."""
+        ...
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        """The reservations of nodes that have not ended, as far as this user may see them."""
         ...
 
     def configuration(self) -> Mapping[str, str]:

@@ -13,10 +13,19 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable, shown
-from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, SkippedRecords, Submission
+from mirage.slurm.records import (
+    AccountedJob,
+    Machine,
+    Queue,
+    QueuedJob,
+    SkippedRecords,
+    SlurmReservation,
+    Submission,
+)
 from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configured
 from mirage.slurm.sbatch_options import to_argv
 from mirage.slurm.text import machine as machine_text
+from mirage.slurm.text import reservation_lines
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
 
@@ -237,6 +246,12 @@ class SlurmClient:
         machine, skipped = machine_text.read_machine(self._run(machine_text.NODES_COMMAND).stdout)
         self._warn_once("sinfo", skipped)
         return machine
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        """The reservations of one ``scontrol show reservation``."""
+        reservations, skipped = reservation_lines.read_reservations(self._run(reservation_lines.COMMAND).stdout)
+        self._warn_once("scontrol show reservation", skipped)
+        return reservations
 
     def configuration(self) -> Mapping[str, str]:
         """The options of ``scontrol show config``."""

@@ -144,6 +144,31 @@ class SlurmPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmReservation:
+    """A reservation of nodes; a recurring one is its present or next occurrence.
+
+    Attributes:
+        start_s: Begin, seconds since 1970.
+        end_s: End, seconds since 1970.
+        flags: Slurm's words: ``MAINT``, ``DAILY``, ``FLEX`` …
+        users: Users that may use it; empty where it names none.
+        accounts: Accounts that may use it; empty where it names none.
+        partial: Whether it has only some cores of its nodes.
+        lends: Whether jobs with ``--signal=R:…`` may run there until it needs the nodes (``MaxStartDelay``).
+    """
+
+    name: str
+    start_s: int
+    end_s: int
+    nodes: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    partial: bool = False
+    lends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """Nodes and partitions of a cluster."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from mirage.job_state import JobState
 from mirage.lab.commands.invocation import CommandOutput, WantsScript
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import Cluster, NodeGroup, Partition, Reservation
 from mirage.slurm.sbatch_options import LETTERS
 from tests.support.faulty_slurm import FaultySlurm
 from tests.support.small_slurm import BEGIN_S, FOUR_JOBS, command, job_of, small_slurm, submit
@@ -262,3 +262,25 @@ def test_scontrol_shows_nodes_partitions_and_options(folder: Path) -> None:
     assert {"minjobage               = 300 sec", "selecttype              = select/cons_tres"} <= {*text}
     assert [line[24:26] for line in text[1:]] == ["= "] * 21
     assert "clustername             = simulated" in text
+
+
+def test_scontrol_shows_known_reservations_that_have_not_ended(folder: Path) -> None:
+    assert command(small_slurm(), folder, "scontrol show res").out == "No reservations in the system\n"
+    groups = (NodeGroup("big", 2, 8, 64), NodeGroup("small", 3, 0, 16))
+    reservations = (
+        Reservation(BEGIN_S + 100, BEGIN_S + 3700, "small", 2),
+        Reservation(BEGIN_S + 100, BEGIN_S + 200, "big", 1, announced_s=BEGIN_S + 50),
+    )
+    slurm = small_slurm(Cluster(groups, (Partition("all"),), reservations=reservations), discipline="slurm")
+    line = (
+        f"ReservationName=r0 StartTime={BEGIN_S + 100} EndTime={BEGIN_S + 3700} Duration=01:00:00 Nodes=n[4-5] "
+        "NodeCnt=2 PartitionName=(null) Flags=MAINT Users=root Groups=(null) Accounts=(null) Licenses=(null) "
+        "State=INACTIVE MaxStartDelay=(null)\n"
+    )
+    assert command(slurm, folder, "scontrol -o show reservation", SECONDS).out == line
+    assert [one.name for one in slurm.reservations()] == ["r0"], "the other one is not announced"
+    slurm.sleep(60)
+    assert [(one.name, one.nodes) for one in slurm.reservations()] == [("r0", ("n4", "n5")), ("r1", ("n2",))]
+    slurm.sleep(300)
+    assert "State=ACTIVE" in command(slurm, folder, "scontrol -o show reservation r0").out
+    assert [one.name for one in slurm.reservations()] == ["r0"], "the other one is over"

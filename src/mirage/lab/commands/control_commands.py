@@ -9,7 +9,15 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING, JobState
 from mirage.lab.commands.invocation import CommandOutput, Failed, Invocation, WantsScript, form_of, read_words, selected
-from mirage.lab.commands.output_columns import LIVE, OutputFormat, config_text, job_line, node_line, partition_line
+from mirage.lab.commands.output_columns import (
+    LIVE,
+    OutputFormat,
+    config_text,
+    job_line,
+    node_line,
+    partition_line,
+    reservation_line,
+)
 from mirage.lab.virtual.program import DEADLY
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.slurm.records import QueuedJob, Submission
@@ -154,6 +162,10 @@ def _show(slurm: VirtualSlurm, command: Invocation, words: Sequence[str], one_li
         lines = [partition_line(one) for one in slurm.machine().partitions if name in ("", one.name)]
     elif what.startswith("node"):
         lines = [node_line(one) for one in slurm.machine().nodes if not name or one.name in expand_hosts(name)]
+    elif what.startswith("res"):
+        lines = [reservation_line(one, form) for one in slurm.reservations() if name in ("", one.name)]
+        if not lines:
+            return "No reservations in the system\n"
     elif what.startswith("job"):
         lines = [job_line(one, form) for one in slurm.observe().jobs if name in ("", str(one.id))]
         if name and not lines:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
 from mirage.lab.virtual.node_names import hostlist
-from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition
+from mirage.slurm.records import AccountedJob, Machine, Node, QueuedJob, SlurmPartition, SlurmReservation
 
 STATE_LETTERS = {
     JobState.PENDING: "PD", JobState.RUNNING: "R", JobState.SUSPENDED: "S", JobState.COMPLETED: "CD",
@@ -231,6 +231,18 @@ def node_line(node: Node) -> str:
     return (
         f"NodeName={node.name} CPUTot={node.cpus} Gres={gres} State={node.state.upper()} "
         f"Partitions={','.join(node.partitions)}"
+    )
+
+
+def reservation_line(reservation: SlurmReservation, form: OutputFormat) -> str:
+    """Formats a reservation like ``scontrol show reservation``."""
+    lasts_s = reservation.end_s - reservation.start_s
+    return (
+        f"ReservationName={reservation.name} StartTime={form.instant(reservation.start_s)} "
+        f"EndTime={form.instant(reservation.end_s)} Duration={format_duration(lasts_s)} "
+        f"Nodes={hostlist(list(reservation.nodes))} NodeCnt={len(reservation.nodes)} PartitionName=(null) "
+        f"Flags={','.join(reservation.flags)} Users=root Groups=(null) Accounts=(null) Licenses=(null) "
+        f"State={'ACTIVE' if reservation.start_s <= form.now_s else 'INACTIVE'} MaxStartDelay=(null)"
     )
 
 

@@ -33,7 +33,7 @@ from mirage.sim.kernel.arrays import (
 from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.simulation import Simulation
-from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
 
 DEFAULT_USER = "me"
 ACCOUNT = "lab"
@@ -291,6 +291,20 @@ class Queries:
         group, _ = self.sim.cluster.bins()[b]
         places = np.flatnonzero(self.sim.state.allowed[:, b])
         return Node(name, word, usable, group.cpus, group.gpus, tuple(self.partitions[p] for p in places))
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        """Returns the reservations that are known and have not ended.
+
+        The simulator only counts similar nodes: the last ones of the group are taken as reserved.
+        """
+        names: dict[str, list[str]] = {}
+        for (group, _), some in zip(self.sim.cluster.bins(), self.node_names.names, strict=True):
+            names.setdefault(group.name, []).extend(some)
+        return tuple(
+            SlurmReservation(f"r{k}", one.start_s, one.end_s, tuple(names[one.group][-one.nodes :]), ("MAINT",))
+            for k, one in enumerate(self.sim.cluster.reservations)
+            if (one.announced_s is None or one.announced_s <= self.sim.now_s) and self.sim.now_s < one.end_s
+        )
 
     def configuration(self, min_job_age_s: int) -> dict[str, str]:
         """Returns the scheduler's parameters under slurm.conf's names, in lower case."""

@@ -49,7 +49,7 @@ from mirage.sim.kernel.arrays import (
     RUNNING,
 )
 from mirage.sim.simulation import Simulation
-from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, Submission
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, SlurmReservation, Submission
 
 __all__ = ["MIN_JOB_AGE_S", "REQUEUE_HOLD_S", "VirtualSlurm"]
 
@@ -150,6 +150,11 @@ class VirtualSlurm:
         """Returns nodes and partitions."""
         self.arrive()
         return self.showing.machine()
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        """Returns the reservations that are known and have not ended."""
+        self.arrive()
+        return self.showing.reservations()
 
     @property
     def user(self) -> str:
