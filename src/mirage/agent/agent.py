@@ -37,6 +37,7 @@ from mirage.agent.cycle.transitions import steer
 from mirage.agent.cycle.turns import Turns
 from mirage.agent.decision.decide import Decider
 from mirage.agent.decision.fallback import judge_forecast
+from mirage.agent.decision.link_sizing import LinkSizing
 from mirage.agent.decision.revision import finish_withdrawal, release_early
 from mirage.agent.failure.node_exclusion import exclude_where_links_fail
 from mirage.agent.failure.output_reading import OutputReadings
@@ -121,12 +122,12 @@ class Agent:
         self.holder, self.settings = holder, settings or AgentSettings()
         self.poller = Poller(backend, self.settings)
         self.reconciler, self.probes = Reconciler(), ReadinessProbes(shell)
-        self.budget, self.decider = budget, Decider(real_s, runner or InProcess(), budget)
+        self.outputs, self.sizing = outputs, LinkSizing()
+        self.budget, self.decider = budget, Decider(real_s, runner or InProcess(), budget, self.sizing)
         self.turns, self.submissions = Turns(self.settings), submissions or Submissions()
         self.names, self.on_cycle = Names(), on_cycle
         self.promised, self.calibration, self.endpoints = promised, calibration, endpoints
         self.folder, self.notifications, self.heartbeat = folder, notifications, heartbeat
-        self.outputs = outputs
         self.outages = OutageWatch(self.settings, holder, state_file, Random(holder).random)
         self._ended: Ended | None = None
         self._took_s: deque[float] = deque([0.0, 0.0], maxlen=3)
@@ -315,6 +316,7 @@ class Agent:
             margin_s=margin_s,
             folder=self.folder,
             machine=self.poller.machine,
+            reservations=self.poller.reservations,
         )
         turn = self.turns.begin(chains, now_s)
         self.submissions.forget(chains)
@@ -416,6 +418,7 @@ class Agent:
             chain = self.outputs.update(context, chain, ended)
         chain = steer(context, chain, ended)
         chain = pause_if_spent(context, chain)
+        chain = self.sizing.update(context, chain)
         return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
 
     def _submit(self, context: CycleContext, chain: Chain, progress: Progress) -> Progress:

@@ -79,6 +79,8 @@ class ChainSpec:
         notify_gap_s: Time without a running link after which a message is due.
         progress_file: Path of the progress file or of the checkpoints, with wildcards; empty for none.
         no_progress_links: Number of links without progress, in a row, after which the chain is paused.
+        shortest_link_s: The shortest limit that the agent gives to a link so that it ends before a reservation;
+            ``MISSING`` for the default.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
             processes of the link do.
         to_steps: Whether only the steps of a link get the signal, because its batch shell has no trap for it.
@@ -115,6 +117,7 @@ class ChainSpec:
     notify_gap_s: int = HOUR_S
     progress_file: str = ""
     no_progress_links: int = 2
+    shortest_link_s: int = MISSING
 
     def signal_to(self, link: int) -> tuple[str, str]:
         """The signal of a link, empty for none, and its receivers.
@@ -157,6 +160,8 @@ class Chain:
         resumed_s: Time at which its user resumed it last; ``MISSING`` for never.
         edits: Number of changes of its specification since its creation.
         excluded: Nodes on which its links have failed, separated by commas; the next links do not run there.
+        reserved: The time in which a reservation lets no link run: its begin and end in seconds since 1970, and the
+            name of the reservation; empty for none.
     """
 
     id: int
@@ -177,6 +182,7 @@ class Chain:
     resumed_s: int = MISSING
     edits: int = 0
     excluded: str = ""
+    reserved: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +206,8 @@ class Link:
         given_up: Number of links before it that were withdrawn; they do not count.
         nodelist: Hosts of its last run, as a host list; empty where they are not known.
         progress: The progress at its end, ``saved 1200``, ``step 1234`` or ``time 1790000000``; empty where not known.
+        shortened_from_s: Its usual limit, where the agent has given it a shorter one to end before a reservation;
+            ``MISSING`` where it has not. A planned link then has its limit already.
     """
 
     chain: int
@@ -225,6 +233,7 @@ class Link:
     given_up: int = 0
     nodelist: str = ""
     progress: str = ""
+    shortened_from_s: int = MISSING
 
     @property
     def place(self) -> int:

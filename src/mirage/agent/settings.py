@@ -33,7 +33,7 @@ class AgentSettings:
         wait_for_answers_s: Real time that a cycle waits for policies; later answers are used in the next one.
         answer_s: Real time without an answer until the fall-back decides.
         fresh_s: An answer about a view older than this is not used.
-        sight_s: Between queries of the machine, and of accounting where no link needs it sooner.
+        sight_s: Between queries of the machine, of reservations, and of accounting where no link needs it sooner.
         options_s: Between queries of the scheduler's options.
         history_s: Length of the accounting history that is read when the agent begins.
         longest_history_s: Its final length, reached step by step: the days from which forecasts draw.

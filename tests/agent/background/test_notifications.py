@@ -64,6 +64,7 @@ def test_a_webhook_gets_json_with_a_text(
     ("kind", "detail", "sent"),
     [
         ("paused", "by hand", True), ("done", "all 3 links have run", True), ("interrupted", "since 12:00", True),
+        ("reserved", "no job can run", True), ("reserved-over", "maint", False), ("sized", "job 7", False),
         ("ended", "job 7, FAILED 2", True), ("ended", "job 7, NODE_FAIL", True),
         ("ended", "job 7, OUT_OF_MEMORY", True),
         ("ended", "job 7, COMPLETED", False), ("ended", "job 7, TIMEOUT", False), ("started", "job 7", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import SlurmUnreachable
 from mirage.forecast.past_arrivals import PAST_DAYS
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.records import AccountedJob, Machine, Queue
+from mirage.slurm.records import AccountedJob, Machine, Queue, SlurmReservation
 
 BEGIN_S = 100 * DAY_S
 
@@ -43,6 +44,10 @@ class Cluster:
     def machine(self) -> Machine:
         self._answer("machine")
         return Machine((), ())
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        self._answer("reservations")
+        return (SlurmReservation("maint", self.now_s, self.now_s + HOUR_S, ("n1",), ("MAINT",)),)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         self._answer("accounting", self.now_s - since_s)
@@ -73,16 +78,29 @@ def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:
     cluster = Cluster()
     poller = polled(cluster, 9)
     assert AgentSettings().longest_history_s == PAST_DAYS * DAY_S
+    assert cluster.requested.pop(3) == ("reservations",)
     assert cluster.requested[2:] == [("accounting", days * DAY_S) for days in (2, 4, 8, 14)]
     assert len(poller.ended) >= 14 * 24 - 1
     assert min(job.end_s for job in poller.ended.values()) <= BEGIN_S - 13 * DAY_S
+
+
+def test_reservations_are_queried_every_ten_minutes_and_remembered() -> None:
+    cluster = Cluster()
+    poller = polled(cluster, 31)
+    assert [requested[0] for requested in cluster.requested].count("reservations") == 3
+    later = Poller(cluster, AgentSettings())
+    later.recall(json.loads(json.dumps(poller.memory())))
+    assert later.reservations == poller.reservations != ()
+    cluster.requested.clear()
+    polled(cluster, 1, later)
+    assert ("reservations",) not in cluster.requested
 
 
 def test_no_further_than_policies_are_shown_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ENDED", 60)
     cluster = Cluster()
     poller = polled(cluster, 9)
-    assert cluster.requested[2:] == [("accounting", 2 * DAY_S), ("accounting", 4 * DAY_S)]
+    assert cluster.requested[2:] == [("accounting", 2 * DAY_S), ("reservations",), ("accounting", 4 * DAY_S)]
     assert sorted(job.end_s for job in poller.ended.values()) == [
         BEGIN_S - hours * HOUR_S for hours in range(59, -1, -1)
     ], "the latest ones, in whatever order they were read"
@@ -95,7 +113,7 @@ def test_jobs_that_never_started_are_no_jobs_that_ran(monkeypatch: pytest.Monkey
     assert polled(cluster, 3).ended == {ran.id: ran}
 
 
-@pytest.mark.parametrize("down", ["accounting", "machine"])
+@pytest.mark.parametrize("down", ["accounting", "machine", "reservations"])
 def test_what_does_not_answer_is_queried_later_and_delays_none(down: str, caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster(HOUR_S, down)
     poller = polled(cluster, 10)

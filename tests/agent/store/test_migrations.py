@@ -116,6 +116,18 @@ def test_a_store_without_nodes_and_progress_gets_room_for_them(url: str, opened)
     assert [chain.excluded for chain in opened(url).chains()] == ["n1,n2", ""]
 
 
+def test_a_store_without_reservations_gets_room_for_them(url: str, opened) -> None:
+    at_version(url, "0002")
+    with closing(SqlStore(make_engine(url))) as old, old._writing() as connection:
+        upgrade(connection, "0008")
+    store = opened(url)
+    check_early_version_is_stored(store)
+    store.change_link(1, 2, shortened_from_s=7200)
+    store.change_chain(1, reserved="5 6 maint")
+    assert [link.shortened_from_s for link in opened(url).links(1)] == [-1, 7200]
+    assert [chain.reserved for chain in opened(url).chains()] == ["5 6 maint", ""]
+
+
 def _insert(connection: sa.Connection, table: str, row: dict[str, object]) -> None:
     kinds = {"spec": sa.JSON(), "earlier": sa.JSON(), "estimate": sa.JSON(), "saw": sa.JSON()}
     columns = [sa.column(name, kinds[name]) if name in kinds else sa.column(name) for name in row]

@@ -10,6 +10,7 @@ from mirage.agent.chain.tag import Tag, written_before
 from mirage.agent.model import Chain, ChainSpec, EventRecord, Link, LinkState
 from mirage.agent.store.chain_file import folder_of_scripts
 from mirage.agent.store.protocol import Store
+from mirage.duration import MINUTE_S
 from mirage.errors import RequestNotSent, SlurmRefused
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend
@@ -81,7 +82,7 @@ def begin_attempt(
     held = previous is not None and _may_run(chain, previous)
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
-    submission = link_submission(chain, known, link.number, job, held, folder)
+    submission = link_submission(chain, known, link.number, job, held, folder, limit_s=link.limit_s)
     return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s) else None
 
 
@@ -95,7 +96,13 @@ def _may_run(chain: Chain, previous: Link) -> bool:
 
 
 def link_submission(
-    chain: Chain, store: str, number: int, previous_job: int, hold: bool, folder: Path | None = None
+    chain: Chain,
+    store: str,
+    number: int,
+    previous_job: int,
+    hold: bool,
+    folder: Path | None = None,
+    limit_s: int = MISSING,
 ) -> Submission:
     """The submission of a link.
 
@@ -104,6 +111,7 @@ def link_submission(
         previous_job: ``MISSING`` for the first link.
         hold: Whether it waits for the end of the previous one.
         folder: The agent's folder now; None for that of the chain's submission.
+        limit_s: Its time limit in place of the one of the options; ``MISSING`` for that.
 
     Raises:
         ScriptGone: The copy of the script is missing.
@@ -124,6 +132,8 @@ def link_submission(
         options["exclude"] = excluded
     if previous_job != MISSING:
         own[PREVIOUS_JOB] = str(previous_job)
+    if limit_s != MISSING:
+        options["time"] = str(limit_s // MINUTE_S)
     if hold:
         options["dependency"] = f"afterany:{previous_job}"
     if spec.slurm_warning_s:

@@ -15,7 +15,7 @@ from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import Machine, QueuedJob
+from mirage.slurm.records import Machine, QueuedJob, SlurmReservation
 
 log = logging.getLogger("mirage.agent")
 
@@ -33,6 +33,7 @@ class CycleContext:
         unanswered: Number of such commands in a row without an answer.
         folder: The agent's folder; None for the folder of each chain's submission.
         machine: Nodes and partitions as last queried; None before.
+        reservations: Reservations as last queried.
     """
 
     store: Store
@@ -49,6 +50,7 @@ class CycleContext:
     unanswered: int = 0
     folder: Path | None = None
     machine: Machine | None = None
+    reservations: tuple[SlurmReservation, ...] = ()
 
     def event(self, chain: int, link: int, kind: str, detail: str = "") -> EventRecord:
         """An event at the time of this cycle."""

@@ -14,11 +14,12 @@ from mirage.errors import SlurmError
 from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
-from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
 
 log = logging.getLogger("mirage.agent")
 
 OPTIONS, MACHINE, ACCOUNTING = "the scheduler's options", "nodes and partitions", "accounting"
+RESERVATIONS = "reservations"
 
 OVERLAP_S = 600
 """Each query of accounting begins this long before the last one: records arrive late and incomplete."""
@@ -50,6 +51,7 @@ class Poller:
     """The poller stores the machine, its options and the jobs that ended.
 
     Attributes:
+        reservations: Reservations as last queried.
         ended: The latest jobs that ran and ended, by id.
         ended_changed: Whether ``ended`` has other jobs than when this was last set to False.
     """
@@ -58,11 +60,12 @@ class Poller:
         self.backend, self.settings = backend, settings
         self.machine: Machine | None = None
         self.options: Mapping[str, str] | None = None
+        self.reservations: tuple[SlurmReservation, ...] = ()
         self.ended: dict[int, AccountedJob] = {}
         self.ended_changed = False
         self._queue: Queue | None = None
         self._queue_s = 0
-        self._machine_s = self._accounts_s = self._options_s = -1
+        self._machine_s = self._accounts_s = self._options_s = self._reservations_s = -1
         self._searched_missing = False
         self._back_s = settings.history_s
         self._not_before: dict[str, int] = {}
@@ -132,6 +135,8 @@ class Poller:
         if self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
             since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
             yield ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)
+        if self._reservations_s < 0 or now_s - self._reservations_s >= self.settings.sight_s:
+            yield RESERVATIONS, partial(self._refresh_reservations, now_s)
         if self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED:
             yield ACCOUNTING, partial(self._extend_history, snapshot, now_s, store)
 
@@ -141,6 +146,9 @@ class Poller:
     def _refresh_machine(self, now_s: int) -> None:
         self._searched_missing = False
         self.machine, self._machine_s = self.backend.machine(), now_s
+
+    def _refresh_reservations(self, now_s: int) -> None:
+        self.reservations, self._reservations_s = self.backend.reservations(), now_s
 
     def _find_missing(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
         self._searched_missing = True
@@ -178,8 +186,9 @@ class Poller:
             if machine is None
             else [[astuple(node) for node in machine.nodes], [astuple(partition) for partition in machine.partitions]],
             "options": None if self.options is None else dict(self.options),
+            "reservations": [astuple(one) for one in self.reservations],
             "ended": [astuple(job) for job in self.ended.values()],
-            "times_s": [self._machine_s, self._accounts_s, self._options_s, self._back_s],
+            "times_s": [self._machine_s, self._accounts_s, self._options_s, self._back_s, self._reservations_s],
             "searched_missing": self._searched_missing,
             "not_before": self._not_before,
         }
@@ -198,11 +207,13 @@ class Poller:
                 tuple(SlurmPartition(*map(_hashable, row)) for row in partitions),
             )
         ended = {row[0]: AccountedJob(row[0], JobState(row[1]), *row[2:]) for row in memory["ended"]}
-        machine_s, accounts_s, options_s, back_s = map(int, memory["times_s"])
+        reservations = tuple(SlurmReservation(*map(_hashable, row)) for row in memory["reservations"])
+        machine_s, accounts_s, options_s, back_s, reservations_s = map(int, memory["times_s"])
         searched_missing, not_before = bool(memory["searched_missing"]), dict(memory["not_before"])
         self.machine, self.options, self.ended, self.ended_changed = machine, memory["options"], ended, True
         self._machine_s, self._accounts_s, self._options_s, self._back_s = machine_s, accounts_s, options_s, back_s
         self._searched_missing, self._not_before = searched_missing, not_before
+        self.reservations, self._reservations_s = reservations, reservations_s
 
     @property
     def complete(self) -> bool:

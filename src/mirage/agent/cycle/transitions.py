@@ -9,8 +9,8 @@ from mirage.job_state import MISSING, JobState
 
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
-INTERRUPTED = "interrupted"
-"""Kind of the event that no link runs for too long."""
+INTERRUPTED, RESERVED = "interrupted", "reserved"
+"""Kinds of the events that no link runs for too long, and that a reservation lets none run."""
 
 RECENT_EVENTS = 50
 

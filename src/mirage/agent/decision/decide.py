@@ -27,6 +27,7 @@ from mirage.agent.decision.fallback import (
     earliest_release_s,
     own_waits_s,
 )
+from mirage.agent.decision.link_sizing import LinkSizing
 from mirage.agent.decision.open_decision import (
     RevisingPolicies,
     Undecided,
@@ -103,10 +104,17 @@ class Decider:
     Args:
         real_s: Real seconds that only grow.
         budget: Budget of processor time for questions; None for none.
+        sizing: Sizes a link before a reservation as it is released; None for never.
     """
 
-    def __init__(self, real_s: Callable[[], float], runner: PolicyRunner, budget: CpuBudget | None = None) -> None:
-        self.real_s, self.runner, self.budget = real_s, runner, budget
+    def __init__(
+        self,
+        real_s: Callable[[], float],
+        runner: PolicyRunner,
+        budget: CpuBudget | None = None,
+        sizing: LinkSizing | None = None,
+    ) -> None:
+        self.real_s, self.runner, self.budget, self.sizing = real_s, runner, budget, sizing
         self.options: Mapping[str, str] = {}
         self.open: dict[int, OpenQuestion] = {}
         self.failing: dict[int, str] = {}
@@ -278,12 +286,28 @@ class Decider:
             if not one.submits or self.revising.has(one.chain.spec.policy):
                 schedule_next_decision(context, one)
         submitted = [one for one in made if one.submits]
+        if self.sizing is not None and context.reservations:
+            submitted = [self._sized(context, one) for one in submitted]
         last_troubles = {one.chain.id: self.refused.pop(one.chain.id, "") for one in submitted}
         for from_s in sorted({one.from_s for one in submitted}):
             links = [(one.chain, one.case.waiting) for one in submitted if one.from_s == from_s]
             self.refused |= release(context, links, last_troubles, from_s)
         done = self._revise(context, [one for one in made if one.case.queued is not None])
         context.store.add_decisions([_record(context, one, done.get(one.chain.id, "")) for one in made])
+
+    def _sized(self, context: CycleContext, made: ChainDecision) -> ChainDecision:
+        """The decision after its link got the limit for a start at its release.
+
+        Without an answer of Slurm it retains its limit.
+        """
+        assert self.sizing is not None
+        release_s, waiting = context.now_s if made.from_s == MISSING else made.from_s, made.case.waiting
+        try:
+            self.sizing.update(context, context.chains[made.chain.id], release_s)
+        except SlurmUnreachable as error:
+            log.warning("no answer", extra={"chain": made.chain.name, "detail": f"its time limit: {error}"})
+        fresh = next(link for link in context.links[made.chain.id] if link.number == waiting.number)
+        return replace(made, case=replace(made.case, waiting=fresh))
 
     def _revise(self, context: CycleContext, made: list[ChainDecision]) -> dict[int, str]:
         """Execute plans about queued links; what was changed, by chain.

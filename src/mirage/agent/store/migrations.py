@@ -191,6 +191,12 @@ def _progress(connection: Connection) -> None:
     _add_columns(connection, "links", progress)
 
 
+def _reservations(connection: Connection) -> None:
+    """The time in which no link can run, and the usual limit of a shortened link."""
+    _add_columns(connection, "chains", sa.Column("reserved", sa.Text, nullable=False, server_default=""))
+    _add_columns(connection, "links", *_times("shortened_from_s"))
+
+
 _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0001": _first,
     "0002": _cancelled,
@@ -200,6 +206,7 @@ _MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0006": _edits,
     "0007": _nodes,
     "0008": _progress,
+    "0009": _reservations,
 }
 
 NEWEST = max(_MIGRATIONS)

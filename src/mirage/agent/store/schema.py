@@ -38,6 +38,7 @@ chains = Table(
     Column("resumed_s", BigInteger, nullable=False, default=-1),
     Column("edits", Integer, nullable=False, default=0),
     Column("excluded", Text, nullable=False, default=""),
+    Column("reserved", Text, nullable=False, default=""),
 )
 
 links = Table(
@@ -61,6 +62,7 @@ links = Table(
     Column("given_up", Integer, nullable=False, default=0),
     Column("nodelist", Text, nullable=False, default=""),
     Column("progress", String(40), nullable=False, default=""),
+    Column("shortened_from_s", BigInteger, nullable=False, default=-1),
 )  # fmt: skip
 
 decisions = Table(

@@ -60,6 +60,9 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
     if facts.get("excluded"):
         clear = f"mirage chain edit {facts['chain']} --clear-excluded"
         lines.append(Text(f"excluded nodes: {', '.join(facts['excluded'])}; to use them again: {clear}"))
+    for one in facts.get("shortened", ()):
+        limits = f"{format_duration(one['limit'])} in place of {format_duration(one['usual'])}"
+        lines.append(Text(f"link {one['link']} has a limit of {limits}, to end before a reservation"))
     if decision is not None:
         lines.append(Text(f"last decision {_clock(decision.time_s)}: {decision.reason}"))
     for line in lines:

@@ -98,6 +98,7 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
         "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "untold": 1,
         "as_of": None, "agent": False, "outage_since": None, "outage": None, "excluded": [],
+        "reserved": None, "shortened": [],
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
@@ -189,6 +190,19 @@ def test_show(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
         "last decision 09-21T10:03: lead-reached:lead_s=7200",
     ]
     assert type_("chain", "show", "train")[0] == "train  active, policy lead:2\nno link has been submitted yet\n"
+
+
+def test_a_reservation_and_a_shortened_link_are_shown(type_: Type, store: SqlStore, utc: None) -> None:
+    store.change_chain(1, reserved="1795719176 1795722776 maint 1")
+    store.change_link(1, 3, limit_s=5_400, shortened_from_s=86_400)
+    text = "no job can run from 2026-11-26T18:52:56 to 2026-11-26T19:52:56: reservation maint 1"
+    assert type_("chain", "list", "-nP", "-o", "why")[0].splitlines()[0] == text
+    shown = type_("chain", "show", "serve")[0]
+    assert f"active, policy lead:2: {text}\n" in shown
+    assert "link 3 has a limit of 01:30:00 in place of 1-00:00:00, to end before a reservation\n" in shown
+    row = json.loads(type_("chain", "show", "serve", "--json")[0])
+    assert row["reserved"] == {"from_s": 1795719176, "until_s": 1795722776, "name": "maint 1"}
+    assert row["shortened"] == [{"link": 3, "limit": 5_400, "usual": 86_400}]
 
 
 def test_excluded_nodes_are_shown_with_the_command_that_clears_them(type_: Type, store: SqlStore) -> None:

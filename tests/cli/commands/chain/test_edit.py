@@ -175,6 +175,11 @@ def test_excluded_nodes_are_used_again_on_request(type_: Type, store: SqlStore, 
     assert "is like that already" in refused
 
 
+def test_the_shortest_link_is_changed(type_: Type, chain: Callable[[], Chain]) -> None:
+    assert type_("chain", "edit", "serve", "--shortest-link", "2h")[0] == "shortest_link: - -> 02:00:00\n"
+    assert chain().spec.shortest_link_s == 7_200
+
+
 def test_a_progress_file_is_set_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     _, refused = type_("chain", "edit", "serve", "--no-progress-links", "3", status=2)
     assert "--no-progress-links counts jobs by --progress-file; give it, too" in refused

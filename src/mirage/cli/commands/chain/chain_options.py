@@ -104,12 +104,21 @@ OPTIONS: dict[str, ChainOption] = {
         help="Time from the signal to the end of the job.",
         default="2m, at most a quarter of the time limit",
     ),
+    "shortest-link": _option(
+        "--shortest-link",
+        type=POSITIVE_DURATION,
+        metavar="TIME",
+        help="Shortest time limit that the agent gives to a job so that it ends before a maintenance or another "
+        "reservation of its nodes. With the usual limit here, no job is shortened.",
+        default="1h, at most a quarter of the time limit",
+    ),
     "notify": _option(
         "--notify",
         metavar="TARGET",
         multiple=True,
-        help="Where to send a message when the chain is paused or done, a job fails, or no job runs for long: a URL, "
-        "which gets JSON, a mail address, or a command, which gets MIRAGE_TEXT. May be repeated; none for nowhere.",
+        help="Where to send a message when the chain is paused or done, a job fails, no job runs for long, or a "
+        "reservation stops the chain: a URL, which gets JSON, a mail address, or a command, which gets MIRAGE_TEXT. "
+        "May be repeated; none for nowhere.",
     ),
     "notify-gap": _option(
         "--notify-gap",

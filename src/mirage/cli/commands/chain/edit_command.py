@@ -58,7 +58,7 @@ COSTS = ("interruption_cost", "overlap_cost")
 @click.option("--no-end", is_flag=True, help="Drop the end given by --for, --until or --links.")
 @chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
-@chain_options("ready-command", "warmup", "grace", "notify", "notify-gap", of_new_chain=False)
+@chain_options("ready-command", "warmup", "grace", "shortest-link", "notify", "notify-gap", of_new_chain=False)
 @chain_options("progress-file", "no-progress-links", of_new_chain=False)
 @framework_option("Preset for the new script. [default: the one of the chain, if it has one]")
 @click.option(
@@ -169,7 +169,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
         for field in ("least_life", "links_a_day", "ready_command", "links")
         if words[field] is not None
     }
-    fields |= {f"{word}_s": words[word] for word in ("warmup", "grace") if words[word] is not None}
+    fields |= {f"{word}_s": words[word] for word in ("warmup", "grace", "shortest_link") if words[word] is not None}
     fields |= notify_fields(words) | progress_fields(words, chain.spec.progress_file)
     if words["policy"] is not None:
         fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))

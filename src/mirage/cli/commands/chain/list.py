@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -120,6 +121,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     """Returns a chain as one JSON object, with times in seconds."""
     from mirage.agent.chain.history import chain_run
     from mirage.agent.cycle.handover import is_untold
+    from mirage.agent.decision.link_sizing import ReservedTime
     from mirage.job_state import MISSING
     from mirage.slurm_words.reasons import in_words
 
@@ -130,12 +132,17 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     following = [link for link in links if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
     left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if running and running[-1].limit_s > 0 else None
+    reserved = ReservedTime.of(chain.reserved)
+    stopped = reserved.in_words if reserved is not None else in_words(waiting[-1].reason) if waiting else ""
+    shortened = [link for link in links if link.shortened_from_s != MISSING and link.state.value != "ended"]
     return {
         "chain": chain.name,
         "state": chain.state.value,
-        "why": chain.why or chain.trouble or (in_words(waiting[-1].reason) if waiting else ""),
+        "why": chain.why or chain.trouble or stopped,
         "policy": chain.spec.policy,
         "excluded": chain.excluded.split(",") if chain.excluded else [],
+        "reserved": None if reserved is None else asdict(reserved),
+        "shortened": [{"link": x.number, "limit": x.limit_s, "usual": x.shortened_from_s} for x in shortened],
         "link": shown.number if shown else 0,
         "job": shown.job if shown else None,
         "link_state": shown.state.value if shown else "planned",

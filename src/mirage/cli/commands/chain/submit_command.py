@@ -70,7 +70,9 @@ STORE = "STORE"
     metavar="SIG",
     help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
-@chain_options("grace", "notify", "notify-gap", "progress-file", "no-progress-links", of_new_chain=True)
+@chain_options(
+    "grace", "shortest-link", "notify", "notify-gap", "progress-file", "no-progress-links", of_new_chain=True
+)
 @framework_option(
     "Preset of a training framework or server: lead, requeue and environment where you give none, and a wrapper that "
     "passes the signal on to the processes that handle it. One of hf, lightning, nemo, automodel, megatron, "
@@ -179,6 +181,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         slurm_warning_s=slurm_warning_s(request.given, signal, grace_s),
         least_life=words["least_life"] if words["least_life"] is not None else MISSING,
         links_a_day=words["links_a_day"] or 0,
+        shortest_link_s=words["shortest_link"] or MISSING,
         never_two=words["never_two"],
         **notify_fields(words),
         **progress_fields(words),
