@@ -351,3 +351,17 @@ def test_a_decision_that_takes_several_cycles_counts_as_postponed_once(make) -> 
         world.slurm.sleep(60)
     assert (len(runner.requested), len(world.agent.decider.open)) == (1, 1), "the same question is open all the time"
     assert "mirage_decisions_put_off_total 1.0" in metrics.text()
+
+
+@pytest.mark.slow
+def test_a_chain_with_a_budget_uses_it_and_is_done(make) -> None:
+    world = make(Program(leave_s=MISSING), load=0.1)
+    chain = world.add(policy="dependency", budget_node_h=6.0, shortest_link_s=1_800)
+    world.live(14 * HOUR_S)
+    links = [link for link in world.links(chain) if link.started_s != MISSING]
+    assert [link.limit_s for link in links] == [9_000, 9_000, 3_600]
+    done = world.store.chain("train")
+    assert (done.state, done.reserved) == (ChainState.DONE, "")
+    assert done.why.startswith("its budget is used up: 6.0 of 6.0 node-hours")
+    assert [event.link for event in world.store.events(chain.id) if event.kind == "budget-low"] == [2, 3]
+    assert set(world.jobs_of(chain).values()) == {1}

@@ -25,6 +25,7 @@ from tests.support.small_slurm import BEGIN_S, small_slurm
 BEGINS_S, ENDS_S = BEGIN_S + 15 * HOUR_S, BEGIN_S + 18 * HOUR_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "known"), [("lead:1", True), ("dependency", True), ("lead:1", False)])
 def test_links_end_before_a_maintenance_and_begin_after_it(tmp_path: Path, policy: str, known: bool) -> None:
     pool = Cluster.pool(4)

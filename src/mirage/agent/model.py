@@ -79,6 +79,7 @@ class ChainSpec:
         notify_gap_s: Time without a running link after which a message is due.
         progress_file: Path of the progress file or of the checkpoints, with wildcards; empty for none.
         no_progress_links: Number of links without progress, in a row, after which the chain is paused.
+        budget_node_h: Node-hours that its links may use; 0 for no budget.
         shortest_link_s: The shortest limit that the agent gives to a link so that it ends before a reservation;
             ``MISSING`` for the default.
         to_batch_shell: Whether only the batch shell of a link gets the signal, because it passes it on; otherwise all
@@ -118,6 +119,7 @@ class ChainSpec:
     progress_file: str = ""
     no_progress_links: int = 2
     shortest_link_s: int = MISSING
+    budget_node_h: float = 0.0
 
     def signal_to(self, link: int) -> tuple[str, str]:
         """The signal of a link, empty for none, and its receivers.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mirage.agent.cycle.transitions import steer, withdraw
 from mirage.agent.model import ChainState, Link, LinkState, next_link
 from mirage.agent.settings import AgentSettings
+from mirage.duration import HOUR_S
 from mirage.job_state import MISSING, JobState
+from mirage.slurm.records import Submission
 from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
 
 WAITING = [planned(2), planned(2, attempted_s=90), held(2), queued(2)]
@@ -224,3 +227,50 @@ def test_a_chain_that_is_stopped_is_done_when_the_last_of_it_is_gone() -> None:
     assert world.slurm.calls == [("cancel", 101), ("cancel", 102)]
     assert world.events == [(n, "cancelled", f"job 10{n}: stopped by hand") for n in (1, 2)]
     assert steered(OneChain(ended(1), ended(2), chain=stopping)).chain.state is ChainState.DONE
+
+
+DAY_LONG = {"limit_s": 24 * HOUR_S}
+
+
+def budgeted(*links: Link, hours: float, **spec: Any) -> OneChain:
+    """A chain of four nodes with a budget, and a limit of a day."""
+    submission = Submission("job.sh", {"nodes": "4", "time": "1-0"})
+    return OneChain(*links, submission=submission, budget_node_h=hours, **spec)
+
+
+@pytest.mark.parametrize(
+    ("hours", "planned_links", "detail"),
+    [
+        (4 * 72, 1, ""),  # room for the running link, the next and one more
+        (4 * 71, 1, "after this link 92.0 node-hours of 284.0 node-hours are left: less than one link"),
+        (4 * 25, 1, "after this link 0.0 node-hours of 100.0 node-hours are left: less than one link"),
+        (4 * 24.9, 0, ""),  # less than the shortest link, an hour
+        (10, 0, ""),
+    ],
+)
+def test_a_link_is_planned_while_the_budget_has_room_for_it(hours: float, planned_links: int, detail: str) -> None:
+    world = budgeted(running(1, started_s=NOW_S - HOUR_S, **DAY_LONG), hours=hours)
+    chain = steer(world.context, world.chain, [])
+    assert chain.state is ChainState.ACTIVE, "the running link runs on"
+    assert len(world.links) == 1 + planned_links
+    assert world.events == ([(2, "budget-low", detail)] if detail else [])
+
+
+def test_a_chain_with_a_used_budget_is_done() -> None:
+    last = ended(1, started_s=NOW_S - 25 * HOUR_S, ended_s=NOW_S - HOUR_S, **DAY_LONG)
+    world = budgeted(last, hours=97)
+    chain = steer(world.context, world.chain, [])
+    assert (chain.state, chain.why) == (ChainState.DONE, "its budget is used up: 96.0 of 97.0 node-hours")
+    assert chain.stopped_s == NOW_S - HOUR_S
+    world = budgeted(last, hours=100)
+    assert steer(world.context, world.chain, []).state is ChainState.ACTIVE
+
+
+def test_a_lowered_budget_withdraws_the_waiting_link() -> None:
+    links = (running(1, started_s=NOW_S - HOUR_S, **DAY_LONG), held(2, **DAY_LONG))
+    world = budgeted(*links, hours=97).shows(job(101), job(102, JobState.PENDING, 2))
+    steer(world.context, world.chain, [])
+    assert world.slurm.calls == [("cancel", 102, "only pending")]
+    world = budgeted(*links, hours=98.1).shows(job(101), job(102, JobState.PENDING, 2))
+    steer(world.context, world.chain, [])
+    assert world.slurm.calls == [], "half of the shortest link is left"

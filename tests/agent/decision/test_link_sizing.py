@@ -226,7 +226,7 @@ def test_an_unanswered_update_is_repeated(tmp_path: Path) -> None:
     answer, world.world.slurm.update = world.world.slurm.update, unanswered  # type: ignore[method-assign]
     with pytest.raises(SlurmUnreachable):
         world.update(maintenance(4 * HOUR_S))
-    assert world.world.links[0].shortened_from_s == MISSING
+    assert (world.world.links[0].limit_s, world.world.links[0].shortened_from_s) == (24 * HOUR_S, 24 * HOUR_S)
     world.world.slurm.update = answer  # type: ignore[method-assign]
     assert world.update(maintenance(4 * HOUR_S)).limits == ["216"]
 
@@ -237,6 +237,28 @@ def test_an_unanswered_update_is_repeated(tmp_path: Path) -> None:
 )
 def test_sizes(left_s: int, every_s: int, size_s: int) -> None:
     assert size_before(NOW_S + left_s, NOW_S, every_s) == size_s
+
+
+def test_an_agent_that_was_killed_after_the_update_leaves_the_usual_limit_in_the_store(tmp_path: Path) -> None:
+    world = Sized(tmp_path, queued(1, **DAY_LONG), options={})
+    world.world.store.change_link(1, 1, limit_s=216 * 60, shortened_from_s=24 * HOUR_S)  # as Slurm shows it
+    world.world.context.links[1] = list(world.world.store.links(1))
+    assert world.update().limits == ["1440"]
+
+
+@pytest.mark.parametrize(("budget_h", "limits"), [(24.0, []), (10.51, ["630"]), (0.001, ["1"])])
+def test_a_link_stays_within_the_budget(tmp_path: Path, budget_h: float, limits: list[str]) -> None:
+    world = Sized(tmp_path, queued(1, **DAY_LONG), budget_node_h=budget_h).update()
+    assert world.limits == limits
+    assert world.update().limits == limits
+    assert world.kinds == ["sized"] * len(limits)
+
+
+def test_the_shorter_of_budget_and_reservation_counts(tmp_path: Path) -> None:
+    before = running(1, started_s=NOW_S - 20 * HOUR_S, nodelist="n1", **DAY_LONG)
+    for budget_h, limit in ((24 + 9, "540"), (24 + 12, "570")):
+        world = Sized(tmp_path, before, held(2, **DAY_LONG), budget_node_h=budget_h).update(maintenance(14 * HOUR_S))
+        assert world.limits == [limit]
 
 
 def test_a_pass_leaves_time_until_the_next_one(tmp_path: Path) -> None:

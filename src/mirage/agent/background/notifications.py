@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 
 from mirage.agent.cycle.handover import Shell
-from mirage.agent.cycle.transitions import INTERRUPTED, RESERVED
+from mirage.agent.cycle.transitions import BUDGET_LOW, INTERRUPTED, RESERVED
 from mirage.agent.model import Chain, EventRecord
 from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, shown
@@ -27,7 +27,7 @@ from mirage.job_state import JobState
 
 log = logging.getLogger("mirage.agent")
 
-KINDS = ("paused", "ended", INTERRUPTED, RESERVED, "done")
+KINDS = ("paused", "ended", INTERRUPTED, RESERVED, BUDGET_LOW, "done")
 """The events that may cause a message; of the ended jobs, those that failed."""
 
 FAILED = frozenset(
@@ -51,7 +51,7 @@ class Message:
 
     Attributes:
         chain: Name of the chain.
-        event: ``paused``, ``ended``, ``interrupted``, ``reserved`` or ``done``.
+        event: ``paused``, ``ended``, ``interrupted``, ``reserved``, ``budget-low`` or ``done``.
         link: Number of the link; 0 for the chain.
         time_s: Time of the event, seconds since 1970.
         detail: What happened, in words.

@@ -185,6 +185,7 @@ NOT_AGENTLESS: Mapping[str, str] = {
     "least_life": "the tree alone decides when",
     "notify": "no process sends messages",
     "progress_file": "no process reads it",
+    "budget": "no process counts node-hours",
     "shortest_link": "no process reads the reservations",
     "framework": "the wrapper of a preset needs the signals of an agent",
     "links_a_day": "three links in a row that end within five minutes stop the chain",

@@ -170,7 +170,7 @@ def _option(options: Mapping[str, str | None], name: str) -> str:
 
 
 def _in_words(name: str, value: object) -> str:
-    if value is False or value in (MISSING, "") or (value == 0 and name.startswith("links")):
+    if value is False or value in (MISSING, "") or (value == 0 and name.startswith(("links", "budget"))):
         return "-"
     if name == "until_s":
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(str(value))))

@@ -21,6 +21,9 @@ GRACE_S = 2 * MINUTE_S
 GRACE_SHARE = 4
 """By default the grace is two minutes, and at most this part of the time limit."""
 
+SHORTEST_S, SHORTEST_SHARE = HOUR_S, 4
+"""By default the agent shortens a link to an hour at least, or to this part of its limit."""
+
 BANK_AGE = "bank_age"
 """The need of a policy that submits a link early only to gather age."""
 
@@ -50,6 +53,23 @@ def least_limit_s(given: Chosen) -> int:
     """
     least = given.get("time-min")
     return MISSING if least is None else parse_limit_s(least)
+
+
+def least_link_s(spec: ChainSpec) -> int:
+    """The shortest limit of a link: as configured, and longer than warm-up and grace."""
+    return max(spec.least_limit_s, spec.warmup_s + (spec.grace_s if spec.signal else 0) + MINUTE_S)
+
+
+def shortest_link_s(spec: ChainSpec, usual_s: int) -> int:
+    """The shortest limit that the agent gives to a link, seconds.
+
+    Args:
+        usual_s: Its usual limit.
+    """
+    wanted_s = spec.shortest_link_s
+    if wanted_s == MISSING:
+        wanted_s = min(SHORTEST_S, usual_s // SHORTEST_SHARE)
+    return max(wanted_s, least_link_s(spec))
 
 
 def default_grace_s(limit: int | None) -> int:
@@ -137,6 +157,7 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool
     if name:
         chain_name(name)
     check_policy(spec)
+    _check_budget(spec, limit_s(given))
     _check_directory(given, directory)
     limit = limit_s(given)
     if limit is None:
@@ -174,6 +195,15 @@ def check_policy(spec: ChainSpec) -> None:
             f"--bank-age: the policy {spec.policy} does not bank age; leave the option out, or choose one that does: "
             f"{able or 'no policy here does'}"
         )
+
+
+def _check_budget(spec: ChainSpec, limit: int | None) -> None:
+    """Check that a budget can be met."""
+    if not spec.budget_node_h or limit is None:
+        return
+    budget = f"--budget {spec.budget_node_h:g}"
+    if limit >= UNLIMITED_S:
+        raise ConfigurationError(f"{budget}: a job without a time limit can use any number of node-hours; give -t")
 
 
 def _check_directory(given: Chosen, directory: Path) -> None:

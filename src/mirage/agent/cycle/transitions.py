@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mirage.agent.chain.budget import Budget, budget_of, next_size
+from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import clock_of, count_end
-from mirage.agent.model import Chain, ChainState, Link, LinkState, next_link
+from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, next_link
+from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 
 WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
-INTERRUPTED, RESERVED = "interrupted", "reserved"
-"""Kinds of the events that no link runs for too long, and that a reservation lets none run."""
+INTERRUPTED, RESERVED, BUDGET_LOW = "interrupted", "reserved", "budget-low"
+"""Kinds of events: a long interruption, a reservation that lets no link run, and the last link within a budget."""
 
 RECENT_EVENTS = 50
 
 AT_THE_LIMIT_S = 180
 """An exit this close before the limit is a drain, not the end of the work."""
+
+OVERRUN_SHARE = 0.5
+"""A waiting link stays while this part of the shortest link is within the budget."""
 
 SLURM_EARLY_S = 60
 """Slurm sends the signal of ``--signal`` up to this much earlier (sbatch(1))."""
@@ -31,6 +39,8 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
         for link in newly_ended:
             chain = count_end(context, chain, link)
     if chain.state is ChainState.ACTIVE:
+        if chain.spec.budget_node_h:
+            _withdraw_unaffordable(context, chain)
         _plan_next(context, chain)
         _note_interruption(context, chain)
         return chain
@@ -101,7 +111,52 @@ def _plan_next(context: CycleContext, chain: Chain) -> None:
     link = next_link(chain.id, last)
     if (chain.spec.links and link.place > chain.spec.links) or _is_past_end(context, chain):
         return
-    context.add_link(link)
+    if chain.spec.budget_node_h and not _next_is_affordable(context, chain):
+        return
+    event = _last_link_event(context, chain, link) if chain.spec.budget_node_h else None
+    context.add_link(link, *filter(None, [event]))
+
+
+def _next_is_affordable(context: CycleContext, chain: Chain, share: float = 1.0) -> bool:
+    """Whether the budget of a chain has room for another link, which may be shortened.
+
+    Args:
+        share: Part of the shortest link that must fit.
+    """
+    budget, nodes, usual_s = _budget(context, chain)
+    shortest_s = shortest_link_s(chain.spec, max(usual_s, 0))
+    return budget is None or budget.longest_limit_s(nodes) >= share * shortest_s
+
+
+def _withdraw_unaffordable(context: CycleContext, chain: Chain) -> None:
+    """Cancel the waiting link of a chain with a budget that was lowered.
+
+    A running link may overrun its limit by a minute; a waiting one is not cancelled for that.
+    """
+    if context.of(chain, *WAITING) and not _next_is_affordable(context, chain, OVERRUN_SHARE):
+        why = f"the budget of {_node_hours(chain.spec.budget_node_h)} is used up"
+        withdraw(context, replace(chain, why=why))
+
+
+def _last_link_event(context: CycleContext, chain: Chain, link: Link) -> EventRecord | None:
+    """The event that less than one link is left after a link; None where more is left."""
+    budget, nodes, usual_s = _budget(context, chain)
+    left_s = UNLIMITED_S if budget is None else budget.longest_limit_s(nodes) - max(usual_s, 0)
+    if left_s >= usual_s:
+        return None
+    left = _node_hours(max(left_s, 0) * nodes / HOUR_S)
+    detail = f"after this link {left} of {_node_hours(chain.spec.budget_node_h)} are left: less than one link"
+    return context.event(chain.id, link.number, BUDGET_LOW, detail)
+
+
+def _budget(context: CycleContext, chain: Chain) -> tuple[Budget | None, int, int]:
+    """The budget of a chain, and the nodes and the usual limit of its next link."""
+    links = context.store.links(chain.id)
+    return (budget_of(chain, links, context.now_s), *next_size(chain.spec, links))
+
+
+def _node_hours(node_h: float) -> str:
+    return f"{node_h:.1f} node-hours"
 
 
 def _is_past_end(context: CycleContext, chain: Chain) -> bool:
@@ -123,6 +178,11 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
         return ChainState.STOPPING, f"link {done.number} ended by itself with exit code 0", done.ended_s
     if _is_past_end(context, chain):
         return ChainState.ENDING, "its time is over", chain.spec.until_s
+    if chain.spec.budget_node_h and links and not context.of(chain, *WAITING, LinkState.RUNNING):
+        budget, _, _ = _budget(context, chain)
+        if budget is not None and not _next_is_affordable(context, chain):
+            why = f"its budget is used up: {budget.used_h:.1f} of {_node_hours(budget.node_h)}"
+            return ChainState.ENDING, why, max(link.ended_s for link in links)
     if links and chain.spec.links and _is_last(chain, links[-1]):
         return ChainState.ENDING, f"all {chain.spec.links} links have run", links[-1].ended_s
     return None

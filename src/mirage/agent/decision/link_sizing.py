@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mirage.agent.chain.budget import budget_of, next_size
 from mirage.agent.chain.history import requested_nodes
 from mirage.agent.chain.spec_check import limit_s as given_limit_s
+from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.chain.submission import excluded_nodes, script_of
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import limit_ends_s
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.cycle.transitions import RESERVED
 from mirage.agent.decision.reservation_wall import LinkNodes, ReservationWall, link_nodes
-from mirage.agent.decision.revision import least_limit_s, waits_no_more
+from mirage.agent.decision.revision import waits_no_more
 from mirage.agent.failure.job_output import effective_options
 from mirage.agent.model import Chain, ChainState, Link, LinkState
-from mirage.duration import HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
+from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import MISSING
 from mirage.slurm.records import QueuedJob
@@ -33,9 +35,6 @@ from mirage.slurm_words.hostlist import expand_hosts
 
 RESERVED_OVER, SIZED, SIZED_BACK, NOT_SIZED = "reserved-over", "sized", "sized-back", "size-refused"
 """Kinds of events."""
-
-SHORTEST_S, SHORTEST_SHARE = HOUR_S, 4
-"""By default a link is shortened to an hour at least, or to this part of its limit."""
 
 SLACK_SHARE, MOST_SLACK_S = 10, 30 * MINUTE_S
 """A tenth of the time up to a reservation, and at most half an hour, is left for the wait of the link."""
@@ -72,18 +71,6 @@ class ReservedTime:
     def in_words(self) -> str:
         """One line for people."""
         return f"no job can run from {clock_of(self.from_s)} to {clock_of(self.until_s)}: reservation {self.name}"
-
-
-def shortest_link_s(chain: Chain, limit_s: int) -> int:
-    """The shortest limit that the agent gives to a link before a reservation, seconds.
-
-    Args:
-        limit_s: Its usual limit.
-    """
-    wanted_s = chain.spec.shortest_link_s
-    if wanted_s == MISSING:
-        wanted_s = min(SHORTEST_S, limit_s // SHORTEST_SHARE)
-    return max(wanted_s, least_limit_s(chain))
 
 
 def size_before(wall_s: int, start_s: int, every_s: int) -> int:
@@ -124,7 +111,7 @@ class LinkSizing:
         if chain.state is not ChainState.ACTIVE or not waiting:
             return context.change_chain(chain, reserved="") if chain.reserved else chain
         link = waiting[-1]
-        if not context.reservations and not chain.reserved and link.shortened_from_s == MISSING:
+        if not (context.reservations or chain.reserved or chain.spec.budget_node_h or link.shortened_from_s != MISSING):
             return chain
         nodes = self._nodes(context, chain, link)
         usual_s = self._usual_limit_s(context, chain, link) if nodes is not None else MISSING
@@ -137,15 +124,19 @@ class LinkSizing:
         start_s = start_s if release_s == MISSING else max(context.now_s, release_s)
         start_s = start_s if nodes.own is None else max(start_s, nodes.own.start_s)
         wall = _wall(context, chain, link, nodes, start_s, usual_s)
-        wanted_s = usual_s
+        wanted_s, why = usual_s, ""
         if wall is not None:
             every_s = context.settings.pass_every_s
             gained_s = size_before(wall.begin_s, max(start_s, busy_until_s), every_s)
             size_s = size_before(wall.begin_s, start_s, every_s)
-            wanted_s = size_s if gained_s >= shortest_link_s(chain, usual_s) else usual_s
+            wanted_s = size_s if gained_s >= shortest_link_s(chain.spec, usual_s) else usual_s
             if _still_fits(link, size_s, wall.begin_s - start_s):
                 wanted_s = link.limit_s
-        self._resize(context, chain, link, usual_s, wanted_s, wall)
+            what = "the end of reservation" if wall.is_own else "reservation"
+            why = f"to end before {what} {wall.reservation.name} at {clock_of(wall.begin_s)}"
+        if chain.spec.budget_node_h and (within_s := _within_budget_s(context, chain)) < wanted_s:
+            wanted_s, why = within_s, f"to stay within {chain.spec.budget_node_h:g} node-hours"
+        self._resize(context, chain, link, usual_s, wanted_s, why)
         if wall is None or wall.is_own:  # one that was made while a link ran may end it
             wall = nodes.first_wall(context.now_s, start_s - context.now_s)
             return _with_reserved(context, chain, None if wall is None or wall.is_own else wall)
@@ -193,10 +184,11 @@ class LinkSizing:
         earlier = [one for one in context.links.get(chain.id, ()) if one.number < link.number and one.limit_s > 0]
         return max(earlier[-1].limit_s, earlier[-1].shortened_from_s) if earlier else MISSING
 
-    def _resize(
-        self, context: CycleContext, chain: Chain, link: Link, usual_s: int, wanted_s: int, wall: ReservationWall | None
-    ) -> None:
-        """Give a link another limit, in Slurm first, then in the store."""
+    def _resize(self, context: CycleContext, chain: Chain, link: Link, usual_s: int, wanted_s: int, why: str) -> None:
+        """Give a link another limit, in Slurm first, then in the store.
+
+        Its usual limit is stored before: after a ``kill -9`` the next agent knows it.
+        """
         present_s = link.limit_s if link.limit_s > 0 else usual_s
         key = (chain.id, link.number)
         refused_s, last_refusal = self.refused.get(key, (MISSING, ""))
@@ -205,6 +197,8 @@ class LinkSizing:
         if link.state is not LinkState.PLANNED:
             if context.job_of(chain, link) is None:
                 return
+            if link.shortened_from_s == MISSING:
+                link = context.change_link(link, shortened_from_s=usual_s)
             minutes = "UNLIMITED" if wanted_s >= UNLIMITED_S else str(-(-wanted_s // MINUTE_S))
             try:
                 context.backend.update(link.job, {"TimeLimit": minutes})
@@ -215,20 +209,22 @@ class LinkSizing:
                     context.change_link(link, context.event(*key, NOT_SIZED, detail))
                 return
         self.refused.pop(key, None)
-        columns = {"limit_s": wanted_s, "shortened_from_s": usual_s if wanted_s < usual_s else MISSING}
         job = f"job {link.job}" if link.job != MISSING else "the next job"
-        if wanted_s < usual_s and wall is not None:
-            what = "the end of" if wall.is_own else "reservation"
-            detail = (
-                f"{job}: its limit is {format_duration(wanted_s)} in place of {format_duration(usual_s)}, to end "
-                f"before {what} {wall.reservation.name} at {clock_of(wall.begin_s)}"
-            )
-            context.change_link(link, context.event(*key, SIZED, detail), **columns)
+        if wanted_s < usual_s:
+            detail = f"{job}: its limit is {format_duration(wanted_s)} in place of {format_duration(usual_s)}, {why}"
+            event = context.event(*key, SIZED, detail)
+            context.change_link(link, event, limit_s=wanted_s, shortened_from_s=usual_s)
             return
-        if link.state is LinkState.PLANNED:
-            columns["limit_s"] = MISSING
-        detail = f"{job}: its limit is {format_duration(usual_s)} again"
-        context.change_link(link, context.event(*key, SIZED_BACK, detail), **columns)
+        event = context.event(*key, SIZED_BACK, f"{job}: its limit is {format_duration(usual_s)} again")
+        limit_s = MISSING if link.state is LinkState.PLANNED else usual_s
+        context.change_link(link, event, limit_s=limit_s, shortened_from_s=MISSING)
+
+
+def _within_budget_s(context: CycleContext, chain: Chain) -> int:
+    """The longest limit of the next link within the budget; at least a minute, seconds."""
+    budget = budget_of(chain, context.store.links(chain.id), context.now_s)
+    nodes, _ = next_size(chain.spec, context.links.get(chain.id, ()))
+    return UNLIMITED_S if budget is None else max(budget.longest_limit_s(nodes), MINUTE_S)
 
 
 def _wall(

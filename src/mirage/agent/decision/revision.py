@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mirage.agent.chain.spec_check import least_link_s
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.decision.open_decision import Undecided
@@ -110,7 +111,7 @@ class _Queued:
         Slurm would lower the limit of a running link, too; so a link that competes is held during the change.
 
         """
-        minutes, least_s = limit_s // MINUTE_S, least_limit_s(self.chain)
+        minutes, least_s = limit_s // MINUTE_S, least_link_s(self.chain.spec)
         if not 0 < minutes * MINUTE_S < self.limit_s:
             return ""
         if minutes * MINUTE_S < least_s:
@@ -209,12 +210,6 @@ def release_early(context: CycleContext, chain: Chain) -> None:
                     continue
             event = context.event(chain.id, link.number, "let-go", f"job {link.job}: the link before it has ended")
             context.change_link(link, event, begins_s=MISSING)
-
-
-def least_limit_s(chain: Chain) -> int:
-    """The shortest limit of a link: as configured, and longer than warm-up and grace."""
-    spec = chain.spec
-    return max(spec.least_limit_s, spec.warmup_s + (spec.grace_s if spec.signal else 0) + MINUTE_S)
 
 
 def _in_order(plan: Plan) -> Iterator[Action]:

@@ -62,11 +62,21 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lines.append(Text(f"excluded nodes: {', '.join(facts['excluded'])}; to use them again: {clear}"))
     for one in facts.get("shortened", ()):
         limits = f"{format_duration(one['limit'])} in place of {format_duration(one['usual'])}"
-        lines.append(Text(f"link {one['link']} has a limit of {limits}, to end before a reservation"))
+        lines.append(Text(f"link {one['link']} has a limit of {limits}, see its log"))
+    if (budget := facts.get("budget")) is not None:
+        lines.append(Text(_budget_line(budget)))
     if decision is not None:
         lines.append(Text(f"last decision {_clock(decision.time_s)}: {decision.reason}"))
     for line in lines:
         out.print(line, soft_wrap=True)
+
+
+def _budget_line(budget: Mapping[str, Any]) -> str:
+    """Returns the budget of a chain as one line."""
+    line = f"budget: {budget['used']:.1f} of {budget['node_h']:g} node-hours used, {budget['left']:.1f} left"
+    if budget["left"] and budget["runs_out"] is not None:
+        line += f"; at the present rate it runs out on {time.strftime('%Y-%m-%d', time.localtime(budget['runs_out']))}"
+    return line
 
 
 def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +100,7 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
         "chain": "serve", "state": "active", "why": "", "policy": "lead:2", "link": 2, "job": 102,
         "link_state": "running", "left": 4_400, "next": "held", "interrupted": 1_800, "overlap": 0, "untold": 1,
         "as_of": None, "agent": False, "outage_since": None, "outage": None, "excluded": [],
-        "reserved": None, "shortened": [],
+        "reserved": None, "shortened": [], "budget": None,
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
@@ -199,10 +201,21 @@ def test_a_reservation_and_a_shortened_link_are_shown(type_: Type, store: SqlSto
     assert type_("chain", "list", "-nP", "-o", "why")[0].splitlines()[0] == text
     shown = type_("chain", "show", "serve")[0]
     assert f"active, policy lead:2: {text}\n" in shown
-    assert "link 3 has a limit of 01:30:00 in place of 1-00:00:00, to end before a reservation\n" in shown
+    assert "link 3 has a limit of 01:30:00 in place of 1-00:00:00, see its log\n" in shown
     row = json.loads(type_("chain", "show", "serve", "--json")[0])
     assert row["reserved"] == {"from_s": 1795719176, "until_s": 1795722776, "name": "maint 1"}
     assert row["shortened"] == [{"link": 3, "limit": 5_400, "usual": 86_400}]
+
+
+def test_a_budget_is_shown(type_: Type, store: SqlStore, utc: None) -> None:
+    spec = replace(store.chain("serve").spec, budget_node_h=500.0)
+    store.change_spec(store.chain("serve"), spec)
+    row = json.loads(type_("chain", "show", "serve", "--json")[0])["budget"]
+    assert (row["node_h"], row["used"] + row["left"]) == (500, 500)
+    assert row["used"] > 0
+    day = time.strftime("%Y-%m-%d", time.gmtime(row["runs_out"]))
+    text = f"budget: {row['used']:.1f} of 500 node-hours used, {row['left']:.1f} left; at the present rate it runs out"
+    assert f"{text} on {day}\n" in type_("chain", "show", "serve")[0]
 
 
 def test_excluded_nodes_are_shown_with_the_command_that_clears_them(type_: Type, store: SqlStore) -> None:

@@ -173,6 +173,12 @@ def test_a_refusal_comes_in_slurm_s_words_and_leaves_no_chain(terminal: Terminal
     assert terminal.type("chain", "list", "--noheader") == ""
 
 
+def test_a_budget_below_one_job_is_refused(terminal: Terminal) -> None:
+    terminal.type("submit", "--budget", "7.9", "-N", "2", "--no-agent", "serve.sh", status=1)
+    assert "--budget 7.9 is less than one job needs: 2 nodes for 4:00:00 are 8 node-hours" in terminal.stderr
+    terminal.type("submit", "--budget", "8", "-N", "2", "--no-agent", "serve.sh")
+
+
 def test_a_link_that_could_never_be_ready_is_refused(terminal: Terminal) -> None:
     terminal.type("submit", "--warmup", "4h", "--no-agent", "serve.sh", status=1)
     assert "not shorter than the time limit 4:00:00" in terminal.stderr

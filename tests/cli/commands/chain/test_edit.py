@@ -180,6 +180,14 @@ def test_the_shortest_link_is_changed(type_: Type, chain: Callable[[], Chain]) -
     assert chain().spec.shortest_link_s == 7_200
 
 
+def test_a_budget_is_set_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
+    assert type_("chain", "edit", "serve", "--budget", "500")[0] == "budget_node_h: - -> 500\n"
+    assert chain().spec.budget_node_h == 500
+    assert type_("chain", "edit", "serve", "--budget", "0")[0] == "budget_node_h: 500 -> -\n"
+    _, refused = type_("chain", "edit", "serve", "--budget", "5", "-t", "UNLIMITED", "--links", "9", status=1)
+    assert "--budget 5: a job without a time limit can use any number of node-hours; give -t" in refused
+
+
 def test_a_progress_file_is_set_and_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     _, refused = type_("chain", "edit", "serve", "--no-progress-links", "3", status=2)
     assert "--no-progress-links counts jobs by --progress-file; give it, too" in refused

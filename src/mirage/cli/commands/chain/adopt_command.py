@@ -63,8 +63,9 @@ if TYPE_CHECKING:
     help="What the adopted job itself gets: steps:USR1, shell:USR2, all:TERM, or none. [default: by its processes]",
 )
 @chain_options(
-    "grace", "shortest-link", "notify", "notify-gap", "progress-file", "no-progress-links", of_new_chain=True
-)
+    "grace", "budget", "shortest-link", "notify", "notify-gap", "progress-file", "no-progress-links",
+    of_new_chain=True,
+)  # fmt: skip
 @framework_option(
     "Preset of a training framework or server for later jobs, as in `mirage submit`; auto: by the script."
 )

@@ -104,12 +104,19 @@ OPTIONS: dict[str, ChainOption] = {
         help="Time from the signal to the end of the job.",
         default="2m, at most a quarter of the time limit",
     ),
+    "budget": _option(
+        "--budget",
+        type=click.FloatRange(0),
+        metavar="NODE_HOURS",
+        help="Node-hours that all jobs of the chain together may use. The last job gets a shorter limit to stay within "
+        "them; then the chain is done. 0 for no budget.",
+    ),
     "shortest-link": _option(
         "--shortest-link",
         type=POSITIVE_DURATION,
         metavar="TIME",
         help="Shortest time limit that the agent gives to a job so that it ends before a maintenance or another "
-        "reservation of its nodes. With the usual limit here, no job is shortened.",
+        "reservation of its nodes, or within --budget. With the usual limit here, no job is shortened.",
         default="1h, at most a quarter of the time limit",
     ),
     "notify": _option(

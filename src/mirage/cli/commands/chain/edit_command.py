@@ -58,7 +58,8 @@ COSTS = ("interruption_cost", "overlap_cost")
 @click.option("--no-end", is_flag=True, help="Drop the end given by --for, --until or --links.")
 @chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
-@chain_options("ready-command", "warmup", "grace", "shortest-link", "notify", "notify-gap", of_new_chain=False)
+@chain_options("ready-command", "warmup", "grace", "budget", "shortest-link", of_new_chain=False)
+@chain_options("notify", "notify-gap", of_new_chain=False)
 @chain_options("progress-file", "no-progress-links", of_new_chain=False)
 @framework_option("Preset for the new script. [default: the one of the chain, if it has one]")
 @click.option(
@@ -170,6 +171,8 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
         if words[field] is not None
     }
     fields |= {f"{word}_s": words[word] for word in ("warmup", "grace", "shortest_link") if words[word] is not None}
+    if words["budget"] is not None:
+        fields["budget_node_h"] = words["budget"]
     fields |= notify_fields(words) | progress_fields(words, chain.spec.progress_file)
     if words["policy"] is not None:
         fields["policy"] = lasting_name(policy_name(words["policy"], never_two=chain.spec.never_two))

@@ -15,6 +15,7 @@ from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError, WrongCluster, shown
 
 if TYPE_CHECKING:
+    from mirage.agent.chain.budget import Budget
     from mirage.agent.model import Chain, Link
     from mirage.agent.store.protocol import Store
     from mirage.agent.store.sql_store import SqlStore
@@ -119,6 +120,7 @@ def agent_in_words(observed: Mapping[str, Any]) -> str:
 
 def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     """Returns a chain as one JSON object, with times in seconds."""
+    from mirage.agent.chain.budget import budget_of
     from mirage.agent.chain.history import chain_run
     from mirage.agent.cycle.handover import is_untold
     from mirage.agent.decision.link_sizing import ReservedTime
@@ -132,15 +134,17 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     following = [link for link in links if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
     left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if running and running[-1].limit_s > 0 else None
+    budget = budget_of(chain, links, now_s)
     reserved = ReservedTime.of(chain.reserved)
     stopped = reserved.in_words if reserved is not None else in_words(waiting[-1].reason) if waiting else ""
-    shortened = [link for link in links if link.shortened_from_s != MISSING and link.state.value != "ended"]
+    shortened = [link for link in links if link.shortened_from_s > link.limit_s and link.state.value != "ended"]
     return {
         "chain": chain.name,
         "state": chain.state.value,
         "why": chain.why or chain.trouble or stopped,
         "policy": chain.spec.policy,
         "excluded": chain.excluded.split(",") if chain.excluded else [],
+        "budget": None if budget is None else _budget_row(budget),
         "reserved": None if reserved is None else asdict(reserved),
         "shortened": [{"link": x.number, "limit": x.limit_s, "usual": x.shortened_from_s} for x in shortened],
         "link": shown.number if shown else 0,
@@ -152,6 +156,13 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
         "overlap": run.overlap_s,
         "untold": sum(is_untold(chain, link) for link in links),
     }
+
+
+def _budget_row(budget: Budget) -> dict[str, float | None]:
+    """Returns a budget as one JSON object: node-hours, and the time at which it runs out."""
+    hours = {"node_h": budget.node_h, "used": budget.used_h, "left": budget.left_h}
+    runs_out_s = budget.runs_out_s if budget.runs_out_s >= 0 else None
+    return {**{name: round(value, 3) for name, value in hours.items()}, "runs_out": runs_out_s}
 
 
 def _cell(name: str, one: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ STORE = "STORE"
         "mirage submit --links 10 --policy lead:4 -t 1-0 --signal-previous USR1 --grace 5m job.sh",
         "mirage submit --until 2026-12-24T18:00 serve.sh",
         "mirage submit --request-id run-7 train.sh   # repeated, it prints the same job",
+        "mirage submit --budget 500 -N 4 -t 12:00:00 train.sh   # 500 node-hours, then the chain is done",
         "mirage submit --agentless -t 24:00:00 --grace 5m train.sh   # no process outside the jobs",
         "mirage submit --framework hf --dry-run train.sh   # shows what the preset sets, and its sources",
     ),
@@ -71,8 +73,9 @@ STORE = "STORE"
     help="Signal sent to the previous job when the next is ready, and to each job one grace before its limit; or none.",
 )
 @chain_options(
-    "grace", "shortest-link", "notify", "notify-gap", "progress-file", "no-progress-links", of_new_chain=True
-)
+    "grace", "budget", "shortest-link", "notify", "notify-gap", "progress-file", "no-progress-links",
+    of_new_chain=True,
+)  # fmt: skip
 @framework_option(
     "Preset of a training framework or server: lead, requeue and environment where you give none, and a wrapper that "
     "passes the signal on to the processes that handle it. One of hf, lightning, nemo, automodel, megatron, "
@@ -182,14 +185,38 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         least_life=words["least_life"] if words["least_life"] is not None else MISSING,
         links_a_day=words["links_a_day"] or 0,
         shortest_link_s=words["shortest_link"] or MISSING,
+        budget_node_h=words["budget"] or 0.0,
         never_two=words["never_two"],
         **notify_fields(words),
         **progress_fields(words),
         to_batch_shell=words.get("to_batch_shell", False),
         framework=words["framework"] or "",
     )
+    _check_first_job(spec, request)
     check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
     return spec
+
+
+def _check_first_job(spec: ChainSpec, request: Request) -> None:
+    """Checks that the first job, which is submitted at once, is within the budget.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    from mirage.agent.chain.history import requested_nodes
+    from mirage.agent.chain.spec_check import limit_s
+    from mirage.duration import HOUR_S, UNLIMITED_S
+
+    limit = limit_s(request.given)
+    if not spec.budget_node_h or limit is None or limit >= UNLIMITED_S:
+        return
+    options = {**spec.submission.options, "nodes": request.given.get("nodes")}
+    nodes = requested_nodes(replace(spec, submission=replace(spec.submission, options=options)))
+    if (needed := nodes * limit / HOUR_S) > spec.budget_node_h:
+        raise ConfigurationError(
+            f"--budget {spec.budget_node_h:g} is less than one job needs: {nodes} nodes for {request.given['time']} "
+            f"are {needed:g} node-hours; give a shorter -t, or a larger budget"
+        )
 
 
 def _submit_agentless(
