@@ -11,8 +11,9 @@ import pwd
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from mirage.errors import RequestNotSent, SlurmRefused, SlurmUnreachable, shown
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, shown
 from mirage.slurm.records import (
     AccountedJob,
     Machine,
@@ -23,11 +24,12 @@ from mirage.slurm.records import (
     Submission,
 )
 from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configured
-from mirage.slurm.sbatch_options import to_argv
+from mirage.slurm.sbatch_options import from_environment, to_argv
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import reservation_lines
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
+from mirage.slurm.text.batch_script import directives
 
 log = logging.getLogger("mirage.slurm")
 
@@ -107,7 +109,20 @@ class SlurmClient:
         return int(number)
 
     def test(self, submission: Submission) -> str:
-        """What ``sbatch --test-only`` prints about a job; it submits nothing."""
+        """What ``sbatch --test-only`` prints about a job; it submits nothing.
+
+        Raises:
+            SlurmRefused: sbatch refused, or one of several partitions has no nodes: a slurmctld before 25.11 dies of
+                ``--test-only`` where such a partition comes first (22.05.8).
+        """
+        named = [name for name in self._partitions_of(submission) if name]
+        if len(named) > 1:
+            known = {partition.name for partition in self.machine().partitions if partition.nodes}
+            if unusable := [name for name in named if name not in known]:
+                raise SlurmRefused(
+                    f"sbatch --test-only was not run, because it can end slurmctld: sinfo shows no nodes of partition "
+                    f"{unusable[0]}; leave it out of -p {','.join(named)}"
+                )
         done = self._sbatch(submission, "--test-only")
         self._checked(done, "sbatch")
         return done.stderr.strip()
@@ -298,6 +313,15 @@ class SlurmClient:
     def move_nodes(self, partition: str, nodes: tuple[str, ...]) -> None:
         """``scontrol update PartitionName=… Nodes=…``."""
         self._run(["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(nodes)}"])
+
+    def _partitions_of(self, submission: Submission) -> list[str]:
+        """The partitions of a job by its script, its environment and its options."""
+        try:
+            script = directives(Path(submission.directory, submission.script).read_bytes())
+        except (OSError, ConfigurationError):  # sbatch reports it
+            script = {}
+        given = {**script, **from_environment(submission.environment or os.environ), **submission.options}
+        return (given.get("partition") or "").split(",")
 
     def _sbatch(self, submission: Submission, *words: str) -> Completed:
         return self.runner.run(

@@ -16,6 +16,8 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 from tests.support.one_chain import MACHINE, NOW_S, OneChain, ended, held, job, queued
 
+ONE_LEFT = "without it 1 nodes like it would be left, and a link needs 2"
+
 
 def failed(number: int, nodelist: str = "n1", ran_s: int = 5, **known: Any) -> Link:
     known = {"started_s": 1_000 * number, "ended_s": 1_000 * number + ran_s, **known}
@@ -84,11 +86,12 @@ def test_of_several_nodes_none_is_excluded_but_they_are_named() -> None:
 @pytest.mark.parametrize(
     ("options", "nodelist", "refusal"),
     [
-        ({"exclude": "n3"}, "n[1-2]", "without it 1 nodes like it would be left, and a link needs 2"),
+        ({"exclude": "n3"}, "n[1-2]", ONE_LEFT),
         ({"partition": "big"}, "n3", "without it 0 nodes like it would be left, and a link needs 1"),
         ({"exclude": "n[2-3]"}, "n1", "without it 0 nodes like it would be left, and a link needs 1"),
         ({"nodelist": "n1"}, "n1", "the chain names its nodes"),
         ({"exclude": "/home/ada/bad"}, "n1", "--exclude of the chain names a file, to which no node can be added"),
+        ({"partition": "debug,gpu", "exclude": "n3"}, "n[1-2]", ONE_LEFT),
         ({}, "n9", "without it 0 nodes like it would be left, and a link needs 1"),
     ],
 )

@@ -104,6 +104,8 @@ def _refusal(machine: Machine | None, chain: Chain, link: Link, node: str, known
 def _nodes_left(machine: Machine, options: Mapping[str, str | None], node: str, without: set[str]) -> int:
     """The number of usable nodes for the chain's jobs that are at least as large as a node.
 
+    Of several partitions the largest number counts: a job runs in one of them.
+
     Args:
         without: Nodes that do not count.
     """
@@ -114,11 +116,9 @@ def _nodes_left(machine: Machine, options: Mapping[str, str | None], node: str, 
         return 0
     if not partitions & set(model.partitions):  # the script, or a plug-in of the site, names the partition
         partitions = set(model.partitions)
-    return sum(
-        one.usable
-        and one.name not in without
-        and one.cpus >= model.cpus
-        and one.gpus >= model.gpus
-        and not partitions.isdisjoint(one.partitions)
+    fitting = [
+        one
         for one in machine.nodes
-    )
+        if one.usable and one.name not in without and one.cpus >= model.cpus and one.gpus >= model.gpus
+    ]
+    return max((sum(partition in one.partitions for one in fitting) for partition in partitions), default=0)
