@@ -13,7 +13,16 @@ from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED, MOST_PENDING, Ended, View
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
-from mirage.slurm.slurm_view import MOST_TASKS, Names, array_tasks, ended_of, is_blocked, shares_nodes, view_of
+from mirage.slurm.slurm_view import (
+    MOST_TASKS,
+    Names,
+    array_tasks,
+    ended_of,
+    is_blocked,
+    shares_nodes,
+    view_of,
+    waits_from_release,
+)
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
 from mirage.slurm_words.tres import tres_gpus
@@ -413,3 +422,13 @@ def test_names_are_folded_and_codes_are_the_same_in_every_column_and_view() -> N
 
 def code(names: Names, name: str, kind: str = "name") -> int:
     return names.codes[kind][name]
+
+
+def test_a_wait_from_the_release_excludes_the_time_of_a_hold() -> None:
+    waits = QueuedJob(1, JobState.PENDING, submit_s=10, eligible_s=90, start_s=100)
+    runs = QueuedJob(2, JobState.RUNNING, submit_s=10, eligible_s=60, start_s=80)
+    old = QueuedJob(3, JobState.RUNNING, submit_s=10, start_s=80)
+    late = AccountedJob(4, JobState.COMPLETED, submit_s=10, eligible_s=75, start_s=70, end_s=99)  # of a later attempt
+    queue, ended = waits_from_release(Queue(100, (waits, runs, old)), [late, replace(late, eligible_s=40)])
+    assert [job.submit_s for job in queue.jobs] == [10, 60, 10]
+    assert [job.submit_s for job in ended] == [70, 40]

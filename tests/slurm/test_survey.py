@@ -35,6 +35,8 @@ class Site:
     def run(self, argv: list[str]) -> Completed:
         return Completed(0, f"slurm {self.version}\n", "")
 
+    user = "ada"
+
     def accrual_limits(self) -> tuple[str, ...] | None:
         return self.limits
 
@@ -45,7 +47,7 @@ class Site:
         return Machine((Node("n1", "idle", True, 64, 0, ("main",)),), self.partitions)
 
     def observe(self) -> Queue:
-        return Queue(5, (QueuedJob(1, 0),))  # type: ignore[arg-type]
+        return Queue(5, (QueuedJob(1, 0, user="ada"),))  # type: ignore[arg-type]
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
         if isinstance(self.accounts, Exception):
@@ -237,3 +239,12 @@ def test_a_controller_that_is_away_is_the_only_finding(monkeypatch: pytest.Monke
     monkeypatch.setattr(site, "configuration", away)
     *_, last = survey(site)  # type: ignore[arg-type]
     assert (last.level, last.what, last.advice) == ("fail", "controller", "no answer within 60 s")
+
+
+def test_hidden_jobs_are_reported_with_what_decides_instead() -> None:
+    assert "other users" not in found(Site())
+    finding = found(Site(privatedata="jobs", **WITH_ACCOUNTS))["other users"]
+    assert (finding.level, finding.value) == ("warn", "their jobs are hidden: PrivateData=jobs")
+    assert finding.advice.endswith("auto learns waits from your own jobs in accounting")
+    finding = found(Site(privatedata="jobs"))["other users"]
+    assert finding.advice.endswith("use a fixed lead, --policy lead:6")

@@ -54,7 +54,9 @@ from mirage.job_state import MISSING
 from mirage.policy.view import Ended, View
 from mirage.real_time import real_s
 from mirage.slurm.backend import Backend, cluster_of
-from mirage.slurm.slurm_view import Names, ended_of, view_of
+from mirage.slurm.hidden_jobs import hidden_jobs
+from mirage.slurm.records import Queue
+from mirage.slurm.slurm_view import Names, ended_of, view_of, waits_from_release
 
 log = logging.getLogger("mirage.agent")
 
@@ -329,6 +331,7 @@ class Agent:
         self.decider.runner.prepare([c.spec.policy for c in chains.values() if c.state is ChainState.ACTIVE])
         if self.poller.complete and not trouble:
             self.decider.options = self.poller.options or {}
+            self._note_hidden_jobs(snapshot.queue)
             late_answers = self._decide(context, turn)
         for number in turn:
             chain = context.chains[number]
@@ -471,12 +474,24 @@ class Agent:
         events = () if bool(what) == bool(chain.trouble) else (context.event(number, 0, kind, what),)
         context.change_chain(chain, *events, trouble=what)
 
+    def _note_hidden_jobs(self, queue: Queue) -> None:
+        """Log whether the jobs of other users are hidden; then the waits of one's own decide."""
+        assert self.poller.machine is not None
+        hidden = hidden_jobs(self.decider.options, self.poller.machine, queue, self.backend.user)
+        if hidden != self.decider.hidden:
+            what = "the jobs of other users are hidden" if hidden else "the jobs of other users are visible again"
+            log.warning(what, extra={"detail": hidden})
+            self.decider.hidden, self._ended = hidden, None
+
     def _view(self, context: CycleContext) -> View:
         assert self.poller.machine is not None
+        queue, ended = context.snapshot.queue, list(self.poller.ended.values())
+        if self.decider.hidden:
+            queue, ended = waits_from_release(queue, ended)
         if self.poller.ended_changed or self._ended is None:
-            self._ended = ended_of(self.poller.ended.values(), self.names)
+            self._ended = ended_of(ended, self.names)
             self.poller.ended_changed = False
-        return view_of(context.snapshot.queue, self.poller.machine, self._ended, self.names, self.poller.options)
+        return view_of(queue, self.poller.machine, self._ended, self.names, self.poller.options)
 
     def _notice_jumps(self, now_s: int) -> None:
         steady_s = self.monotonic()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ MOST_TASKS = 1_000
 _BLOCKED = ("Held", "Dependency", "BeginTime", "Limit", "PerUser", "PerAccount", "Grp", "held state",
             "Reservation", "BadConstraints", "Invalid")  # fmt: skip
 """Reasons for which a pending job does not compete for nodes now."""
+
+_Job = TypeVar("_Job", QueuedJob, AccountedJob)
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 
@@ -183,6 +186,19 @@ def ended_of(jobs: Iterable[AccountedJob], names: Names) -> Ended:
         "account": [names.account_of(job) for job in ran],
     }
     return Ended(**{name: _fixed(np.array(column, dtype=np.int64)) for name, column in columns.items()})
+
+
+def waits_from_release(queue: Queue, ended: Iterable[AccountedJob]) -> tuple[Queue, list[AccountedJob]]:
+    """A queue and ended jobs with submission times from which each job could start.
+
+    A wait then does not include the time in which a dependency held the job, as it holds the links of a chain.
+    """
+    jobs = (_from_release(job) if job.state is JobState.RUNNING else job for job in queue.jobs)
+    return replace(queue, jobs=tuple(jobs)), [_from_release(job) for job in ended]
+
+
+def _from_release(job: _Job) -> _Job:
+    return replace(job, submit_s=max(job.submit_s, min(job.eligible_s, job.start_s)))
 
 
 class _Columns:

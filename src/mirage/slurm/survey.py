@@ -12,6 +12,7 @@ from mirage.duration import UNLIMITED_S, format_duration
 from mirage.errors import SlurmError, SlurmUnreachable, shown
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.hidden_jobs import hidden_jobs
 from mirage.slurm.records import Machine, SlurmPartition
 from mirage.slurm.runner import Runner, check_configured
 
@@ -98,6 +99,11 @@ def survey(slurm: SlurmClient) -> list[Finding]:
         found.append(_age_against_fair_share(options))
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
+    if why := hidden_jobs(options, machine, queue, slurm.user):
+        advice = "no forecast can use the queue: auto learns waits from your own jobs in accounting"
+        if options.get("accountingstoragetype", "accounting_storage/none").endswith("none"):
+            advice = "no forecast can use the queue, and there is no accounting: use a fixed lead, --policy lead:6"
+        found.append(Finding(WARN, "other users", f"their jobs are hidden: {why}", advice))
     return found
 
 

@@ -23,6 +23,7 @@ from mirage.agent.decision.fallback import (
     OWN_WAITS,
     braked,
     by_own_waits,
+    critical_share,
     decide_by_recent_waits,
     earliest_release_s,
     own_waits_s,
@@ -42,7 +43,7 @@ from mirage.agent.monitoring.cpu_budget import CpuBudget
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
-from mirage.policy.auto_parameters import AUTO
+from mirage.policy.auto_parameters import AUTO, AutoParameters
 from mirage.policy.plan import Plan, Release, Submit, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
@@ -116,6 +117,7 @@ class Decider:
     ) -> None:
         self.real_s, self.runner, self.budget, self.sizing = real_s, runner, budget, sizing
         self.options: Mapping[str, str] = {}
+        self.hidden = ""
         self.open: dict[int, OpenQuestion] = {}
         self.failing: dict[int, str] = {}
         self.refused: dict[int, str] = {}
@@ -192,12 +194,24 @@ class Decider:
         for number in due:
             chain, case = context.chains[number], cases[number]
             spec = chain.spec
-            request = PolicyRequest(spec.policy, spec.interruption_cost, spec.overlap_cost, spec.bank_age)
+            request = PolicyRequest(self._requested(chain), spec.interruption_cost, spec.overlap_cost, spec.bank_age)
             form = replace(chain_view(context, chain, case.present, case.waiting, view), queued=case.queued)
             self.last_number += 1
             questions.append(Question(number, request, form, self.last_number))
             self.open[number] = OpenQuestion(self.last_number, case.about, context.now_s, self.real_s(), view_summary)
         self.runner.request(questions, self.options, view)
+
+    def _requested(self, chain: Chain) -> str:
+        """The policy that is called.
+
+        Where other users' jobs are hidden, it is a quantile of waits for ``auto``.
+
+        A forecast from one's own jobs alone would find the nodes of all others free.
+        """
+        base, _, parameter = chain.spec.policy.partition(":")
+        if not self.hidden or base != AUTO or AutoParameters.of(parameter).model:
+            return chain.spec.policy
+        return f"quantile:{critical_share(chain.spec.interruption_cost, chain.spec.overlap_cost)}"
 
     def _answered(
         self,
@@ -220,6 +234,9 @@ class Decider:
         if self.failing.pop(chain.id, None) is not None:
             log.info("policy answers again", extra={"chain": chain.name})
         plan, decided_by = answer.plan, chain.spec.policy
+        if (requested := self._requested(chain)) != chain.spec.policy:
+            why = f"the jobs of other users are hidden ({self.hidden}), so the waits of one's own jobs decide"
+            plan = replace(plan, choice=PolicyChoice(requested, why))
         if plan.choice is not None:
             self._note_choice(context, chain, plan.choice)
             decided_by = f"{plan.choice.policy} for {chain.spec.policy}"

@@ -51,10 +51,15 @@ def decide_by_recent_waits(view: View, chain: ChainView, interruption_cost: floa
     Args:
         view: Without a chain.
     """
+    rule = QuantileWait(str(critical_share(interruption_cost, overlap_cost)))
+    return rule.decide(replace(view, chain=chain))
+
+
+def critical_share(interruption_cost: float, overlap_cost: float) -> float:
+    """The quantile of waits at which both kinds of loss have equal costs, within bounds."""
     both = interruption_cost + overlap_cost
     share = interruption_cost / both if both > 0 else 0.5
-    rule = QuantileWait(str(round(min(max(share, LEAST), MOST), 4)))
-    return rule.decide(replace(view, chain=chain))
+    return round(min(max(share, LEAST), MOST), 4)
 
 
 def own_waits_s(links: Sequence[Link]) -> list[int]:
