@@ -18,16 +18,18 @@ from tests.support.waiting import terminate
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
+MAINT = "MAINT,IGNORE_JOBS"
+
 SHORT = ("--policy", "dependency", "-n1", "-t", "60", "--grace", "10s", "--shortest-link", "1m")
 
 
-def create(shell: Shell, name: str, begins_in_s: int, lasts_min: int, nodes: str = "ALL") -> int:
-    """A maintenance with jobs on its nodes; when it begins, in seconds since 1970."""
+def create(shell: Shell, name: str, begins_in_s: int, lasts_min: int, nodes: str = "ALL", flags: str = MAINT) -> int:
+    """A reservation, also of nodes in use; when it begins, in seconds since 1970."""
     begins_s = int(time.time()) + begins_in_s
     shell.cluster.run(
         "scontrol", "create", "reservation", f"ReservationName={name}", f"Nodes={nodes}", "Users=root",
         f"StartTime={time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(begins_s))}", f"Duration={lasts_min}",
-        "Flags=MAINT,IGNORE_JOBS",
+        f"Flags={flags}",
     )  # fmt: skip
     return begins_s
 
@@ -87,4 +89,12 @@ def test_links_end_before_a_maintenance_and_wait_for_its_end(private_cluster: An
     shell.until(lambda: job_of(shell, "long", 2).limit_s == 3_600, 30, "it has its own limit again")
     kinds = shell.kinds("long")
     assert [kinds.count(kind) for kind in ("sized", "sized-back", "size-refused")] == [1, 1, 0]
+
+    ends_s = create(shell, "ours", 14, 8, "n3", "IGNORE_JOBS") + 8 * 60
+    shell.submit("inside", *SHORT, "--reservation=ours", "serve.sh")
+    shell.until(lambda: job_of(shell, "inside").limit_s < 8 * 60, 30, "a link in a reservation ends before it does")
+    shell.until(lambda: job_of(shell, "inside").state is JobState.RUNNING, 30, "it runs there")
+    inside = job_of(shell, "inside")
+    assert (inside.nodelist, shell.row("inside")["reserved"]) == ("n3", None)
+    assert inside.start_s + inside.limit_s <= ends_s
     terminate(agent)

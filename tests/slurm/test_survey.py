@@ -9,7 +9,7 @@ import pytest
 from mirage.duration import DAY_S, HOUR_S, UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
-from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition
+from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
 from mirage.slurm.runner import Completed
 from mirage.slurm.survey import Finding, survey
 
@@ -36,6 +36,12 @@ class Site:
         return Completed(0, f"slurm {self.version}\n", "")
 
     user = "ada"
+    reserved: tuple[SlurmReservation, ...] | Exception = ()
+
+    def reservations(self) -> tuple[SlurmReservation, ...]:
+        if isinstance(self.reserved, Exception):
+            raise self.reserved
+        return self.reserved
 
     def accrual_limits(self) -> tuple[str, ...] | None:
         return self.limits
@@ -248,3 +254,15 @@ def test_hidden_jobs_are_reported_with_what_decides_instead() -> None:
     assert finding.advice.endswith("auto learns waits from your own jobs in accounting")
     finding = found(Site(privatedata="jobs"))["other users"]
     assert finding.advice.endswith("use a fixed lead, --policy lead:6")
+
+
+def test_the_next_reservations_are_reported(utc: None) -> None:
+    site = Site()
+    assert "reservations" not in found(site)
+    site.reserved = tuple(SlurmReservation(f"r{k}", 7_200 * (9 - k), 7_200 * 9, ("n1", "n2")) for k in range(5))
+    finding = found(site)["reservations"]
+    assert finding.level == "ok"
+    assert finding.value.startswith("r4, 2 nodes from 1970-01-01T10:00 to 1970-01-01T18:00; r3, ")
+    assert finding.value.endswith("18:00 and 2 more")
+    site.reserved = SlurmRefused("scontrol show reservation failed")
+    assert "reservations" not in found(site)

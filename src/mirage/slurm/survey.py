@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -60,7 +61,7 @@ OLDEST = Version(21, 8)
 SHORT_MEMORY_S = 120
 MEASURED = Version(22, 5, 8)
 """Version on which it was measured that a link that competed once keeps its age while held."""
-MOST_LIMITS = 4
+MOST_LIMITS, MOST_RESERVATIONS = 4, 3
 _ENFORCES_LIMITS = {"limits", "safe", "all"}
 
 
@@ -99,6 +100,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
         found.append(_age_against_fair_share(options))
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
+    found += _reservations(slurm)
     if why := hidden_jobs(options, machine, queue, slurm.user):
         advice = "no forecast can use the queue: auto learns waits from your own jobs in accounting"
         if options.get("accountingstoragetype", "accounting_storage/none").endswith("none"):
@@ -259,6 +261,27 @@ def _default_s(partition: SlurmPartition) -> int:
 def _limit(partition: SlurmPartition) -> str:
     longest, default = format_duration(partition.max_time_s), format_duration(_default_s(partition))
     return f"{partition.name} {longest}" + (f" (default {default})" if default != longest else "")
+
+
+def _reservations(slurm: SlurmClient) -> list[Finding]:
+    """The next reservations; nothing where there are none, or where they are not shown."""
+    try:
+        reservations = sorted(slurm.reservations(), key=lambda one: one.start_s)
+    except SlurmError:
+        return []
+    if not reservations:
+        return []
+    shown = [
+        f"{one.name}, {len(one.nodes)} nodes from {_instant(one.start_s)} to {_instant(one.end_s)}"
+        for one in reservations[:MOST_RESERVATIONS]
+    ]
+    more = f" and {len(reservations) - MOST_RESERVATIONS} more" * (len(reservations) > MOST_RESERVATIONS)
+    advice = "links get a shorter limit, to end before one that leaves them too few nodes"
+    return [Finding(OK, "reservations", "; ".join(shown) + more, advice)]
+
+
+def _instant(time_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M", time.localtime(time_s))
 
 
 def _accounting(slurm: SlurmClient, options: Mapping[str, str], now_s: int) -> Finding:
