@@ -23,8 +23,8 @@ from mirage.duration import MINUTE_S
 
 log = logging.getLogger("mirage.agent")
 
-MOST_QUERIES = 6
-"""Polls of a pass without a memory: options, nodes, and the history in steps of twice the length."""
+MOST_QUERIES = 7
+"""Polls of a pass without a memory: options, nodes, reservations, and the history in steps of twice the length."""
 
 ANSWERS_S = 60.0
 """Real time for a policy: a forecast takes seconds. After it the fall-back decides."""
