@@ -18,6 +18,7 @@ import pytest
 from mirage.agent.failure.log_patterns import parse_patterns
 from mirage.agent.site_file import read_site_file
 from mirage.cli import root
+from mirage.control.pools_file import read_pools
 from mirage.schedule.gpu_cluster import read_gpu_cluster
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.trace.formats.column_mapping import TARGETS
@@ -140,6 +141,11 @@ def test_toml_can_be_read_and_its_entry_points_resolve(
         return
     if block.place.startswith("docs/explanation/agent.md"):
         assert [pattern.name for pattern in parse_patterns(block.text, block.place)] == list(tables)
+        return
+    if block.place.startswith("docs/how-to/control.md"):
+        (tmp_path / "pools.toml").write_text(block.text, encoding="utf-8")
+        pools = read_pools(tmp_path / "pools.toml")
+        assert (len(pools.nodes), pools.scheduler, pools.gpu_speeds) == (16, "aryl", {"t4": 0.33})
         return
     if "build-system" in tables:
         assert set(tables["project"]) == {"name", "version", "description"}, "test_extending.py builds with it"

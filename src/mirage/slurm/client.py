@@ -314,6 +314,15 @@ class SlurmClient:
         """``scontrol update PartitionName=… Nodes=…``."""
         self._run(["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(nodes)}"])
 
+    def output(self, argv: Sequence[str]) -> str:
+        """What a command prints.
+
+        Raises:
+            SlurmUnreachable: It had no answer.
+            SlurmRefused: It failed.
+        """
+        return self._run(argv).stdout
+
     def _partitions_of(self, submission: Submission) -> list[str]:
         """The partitions of a job by its script, its environment and its options."""
         try:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli import cli_context as cluster
+from mirage.cli.findings import print_findings
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError, SlurmError
 
 if TYPE_CHECKING:
     from mirage.slurm.client import SlurmClient
     from mirage.slurm.survey import Finding
-
-_SIGNS = {"ok": ("ok", "green"), "warn": ("note", "yellow"), "fail": ("FAIL", "red")}
 
 
 @click.command(
@@ -38,7 +35,7 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
 
     Submits nothing and changes nothing, except for the job of --in-job. Exit status 1 if something will not work.
     """
-    from mirage.slurm.survey import FAIL, survey
+    from mirage.slurm.survey import survey
 
     if partition and not in_job:
         raise click.UsageError("-p is for the job of --in-job")
@@ -47,15 +44,7 @@ def doctor(ctx: click.Context, in_job: bool, partition: str, as_json: bool) -> N
     if any(finding.what == "cluster" for finding in findings):  # the controller has answered
         findings += [_trial(slurm, partition)] if in_job else []
         findings += [_polls(), _calibration(slurm), *_choices(slurm)]
-    if as_json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
-        for finding in findings:
-            sign, colour = _SIGNS[finding.level]
-            click.echo(f"{click.style(f'{sign:<5}', fg=colour)} {finding.what:<14} {finding.value}")
-            if finding.advice:
-                click.echo(f"{'':20} {finding.advice}")
-    if any(finding.level == FAIL for finding in findings):
+    if print_findings(findings, as_json):
         ctx.exit(1)
 
 

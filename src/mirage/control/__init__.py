@@ -1,0 +1,1 @@
+"""Control of a real cluster: the GPU schedulers of the simulator decide on views of Slurm."""

@@ -1,0 +1,203 @@
+"""The adviser: a scheduler decides on snapshots of a cluster, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mirage.control.control_view import INFERENCE, TRAINING, ControlView, FirstSubmissions, JobProgress, control_view
+from mirage.control.pools_file import Pools
+from mirage.control.progress_files import read_progress_file
+from mirage.control.recording import record
+from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
+from mirage.duration import HOUR_S
+from mirage.errors import SlurmError
+from mirage.schedule.scheduler_contract import GpuPlan
+from mirage.schedule.schedulers.view_schedulers import decide_on_view
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import take_gpu_snapshot
+from mirage.slurm.records import QueuedJob
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What one snapshot leads to.
+
+    Attributes:
+        time_s: Time of the snapshot, in seconds since 1970.
+        problem: Why nothing is decided; empty if it is.
+        view: The view; None with a problem.
+        steps: What a controller would do.
+        news: Which of the steps were not planned at the snapshot before.
+    """
+
+    time_s: int
+    problem: str = ""
+    view: ControlView | None = None
+    plan: GpuPlan | None = None
+    steps: tuple[ControlStep, ...] = ()
+    news: tuple[bool, ...] = ()
+
+
+@dataclass(slots=True)
+class Account:
+    """What a controller would have done since the adviser began.
+
+    Attributes:
+        snapshots: All snapshots.
+        without_decision: Snapshots that failed or were empty: no action.
+        steps: Steps by verb; a step that is planned at successive snapshots counts once.
+        refused: Steps that would have been refused, by reason.
+        started: Jobs to start that Slurm has started since by itself.
+        started_after_s: Sum of the seconds until then.
+    """
+
+    snapshots: int = 0
+    without_decision: int = 0
+    steps: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    started: int = 0
+    started_after_s: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The account as JSON."""
+        return {
+            "snapshots": self.snapshots,
+            "without_decision": self.without_decision,
+            "steps": dict(sorted(self.steps.items())),
+            "refused": dict(sorted(self.refused.items())),
+            "started_by_slurm": self.started,
+            "mean_s_until_slurm_started": self.started_after_s / self.started if self.started else None,
+        }
+
+
+class Adviser:
+    """Decides on snapshots and changes nothing.
+
+    Args:
+        slurm: The cluster; only queries are sent.
+        pools: The settings.
+        recording: A folder for the views and plans; None for none.
+
+    Attributes:
+        account: What a controller would have done.
+    """
+
+    def __init__(self, slurm: SlurmClient, pools: Pools, recording: Path | None = None) -> None:
+        self.slurm, self.pools, self.recording = slurm, pools, recording
+        self.account = Account()
+        self._first = FirstSubmissions()
+        self._planned: frozenset[tuple[str, str]] = frozenset()
+        self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
+        self._evictions: deque[tuple[int, str]] = deque()
+
+    def advise(self, time_s: float) -> Advice:
+        """The advice of now.
+
+        A snapshot that fails or is empty leads to no action.
+
+        Args:
+            time_s: The present time, in seconds since 1970.
+
+        Raises:
+            ConfigurationError: The recording cannot be written.
+        """
+        self.account.snapshots += 1
+        now_s = int(time_s)
+        try:
+            snapshot = take_gpu_snapshot(self.slurm, now_s)
+            if not snapshot.jobs:
+                return self._nothing(now_s, "squeue reports no job; nothing is decided")
+            view = control_view(snapshot, self.pools, self._first, self._progress)
+        except SlurmError as error:
+            return self._nothing(now_s, str(error))
+        plan = decide_on_view(self.pools.scheduler, view.view, view.surroundings, TRAINING)
+        if self.recording is not None:
+            record(self.recording, self.account.snapshots, self.pools.scheduler, view, plan)
+        steps = steps_of_plan(plan, view, self.pools)
+        planned = frozenset((step.verb, step.subject) for step in steps)
+        news = tuple((step.verb, step.subject) not in self._planned for step in steps)
+        self._planned = planned
+        steps = tuple(self._within_budget(step, now_s) if new else step for step, new in zip(steps, news, strict=True))
+        self._count(steps, news)
+        self._compare_starts(view, steps, now_s)
+        return Advice(now_s, "", view, plan, steps, news)
+
+    def _nothing(self, now_s: int, problem: str) -> Advice:
+        self.account.without_decision += 1
+        return Advice(now_s, problem)
+
+    def _progress(self, job: QueuedJob) -> JobProgress | None:
+        return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
+
+    def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
+        """The step, refused if it is an eviction beyond the budget of the job or of the hour."""
+        if step.verb != PREEMPT or step.refused:
+            return step
+        while self._evictions and self._evictions[0][0] <= now_s - HOUR_S:
+            self._evictions.popleft()
+        of_job = sum(job == step.subject for _, job in self._evictions)
+        if of_job >= self.pools.evictions_per_job_hour:
+            return replace(step, refused=f"{of_job} evictions of the job in an hour")
+        if len(self._evictions) >= self.pools.evictions_per_hour:
+            return replace(step, refused=f"{len(self._evictions)} evictions in an hour")
+        self._evictions.append((now_s, step.subject))
+        return step
+
+    def _count(self, steps: tuple[ControlStep, ...], news: tuple[bool, ...]) -> None:
+        for step, new in zip(steps, news, strict=True):
+            if new and step.refused:
+                self.account.refused[step.refused] += 1
+            elif new:
+                self.account.steps[step.verb] += 1
+
+    def _compare_starts(self, view: ControlView, steps: tuple[ControlStep, ...], now_s: int) -> None:
+        """Find jobs to start that Slurm has started; forget those that have left the view."""
+        known, self._advised_s = self._advised_s, {}
+        starts = {step.subject for step in steps if step.verb == START and not step.refused}
+        for job in view.jobs:
+            key = (job.id, job.submit_s)
+            if job.running and key in known:
+                self.account.started += 1
+                self.account.started_after_s += now_s - known[key]
+            elif not job.running and (key in known or str(job.id) in starts):
+                self._advised_s[key] = known.get(key, now_s)
+
+
+def advice_json(advice: Advice) -> Mapping[str, Any]:
+    """The advice as JSON: the state of the pools, the steps, and their commands."""
+    found: dict[str, Any] = {"time_s": advice.time_s, "problem": advice.problem or None}
+    if advice.view is not None:
+        found |= {"cluster": summary(advice.view), "left_out": dict(sorted(advice.view.left_out.items()))}
+    found["steps"] = [
+        {
+            "verb": step.verb,
+            "subject": step.subject,
+            "commands": [list(command) for command in step.commands],
+            "undo": [list(command) for command in step.undo],
+            "wait_s": step.wait_s,
+            "reason": step.reason,
+            "refused": step.refused or None,
+            "new": new,
+        }
+        for step, new in zip(advice.steps, advice.news, strict=True)
+    ]
+    return found
+
+
+def summary(view: ControlView) -> dict[str, int]:
+    """Numbers of jobs, nodes and GPUs of a view."""
+    jobs, servers = view.view.jobs, view.view.servers
+    return {
+        "pending": int(jobs.pending.sum()),
+        "running": int(len(jobs) - jobs.pending.sum()),
+        "nodes": len(view.nodes),
+        "gpus": int(servers.gpus.sum()),
+        "free_gpus": int(servers.free.sum()),
+        "lent_nodes": int((servers.pool != servers.home).sum()),
+        "idle_owner_nodes": int(((servers.pool == servers.home) & (servers.home == INFERENCE)).sum()),
+        "wanted_by_owner": int(servers.wanted[INFERENCE]),
+    }

@@ -1,0 +1,159 @@
+"""The check of a cluster for a controller: what works, and what would be refused."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+
+from mirage.control.control_view import LOAN, FirstSubmissions, control_view
+from mirage.control.pools_file import Pools
+from mirage.errors import SlurmError
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
+from mirage.slurm.survey import FAIL, MEASURED, OK, OLDEST, WARN, Finding, detect
+
+FENCE = "mirage-fence"
+"""The permanent reservation of the owner's nodes, on which loans lie."""
+
+OPERATORS = ("operator", "administrator")
+
+
+def check_control(slurm: SlurmClient, pools: Pools, time_s: float) -> list[Finding]:
+    """The findings; nothing is changed.
+
+    Args:
+        slurm: The cluster.
+        pools: The settings.
+        time_s: The present time, in seconds since 1970.
+    """
+    found: list[Finding] = [Finding(OK, "scheduler", pools.scheduler)]
+    try:
+        version = detect(slurm.runner)
+        level = FAIL if version < OLDEST else OK if version[:2] == MEASURED[:2] else WARN
+        advice = {FAIL: f"older than {OLDEST}", WARN: f"the levers were measured on {MEASURED}"}.get(level, "")
+        found.append(Finding(level, "version", str(version), advice))
+        options = slurm.configuration()
+        snapshot = take_gpu_snapshot(slurm, time_s)
+    except SlurmError as error:
+        return [*found, Finding(FAIL, "controller", "no answer", str(error))]
+    found.append(_rights(slurm, options))
+    found += [*_pools(snapshot, pools), *_jobs(snapshot, pools), *_reservations(snapshot, pools)]
+    found += [check(options) for check in _OPTIONS]
+    requests = 60 * REQUESTS / pools.poll_s
+    found.append(Finding(OK, "requests", f"{requests:g} a minute: {REQUESTS} every {pools.poll_s} s"))
+    return found
+
+
+def _rights(slurm: SlurmClient, options: Mapping[str, str]) -> Finding:
+    """Whether this user may use the levers of an operator."""
+    user = slurm.user
+    if user in ("root", options.get("slurmuser", "").partition("(")[0]):
+        return Finding(OK, "rights", f"{user} may do everything", "an operator is enough: give a controller no more")
+    try:
+        words = ("sacctmgr", "--parsable2", "--noheader", "show", "user", user, "format=AdminLevel")
+        level = slurm.output(words).strip().lower() or "none"
+    except SlurmError as error:
+        return Finding(WARN, "rights", f"not known for {user}", f"advice needs none; {error}")
+    if level in OPERATORS:
+        advice = "" if level == "operator" else "an operator is enough: give a controller no more"
+        return Finding(OK, "rights", f"{user}: {level}", advice)
+    grant = f"sacctmgr modify user {user} set AdminLevel=Operator"
+    return Finding(
+        WARN, "rights", f"{user}: {level}", f"advice needs none; every step would be refused without: {grant}"
+    )
+
+
+def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
+    """The nodes and partitions of the two pools."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    partitions = {partition for node in snapshot.nodes for partition in node.partitions}
+    for what, names, needed in (
+        ("owner", pools.owner_nodes, (*pools.owner_partitions, pools.borrower_partition)),
+        ("borrower", pools.borrower_nodes, (pools.borrower_partition,)),
+    ):
+        absent = [name for name in names if name not in nodes]
+        if absent:
+            yield Finding(FAIL, what, f"{', '.join(absent[:3])}: no such node", "name the nodes as sinfo does")
+            continue
+        gone = [partition for partition in needed if partition not in partitions]
+        if gone:
+            yield Finding(
+                FAIL, what, f"{', '.join(gone)}: no such partition, or one without nodes", "as sinfo names it"
+            )
+            continue
+        bare = [name for name in names if not nodes[name].gpus]
+        if bare:
+            yield Finding(FAIL, what, f"{', '.join(bare[:3])}: no GPU in sinfo", "leave these nodes out")
+            continue
+        outside = [name for name in names if pools.borrower_partition not in nodes[name].partitions]
+        if outside:
+            advice = f"a loan would be refused: put the nodes into partition {pools.borrower_partition}, behind a fence"
+            yield Finding(WARN, what, f"{', '.join(outside[:3])}: not in {pools.borrower_partition}", advice)
+        unusable = [name for name in names if not nodes[name].usable]
+        gpus = sum(nodes[name].gpus for name in names)
+        value = f"{len(names)} nodes, {gpus} GPUs" + (f", {len(unusable)} nodes not usable now" if unusable else "")
+        yield Finding(OK, what, value)
+
+
+def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
+    """The jobs that take part, and why others do not."""
+    try:
+        view = control_view(snapshot, pools, FirstSubmissions())
+    except SlurmError as error:
+        yield Finding(FAIL, "jobs", "no view", str(error))
+        return
+    running = sum(job.running for job in view.jobs)
+    out = "; ".join(f"{count} {why}" for why, count in sorted(view.left_out.items()))
+    value = f"{len(view.jobs) - running} pending and {running} running jobs take part"
+    yield Finding(OK if view.jobs else WARN, "jobs", value, f"left out: {out}" if out else "")
+
+
+def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
+    """The fence, the loans, and other reservations on the owner's nodes."""
+    owner = set(pools.owner_nodes)
+    fenced = {node for one in snapshot.reservations if one.name == FENCE and one.active for node in one.nodes}
+    if owner - fenced:
+        create = (
+            "scontrol", "create", "reservation", f"ReservationName={FENCE}", f"Nodes={','.join(pools.owner_nodes)}",
+            "StartTime=now", "Duration=infinite", "Users=USERS_OF_THE_OWNER", "Flags=IGNORE_JOBS,OVERLAP",
+        )  # fmt: skip
+        value = f"{len(owner - fenced)} of {len(owner)} nodes of the owner are not behind {FENCE}"
+        yield Finding(
+            WARN, "fence", value, f"nothing keeps borrowers out of them; an operator runs: {shlex.join(create)}"
+        )
+    else:
+        yield Finding(OK, "fence", f"{FENCE} has all nodes of the owner")
+    loans = [one for one in snapshot.reservations if one.name.startswith(LOAN)]
+    strange = [one.name for one in loans if one.nodes != (one.name.removeprefix(LOAN),) or not set(one.nodes) <= owner]
+    if strange:
+        advice = "a loan has one node of the owner, the one in its name; delete these reservations"
+        yield Finding(WARN, "loans", f"{', '.join(strange[:3])}: not loans of these pools", advice)
+    yield Finding(OK, "loans", f"{len(loans) - len(strange)} now")
+    others = [one.name for one in snapshot.reservations if set(one.nodes) & owner if one.name not in (FENCE,)]
+    others = [name for name in others if not name.startswith(LOAN)]
+    if others:
+        advice = "Slurm would refuse a loan that overlaps a reservation without the flag OVERLAP"
+        yield Finding(WARN, "reservations", f"{', '.join(others[:3])} on nodes of the owner", advice)
+
+
+def _requeue(options: Mapping[str, str]) -> Finding:
+    if options.get("jobrequeue", "1") == "0":
+        advice = "a requeue would be refused for jobs without sbatch --requeue"
+        return Finding(WARN, "requeue", "JobRequeue=0", advice)
+    return Finding(OK, "requeue", f"jobs are killed {options.get('killwait', '30 sec')} after SIGTERM (KillWait)")
+
+
+def _preemption(options: Mapping[str, str]) -> Finding:
+    kind = options.get("preempttype", "preempt/none")
+    if kind.endswith("none"):
+        return Finding(OK, "preemption", "none by Slurm itself")
+    return Finding(WARN, "preemption", kind, "Slurm itself may preempt jobs that take part")
+
+
+def _priorities(options: Mapping[str, str]) -> Finding:
+    kind = options.get("prioritytype", "priority/basic")
+    value = f"{kind}; the order of starts is set by nice values"
+    return Finding(OK, "priorities", value)
+
+
+_OPTIONS: tuple[Callable[[Mapping[str, str]], Finding], ...] = (_requeue, _preemption, _priorities)

@@ -1,0 +1,426 @@
+"""The view of a GPU scheduler, made from a snapshot of Slurm.
+
+Servers are the nodes of the two pools on which the scheduler may decide: all nodes of the borrower, lent nodes of the
+owner, and idle ones of the owner, which it may lend. A node of the owner with a job of its own is not in the view.
+Jobs are those that take part. All other jobs only hold GPUs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mirage.array_types import Floats, Ints
+from mirage.control.pools_file import BORROWER, OWNER, Pools
+from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.errors import SlurmUnreachable
+from mirage.job_state import JobState
+from mirage.schedule.scheduler_contract import (
+    UNKNOWN,
+    ActiveJobs,
+    GpuView,
+    Held,
+    JobStatus,
+    Servers,
+    Surroundings,
+)
+from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds
+from mirage.slurm.gpu_snapshot import GpuSnapshot
+from mirage.slurm.records import QueuedJob
+from mirage.slurm.slurm_view import is_blocked
+from mirage.slurm.text.gpu_nodes import GpuNode
+from mirage.slurm.text.gpu_queue import GpuQueueJob
+from mirage.slurm_words.hostlist import expand_hosts
+
+LOAN = "mirage-loan-"
+"""A reservation of this name and a node is the loan of the node; its end is the promise."""
+
+POOL_NAMES = (BORROWER, OWNER)
+TRAINING, INFERENCE = 0, 1
+"""Numbers of the two pools in a view."""
+
+NO_LIMIT_S = 365.0 * DAY_S
+"""Expected run time of a job without a time limit."""
+
+UNKNOWN_COLUMNS: Mapping[str, str] = {
+    "run_s": "the time limit of the job",
+    "done": "the time since its start as a share of its limit, unless its progress file is known",
+    "safe_progress": "nothing since its start, unless its progress file is known",
+    "attained_gpu_s": "of the present attempt only",
+    "model": "every job speeds up linearly with its GPUs",
+    "max_gpus": "the requested GPUs: no job is elastic",
+    "held": "equal numbers of GPUs on all nodes of a job",
+    "preemptions": "every requeue counts",
+    "restart_s, save_s": "the declared costs of the file",
+    "wanted_soon": "no forecast: the pending jobs of the owner",
+}
+"""Columns of a view that Slurm does not know, and what they have instead."""
+
+
+class JobProgress(NamedTuple):
+    """What a progress file reports: shares of the work done, and of the work that is saved."""
+
+    done: float
+    saved: float
+
+
+ProgressOf = Callable[[QueuedJob], JobProgress | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlJob:
+    """A job of a view: what a command about it needs.
+
+    Attributes:
+        id: Its id in Slurm. Slurm may use it again after a crash: only with ``submit_s`` is it unique.
+        submit_s: Its first submission, also after a requeue.
+    """
+
+    id: int
+    user: str
+    account: str
+    submit_s: int
+    restarts: int
+    priority: float
+    nice: int
+    reservation: str
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ControlView:
+    """A view, and the names of its rows.
+
+    Attributes:
+        jobs: By number of the view.
+        nodes: Names of the servers, by number.
+        loans: Nodes with an active loan, and the end of each in seconds since 1970.
+        left_out: Jobs of the borrower's partition that are not in the view, by reason.
+    """
+
+    view: GpuView
+    surroundings: Surroundings
+    jobs: tuple[ControlJob, ...]
+    nodes: tuple[str, ...]
+    loans: Mapping[str, int]
+    left_out: Mapping[str, int]
+
+
+class FirstSubmissions:
+    """The first submission of every job: Slurm replaces the submit time at a requeue.
+
+    A job is the same one if its submit time is, or if it was requeued since. An id with another submit time and no
+    requeue was given to another job after a crash of slurmctld.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int, int]] = {}  # id → first submission, last one, restarts
+
+    def update(self, jobs: Iterable[GpuQueueJob]) -> None:
+        """Take the jobs of a snapshot; jobs that are not in it are forgotten."""
+        known, self._known = self._known, {}
+        for one in jobs:
+            first_s, last_s, restarts = known.get(one.job.id, (one.job.submit_s, one.job.submit_s, one.restarts))
+            if one.job.submit_s != last_s and one.restarts <= restarts:
+                first_s = one.job.submit_s
+            self._known[one.job.id] = (first_s, one.job.submit_s, one.restarts)
+
+    def of(self, job: QueuedJob) -> int:
+        """The first known submission of a job of the last snapshot."""
+        return self._known[job.id][0]
+
+
+class _Row(NamedTuple):
+    """A job of the view."""
+
+    one: GpuQueueJob
+    submit_s: int
+    places: Mapping[int, int]
+
+
+def control_view(
+    snapshot: GpuSnapshot, pools: Pools, first: FirstSubmissions, progress_of: ProgressOf | None = None
+) -> ControlView:
+    """The view of the pools in a snapshot.
+
+    Args:
+        snapshot: The cluster.
+        pools: The settings.
+        first: The first submissions; updated.
+        progress_of: What is known of the progress of a job.
+
+    Raises:
+        SlurmUnreachable: A node of the pools is not reported, or slurmctld does not know its state, as after a restart;
+            or no node has GPUs.
+    """
+    nodes = _nodes_of(snapshot, pools)
+    first.update(snapshot.jobs)
+    loans = {
+        loan.name.removeprefix(LOAN): loan.end_s
+        for loan in snapshot.reservations
+        if loan.active and loan.name.startswith(LOAN) and loan.nodes == (loan.name.removeprefix(LOAN),)
+        if loan.name.removeprefix(LOAN) in pools.owner_nodes and loan.end_s > snapshot.time_s
+    }
+    left_out: Counter[str] = Counter()
+    candidates = [one for one in snapshot.jobs if _is_borrower(one.job, pools, left_out)]
+    busy = _busy_nodes(snapshot, {one.job.id for one in candidates})
+    borrowed = {host for one in candidates for host in _hosts(one.job)}
+    servers = [
+        nodes[name]
+        for name in pools.nodes
+        if name not in pools.owner_nodes
+        or name in loans
+        or name in borrowed
+        or (nodes[name].usable and nodes[name].used == 0 and name not in busy)
+    ]
+    types = tuple(dict.fromkeys(node.gpu_type for node in servers))
+    rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first)
+    columns = _servers(servers, types, rows, pools, loans, borrowed, snapshot)
+    surroundings = Surroundings(
+        gpu_types=types,
+        pools=POOL_NAMES,
+        servers=tuple(node.name for node in servers),
+        models=(),
+        speeds=linear_speeds(np.array([pools.gpu_speeds.get(gpu_type, 1.0) for gpu_type in types])),
+        jobs=len(rows),
+        gpus_for_one=(1,) * len(types),
+    )
+    held = _held(rows)
+    view = GpuView(
+        float(snapshot.time_s),
+        _jobs(rows, columns, types, surroundings, snapshot.time_s, pools, progress_of),
+        columns,
+        (),
+        lambda: held,
+    )
+    return ControlView(view, surroundings, tuple(map(_control_job, rows)), surroundings.servers, loans, left_out)
+
+
+def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:
+    nodes = {node.name: node for node in snapshot.nodes}
+    absent = [name for name in pools.nodes if name not in nodes]
+    if absent:
+        raise SlurmUnreachable(f"sinfo does not report {', '.join(absent[:3])} of {pools.path}; nothing is decided")
+    silent = [name for name in pools.nodes if "unknown" in nodes[name].state]
+    if silent:
+        raise SlurmUnreachable(f"slurmctld does not know the state of {', '.join(silent[:3])} yet; nothing is decided")
+    if not any(nodes[name].gpus for name in pools.nodes):
+        raise SlurmUnreachable(f"no node of {pools.path} has a GPU in sinfo; nothing is decided")
+    return nodes
+
+
+def takes_part(job: QueuedJob, pools: Pools) -> bool:
+    """Whether a job of the borrower's partition has opted in."""
+    return (bool(pools.comment) and pools.comment in job.comment.replace(",", " ").split()) or (
+        job.account in pools.accounts
+    )
+
+
+def _is_borrower(job: QueuedJob, pools: Pools, left_out: Counter[str]) -> bool:
+    """Whether a job is one of the view, as far as its row shows; counts why it is not."""
+    if pools.borrower_partition not in job.partition.split(","):
+        return False
+    if job.state not in (JobState.PENDING, JobState.RUNNING):
+        return False
+    if not takes_part(job, pools):
+        left_out["has not opted in"] += 1
+        return False
+    return True
+
+
+def _hosts(job: QueuedJob) -> list[str]:
+    try:
+        return expand_hosts(job.nodelist) if job.state is not JobState.PENDING else []
+    except ValueError:
+        return []
+
+
+def _busy_nodes(snapshot: GpuSnapshot, borrowers: set[int]) -> set[str]:
+    """Nodes with a job of the owner, or of others."""
+    return {host for one in snapshot.jobs if one.job.id not in borrowers for host in _running_hosts(one.job)}
+
+
+def _running_hosts(job: QueuedJob) -> list[str]:
+    return _hosts(job) if job.state in (JobState.RUNNING, JobState.SUSPENDED) else []
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+
+def _rows(
+    candidates: Sequence[GpuQueueJob],
+    servers: Sequence[GpuNode],
+    types: Sequence[str],
+    now_s: int,
+    left_out: Counter[str],
+    first: FirstSubmissions,
+) -> list[_Row]:
+    """The jobs of the view in the order of their first submission."""
+    number = {node.name: k for k, node in enumerate(servers)}
+    most = max((sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types), default=0)
+    rows = []
+    for one in candidates:
+        why = _why_left_out(one, number, types, most, now_s)
+        if why:
+            left_out[why] += 1
+            continue
+        hosts = _hosts(one.job)
+        share, rest = divmod(one.job.gpus, len(hosts)) if hosts else (0, 0)
+        places = {number[host]: share + (k < rest) for k, host in enumerate(hosts)}
+        rows.append(_Row(one, first.of(one.job), {server: gpus for server, gpus in places.items() if gpus}))
+    return sorted(rows, key=lambda row: (row.submit_s, row.one.job.id))
+
+
+def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], most: int, now_s: int) -> str:
+    """Why a job that has opted in is not in the view; empty if it is."""
+    job = one.job
+    if job.gpus < 1:
+        return "has no GPU"
+    if one.gpu_type and one.gpu_type not in types:
+        return "needs a GPU type that the pools do not have"
+    if job.state is JobState.PENDING:
+        if is_blocked(job, now_s):
+            return "does not compete: held, or waits for a time, a job or a limit"
+        if one.required_nodes:
+            return "requires nodes by name"
+        return "needs more GPUs than the view has of one type" if job.gpus > most else ""
+    if job.completing:
+        return "is completing"
+    hosts = _hosts(job)
+    return "" if hosts and all(host in number for host in hosts) else "runs outside of the pools"
+
+
+def _jobs(
+    rows: Sequence[_Row],
+    servers: Servers,
+    types: Sequence[str],
+    surroundings: Surroundings,
+    now_s: int,
+    pools: Pools,
+    progress_of: ProgressOf | None,
+) -> ActiveJobs:
+    jobs = [row.one.job for row in rows]
+    running = np.array([job.state is JobState.RUNNING for job in jobs], np.bool_)
+    gpus = _ints(job.gpus for job in jobs)
+    run_s = _floats(_run_s(job) for job in jobs)
+    start_s = np.where(running, _floats(job.start_s for job in jobs), UNKNOWN)
+    ran_s = np.where(running, np.maximum(now_s - start_s, 0.0), 0.0)
+    gpu_type = _ints(int(servers.gpu_type[next(iter(row.places))]) if row.places else -1 for row in rows)
+    done, saved = np.minimum(ran_s / run_s, 1.0), np.zeros(len(rows))
+    for k, job in enumerate(jobs):
+        known = progress_of(job) if progress_of is not None else None
+        if known is not None:
+            done[k], saved[k] = known.done, known.saved
+    work = gpus * run_s
+    nothing, zeros = np.full(len(rows), UNKNOWN), np.zeros(len(rows), np.int64)
+    restarts = _ints(row.one.restarts for row in rows)
+    restart_s, save_s = np.full(len(rows), float(pools.restart_s)), np.full(len(rows), float(pools.save_s))
+    return ActiveJobs(
+        id=np.arange(len(rows)),
+        submit_s=_floats(row.submit_s for row in rows),
+        model=np.full(len(rows), LINEAR),
+        gpus=gpus,
+        min_gpus=gpus,
+        max_gpus=gpus,
+        pool=np.full(len(rows), TRAINING),
+        types=_ints(1 << types.index(row.one.gpu_type) if row.one.gpu_type else -1 for row in rows),
+        status=np.where(running, int(JobStatus.RUNNING), int(JobStatus.PENDING)),
+        run_s=run_s,
+        done=done,
+        progress=done * work,
+        safe_progress=np.minimum(saved, done) * work,
+        attained_gpu_s=_floats(gpus * ran_s),
+        held=np.where(running, gpus, 0),
+        servers=_ints(len(row.places) for row in rows),
+        gpu_type=gpu_type,
+        batch=zeros,
+        start_s=start_s,
+        paused_until_s=nothing,
+        restarts=restarts,
+        preemptions=restarts,
+        queued_since_s=np.where(running, UNKNOWN, _floats(job.submit_s for job in jobs)),
+        checkpoint_work=np.full(len(rows), np.inf),
+        first_start_s=restart_s,
+        restart_s=restart_s,
+        rescale_s=restart_s,
+        save_s=save_s,
+    )
+
+
+def _run_s(job: QueuedJob) -> float:
+    return float(job.limit_s) if 0 < job.limit_s < UNLIMITED_S else NO_LIMIT_S
+
+
+def _held(rows: Sequence[_Row]) -> Held:
+    counts = [len(row.places) for row in rows]
+    return Held(
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
+        _ints(server for row in rows for server in row.places),
+        _ints(gpus for row in rows for gpus in row.places.values()),
+    )
+
+
+def _control_job(row: _Row) -> ControlJob:
+    job = row.one.job
+    return ControlJob(
+        job.id, job.user, job.account, row.submit_s, row.one.restarts, job.priority, job.nice, row.one.reservation,
+        job.state is JobState.RUNNING,
+    )  # fmt: skip
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def _servers(
+    servers: Sequence[GpuNode],
+    types: Sequence[str],
+    rows: Sequence[_Row],
+    pools: Pools,
+    loans: Mapping[str, int],
+    borrowed: set[str],
+    snapshot: GpuSnapshot,
+) -> Servers:
+    in_view = np.zeros(len(servers), np.int64)
+    for row in rows:
+        for server, count in row.places.items():
+            in_view[server] += count
+    gpus = _ints(node.gpus for node in servers)
+    used = np.maximum(_ints(node.used for node in servers), in_view)
+    open_now = np.array([node.usable and not node.state.startswith("alloc") for node in servers], np.bool_)
+    home = _ints(INFERENCE if node.name in pools.owner_nodes else TRAINING for node in servers)
+    lent = np.array([node.name in loans or node.name in borrowed for node in servers], np.bool_) & (home == INFERENCE)
+    until_s = _floats(loans.get(node.name, snapshot.time_s) for node in servers)
+    wanted = np.array([0, min(_wanted_nodes(snapshot, pools), int(np.count_nonzero(home == INFERENCE)))])
+    return Servers(
+        gpu_type=_ints(types.index(node.gpu_type) for node in servers),
+        gpus=gpus,
+        free=np.where(open_now, np.maximum(gpus - used, 0), 0),
+        pool=np.where(lent, TRAINING, home),
+        home=home,
+        lent_until_s=np.where(lent, until_s, np.inf),
+        wanted=wanted,
+        wanted_soon=wanted.copy(),
+        wanted_from_s=np.full(len(POOL_NAMES), np.inf),
+    )
+
+
+def _wanted_nodes(snapshot: GpuSnapshot, pools: Pools) -> int:
+    """Nodes that the pending jobs of the owner request."""
+    return sum(
+        one.job.nodes
+        for one in snapshot.jobs
+        if set(one.job.partition.split(",")) & set(pools.owner_partitions)
+        if one.job.state is JobState.PENDING and not is_blocked(one.job, snapshot.time_s)
+    )
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.array(list(values), dtype=np.float64)

@@ -1,0 +1,51 @@
+"""Progress files of jobs, as ``mirage emulate train --progress`` writes them.
+
+The files belong to the users of the jobs. A file is read only if it is a regular one of the job's own user, and only
+its first bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+
+from mirage.control.control_view import JobProgress
+from mirage.slurm.records import QueuedJob
+
+_MOST_BYTES = 65_536
+
+
+def read_progress_file(pattern: str, job: QueuedJob) -> JobProgress | None:
+    """The progress in a job's file; None where there is none that can be used.
+
+    The file has one JSON object with ``step``, ``steps`` and perhaps ``saved_step``.
+
+    Args:
+        pattern: Its path, with ``{job}`` and perhaps ``{user}``.
+        job: The job.
+    """
+    path = pattern.replace("{job}", str(job.id)).replace("{user}", job.user)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or pwd.getpwuid(found.st_uid).pw_name != job.user:
+                return None
+            declared = json.loads(file.read(_MOST_BYTES))
+        except (OSError, KeyError, ValueError, RecursionError):
+            return None
+    if not isinstance(declared, dict):
+        return None
+    step, steps, saved = (_count(declared.get(name, 0)) for name in ("step", "steps", "saved_step"))
+    if steps == 0:
+        return None
+    return JobProgress(min(step / steps, 1.0), min(saved / steps, 1.0))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

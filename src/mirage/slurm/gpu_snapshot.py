@@ -1,0 +1,59 @@
+"""Snapshots of GPU clusters for a controller: a squeue, a sinfo and a scontrol each."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from mirage.errors import SlurmUnreachable, shown
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.text.gpu_nodes import GPU_NODES_COMMAND, GpuNode, read_gpu_nodes
+from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, NodeReservation, read_reservations
+
+REQUESTS = 3
+"""Requests to slurmctld that one snapshot takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSnapshot:
+    """A GPU cluster as its controller reports it.
+
+    Attributes:
+        time_s: When the snapshot was begun, in seconds since 1970.
+    """
+
+    time_s: int
+    jobs: tuple[GpuQueueJob, ...]
+    nodes: tuple[GpuNode, ...]
+    reservations: tuple[NodeReservation, ...]
+
+
+def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
+    """The present snapshot.
+
+    Args:
+        slurm: The cluster.
+        time_s: The present time, in seconds since 1970.
+
+    Raises:
+        SlurmUnreachable: A command had no answer, or one that cannot be read completely.
+        SlurmRefused: Slurm refused a command.
+    """
+    mark = secrets.token_hex(4)
+    jobs, unreadable = read_gpu_queue(slurm.output(gpu_queue_command(mark)), mark)
+    _check_read("squeue", unreadable)
+    nodes, unreadable = read_gpu_nodes(slurm.output(GPU_NODES_COMMAND))
+    _check_read("sinfo", unreadable)
+    if not nodes:
+        raise SlurmUnreachable("sinfo reports no node")
+    reservations, unreadable = read_reservations(slurm.output(RESERVATIONS_COMMAND))
+    _check_read("scontrol show reservation", unreadable)
+    return GpuSnapshot(int(time_s), jobs, nodes, reservations)
+
+
+def _check_read(command: str, unreadable: tuple[str, ...]) -> None:
+    if unreadable:
+        raise SlurmUnreachable(
+            f"{command} printed {len(unreadable)} records that cannot be read: {shown(unreadable[0])}"
+        )

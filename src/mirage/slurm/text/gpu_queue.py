@@ -1,0 +1,65 @@
+"""The queue from ``squeue``, with more columns, for a controller of GPU jobs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from mirage.slurm.records import QueuedJob
+from mirage.slurm.text.squeue import FIELD, FIELDS, RECORD, command, queued_job
+from mirage.slurm_words.absent import text_of
+from mirage.slurm_words.numbers import count_of, whole_number
+from mirage.slurm_words.tres import gres_gpus_per_node
+
+_MORE = ("tres-per-job", "tres-per-node", "RestartCnt", "Reservation", "ReqNodes")
+_TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuQueueJob:
+    """A job of the queue, with what only a controller reads.
+
+    Attributes:
+        job: The job; its GPUs include those requested for the whole job (``--gpus``).
+        restarts: Number of times that it was requeued. Slurm gives a requeued job a new submit time.
+        gpu_type: The GPU type that it requests; empty for any.
+        reservation: The reservation that it names; empty for none.
+        required_nodes: Nodes that it requires, as a host list; empty for none.
+    """
+
+    job: QueuedJob
+    restarts: int = 0
+    gpu_type: str = ""
+    reservation: str = ""
+    required_nodes: str = ""
+
+
+def gpu_queue_command(mark: str = "") -> tuple[str, ...]:
+    """The command that requests every job; ``mark`` ends every separator."""
+    *words, fields = command(mark)
+    return (*words, ",".join((*(f"{name}:{FIELD}{mark}" for name in _MORE), fields)))
+
+
+def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...], tuple[str, ...]]:
+    """The jobs in the output of the command, and the records that cannot be read."""
+    jobs, unreadable = [], []
+    for record in output.split(RECORD + mark):
+        cells = record.lstrip("\n").split(FIELD + mark)
+        if cells == [""]:
+            continue
+        if len(cells) != len(_MORE) + len(FIELDS) or whole_number(cells[len(_MORE)]) is None:
+            unreadable.append(record.strip()[:200])
+            continue
+        of_job, of_node, restarts, reservation, required = cells[: len(_MORE)]
+        job = queued_job(cells[len(_MORE) :])
+        if job.gpus == 0:
+            job = replace(job, gpus=gres_gpus_per_node(text_of(of_job)))
+        gpu_type = requested_gpu_type(text_of(of_job) or text_of(of_node))
+        jobs.append(GpuQueueJob(job, count_of(restarts), gpu_type, text_of(reservation), text_of(required)))
+    return tuple(jobs), tuple(unreadable)
+
+
+def requested_gpu_type(tres: str) -> str:
+    """The type in ``gres:gpu:h100:4``; empty where there is none."""
+    found = _TYPE.search(tres)
+    return found[1] if found else ""

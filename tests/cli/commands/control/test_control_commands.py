@@ -1,0 +1,119 @@
+"""``mirage control check``, ``run`` and ``replay``: output and exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.cli import cli_context, main
+from mirage.cli.commands.control import control_run
+from tests.support.control_cluster import NOW_S, ControlCluster, pending
+
+TEXT = """
+[owner]
+nodes = ["i[1-3]"]
+partitions = ["inference"]
+[borrower]
+nodes = ["t[1-2]"]
+partition = "train"
+[jobs]
+comment = "mirage-control"
+"""
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ControlCluster:
+    made = ControlCluster(jobs=[pending(6), pending(7, TimeLimit="10:00", PriorityLong=50)])
+    monkeypatch.setattr(cli_context, "client", lambda *_: made.slurm)
+    monkeypatch.setattr(cli_context, "clock", lambda: float(NOW_S))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pools.toml").write_text(TEXT)
+    return made
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert main(["control", *words]) == status
+    return capsys.readouterr().out
+
+
+def test_check_prints_findings_and_fails_where_nothing_answers(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = run(capsys, "check", "--config", "pools.toml").splitlines()
+    assert "ok    version        22.05.8" in lines
+    assert "note  fence          3 of 3 nodes of the owner are not behind mirage-fence" in lines
+    cluster.status = 1
+    rows = json.loads(run(capsys, "check", "--config", "pools.toml", "--json", status=1))
+    assert [row["what"] for row in rows if row["level"] == "fail"] == ["controller"]
+
+
+def test_run_once_prints_what_a_controller_would_do(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "--config", "pools.toml", "--once", "--scheduler", "sjf", "--record", "views")
+    assert run(capsys, *words).splitlines() == [
+        "2026-11-26T13:33:20Z 2 pending, 0 running; 28 of 28 GPUs free; 0 nodes lent; 2 steps, 2 new",
+        "  would start 7: scontrol update JobId=7 Nice=-50 (shortest-waiting)",
+        "  would start 6: scontrol update JobId=6 Nice=50 (shortest-waiting)",
+    ]
+    assert run(capsys, "replay", "views") == "1 views, 0 with another plan\n"
+    changed = json.loads(Path("views/view-000001.json").read_text())
+    changed["jobs"]["run_s"][0] = 1.0
+    Path("views/view-000001.json").write_text(json.dumps(changed))
+    found = json.loads(run(capsys, "replay", "views", "--json", status=1))
+    assert found == {"views": 1, "different": ["view-000001.json"]}
+    assert main(["control", *words]) == 1
+    assert "views has recorded views already" in capsys.readouterr().err
+    assert main(["control", "replay", "."]) == 1
+    assert "has no recorded view" in capsys.readouterr().err
+
+
+def test_json_has_the_commands_and_a_failed_snapshot_has_the_problem(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "--config", "pools.toml", "--once", "--json")
+    found = json.loads(run(capsys, *words))
+    assert (found["at"], found["problem"], found["cluster"]["pending"]) == ("2026-11-26T13:33:20Z", None, 2)
+    assert [(step["verb"], step["subject"], step["new"]) for step in found["steps"]] == [
+        ("start", "6", True),
+        ("start", "7", True),
+    ]
+    cluster.status = 1
+    found = json.loads(run(capsys, *words, status=1))
+    assert found["steps"] == []
+    assert "Unable to contact" in found["problem"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_run_polls_until_it_is_interrupted_and_prints_the_account(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> Any:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(control_run.time, "sleep", sleep)
+    lines = run(capsys, "run", "--config", "pools.toml", *(["--json"] if as_json else [])).splitlines()
+    assert all(29 < pause <= 30 for pause in pauses)
+    if as_json:
+        assert json.loads(lines[-1])["account"]["steps"] == {"start": 2}
+        assert len(lines) == 4
+    else:
+        assert lines[-1] == "3 snapshots, 0 without a decision; steps: 2 start"
+        assert sum(line.startswith("  would") for line in lines) == 2
+
+
+def test_wrong_options_are_named(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["control", "run", "--config", "absent.toml", "--once"]) == 1
+    assert "cannot read absent.toml" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", "sia"]) == 1
+    assert "choose one of fifo, sjf" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--record", "no/folder"]) == 1
+    assert "cannot make no/folder" in capsys.readouterr().err
+    assert not cluster.ran

@@ -1,0 +1,166 @@
+"""The adviser: snapshots in, advice out, recorded and decided again; nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirage.control.adviser import Adviser, advice_json
+from mirage.control.recording import decide_again, plan_text, read_recorded, record
+from mirage.errors import ConfigurationError
+from mirage.schedule.schedulers.view_schedulers import VIEW_SCHEDULERS
+from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+
+QUERIES = {"squeue", "sinfo", "scontrol --oneliner show reservation"}
+
+
+def queries(cluster: ControlCluster) -> list[str]:
+    return [" ".join(argv[:4]) if argv[0] == "scontrol" else argv[0] for argv in cluster.ran]
+
+
+def test_one_snapshot_is_three_queries_and_the_plan_is_that_of_the_scheduler() -> None:
+    cluster = ControlCluster(jobs=[pending(6, TimeLimit="50:00"), pending(7, TimeLimit="10:00", PriorityLong=50)])
+    fifo = Adviser(cluster.slurm, POOLS).advise(NOW_S)
+    assert queries(cluster) == ["squeue", "sinfo", "scontrol --oneliner show reservation"]
+    assert [step.line() for step in fifo.steps] == [
+        "start 6: no command needed (head-of-queue)",
+        "start 7: no command needed (head-of-queue)",
+    ]
+    sjf = Adviser(cluster.slurm, replace(POOLS, scheduler="sjf")).advise(NOW_S)
+    assert [(step.verb, step.subject) for step in sjf.steps] == [("start", "7"), ("start", "6")]
+    aryl = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl")).advise(NOW_S)
+    assert [(step.verb, step.subject) for step in aryl.steps][:2] == [("lend", "i1"), ("lend", "i2")]
+
+
+def test_the_owner_gets_its_node_back_by_an_eviction_then_a_return() -> None:
+    cluster = ControlCluster(jobs=[running(5, "i2"), pending(9, Partition="inference", Comment="", NumNodes=3)])
+    cluster.nodes["i2"] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
+    cluster.reservations = [loan("i2")]
+    adviser = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl"))
+    assert [(step.verb, step.subject) for step in adviser.advise(NOW_S).steps] == [("preempt", "5")]
+    cluster.jobs[0] = pending(5, RestartCnt=1)
+    cluster.nodes["i2"] = ("reserved", "gpu:t4:4", "gpu:t4:0", "inference train")
+    steps = adviser.advise(NOW_S + 30).steps
+    assert ("return", "i2") in [(step.verb, step.subject) for step in steps]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": 1},
+        {"status": 1, "stderr": "Access/permission denied"},
+        {"jobs": []},
+        {"nodes": {}},
+        {"reservations": ["gibberish"]},
+        {"nodes": {"t1": ("idle", "gpu:8", "gpu:0", "train")}},
+    ],
+)
+def test_a_snapshot_that_fails_or_is_empty_leads_to_no_action(change: dict) -> None:
+    cluster = ControlCluster(jobs=[pending(6)])
+    adviser = Adviser(cluster.slurm, POOLS)
+    assert adviser.advise(NOW_S).steps
+    for name, value in change.items():
+        setattr(cluster, name, value)
+    for k in range(20):
+        advice = adviser.advise(NOW_S + 30 * k)
+        assert (advice.steps, advice.plan) == ((), None)
+        assert advice.problem
+    assert (adviser.account.snapshots, adviser.account.without_decision) == (21, 20)
+    assert set(queries(cluster)) <= QUERIES
+    assert advice_json(advice)["steps"] == []
+
+
+def test_the_account_counts_a_step_once_and_what_slurm_did_itself() -> None:
+    cluster = ControlCluster(jobs=[pending(6), pending(7)])
+    adviser = Adviser(cluster.slurm, POOLS)
+    assert adviser.advise(NOW_S).news == (True, True)
+    assert adviser.advise(NOW_S + 30).news == (False, False)
+    cluster.jobs = [running(6, "t1", StartTime=NOW_S + 40), pending(7)]
+    adviser.advise(NOW_S + 60)
+    cluster.jobs = [running(6, "t1", StartTime=NOW_S + 40)]
+    adviser.advise(NOW_S + 90)
+    found = adviser.account.as_json()
+    assert (found["steps"], found["started_by_slurm"], found["mean_s_until_slurm_started"]) == ({"start": 2}, 1, 60)
+
+
+def test_evictions_beyond_the_budget_of_a_job_or_an_hour_would_be_refused() -> None:
+    pools = replace(POOLS, scheduler="aryl", evictions_per_hour=2)
+    cluster = ControlCluster(reservations=[loan(name, 9000) for name in ("i1", "i2", "i3")])
+    of_owner = pending(9, Partition="inference", Comment="", NumNodes=3)
+    cluster.jobs = [*(running(k, f"i{k}") for k in (1, 2, 3)), of_owner]
+    for name in ("i1", "i2", "i3"):
+        cluster.nodes[name] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
+    adviser = Adviser(cluster.slurm, pools)
+    evictions = lambda advice: [(s.subject, s.refused) for s in advice.steps if s.verb == "preempt"]  # noqa: E731
+    assert evictions(adviser.advise(NOW_S)) == [("1", ""), ("2", ""), ("3", "2 evictions in an hour")]
+    calm, cluster.jobs = cluster.jobs, [pending(8)]
+    adviser.advise(NOW_S + 60)
+    cluster.jobs = calm
+    assert evictions(adviser.advise(NOW_S + 120))[0] == ("1", "1 evictions of the job in an hour")
+    cluster.jobs = [pending(8)]
+    adviser.advise(NOW_S + 3000)
+    cluster.jobs = calm
+    assert evictions(adviser.advise(NOW_S + 3700))[0] == ("1", "")
+    assert adviser.account.refused["2 evictions in an hour"] >= 1
+
+
+def made_up(seed: int) -> ControlCluster:
+    """A cluster in some state, with loans, demand and jobs of several widths."""
+    dice = random.Random(seed)
+    cluster, free = ControlCluster(), {"t1": 8, "t2": 8, "i1": 4, "i2": 4, "i3": 4}
+    lent = [name for name in ("i1", "i2", "i3") if dice.random() < 0.5]
+    cluster.reservations = [loan(name, dice.randrange(60, 5000)) for name in lent]
+    for number in range(1, dice.randrange(3, 14)):
+        gpus, minutes = dice.choice([1, 2, 4, 8]), dice.randrange(1, 600)
+        cells = {"tres_per_node": f"gres:gpu:{gpus}", "TimeLimit": f"{minutes}:00", "RestartCnt": dice.randrange(3)}
+        cells |= {"SubmitTime": NOW_S - dice.randrange(9000), "PriorityLong": dice.randrange(1, 500)}
+        room = [name for name in ("t1", "t2", *lent) if free[name] >= gpus]
+        if room and dice.random() < 0.6:
+            free[room[0]] -= gpus
+            cluster.jobs.append(running(number, room[0], StartTime=NOW_S - dice.randrange(6000), **cells))
+        else:
+            cluster.jobs.append(pending(number, **cells))
+    cluster.jobs.append(pending(99, Partition="inference", Comment="", NumNodes=dice.randrange(4)))
+    for name, left in free.items():
+        size, kind = (8, "a100") if name.startswith("t") else (4, "t4")
+        cluster.nodes[name] = ("mixed", f"gpu:{kind}:{size}", f"gpu:{kind}:{size - left}", "train inference")
+    return cluster
+
+
+@pytest.mark.parametrize("scheduler", VIEW_SCHEDULERS)
+def test_recorded_views_are_decided_again_to_the_byte(scheduler: str, tmp_path: Path) -> None:
+    actions = 0
+    adviser = None
+    for seed in range(25):
+        adviser = Adviser(made_up(seed).slurm, replace(POOLS, scheduler=scheduler), tmp_path)
+        adviser.account.snapshots = seed
+        advice = adviser.advise(NOW_S)
+        assert advice.plan is not None
+        actions += len(advice.plan.actions)
+        recorded = read_recorded(tmp_path / f"view-{seed + 1:06d}.json")
+        assert recorded.plan == plan_text(advice.plan)
+        assert decide_again(recorded) == recorded.plan
+    assert actions > 25
+    assert len(list(tmp_path.glob("view-*.json"))) == 25
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_recorded_view_is_named(tmp_path: Path) -> None:
+    advice = Adviser(made_up(1).slurm, POOLS).advise(NOW_S)
+    assert advice.view is not None
+    assert advice.plan is not None
+    path = record(tmp_path, 1, "fifo", advice.view, advice.plan)
+    good = json.loads(path.read_text())
+    short = {**good, "jobs": {**good["jobs"], "gpus": good["jobs"]["gpus"][1:]}}
+    far = {**good, "held": {**good["held"], "server": [99] * len(good["held"]["server"])}}
+    for broken in ({**good, "format": "other"}, {**good, "jobs": {}}, [], {**good, "servers": 3}, short, far):
+        path.write_text(json.dumps(broken))
+        with pytest.raises(ConfigurationError, match="view-000001"):
+            read_recorded(path)
+    path.write_text("{")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_recorded(path)

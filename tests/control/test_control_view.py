@@ -1,0 +1,193 @@
+"""The view of the pools: servers, jobs, loans, and what is left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mirage.control.control_view import (
+    INFERENCE,
+    TRAINING,
+    ControlView,
+    FirstSubmissions,
+    JobProgress,
+    control_view,
+)
+from mirage.control.progress_files import read_progress_file
+from mirage.errors import SlurmUnreachable
+from mirage.schedule.scheduler_contract import JobStatus
+from mirage.slurm.gpu_snapshot import take_gpu_snapshot
+from mirage.slurm.records import QueuedJob
+from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+
+
+def view_of(cluster: ControlCluster, first: FirstSubmissions | None = None, **changes: object) -> ControlView:
+    snapshot = take_gpu_snapshot(cluster.slurm, NOW_S)
+    return control_view(snapshot, replace(POOLS, **changes), first or FirstSubmissions())  # type: ignore[arg-type]
+
+
+def test_idle_and_lent_nodes_of_the_owner_are_servers_and_busy_or_broken_ones_are_not() -> None:
+    cluster = ControlCluster(jobs=[pending(5), running(6, "i3", Partition="inference", UserName="bob")])
+    cluster.reservations = [loan("i2", 1200), loan("i1", name="other")]
+    cluster.nodes["t2"] = ("drained", "gpu:a100:8", "gpu:a100:0", "train")
+    view = view_of(cluster)
+    servers = view.view.servers
+    assert view.nodes == ("t1", "t2", "i1", "i2")
+    assert servers.gpus.tolist() == [8, 8, 4, 4]
+    assert servers.free.tolist() == [8, 0, 4, 4]
+    assert servers.home.tolist() == [TRAINING, TRAINING, INFERENCE, INFERENCE]
+    assert servers.pool.tolist() == [TRAINING, TRAINING, INFERENCE, TRAINING]
+    assert servers.lent_until_s.tolist()[3] == NOW_S + 1200
+    assert view.loans == {"i2": NOW_S + 1200}
+    assert view.surroundings.gpu_types == ("a100", "t4")
+    cluster.nodes["i1"] = ("down", "gpu:t4:4", "gpu:t4:0", "inference")
+    assert view_of(cluster).nodes == ("t1", "t2", "i2")
+
+
+def test_a_node_with_all_cpus_in_use_has_no_free_gpu() -> None:
+    cluster = ControlCluster(jobs=[pending(5)])
+    cluster.nodes["t1"] = ("allocated", "gpu:a100:8", "gpu:a100:2", "train")
+    assert view_of(cluster).view.servers.free.tolist()[:2] == [0, 8]
+
+
+def test_a_loan_of_another_node_or_a_stranger_or_of_the_past_is_no_loan() -> None:
+    cluster = ControlCluster(jobs=[pending(5)])
+    cluster.reservations = [loan("i1", name="mirage-loan-i2"), loan("t1"), loan("i3", -1), loan("i1", state="INACTIVE")]
+    assert view_of(cluster).loans == {}
+
+
+def test_a_job_on_a_node_of_the_owner_without_a_loan_is_overdue() -> None:
+    cluster = ControlCluster(jobs=[running(6, "i1")])
+    cluster.nodes["i1"] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
+    view = view_of(cluster)
+    server = view.nodes.index("i1")
+    assert view.view.servers.pool[server] == TRAINING
+    assert view.view.servers.lent_until_s[server] == NOW_S
+    assert view.view.held.of(0) == {server: 4}
+
+
+def test_jobs_are_numbered_by_first_submission_and_hold_their_gpus() -> None:
+    late, early = pending(3, SubmitTime=NOW_S - 10), pending(9, SubmitTime=NOW_S - 500)
+    wide = running(4, "t[1-2]", tres_per_job="gres:gpu:9", tres_per_node="N/A", SubmitTime=NOW_S - 1300, RestartCnt=1)
+    cluster = ControlCluster(jobs=[late, early, wide])
+    for name, used in (("t1", 5), ("t2", 4)):
+        cluster.nodes[name] = ("mixed", "gpu:a100:8", f"gpu:a100:{used}", "train")
+    view = view_of(cluster)
+    jobs = view.view.jobs
+    assert [job.id for job in view.jobs] == [4, 9, 3]
+    assert jobs.status.tolist() == [JobStatus.RUNNING, JobStatus.PENDING, JobStatus.PENDING]
+    assert jobs.gpus.tolist() == [9, 4, 4]
+    assert (jobs.held.tolist(), jobs.servers.tolist()) == ([9, 0, 0], [2, 0, 0])
+    assert view.view.held.of(0) == {0: 5, 1: 4}
+    assert view.view.servers.free.tolist()[:2] == [3, 4]
+    assert (jobs.run_s[0], round(jobs.done[0] * 3), jobs.attained_gpu_s[0]) == (3600, 1, 9 * 1200)
+    assert (jobs.safe_progress.tolist(), jobs.restarts.tolist()) == ([0, 0, 0], [1, 0, 0])
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    jobs = [
+        pending(1, Comment=""),
+        pending(2, Comment="", Account="vision"),
+        pending(3, PriorityLong=0, Reason="JobHeldUser"),
+        pending(4, tres_per_node="N/A"),
+        pending(5, tres_per_node="gres:gpu:h100:1"),
+        pending(6, NumNodes=9),
+        pending(7, ReqNodes="t1"),
+        pending(8, Partition="debug"),
+        running(9, "t1", State="COMPLETING"),
+        running(10, "x1"),
+        pending(11, Comment="not-mirage-control"),
+        pending(12, Comment="a, mirage-control"),
+        pending(13, State="COMPLETED"),
+    ]
+    view = view_of(ControlCluster(jobs=jobs))
+    assert [job.id for job in view.jobs] == [2, 12]
+    assert view.left_out == {
+        "has not opted in": 2,
+        "does not compete: held, or waits for a time, a job or a limit": 1,
+        "has no GPU": 1,
+        "needs a GPU type that the pools do not have": 1,
+        "needs more GPUs than the view has of one type": 1,
+        "requires nodes by name": 1,
+        "is completing": 1,
+        "runs outside of the pools": 1,
+    }
+
+
+def test_the_owner_wants_the_nodes_of_its_pending_jobs() -> None:
+    of_owner = {"Partition": "inference", "Comment": "", "NumNodes": 2}
+    jobs = [pending(1), pending(2, **of_owner), pending(3, **{**of_owner, "PriorityLong": 0, "Reason": "JobHeldUser"})]
+    servers = view_of(ControlCluster(jobs=jobs)).view.servers
+    assert servers.wanted.tolist() == [0, 2]
+    assert servers.wanted_soon.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ({"t1": None}, "does not report t1 of pools.toml"),
+        ({"t1": ("unknown", "gpu:8", "gpu:0", "train")}, "does not know the state of t1 yet"),
+        ({name: ("idle", "(null)", "(null)", "train") for name in ("t1", "t2", "i1", "i2", "i3")}, "no node .* a GPU"),
+    ],
+)
+def test_no_view_of_a_cluster_that_is_not_known_completely(nodes: dict, message: str) -> None:
+    cluster = ControlCluster(jobs=[pending(1)])
+    cluster.nodes = {name: cells for name, cells in {**cluster.nodes, **nodes}.items() if cells}
+    with pytest.raises(SlurmUnreachable, match=message):
+        view_of(cluster)
+
+
+def test_a_requeued_job_retains_its_first_submission_and_a_reused_id_is_another_job() -> None:
+    first, cluster = FirstSubmissions(), ControlCluster(jobs=[running(7, "t1", SubmitTime=NOW_S - 900)])
+    assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 900
+    cluster.jobs = [pending(7, SubmitTime=NOW_S - 5, RestartCnt=1)]
+    assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 900
+    cluster.jobs = [pending(7, SubmitTime=NOW_S - 2, RestartCnt=0)]
+    assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 2
+    cluster.jobs = [pending(8)]
+    view_of(cluster, first)
+    cluster.jobs = [pending(7, SubmitTime=NOW_S - 2, RestartCnt=3)]
+    assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 2
+
+
+def test_a_job_without_a_limit_is_expected_to_run_for_a_year() -> None:
+    view = view_of(ControlCluster(jobs=[pending(1, TimeLimit="UNLIMITED")]))
+    assert view.view.jobs.run_s.tolist() == [365 * 86400]
+
+
+def test_progress_comes_from_the_file_of_the_job() -> None:
+    snapshot = take_gpu_snapshot(ControlCluster(jobs=[running(7, "t1")]).slurm, NOW_S)
+    jobs = control_view(snapshot, POOLS, FirstSubmissions(), lambda job: JobProgress(0.5, 0.25)).view.jobs
+    assert (jobs.done[0], jobs.progress[0], jobs.safe_progress[0]) == (0.5, 0.5 * 4 * 3600, 0.25 * 4 * 3600)
+
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.parametrize(
+    ("content", "user", "progress"),
+    [
+        ({"step": 30, "steps": 120, "saved_step": 12}, ME, (0.25, 0.1)),
+        ({"step": 300, "steps": 120}, ME, (1.0, 0.0)),
+        ({"step": 30, "steps": 120}, "nobody", None),
+        ({"step": -1, "steps": 0}, ME, None),
+        ([1], ME, None),
+        ("[" * 70_000, ME, None),
+    ],
+)
+def test_a_progress_file_is_read_with_care(tmp_path: Path, content: object, user: str, progress: object) -> None:
+    (tmp_path / "7.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    assert read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(7, 1, user=user)) == progress  # type: ignore[arg-type]
+
+
+def test_no_pipe_no_link_and_no_absent_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "1.json").symlink_to(tmp_path / "3.json")
+    os.mkfifo(tmp_path / "2.json")
+    (tmp_path / "3.json").write_text('{"step": 1, "steps": 2}')
+    found = [read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(k, 1, user=ME)) for k in (1, 2, 3, 4)]  # type: ignore[arg-type]
+    assert found == [None, None, (0.5, 0.0), None]

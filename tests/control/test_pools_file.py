@@ -1,0 +1,84 @@
+"""The file of pools: what it means, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.control.pools_file import read_pools
+from mirage.errors import ConfigurationError, UnknownName
+
+GOOD = """
+scheduler = "aryl"
+poll = "45s"
+[owner]
+nodes = ["inf[1-2]", "inf9"]
+partitions = ["inference"]
+promise = "02:00:00"
+[borrower]
+nodes = ["gpu[1-3]"]
+partition = "train"
+[jobs]
+comment = "mirage-control"
+accounts = ["vision"]
+signal = "USR2"
+grace = "90s"
+progress = "/scratch/{user}/{job}.json"
+[rates]
+requests_per_minute = 4
+evictions_per_hour = 3
+[costs]
+restart = "2m"
+[gpu_speeds]
+t4 = 0.33
+"""
+
+
+def read(folder: Path, text: str):
+    path = folder / "pools.toml"
+    path.write_text(text)
+    return read_pools(path)
+
+
+def test_every_value_arrives(tmp_path: Path) -> None:
+    pools = read(tmp_path, GOOD)
+    assert pools.nodes == ("gpu1", "gpu2", "gpu3", "inf1", "inf2", "inf9")
+    assert (pools.poll_s, pools.promise_s, pools.grace_s, pools.restart_s, pools.save_s) == (45, 7200, 90, 120, 30)
+    assert (pools.evictions_per_hour, pools.evictions_per_job_hour, pools.signal) == (3, 1, "USR2")
+    assert (pools.gpu_speeds, pools.scheduler) == ({"t4": 0.33}, "aryl")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('poll = "45s"', 'poll = "20s"', r"20s needs more than 4 requests a minute; poll every 45s"),
+        ('poll = "45s"', "poll = 45", r"poll = 45: a duration is a text"),
+        ('poll = "45s"', 'pol = "45s"', r"unknown key pol\. Known: scheduler, poll, and the tables owner"),
+        ('"gpu[1-3]"', '"gpu[1-3]", "inf1"', r"node inf1 is in both pools"),
+        ('"gpu[1-3]"', '"gpu[3-1]"', r"\[borrower\] nodes = .*descending"),
+        ('partition = "train"', 'partition = "inference"', r"inference belongs to both pools"),
+        ('partition = "train"', 'name = "train"', r"unknown key \[borrower\] name\. Known: nodes, partition\."),
+        ('comment = "mirage-control"\naccounts = ["vision"]', "", r"no job takes part"),
+        ('signal = "USR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
+        ("/scratch/{user}/{job}.json", "scratch/{job}.json", r"give a path from / with \{job\} in it"),
+        ("requests_per_minute = 4", "requests_per_minute = 60", r"from 3 to 6"),
+        ("t4 = 0.33", "t4 = 0", r"\[gpu_speeds\] t4 = 0: it is a number above 0"),
+        ('nodes = ["inf[1-2]", "inf9"]', "", r"\[owner\] nodes is missing"),
+        ('nodes = ["inf[1-2]", "inf9"]', "nodes = []", r"it is a list of nodes"),
+        ('scheduler = "aryl"', 'scheduler = "sia"', r"sia needs measured speeds .* choose one of fifo"),
+        ("[owner]", "[owner", r"is not TOML"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_file(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigurationError, match=message) as error:
+        read(tmp_path, GOOD.replace(old, new, 1))
+    assert "pools.toml" in str(error.value) or "sia" in new
+
+
+def test_an_unknown_scheduler_and_an_absent_file(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'aryl'"):
+        read(tmp_path, GOOD.replace('"aryl"', '"aryll"'))
+    with pytest.raises(ConfigurationError, match=r"No such file.*--config"):
+        read_pools(tmp_path / "absent.toml")
