@@ -26,14 +26,14 @@ def test_one_snapshot_is_three_queries_and_the_plan_is_that_of_the_scheduler() -
     cluster = ControlCluster(jobs=[pending(6, TimeLimit="50:00"), pending(7, TimeLimit="10:00", PriorityLong=50)])
     fifo = Adviser(cluster.slurm, POOLS).advise(NOW_S)
     assert queries(cluster) == ["squeue", "sinfo", "scontrol --oneliner show reservation"]
-    assert [step.line() for step in fifo.steps] == [
+    assert [step.line(POOLS) for step in fifo.steps] == [
         "start 6: no command needed (head-of-queue)",
         "start 7: no command needed (head-of-queue)",
     ]
     sjf = Adviser(cluster.slurm, replace(POOLS, scheduler="sjf")).advise(NOW_S)
-    assert [(step.verb, step.subject) for step in sjf.steps] == [("start", "7"), ("start", "6")]
+    assert [(step.kind, step.subject) for step in sjf.steps] == [("start", "7"), ("start", "6")]
     aryl = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl")).advise(NOW_S)
-    assert [(step.verb, step.subject) for step in aryl.steps][:2] == [("lend", "i1"), ("lend", "i2")]
+    assert [(step.kind, step.subject) for step in aryl.steps][:2] == [("lend", "i1"), ("lend", "i2")]
 
 
 def test_the_owner_gets_its_node_back_by_an_eviction_then_a_return() -> None:
@@ -41,11 +41,11 @@ def test_the_owner_gets_its_node_back_by_an_eviction_then_a_return() -> None:
     cluster.nodes["i2"] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
     cluster.reservations = [loan("i2")]
     adviser = Adviser(cluster.slurm, replace(POOLS, scheduler="aryl"))
-    assert [(step.verb, step.subject) for step in adviser.advise(NOW_S).steps] == [("preempt", "5")]
+    assert [(step.kind, step.subject) for step in adviser.advise(NOW_S).steps] == [("preempt", "5")]
     cluster.jobs[0] = pending(5, RestartCnt=1)
     cluster.nodes["i2"] = ("reserved", "gpu:t4:4", "gpu:t4:0", "inference train")
     steps = adviser.advise(NOW_S + 30).steps
-    assert ("return", "i2") in [(step.verb, step.subject) for step in steps]
+    assert ("return", "i2") in [(step.kind, step.subject) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_snapshot_that_fails_or_is_empty_leads_to_no_action(change: dict) -> N
         assert advice.problem
     assert (adviser.account.snapshots, adviser.account.without_decision) == (21, 20)
     assert set(queries(cluster)) <= QUERIES
-    assert advice_json(advice)["steps"] == []
+    assert advice_json(advice, POOLS)["steps"] == []
 
 
 def test_the_account_counts_a_step_once_and_what_slurm_did_itself() -> None:
@@ -95,7 +95,7 @@ def test_evictions_beyond_the_budget_of_a_job_or_an_hour_would_be_refused() -> N
     for name in ("i1", "i2", "i3"):
         cluster.nodes[name] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
     adviser = Adviser(cluster.slurm, pools)
-    evictions = lambda advice: [(s.subject, s.refused) for s in advice.steps if s.verb == "preempt"]  # noqa: E731
+    evictions = lambda advice: [(s.subject, s.refused) for s in advice.steps if s.kind == "preempt"]  # noqa: E731
     assert evictions(adviser.advise(NOW_S)) == [("1", ""), ("2", ""), ("3", "2 evictions in an hour")]
     calm, cluster.jobs = cluster.jobs, [pending(8)]
     adviser.advise(NOW_S + 60)

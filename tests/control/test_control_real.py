@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mirage.control.adviser import Adviser
-from mirage.control.check_control import FENCE
+from mirage.control.executor_process import read_plan, write_plan
+from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, lock_holder
 from mirage.control.pools_file import Pools, read_pools
+from mirage.control.restore import restore
+from mirage.control.verbs import FENCE
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
-from tests.support.forked_processes import mirage, start
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
+from tests.support.forked_processes import ForkedProcess, mirage, start
 from tests.support.user_shell import Shell
 from tests.support.waiting import SLOWNESS, until
 
@@ -68,12 +75,17 @@ class Site:
         until(lambda: self.job(number).state is JobState.RUNNING, usual_s, lambda: self.run("squeue"))
         return time.monotonic() - begun_s
 
+    def reservations(self) -> list[str]:
+        """The lines of scontrol, without times, which differ by a second."""
+        lines = self.run("scontrol", "--oneliner", "show", "reservation").splitlines()
+        return sorted(re.sub(r"(Start|End)Time=\S+ ", "", line) for line in lines if "mirage-" in line)
+
     def pools(self) -> Pools:
         return read_pools(self.folder / "pools.toml")
 
     def advise(self, adviser: Adviser) -> dict[str, Any]:
         """The steps of now, by verb and subject."""
-        return {f"{step.verb} {step.subject}": step for step in adviser.advise(time.time()).steps}
+        return {f"{step.kind} {step.subject}": step for step in adviser.advise(time.time()).steps}
 
 
 def test_the_commands_of_the_advice_lend_a_node_and_take_it_back(private_cluster: Any, tmp_path: Path) -> None:
@@ -83,11 +95,11 @@ def test_the_commands_of_the_advice_lend_a_node_and_take_it_back(private_cluster
     site.until_running(wide)
     steps = site.advise(adviser)
     lend = steps["lend n3"]
-    for command in lend.commands:
+    for command in lend.commands(site.pools()):
         site.run(*command)
     begin = site.advise(adviser)[f"start {small}"]
-    assert begin.commands == (("scontrol", "update", f"JobId={small}", "ReservationName=mirage-loan-n3"),)
-    site.run(*begin.commands[0])
+    assert begin.commands(site.pools()) == (("scontrol", "update", f"JobId={small}", "ReservationName=mirage-loan-n3"),)
+    site.run(*begin.commands(site.pools())[0])
     site.until_running(small)
     assert site.job(small).nodelist == "n3"
 
@@ -96,16 +108,17 @@ def test_the_commands_of_the_advice_lend_a_node_and_take_it_back(private_cluster
     )
     until(lambda: "Resources" in site.job(service).reason or site.job(service).priority > 0, 10, "the service waits")
     evict = site.advise(adviser)[f"preempt {small}"]
-    warn, requeue, release = evict.commands
+    warn, requeue, *release = evict.commands(site.pools())
     site.run(*warn)
     until(lambda: any(tmp_path.glob("*.saved")), 10, "the job has saved")
     site.run(*requeue)
-    site.run(*release)
+    for command in release:
+        site.run(*command)
     site.until_running(service)
     first_s = adviser.advise(time.time()).view.jobs[-1].submit_s  # type: ignore[union-attr]
     assert first_s < site.job(small).submit_s, "Slurm has a new submit time, the adviser the first one"
     assert site.job(small).state is JobState.PENDING
-    for command in lend.undo:
+    for command in lend.undo_commands(site.pools()):
         site.run(*command)
     assert "mirage-loan" not in site.run("scontrol", "show", "reservation")
 
@@ -136,6 +149,99 @@ def test_the_adviser_changes_nothing_and_ends_with_an_account(private_cluster: A
     assert not [change for change in CHANGES if change in received]
     assert site.run("scontrol", "show", "reservation") == before
 
-    site.cluster.kill_controller()
-    failed = json.loads(site.shell.mirage("control", "run", "--config", "pools.toml", "--once", "--json", status=1))
-    assert (failed["steps"], bool(failed["problem"])) == ([], True)
+
+def test_the_executor_lends_and_takes_back_under_the_rights_of_an_operator(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path)
+    log = site.cluster.spec.log / "slurmctld.log"
+    pools = replace(site.pools(), grace_s=1)
+    adviser, executor = (
+        Adviser(site.shell.slurm, pools),
+        PlanExecutor(site.shell.slurm, pools, tmp_path / "state", time.time),
+    )
+    before = site.reservations()
+    at = log.stat().st_size
+    executor.begin()
+
+    def step() -> None:
+        """A poll of a controller."""
+        advice = adviser.advise(time.time())
+        verbs = [verb for one in advice.steps if not one.refused for verb in one.verbs]
+        write_plan(tmp_path, 1, advice.time_s, verbs)
+        executor.run_plan(read_plan(tmp_path)[1])
+
+    def until_done(done: Callable[[], bool], what: str) -> float:
+        begun_s = time.monotonic()
+
+        def poll() -> bool:
+            step()
+            executor.finish_evictions()
+            return done()
+
+        until(poll, 20, lambda: f"{what}\n{site.run('squeue')}\n{executor.journal.read_text()}", pause_s=0.5)
+        return time.monotonic() - begun_s
+
+    wide, small = site.submit("--gpus-per-node=4", "-N2", "-t", "30"), site.submit("--gpus=3", "-t", "40")
+    site.until_running(wide)
+    until_done(lambda: site.job(small).state is JobState.RUNNING, "the small job runs on a lent node")
+    assert site.job(small).nodelist == "n3"
+    words = ("--gpus-per-node=4", "-N2", "-t", "30", f"--reservation={FENCE}")
+    service = site.submit(*words, partition="inference", comment="")
+    until_done(lambda: site.job(service).state is JobState.RUNNING, "the service has its nodes")
+    assert any(tmp_path.glob("*.saved")), "the job has saved"
+    assert site.job(small).state is JobState.PENDING
+    until_done(lambda: "mirage-loan" not in str(site.reservations()), "the loan is given back")
+    assert restore(executor) == []
+    executor.close()
+    assert site.reservations() == before
+    received = log.read_text()[at:]
+    assert "REQUEST_JOB_REQUEUE" in received
+    assert not re.findall("REQUEST_UPDATE_(?:NODE|PARTITION)|REQUEST_RECONFIGURE|REQUEST_SHUTDOWN", received)
+
+
+def test_a_controller_dies_another_begins_and_off_leaves_nothing(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path)
+    (tmp_path / "pools.toml").write_text(POOLS.replace("[borrower]", 'promise = "60s"\n[borrower]') .replace(
+        '"aryl"', '"aryl"\npoll = "36s"'))  # fmt: skip
+    site.until_running(site.submit("--gpus-per-node=4", "-N2", "-t", "30"))
+    site.submit("--gpus=3", "-t", "1")
+    before = site.reservations()
+    words = ("control", "run", "--config", "pools.toml", "--act")
+
+    def controller(state: str) -> ForkedProcess:
+        log = tmp_path / f"{state}.log"
+        return start(mirage, *words, "--state", state, env=site.shell.environment, cwd=tmp_path, out=log, err=log)
+
+    first = controller("one")
+    until(lambda: "mirage-loan-n3" in str(site.reservations()), 15, lambda: (tmp_path / "one.log").read_text())
+    for state, why in (("one", "another controller acts with"), ("two", "another controller acts on this cluster")):
+        site.shell.mirage(*words, "--state", state, status=1)
+        assert why in site.shell.stderr
+    holder = int((tmp_path / "one" / "lock").read_text())
+    first.kill()
+    until(lambda: not Path(f"/proc/{holder}").exists() or lock_holder(tmp_path / "one") is None, 10, "both ended")
+    (loan,) = [one for one in read_reservations(site.run(*RESERVATIONS_COMMAND))[0] if one.name == "mirage-loan-n3"]
+    assert loan.end_s - loan.start_s == 60, "Slurm itself ends it"
+    second = controller("one")
+    until(lambda: "the executor acts" in (tmp_path / "one.log").read_text()[10:], 10, "it begins again")
+    begun_s = time.monotonic()
+    printed = site.shell.mirage("control", "off", "--config", "pools.toml", "--state", "one")
+    assert time.monotonic() - begun_s < 60
+    assert printed.endswith("nothing of the controller is left in Slurm\n")
+    assert second.wait(SLOWNESS * 10) == 1
+    assert site.reservations() == before
+
+
+@pytest.mark.soak
+def test_a_loan_ends_by_itself_and_longer_jobs_do_not_enter(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path)
+    executor = PlanExecutor(site.shell.slurm, replace(site.pools(), promise_s=60), tmp_path / "state", time.time)
+    long = site.submit("--gpus=3", "-t", "30", "--hold")
+    row = {"name": "lend", "node": "n3", "minutes": 1}
+    enter = {"name": "enter", "job": long, "submit_s": site.job(long).submit_s, "node": "n3"}
+    for verbs, refused in (([row], 0), ([enter], 1)):
+        plan = {"format": PLAN_FORMAT, "number": 1, "time_s": int(time.time()), "verbs": verbs}
+        assert executor.run_plan(plan) == refused
+    executor.close()
+    until(lambda: "mirage-loan" not in str(site.reservations()), 90, "the loan has ended by itself")

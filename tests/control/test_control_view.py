@@ -45,6 +45,8 @@ def test_idle_and_lent_nodes_of_the_owner_are_servers_and_busy_or_broken_ones_ar
     assert servers.lent_until_s.tolist()[3] == NOW_S + 1200
     assert view.loans == {"i2": NOW_S + 1200}
     assert view.surroundings.gpu_types == ("a100", "t4")
+    cluster.nodes["i1"] = ("mixed", "gpu:t4:4", "gpu:t4:1", "inference")
+    assert view_of(cluster).nodes == ("t1", "t2", "i2"), "a job that squeue hides is there"
     cluster.nodes["i1"] = ("down", "gpu:t4:4", "gpu:t4:0", "inference")
     assert view_of(cluster).nodes == ("t1", "t2", "i2")
 
@@ -53,6 +55,16 @@ def test_a_node_with_all_cpus_in_use_has_no_free_gpu() -> None:
     cluster = ControlCluster(jobs=[pending(5)])
     cluster.nodes["t1"] = ("allocated", "gpu:a100:8", "gpu:a100:2", "train")
     assert view_of(cluster).view.servers.free.tolist()[:2] == [0, 8]
+
+
+def test_a_lent_node_with_a_job_of_the_owner_is_taken_back() -> None:
+    cluster = ControlCluster(jobs=[pending(5), running(6, "i2", Partition="inference"), running(7, "i1")])
+    cluster.reservations = [loan("i1"), loan("i2")]
+    cluster.nodes["i1"] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
+    view = view_of(cluster)
+    assert (view.nodes, view.taken_back) == (("t1", "t2", "i1", "i3"), ("i2",))
+    cluster.jobs.append(running(8, "i1", Partition="inference"))
+    assert view_of(cluster).taken_back == ("i2",)
 
 
 def test_a_loan_of_another_node_or_a_stranger_or_of_the_past_is_no_loan() -> None:
@@ -99,6 +111,9 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         pending(6, NumNodes=9),
         pending(7, ReqNodes="t1"),
         pending(8, Partition="debug"),
+        pending(14, Reservation="weekly"),
+        pending(15, Reservation="mirage-loan-i1", Reason="Reservation"),
+        pending(16, Reason="Reservation"),
         running(9, "t1", State="COMPLETING"),
         running(10, "x1"),
         pending(11, Comment="not-mirage-control"),
@@ -106,14 +121,15 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         pending(13, State="COMPLETED"),
     ]
     view = view_of(ControlCluster(jobs=jobs))
-    assert [job.id for job in view.jobs] == [2, 12]
+    assert [job.id for job in view.jobs] == [2, 12, 15]
     assert view.left_out == {
         "has not opted in": 2,
-        "does not compete: held, or waits for a time, a job or a limit": 1,
+        "does not compete: held, or waits for a time, a job or a limit": 2,
         "has no GPU": 1,
         "needs a GPU type that the pools do not have": 1,
         "needs more GPUs than the view has of one type": 1,
         "requires nodes by name": 1,
+        "names a reservation of its own": 1,
         "is completing": 1,
         "runs outside of the pools": 1,
     }

@@ -26,14 +26,17 @@ from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pe
 @pytest.fixture
 def view() -> ControlView:
     """Job 5 (number 0) runs, 6 to 8 wait; i2 is lent. Servers: t1, t2, i1, i2, i3."""
-    waiting = [pending(k, SubmitTime=NOW_S - 100 + k, PriorityLong=p) for k, p in ((6, 300), (7, 200), (8, 100))]
+    waiting = [
+        pending(k, SubmitTime=NOW_S - 100 + k, PriorityLong=p, TimeLimit="30:00")
+        for k, p in ((6, 300), (7, 200), (8, 100))
+    ]
     cluster = ControlCluster(jobs=[running(5, "t1"), *waiting], reservations=[loan("i2")])
     return control_view(take_gpu_snapshot(cluster.slurm, NOW_S), POOLS, FirstSubmissions())
 
 
 def lines(view: ControlView, *actions: GpuAction, **changes: object) -> list[str]:
     pools = replace(POOLS, **changes)  # type: ignore[arg-type]
-    return [step.line() for step in steps_of_plan(GpuPlan(actions), view, pools)]
+    return [step.line(pools) for step in steps_of_plan(GpuPlan(actions), view, pools)]
 
 
 def test_jobs_in_slurms_order_need_no_command(view: ControlView) -> None:
@@ -45,9 +48,9 @@ def test_jobs_in_slurms_order_need_no_command(view: ControlView) -> None:
 
 def test_a_job_that_goes_first_exchanges_priorities_with_those_before_it(view: ControlView) -> None:
     (step, *others) = steps_of_plan(GpuPlan((GpuStart(3, {0: 4}, reason="shortest"),)), view, POOLS)
-    assert step.commands == (("scontrol", "update", "JobId=8", "Nice=-200"),)
-    assert step.undo == (("scontrol", "update", "JobId=8", "Nice=0"),)
-    assert [one.line() for one in others] == [
+    assert step.commands(POOLS) == (("scontrol", "update", "JobId=8", "Nice=-200"),)
+    assert step.undo_commands(POOLS) == (("scontrol", "update", "JobId=8", "Nice=0"),)
+    assert [one.line(POOLS) for one in others] == [
         "postpone 6: scontrol update JobId=6 Nice=100 (others-start-first)",
         "postpone 7: scontrol update JobId=7 Nice=100 (others-start-first)",
     ]
@@ -56,6 +59,9 @@ def test_a_job_that_goes_first_exchanges_priorities_with_those_before_it(view: C
 def test_a_start_on_a_lent_node_names_its_loan_and_only_one(view: ControlView) -> None:
     named = "scontrol update JobId=6 ReservationName=mirage-loan-i2"
     assert lines(view, GpuStart(1, {3: 4}, reason="r")) == [f"start 6: {named} (r)"]
+    assert lines(replace(view, loans={"i2": NOW_S + 1799}), GpuStart(1, {3: 4}, reason="r")) == [
+        "start 6: refused, its time limit is longer than the rest of the loan of i2 (r)"
+    ]
     assert lines(view, GpuStart(1, {2: 4}, reason="r")) == ["start 6: refused, i1 has no loan (r)"]
     assert lines(view, GpuStart(1, {3: 2, 0: 2}, reason="r")) == [
         "start 6: refused, it would span i2 and other nodes, but a job runs in one reservation (r)"
@@ -65,34 +71,38 @@ def test_a_start_on_a_lent_node_names_its_loan_and_only_one(view: ControlView) -
 def test_a_job_with_the_reservation_of_a_loan_leaves_it_for_its_own_pool(view: ControlView) -> None:
     jobs = (view.jobs[0], replace(view.jobs[1], reservation="mirage-loan-i2"), *view.jobs[2:])
     (step,) = steps_of_plan(GpuPlan((GpuStart(1, {0: 4}),)), replace(view, jobs=jobs), POOLS)
-    assert step.commands[0][-1] == "ReservationName="
-    assert step.undo[0][-1] == "ReservationName=mirage-loan-i2"
+    assert step.commands(POOLS)[0][-1] == "ReservationName="
+    assert step.undo_commands(POOLS)[0][-1] == "ReservationName=mirage-loan-i2"
 
 
 def test_an_eviction_warns_then_requeues_then_ends_the_hold_down(view: ControlView) -> None:
     (step,) = steps_of_plan(GpuPlan((GpuPreempt(0, "save", reason="r"),)), view, POOLS)
-    assert step.commands == (
+    assert step.commands(POOLS) == (
         ("scancel", "--signal=USR1", "--full", "--state=RUNNING", "5"),
         ("scontrol", "requeue", "5"),
         ("scontrol", "update", "JobId=5", "StartTime=now"),
     )
-    assert step.wait_s == 60
     (step,) = steps_of_plan(GpuPlan((GpuPreempt(0, "kill"),)), view, POOLS)
-    assert (step.commands[0][:2], step.wait_s) == (("scontrol", "requeue"), 0)
+    assert step.commands(POOLS)[0] == ("scontrol", "requeue", "5")
 
 
 def test_a_loan_is_a_reservation_of_one_node_that_ends_by_itself(view: ControlView) -> None:
     (step,) = steps_of_plan(GpuPlan((GpuLend(2, 0, reason="lends-idle"),)), view, POOLS)
-    assert step.commands[0] == (
+    assert step.commands(POOLS)[0] == (
         "scontrol", "create", "reservation", "ReservationName=mirage-loan-i1", "Nodes=i1", "StartTime=now",
         "Duration=60", "Users=ada", "Flags=OVERLAP",
     )  # fmt: skip
-    assert step.undo == (("scontrol", "delete", "ReservationName=mirage-loan-i1"),)
+    assert step.undo_commands(POOLS) == (("scontrol", "delete", "ReservationName=mirage-loan-i1"),)
     (step,) = steps_of_plan(GpuPlan((GpuLend(2, 0, NOW_S + 150.0),)), view, POOLS)
-    assert "Duration=2" in step.commands[0]
+    assert "Duration=2" in step.commands(POOLS)[0]
     assert "within a minute" in lines(view, GpuLend(2, 0, NOW_S + 30.0))[0]
     assert "only nodes of the owner" in lines(view, GpuLend(0, 1))[0]
     assert "no job takes part" in lines(replace(view, jobs=()), GpuLend(2, 0))[0]
+
+
+def test_a_loan_of_a_node_that_the_owner_has_taken_back_is_returned(view: ControlView) -> None:
+    taken = replace(view, taken_back=("i2",))
+    assert lines(taken) == ["return i2: scontrol delete ReservationName=mirage-loan-i2 (owner-is-there)"]
 
 
 def test_a_return_deletes_the_loan_if_there_is_one(view: ControlView) -> None:
@@ -106,22 +116,33 @@ def test_jobs_leave_a_loan_before_they_wait_again_and_before_it_is_deleted(view:
     jobs = tuple(replace(job, reservation="mirage-loan-i2") for job in view.jobs[:2]) + view.jobs[2:]
     lent = replace(view, jobs=jobs)
     evict, back = steps_of_plan(GpuPlan((GpuReturn(3), GpuPreempt(0))), lent, POOLS)
-    assert evict.commands[-1] == ("scontrol", "update", "JobId=5", "ReservationName=", "StartTime=now")
-    assert back.commands == (
+    assert evict.commands(POOLS)[-2:] == (
+        ("scontrol", "update", "JobId=5", "ReservationName="),
+        ("scontrol", "update", "JobId=5", "StartTime=now"),
+    )
+    assert back.commands(POOLS) == (
         ("scontrol", "update", "JobId=6", "ReservationName="),
         ("scontrol", "delete", "ReservationName=mirage-loan-i2"),
     )
-    assert back.undo == (("scontrol", "update", "JobId=6", "ReservationName=mirage-loan-i2"),)
+    assert back.undo_commands(POOLS) == (("scontrol", "update", "JobId=6", "ReservationName=mirage-loan-i2"),)
 
 
 def test_a_loan_is_closed_before_a_job_is_evicted_from_it() -> None:
-    cluster = ControlCluster(jobs=[running(5, "i2"), pending(6, Reservation="mirage-loan-i2")])
+    cluster = ControlCluster(jobs=[running(5, "i2"), pending(6, Reservation="mirage-loan-i2", TimeLimit="9:00")])
     cluster.reservations = [loan("i2")]
     cluster.nodes["i2"] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
     view = control_view(take_gpu_snapshot(cluster.slurm, NOW_S), POOLS, FirstSubmissions())
     close, evict = steps_of_plan(GpuPlan((GpuPreempt([job.id for job in view.jobs].index(5)),)), view, POOLS)
-    assert (close.verb, close.subject, evict.verb) == ("close", "i2", "preempt")
-    assert close.commands == (("scontrol", "update", "JobId=6", "ReservationName="),)
+    assert (close.kind, close.subject, evict.kind) == ("close", "i2", "preempt")
+    assert close.commands(POOLS) == (("scontrol", "update", "JobId=6", "ReservationName="),)
+
+
+@pytest.mark.parametrize("ends_in_s", [60, -1])
+def test_a_job_that_waits_for_a_loan_leaves_it_when_the_rest_is_too_short(ends_in_s: int) -> None:
+    cluster = ControlCluster(jobs=[pending(6, Reservation="mirage-loan-i2", TimeLimit="9:00")])
+    cluster.reservations = [loan("i2", ends_in_s)]
+    view = control_view(take_gpu_snapshot(cluster.slurm, NOW_S), POOLS, FirstSubmissions())
+    assert lines(view) == ["close i2: scontrol update JobId=6 ReservationName= (too-short-for-job)"]
 
 
 def test_jobs_are_neither_cancelled_nor_resized_and_returns_come_first(view: ControlView) -> None:
@@ -134,8 +155,8 @@ def test_jobs_are_neither_cancelled_nor_resized_and_returns_come_first(view: Con
 def test_new_priorities_are_in_order_and_never_above_the_places_that_these_jobs_had(seed: int) -> None:
     dice = random.Random(seed)
     jobs = [
-        ControlJob(k, "ada", "", k, 0, dice.choice([5, 50, 50, 70, 900]) + dice.randrange(3), dice.randrange(9), "",
-                   dice.random() < 0.2)
+        ControlJob(k, "ada", "", k, k, 0, dice.choice([5, 50, 50, 70, 900]) + dice.randrange(3), dice.randrange(9), 60,
+                   "", dice.random() < 0.2)
         for k in range(12)
     ]  # fmt: skip
     waiting = [k for k, job in enumerate(jobs) if not job.running]

@@ -100,11 +100,15 @@ class ControlCluster:
             return Completed(self.status, "", self.stderr)
         return Completed(0, self._answer(argv), "")
 
+    def _selected(self, words: Sequence[str]) -> list[dict[str, str]]:
+        partitions = [word.partition("=")[2] for word in words if word.startswith("--partition=")]
+        return [job for job in self.jobs if not partitions or job["Partition"] in partitions]
+
     def _answer(self, argv: Sequence[str]) -> str:
         words: Any = tuple(argv)
         if words[0] == "squeue":
-            columns = re.findall(rf"([\w-]+):([{FIELD}{RECORD}]\w*)", words[-1])
-            return "".join("".join(job[name] + sep for name, sep in columns) + "\n" for job in self.jobs)
+            columns = re.findall(rf"([\w-]+):([{FIELD}{RECORD}]\w*)", words[words.index("--Format") + 1])
+            return "".join("".join(job[name] + sep for name, sep in columns) + "\n" for job in self._selected(words))
         if words == ("sinfo", "--version"):
             return self.version
         if words[0] == "sinfo":

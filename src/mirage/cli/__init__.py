@@ -47,7 +47,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Schedulers of GPUs and of stages": {
         "schedule": ("schedule:schedule", "Compare schedulers of clusters with several GPU types."),
-        "control": ("control:control", "Let such a scheduler decide on a real Slurm, as an adviser."),
+        "control": ("control:control", "Let such a scheduler decide on a real Slurm."),
         "dag": ("dag:dag", "Compare schedulers of jobs made of stages."),
         "distill": ("distill:distill", "Stage schedulers as small trees: read, edit, tune and run them."),
     },

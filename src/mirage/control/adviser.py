@@ -16,7 +16,7 @@ from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
 from mirage.schedule.scheduler_contract import GpuPlan
-from mirage.schedule.schedulers.view_schedulers import decide_on_view
+from mirage.schedule.schedulers.view_schedulers import check_view_scheduler, decide_on_view
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
 from mirage.slurm.records import QueuedJob
@@ -49,7 +49,7 @@ class Account:
     Attributes:
         snapshots: All snapshots.
         without_decision: Snapshots that failed or were empty: no action.
-        steps: Steps by verb; a step that is planned at successive snapshots counts once.
+        steps: Steps by kind; a step that is planned at successive snapshots counts once.
         refused: Steps that would have been refused, by reason.
         started: Jobs to start that Slurm has started since by itself.
         started_after_s: Sum of the seconds until then.
@@ -84,9 +84,14 @@ class Adviser:
 
     Attributes:
         account: What a controller would have done.
+
+    Raises:
+        UnknownName: There is no such scheduler.
+        ConfigurationError: The scheduler cannot decide on views of a real cluster.
     """
 
     def __init__(self, slurm: SlurmClient, pools: Pools, recording: Path | None = None) -> None:
+        check_view_scheduler(pools.scheduler)
         self.slurm, self.pools, self.recording = slurm, pools, recording
         self.account = Account()
         self._first = FirstSubmissions()
@@ -118,8 +123,8 @@ class Adviser:
         if self.recording is not None:
             record(self.recording, self.account.snapshots, self.pools.scheduler, view, plan)
         steps = steps_of_plan(plan, view, self.pools)
-        planned = frozenset((step.verb, step.subject) for step in steps)
-        news = tuple((step.verb, step.subject) not in self._planned for step in steps)
+        planned = frozenset((step.kind, step.subject) for step in steps)
+        news = tuple((step.kind, step.subject) not in self._planned for step in steps)
         self._planned = planned
         steps = tuple(self._within_budget(step, now_s) if new else step for step, new in zip(steps, news, strict=True))
         self._count(steps, news)
@@ -135,7 +140,7 @@ class Adviser:
 
     def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
         """The step, refused if it is an eviction beyond the budget of the job or of the hour."""
-        if step.verb != PREEMPT or step.refused:
+        if step.kind != PREEMPT or step.refused:
             return step
         while self._evictions and self._evictions[0][0] <= now_s - HOUR_S:
             self._evictions.popleft()
@@ -152,12 +157,12 @@ class Adviser:
             if new and step.refused:
                 self.account.refused[step.refused] += 1
             elif new:
-                self.account.steps[step.verb] += 1
+                self.account.steps[step.kind] += 1
 
     def _compare_starts(self, view: ControlView, steps: tuple[ControlStep, ...], now_s: int) -> None:
         """Find jobs to start that Slurm has started; forget those that have left the view."""
         known, self._advised_s = self._advised_s, {}
-        starts = {step.subject for step in steps if step.verb == START and not step.refused}
+        starts = {step.subject for step in steps if step.kind == START and not step.refused}
         for job in view.jobs:
             key = (job.id, job.submit_s)
             if job.running and key in known:
@@ -167,18 +172,17 @@ class Adviser:
                 self._advised_s[key] = known.get(key, now_s)
 
 
-def advice_json(advice: Advice) -> Mapping[str, Any]:
+def advice_json(advice: Advice, pools: Pools) -> Mapping[str, Any]:
     """The advice as JSON: the state of the pools, the steps, and their commands."""
     found: dict[str, Any] = {"time_s": advice.time_s, "problem": advice.problem or None}
     if advice.view is not None:
         found |= {"cluster": summary(advice.view), "left_out": dict(sorted(advice.view.left_out.items()))}
     found["steps"] = [
         {
-            "verb": step.verb,
+            "step": step.kind,
             "subject": step.subject,
-            "commands": [list(command) for command in step.commands],
-            "undo": [list(command) for command in step.undo],
-            "wait_s": step.wait_s,
+            "commands": [list(command) for command in step.commands(pools)],
+            "undo": [list(command) for command in step.undo_commands(pools)],
             "reason": step.reason,
             "refused": step.refused or None,
             "new": new,

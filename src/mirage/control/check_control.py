@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from mirage.control.control_view import LOAN, FirstSubmissions, control_view
+from mirage.control.control_view import FirstSubmissions, control_view
 from mirage.control.pools_file import Pools
+from mirage.control.verbs import FENCE, LOAN, Verb, command_of
 from mirage.errors import SlurmError
+from mirage.schedule.schedulers.view_schedulers import check_view_scheduler
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.survey import FAIL, MEASURED, OK, OLDEST, WARN, Finding, detect
-
-FENCE = "mirage-fence"
-"""The permanent reservation of the owner's nodes, on which loans lie."""
 
 OPERATORS = ("operator", "administrator")
 
@@ -25,7 +25,12 @@ def check_control(slurm: SlurmClient, pools: Pools, time_s: float) -> list[Findi
         slurm: The cluster.
         pools: The settings.
         time_s: The present time, in seconds since 1970.
+
+    Raises:
+        UnknownName: There is no such scheduler.
+        ConfigurationError: The scheduler cannot decide on views.
     """
+    check_view_scheduler(pools.scheduler)
     found: list[Finding] = [Finding(OK, "scheduler", pools.scheduler)]
     try:
         version = detect(slurm.runner)
@@ -113,10 +118,8 @@ def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     owner = set(pools.owner_nodes)
     fenced = {node for one in snapshot.reservations if one.name == FENCE and one.active for node in one.nodes}
     if owner - fenced:
-        create = (
-            "scontrol", "create", "reservation", f"ReservationName={FENCE}", f"Nodes={','.join(pools.owner_nodes)}",
-            "StartTime=now", "Duration=infinite", "Users=USERS_OF_THE_OWNER", "Flags=IGNORE_JOBS,OVERLAP",
-        )  # fmt: skip
+        named = pools if pools.owner_users or pools.owner_accounts else replace(pools, owner_users=("USERS_OF_OWNER",))
+        create = command_of(Verb("fence"), named)
         value = f"{len(owner - fenced)} of {len(owner)} nodes of the owner are not behind {FENCE}"
         yield Finding(
             WARN, "fence", value, f"nothing keeps borrowers out of them; an operator runs: {shlex.join(create)}"

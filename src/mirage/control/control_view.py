@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from mirage.array_types import Floats, Ints
 from mirage.control.pools_file import BORROWER, OWNER, Pools
+from mirage.control.verbs import LOAN
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
@@ -35,9 +36,6 @@ from mirage.slurm.slurm_view import is_blocked
 from mirage.slurm.text.gpu_nodes import GpuNode
 from mirage.slurm.text.gpu_queue import GpuQueueJob
 from mirage.slurm_words.hostlist import expand_hosts
-
-LOAN = "mirage-loan-"
-"""A reservation of this name and a node is the loan of the node; its end is the promise."""
 
 POOL_NAMES = (BORROWER, OWNER)
 TRAINING, INFERENCE = 0, 1
@@ -78,15 +76,19 @@ class ControlJob:
     Attributes:
         id: Its id in Slurm. Slurm may use it again after a crash: only with ``submit_s`` is it unique.
         submit_s: Its first submission, also after a requeue.
+        queued_s: Its last submission.
+        limit_s: Its time limit; ``MISSING`` for none.
     """
 
     id: int
     user: str
     account: str
     submit_s: int
+    queued_s: int
     restarts: int
     priority: float
     nice: int
+    limit_s: int
     reservation: str
     running: bool
 
@@ -99,6 +101,7 @@ class ControlView:
         jobs: By number of the view.
         nodes: Names of the servers, by number.
         loans: Nodes with an active loan, and the end of each in seconds since 1970.
+        taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
     """
 
@@ -107,6 +110,7 @@ class ControlView:
     jobs: tuple[ControlJob, ...]
     nodes: tuple[str, ...]
     loans: Mapping[str, int]
+    taken_back: tuple[str, ...]
     left_out: Mapping[str, int]
 
 
@@ -169,11 +173,12 @@ def control_view(
     candidates = [one for one in snapshot.jobs if _is_borrower(one.job, pools, left_out)]
     busy = _busy_nodes(snapshot, {one.job.id for one in candidates})
     borrowed = {host for one in candidates for host in _hosts(one.job)}
+    taken_back = tuple(name for name in loans if name in busy and name not in borrowed)
     servers = [
         nodes[name]
         for name in pools.nodes
         if name not in pools.owner_nodes
-        or name in loans
+        or (name in loans and name not in taken_back)
         or name in borrowed
         or (nodes[name].usable and nodes[name].used == 0 and name not in busy)
     ]
@@ -197,7 +202,8 @@ def control_view(
         (),
         lambda: held,
     )
-    return ControlView(view, surroundings, tuple(map(_control_job, rows)), surroundings.servers, loans, left_out)
+    jobs = tuple(map(_control_job, rows))
+    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, left_out)
 
 
 def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:
@@ -213,20 +219,13 @@ def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:
     return nodes
 
 
-def takes_part(job: QueuedJob, pools: Pools) -> bool:
-    """Whether a job of the borrower's partition has opted in."""
-    return (bool(pools.comment) and pools.comment in job.comment.replace(",", " ").split()) or (
-        job.account in pools.accounts
-    )
-
-
 def _is_borrower(job: QueuedJob, pools: Pools, left_out: Counter[str]) -> bool:
     """Whether a job is one of the view, as far as its row shows; counts why it is not."""
     if pools.borrower_partition not in job.partition.split(","):
         return False
     if job.state not in (JobState.PENDING, JobState.RUNNING):
         return False
-    if not takes_part(job, pools):
+    if not pools.takes_part(job):
         left_out["has not opted in"] += 1
         return False
     return True
@@ -283,8 +282,11 @@ def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[s
     if one.gpu_type and one.gpu_type not in types:
         return "needs a GPU type that the pools do not have"
     if job.state is JobState.PENDING:
-        if is_blocked(job, now_s):
+        waits_for_loan = one.reservation.startswith(LOAN) and job.reason == "Reservation"  # which has ended
+        if is_blocked(replace(job, reason="") if waits_for_loan else job, now_s):
             return "does not compete: held, or waits for a time, a job or a limit"
+        if one.reservation and not one.reservation.startswith(LOAN):
+            return "names a reservation of its own"
         if one.required_nodes:
             return "requires nodes by name"
         return "needs more GPUs than the view has of one type" if job.gpus > most else ""
@@ -367,8 +369,8 @@ def _held(rows: Sequence[_Row]) -> Held:
 def _control_job(row: _Row) -> ControlJob:
     job = row.one.job
     return ControlJob(
-        job.id, job.user, job.account, row.submit_s, row.one.restarts, job.priority, job.nice, row.one.reservation,
-        job.state is JobState.RUNNING,
+        job.id, job.user, job.account, row.submit_s, job.submit_s, row.one.restarts, job.priority, job.nice,
+        job.limit_s, row.one.reservation, job.state is JobState.RUNNING,
     )  # fmt: skip
 
 

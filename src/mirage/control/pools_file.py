@@ -25,8 +25,8 @@ from typing import Any
 
 from mirage.duration import DAY_S, HOUR_S, parse_duration_s
 from mirage.errors import ConfigurationError, shown
-from mirage.schedule.schedulers.view_schedulers import check_view_scheduler
 from mirage.slurm.gpu_snapshot import REQUESTS
+from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
 OWNER, BORROWER = "owner", "borrower"
@@ -46,6 +46,8 @@ class Pools:
         poll_s: Seconds between two snapshots.
         owner_nodes: Nodes that belong to inference, and may be lent.
         owner_partitions: Partitions of the jobs of inference.
+        owner_users: Users who may use the fence.
+        owner_accounts: Accounts that may use the fence, in place of users.
         borrower_nodes: Nodes that belong to training.
         borrower_partition: Partition of the jobs that take part.
         comment: A job with this word in its comment takes part; empty for none.
@@ -54,6 +56,7 @@ class Pools:
         grace_s: Seconds between the signal and the requeue.
         promise_s: Duration of a loan: Slurm ends it then.
         requests_per_minute: Requests to slurmctld in a minute, at most.
+        commands_per_minute: Commands that change something in a minute, at most.
         evictions_per_hour: Jobs that may be preempted in an hour.
         evictions_per_job_hour: How often one job may be preempted in an hour.
         restart_s: Declared cost of a restart of a job.
@@ -67,6 +70,8 @@ class Pools:
     owner_partitions: tuple[str, ...]
     borrower_nodes: tuple[str, ...]
     borrower_partition: str
+    owner_users: tuple[str, ...] = ()
+    owner_accounts: tuple[str, ...] = ()
     scheduler: str = "fifo"
     poll_s: int = 30
     comment: str = ""
@@ -75,6 +80,7 @@ class Pools:
     grace_s: int = 60
     promise_s: int = HOUR_S
     requests_per_minute: int = MOST_REQUESTS
+    commands_per_minute: int = 30
     evictions_per_hour: int = 6
     evictions_per_job_hour: int = 1
     restart_s: float = 60.0
@@ -87,13 +93,18 @@ class Pools:
         """All nodes, those of the borrower first."""
         return (*self.borrower_nodes, *self.owner_nodes)
 
+    def takes_part(self, job: QueuedJob) -> bool:
+        """Whether a job is in the borrower's partition and has opted in."""
+        words = job.comment.replace(",", " ").split()
+        opted_in = (bool(self.comment) and self.comment in words) or job.account in self.accounts
+        return opted_in and self.borrower_partition in job.partition.split(",")
+
 
 def read_pools(path: Path) -> Pools:
     """The settings in a file.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or a value cannot be used; the message names it.
-        UnknownName: There is no such scheduler.
     """
     try:
         declared = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -170,7 +181,6 @@ def _check(pools: Pools) -> None:
         raise ConfigurationError(
             f"{pools.path}: [jobs] progress = {shown(pools.progress_file)}: give a path from / with {{job}} in it"
         )
-    check_view_scheduler(pools.scheduler)
 
 
 def _word(value: object) -> str:
@@ -234,6 +244,8 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "poll": ("poll_s", _duration_s(1, HOUR_S)),
     "owner.nodes": ("owner_nodes", _hosts),
     "owner.partitions": ("owner_partitions", _words),
+    "owner.users": ("owner_users", _words),
+    "owner.accounts": ("owner_accounts", _words),
     "owner.promise": ("promise_s", _duration_s(60, 7 * DAY_S)),
     "borrower.nodes": ("borrower_nodes", _hosts),
     "borrower.partition": ("borrower_partition", _word),
@@ -243,6 +255,7 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "jobs.grace": ("grace_s", _SECONDS),
     "jobs.progress": ("progress_file", _path),
     "rates.requests_per_minute": ("requests_per_minute", _count(REQUESTS, MOST_REQUESTS)),
+    "rates.commands_per_minute": ("commands_per_minute", _count(1, 600)),
     "rates.evictions_per_hour": ("evictions_per_hour", _count(0, 1000)),
     "rates.evictions_per_job_hour": ("evictions_per_job_hour", _count(0, 60)),
     "costs.restart": ("restart_s", _SECONDS),

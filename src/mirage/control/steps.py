@@ -1,7 +1,7 @@
-"""The steps of a plan on a real Slurm: the commands of an operator, and what undoes them.
+"""The steps of a plan on a real Slurm: the verbs of a controller, and what undoes them.
 
-A step has only commands that need the rights of an operator. It changes the order of the queue by nice values, lends
-nodes by reservations that end by themselves, and preempts by a signal, a requeue and a release of the hold-down.
+A step changes the order of the queue by nice values, lends nodes by reservations that end by themselves, or preempts by
+a signal, a requeue and a release of the hold-down. All of it needs the rights of an operator only.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mirage.control.control_view import INFERENCE, LOAN, TRAINING, ControlJob, ControlView
+from mirage.control.control_view import INFERENCE, TRAINING, ControlJob, ControlView
 from mirage.control.pools_file import Pools
+from mirage.control.verbs import LOAN, Command, Verb, command_of, fits_loan, parts
 from mirage.duration import MINUTE_S
 from mirage.schedule.scheduler_contract import GpuAction, GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 
@@ -20,39 +21,47 @@ CLOSE, PREEMPT, RETURN, LEND = "close", "preempt", "return", "lend"
 START, POSTPONE, OTHER = "start", "postpone", "other"
 _ORDER = (CLOSE, PREEMPT, RETURN, LEND, START, POSTPONE, OTHER)
 
-Command = tuple[str, ...]
-
 _LOWEST_NICE = -(2**31) + 3
 """Slurm's lowest nice value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlStep:
-    """An action of a plan as commands.
+    """An action of a plan in verbs.
 
     Attributes:
-        verb: ``close``, ``preempt``, ``return``, ``lend``, ``start``, ``postpone`` or ``other``.
+        kind: ``close``, ``preempt``, ``return``, ``lend``, ``start``, ``postpone`` or ``other``.
         subject: The job's id, or the node.
-        commands: What would be executed, in order; empty if nothing is needed.
+        verbs: What would be executed, in order; empty if nothing is needed.
         undo: What restores the former state.
-        wait_s: Seconds to wait after the first command, for a checkpoint.
         reason: The scheduler's reason.
         refused: Why the step would not be executed; empty if it would.
     """
 
-    verb: str
+    kind: str
     subject: str
-    commands: tuple[Command, ...] = ()
-    undo: tuple[Command, ...] = ()
-    wait_s: int = 0
+    verbs: tuple[Verb, ...] = ()
+    undo: tuple[Verb, ...] = ()
     reason: str = ""
     refused: str = ""
 
-    def line(self) -> str:
+    def commands(self, pools: Pools) -> tuple[Command, ...]:
+        """The commands of the verbs."""
+        return _commands(self.verbs, pools)
+
+    def undo_commands(self, pools: Pools) -> tuple[Command, ...]:
+        """The commands that restore the former state."""
+        return _commands(self.undo, pools)
+
+    def line(self, pools: Pools) -> str:
         """The step in one line."""
-        commands = "; ".join(map(shlex.join, self.commands)) or "no command needed"
+        commands = "; ".join(map(shlex.join, self.commands(pools))) or "no command needed"
         outcome = f"refused, {self.refused}" if self.refused else commands
-        return f"{self.verb} {self.subject}: {outcome} ({self.reason})"
+        return f"{self.kind} {self.subject}: {outcome} ({self.reason})"
+
+
+def _commands(verbs: Sequence[Verb], pools: Pools) -> tuple[Command, ...]:
+    return tuple(command_of(part, pools) for verb in verbs for part in parts(verb))
 
 
 def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[ControlStep, ...]:
@@ -72,14 +81,27 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
     starts = {action.job: action for action in plan.actions if isinstance(action, GpuStart)}
     nices = new_nices(view.jobs, list(starts))
     steps = [_step(action, view, pools) for action in plan.actions if not isinstance(action, GpuStart)]
+    steps += [_return(node, view, "owner-is-there") for node in view.taken_back]
     steps += _closures(plan, view)
     steps += [_start(action, view, nices.get(number)) for number, action in starts.items()]
     steps += [_postpone(view.jobs[number], nice) for number, nice in nices.items() if number not in starts]
-    return tuple(sorted(steps, key=lambda step: _ORDER.index(step.verb)))
+    return tuple(sorted(steps, key=lambda step: _ORDER.index(step.kind)))
+
+
+def _of(job: ControlJob, name: str, node: str = "", nice: int = 0) -> Verb:
+    return Verb(name, job.id, job.queued_s, node, nice)
 
 
 def _closures(plan: GpuPlan, view: ControlView) -> Iterator[ControlStep]:
-    """The closing of loans from which jobs are evicted and that other jobs wait for."""
+    """The closing of loans that jobs wait for.
+
+    Jobs are evicted from the node, or the rest of the loan is too short for the waiting job.
+    """
+    for job in view.jobs:
+        end_s = view.loans.get(job.reservation.removeprefix(LOAN), 0)
+        if job.reservation and not job.running and not fits_loan(job.limit_s, view.view.now_s, end_s):
+            node = job.reservation.removeprefix(LOAN)
+            yield ControlStep(CLOSE, node, (_of(job, "leave"),), (_of(job, "enter", node),), "too-short-for-job")
     held = view.view.held
     evicted = [action.job for action in plan.actions if isinstance(action, GpuPreempt)]
     for node in dict.fromkeys(view.nodes[server] for job in evicted for server in held.of(job)):
@@ -88,25 +110,22 @@ def _closures(plan: GpuPlan, view: ControlView) -> Iterator[ControlStep]:
             yield ControlStep(CLOSE, node, leave, enter, reason="before-evictions")
 
 
-def _leave_loan(node: str, view: ControlView) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
-    """The commands by which waiting jobs leave a loan, and those that undo them."""
-    name = LOAN + node
-    updates = [
-        ("scontrol", "update", f"JobId={job.id}") for job in view.jobs if job.reservation == name and not job.running
-    ]
-    return (
-        tuple((*update, "ReservationName=") for update in updates),
-        tuple((*update, f"ReservationName={name}") for update in updates),
-    )
+def _leave_loan(node: str, view: ControlView) -> tuple[tuple[Verb, ...], tuple[Verb, ...]]:
+    """The verbs by which waiting jobs leave a loan, and those that undo them."""
+    waiting = [job for job in view.jobs if job.reservation == LOAN + node and not job.running]
+    return tuple(_of(job, "leave") for job in waiting), tuple(_of(job, "enter", node) for job in waiting)
 
 
 def _step(action: GpuAction, view: ControlView, pools: Pools) -> ControlStep:
     if isinstance(action, GpuPreempt):
-        return _preempt(action, view.jobs[action.job], pools)
+        job = view.jobs[action.job]
+        node = job.reservation.removeprefix(LOAN) if job.reservation.startswith(LOAN) else ""
+        evict = Verb("evict", job.id, job.queued_s, node, warns=action.how != "kill")
+        return ControlStep(PREEMPT, str(job.id), (evict,), reason=action.reason)
     if isinstance(action, GpuLend):
         return _lend(action, view, pools)
     if isinstance(action, GpuReturn):
-        return _return(action, view)
+        return _return(view.nodes[action.server], view, action.reason)
     return ControlStep(
         OTHER,
         type(action).__name__.removeprefix("Gpu").lower(),
@@ -116,29 +135,31 @@ def _step(action: GpuAction, view: ControlView, pools: Pools) -> ControlStep:
 
 
 def _start(action: GpuStart, view: ControlView, nice: int | None) -> ControlStep:
-    job = view.jobs[action.job]
-    lent = [view.nodes[server] for server in action.places or {} if view.view.servers.home[server] == INFERENCE]
-    subject, changes, former = str(job.id), [], []
-    if len(lent) > 1 or (lent and len(action.places or {}) > 1):
+    job, places = view.jobs[action.job], action.places or {}
+    subject, reason = str(job.id), action.reason
+    lent = [view.nodes[server] for server in places if view.view.servers.home[server] == INFERENCE]
+    former = job.reservation.removeprefix(LOAN)
+    verbs, undo = [], []
+    if lent and len(places) > 1:
         why = f"it would span {', '.join(lent)} and other nodes, but a job runs in one reservation"
-        return ControlStep(START, subject, reason=action.reason, refused=why)
+        return ControlStep(START, subject, reason=reason, refused=why)
     if lent and lent[0] not in view.loans:
-        return ControlStep(START, subject, reason=action.reason, refused=f"{lent[0]} has no loan")
-    if lent and job.reservation != LOAN + lent[0]:
-        changes.append(f"ReservationName={LOAN}{lent[0]}")
-        former.append(f"ReservationName={job.reservation}")
-    elif job.reservation and not lent:
-        changes.append("ReservationName=")
-        former.append(f"ReservationName={job.reservation}")
+        return ControlStep(START, subject, reason=reason, refused=f"{lent[0]} has no loan")
+    if lent and not fits_loan(job.limit_s, view.view.now_s, view.loans[lent[0]]):
+        why = f"its time limit is longer than the rest of the loan of {lent[0]}"
+        return ControlStep(START, subject, reason=reason, refused=why)
+    if lent and former != lent[0]:
+        verbs.append(_of(job, "enter", lent[0]))
+    elif former and not lent:
+        verbs.append(_of(job, "leave"))
+    if verbs:
+        undo.append(_of(job, "enter", former) if former else _of(job, "leave"))
     if nice is not None:
         if nice < _LOWEST_NICE:
-            return ControlStep(START, subject, reason=action.reason, refused=f"Nice={nice} is below Slurm's lowest")
-        changes.append(f"Nice={nice}")
-        former.append(f"Nice={job.nice}")
-    if not changes:
-        return ControlStep(START, subject, reason=action.reason)
-    update = ("scontrol", "update", f"JobId={job.id}")
-    return ControlStep(START, subject, ((*update, *changes),), ((*update, *former),), reason=action.reason)
+            return ControlStep(START, subject, reason=reason, refused=f"Nice={nice} is below Slurm's lowest")
+        verbs.append(_of(job, "nice", nice=nice))
+        undo.append(_of(job, "nice", nice=job.nice))
+    return ControlStep(START, subject, tuple(verbs), tuple(undo), reason)
 
 
 def new_nices(jobs: Sequence[ControlJob], first: Sequence[int]) -> dict[int, int]:
@@ -168,54 +189,26 @@ def new_nices(jobs: Sequence[ControlJob], first: Sequence[int]) -> dict[int, int
 
 
 def _postpone(job: ControlJob, nice: int) -> ControlStep:
-    update = ("scontrol", "update", f"JobId={job.id}")
-    return ControlStep(
-        POSTPONE,
-        str(job.id),
-        ((*update, f"Nice={nice}"),),
-        ((*update, f"Nice={job.nice}"),),
-        reason="others-start-first",
-    )
-
-
-def _preempt(action: GpuPreempt, job: ControlJob, pools: Pools) -> ControlStep:
-    commands = list(_eviction(action, job, pools))
-    wait_s = 0 if action.how == "kill" else pools.grace_s
-    return ControlStep(PREEMPT, str(job.id), tuple(commands), wait_s=wait_s, reason=action.reason)
-
-
-def _eviction(action: GpuPreempt, job: ControlJob, pools: Pools) -> Iterator[Command]:
-    if action.how != "kill":
-        yield ("scancel", f"--signal={pools.signal}", "--full", "--state=RUNNING", str(job.id))
-    yield ("scontrol", "requeue", str(job.id))
-    # before the hold-down of a requeued job ends, it must leave the loan: it would start there again
-    leaves = ("ReservationName=",) if job.reservation.startswith(LOAN) else ()
-    yield ("scontrol", "update", f"JobId={job.id}", *leaves, "StartTime=now")
+    verbs, undo = (_of(job, "nice", nice=nice),), (_of(job, "nice", nice=job.nice),)
+    return ControlStep(POSTPONE, str(job.id), verbs, undo, "others-start-first")
 
 
 def _lend(action: GpuLend, view: ControlView, pools: Pools) -> ControlStep:
     node = view.nodes[action.server]
     if action.pool != TRAINING or view.view.servers.home[action.server] != INFERENCE:
         return ControlStep(LEND, node, reason=action.reason, refused="only nodes of the owner are lent")
-    users = sorted({job.user for job in view.jobs})
+    users = tuple(sorted({job.user for job in view.jobs}))
     promise_s = min(float(pools.promise_s), action.until_s - view.view.now_s)
     if not users:
         return ControlStep(LEND, node, reason=action.reason, refused="no job takes part")
     if promise_s < MINUTE_S:
         return ControlStep(LEND, node, reason=action.reason, refused="the loan would end within a minute")
-    name = f"ReservationName={LOAN}{node}"
-    create = (
-        "scontrol", "create", "reservation", name, f"Nodes={node}", "StartTime=now",
-        f"Duration={int(promise_s) // MINUTE_S}", f"Users={','.join(users)}", "Flags=OVERLAP",
-    )  # fmt: skip
-    return ControlStep(LEND, node, (create,), (("scontrol", "delete", name),), reason=action.reason)
+    lend = Verb("lend", node=node, minutes=int(promise_s) // MINUTE_S, users=users)
+    return ControlStep(LEND, node, (lend,), (Verb("return", node=node),), action.reason)
 
 
-def _return(action: GpuReturn, view: ControlView) -> ControlStep:
-    node = view.nodes[action.server]
-    name = LOAN + node
+def _return(node: str, view: ControlView, reason: str) -> ControlStep:
     if node not in view.loans:
-        return ControlStep(RETURN, node, reason=action.reason)
+        return ControlStep(RETURN, node, reason=reason)
     leave, enter = _leave_loan(node, view)  # Slurm refuses to delete a reservation that a job names
-    delete = ("scontrol", "delete", f"ReservationName={name}")
-    return ControlStep(RETURN, node, (*leave, delete), enter, reason=action.reason)
+    return ControlStep(RETURN, node, (*leave, Verb("return", node=node)), enter, reason)

@@ -77,7 +77,7 @@ def test_json_has_the_commands_and_a_failed_snapshot_has_the_problem(
     words = ("run", "--config", "pools.toml", "--once", "--json")
     found = json.loads(run(capsys, *words))
     assert (found["at"], found["problem"], found["cluster"]["pending"]) == ("2026-11-26T13:33:20Z", None, 2)
-    assert [(step["verb"], step["subject"], step["new"]) for step in found["steps"]] == [
+    assert [(step["step"], step["subject"], step["new"]) for step in found["steps"]] == [
         ("start", "6", True),
         ("start", "7", True),
     ]
@@ -117,3 +117,19 @@ def test_wrong_options_are_named(cluster: ControlCluster, capsys: pytest.Capture
     assert main(["control", "run", "--config", "pools.toml", "--once", "--record", "no/folder"]) == 1
     assert "cannot make no/folder" in capsys.readouterr().err
     assert not cluster.ran
+
+
+def test_acting_needs_time_for_the_lease_and_no_end(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["control", "run", "--config", "pools.toml", "--act", "--state", "state"]) == 1
+    assert "poll = 30s is too often with --act; give 33s or more" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--act", "--once"]) == 2
+    assert "leave --once out" in capsys.readouterr().err
+    assert not cluster.ran
+
+
+def test_off_where_nothing_is_left(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        printed = run(capsys, "off", "--config", "pools.toml", "--state", "state")
+        assert printed == "nothing of the controller is left in Slurm\n"

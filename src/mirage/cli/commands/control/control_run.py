@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from mirage.cli import cli_context
+from mirage.cli.commands.control.control_folder import control_folder, state_option
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.control.adviser import Account, Advice, Adviser
+    from mirage.control.pools_file import Pools
 
 
 @click.command(
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         "mirage control run --config pools.toml --once",
         "mirage control run --config pools.toml --scheduler aryl --record views",
         "mirage control run --config pools.toml --json > advice.jsonl",
+        "mirage control run --config pools.toml --scheduler aryl --act",
     ),
 )
 @click.option("--config", "path", required=True, type=click.Path(path_type=Path), help="The file of pools (TOML).")
@@ -36,34 +40,87 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Take one snapshot and exit; exit status 1 if it failed.")
 @click.option("--record", "folder", type=click.Path(path_type=Path), metavar="DIR",
     help="Write each view with its plan into DIR, for mirage control replay.")  # fmt: skip
+@click.option("--act", is_flag=True, help="Carry out the steps; needs the rights of an operator.")
+@state_option
 @json_output
 @click.pass_context
-def run(ctx: click.Context, path: Path, scheduler: str | None, once: bool, folder: Path | None, as_json: bool) -> None:
-    """Take snapshots of the cluster and print what a controller would do; nothing is changed.
+def run(
+    ctx: click.Context,
+    path: Path,
+    scheduler: str | None,
+    once: bool,
+    folder: Path | None,
+    act: bool,
+    state: Path | None,
+    as_json: bool,
+) -> None:
+    """Take snapshots of the cluster and print what a controller would do.
+
+    Without --act nothing is changed. With it a second process carries the steps out: it checks each against the file of
+    pools, and writes what undoes it into a journal. If both processes die, loans end by themselves; mirage control off
+    restores Slurm at once.
 
     One snapshot is one squeue, one sinfo and one scontrol. A snapshot that fails or is empty leads to no action. Ends
     with Ctrl-C or SIGTERM, and then prints an account. With --json each snapshot is a line of JSON, and the account is
     the last one.
     """
-    from mirage.control.adviser import Adviser
     from mirage.control.pools_file import read_pools
-    from mirage.schedule.schedulers.view_schedulers import check_view_scheduler
 
     pools = read_pools(path)
-    if scheduler is not None:
-        check_view_scheduler(scheduler)
-        pools = replace(pools, scheduler=scheduler)
+    if act and once:
+        raise click.UsageError("--act acts until it is ended; leave --once out")
+    acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
+    with acting as actor:
+        _run(ctx, actor, replace(pools, scheduler=scheduler or pools.scheduler), once, folder, as_json)
+
+
+class Actor(NamedTuple):
+    """The executor of a run.
+
+    Attributes:
+        process: Its process id.
+        folder: Its folder.
+    """
+
+    process: int
+    folder: Path
+
+
+@contextmanager
+def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
+    """An executor, started before a scheduler is imported."""
+    from mirage.control.executor_process import end_executor, start_executor
+    from mirage.control.plan_executor import RENEW_S
+    from mirage.slurm.gpu_snapshot import REQUESTS
+
+    if 60 * REQUESTS / pools.poll_s + 60 / RENEW_S > pools.requests_per_minute:
+        least_s = math.ceil(60 * REQUESTS / (pools.requests_per_minute - 60 / RENEW_S))
+        raise ConfigurationError(f"{path}: poll = {pools.poll_s}s is too often with --act; give {least_s}s or more")
+    process = start_executor(path, folder)
+    if process is None:
+        raise ConfigurationError("the executor did not begin; its message is above, and nothing was changed")
+    try:
+        yield Actor(process, folder)
+    finally:
+        end_executor(process)
+
+
+def _run(ctx: click.Context, actor: Actor | None, pools: Pools, once: bool, folder: Path | None, as_json: bool) -> None:
+    from mirage.control.adviser import Adviser
+
     if folder is not None:
         _make_folder(folder)
     adviser = Adviser(cli_context.client(), pools, folder)
     if once:
         advice = adviser.advise(cli_context.clock())
-        _print(advice, as_json)
+        _print(advice, pools, as_json)
         ctx.exit(1 if advice.problem else 0)
     with _ended_by_signals():
         try:
-            for advice in _advices(adviser, pools.poll_s):
-                _print(advice, as_json)
+            for number, advice in enumerate(_advices(adviser, pools.poll_s, actor)):
+                _print(advice, pools, as_json)
+                if actor is not None:
+                    _hand_over(advice, actor, number)
         except KeyboardInterrupt:
             pass
         _print_account(adviser.account, as_json)
@@ -78,11 +135,30 @@ def _make_folder(folder: Path) -> None:
         raise ConfigurationError(f"{folder} has recorded views already; name an empty folder, or remove them")
 
 
-def _advices(adviser: Adviser, poll_s: int) -> Iterator[Advice]:
+def _advices(adviser: Adviser, poll_s: int, actor: Actor | None) -> Iterator[Advice]:
     while True:
         begun_s = time.monotonic()
         yield adviser.advise(cli_context.clock())
+        while actor is not None and time.monotonic() < begun_s + poll_s - 1:
+            _check_acts(actor)
+            time.sleep(1.0)
         time.sleep(max(begun_s + poll_s - time.monotonic(), 0.0))
+
+
+def _check_acts(actor: Actor) -> None:
+    from mirage.control.executor_process import has_ended
+
+    if has_ended(actor.process):
+        raise ConfigurationError("the executor has ended; its message is above, and loans end by themselves")
+
+
+def _hand_over(advice: Advice, actor: Actor, number: int) -> None:
+    """Write the plan file; a snapshot without a decision leads to no plan."""
+    from mirage.control.executor_process import write_plan
+
+    if not advice.problem:
+        verbs = [verb for step in advice.steps if not step.refused for verb in step.verbs]
+        write_plan(actor.folder, 1000 * int(cli_context.clock()) + number % 1000, advice.time_s, verbs)
 
 
 @contextmanager
@@ -99,12 +175,12 @@ def _ended_by_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, former)
 
 
-def _print(advice: Advice, as_json: bool) -> None:
+def _print(advice: Advice, pools: Pools, as_json: bool) -> None:
     from mirage.control.adviser import advice_json, summary
 
     at = datetime.fromtimestamp(advice.time_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if as_json:
-        click.echo(json.dumps({"at": at, **advice_json(advice)}))
+        click.echo(json.dumps({"at": at, **advice_json(advice, pools)}))
         return
     if advice.problem or advice.view is None:
         click.echo(f"{at} no decision: {advice.problem}")
@@ -117,7 +193,7 @@ def _print(advice: Advice, as_json: bool) -> None:
     )
     for step, new in zip(advice.steps, advice.news, strict=True):
         if new:
-            click.echo(f"  would {step.line()}")
+            click.echo(f"  would {step.line(pools)}")
 
 
 def _print_account(account: Account, as_json: bool) -> None:

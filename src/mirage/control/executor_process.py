@@ -1,0 +1,169 @@
+"""The process of an executor, and the plan file by which a planner acts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from mirage.atomic_file import write_atomically
+from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, lock_holder
+from mirage.control.pools_file import read_pools
+from mirage.control.verbs import Verb
+from mirage.errors import ConfigurationError, MirageError, SlurmUnreachable
+from mirage.real_time import wait_until
+from mirage.slurm.client import SlurmClient
+
+PLAN = "plan.json"
+_TICK_S = 1.0
+_PATIENCE_S = 20.0
+_MOST_BYTES = 4_000_000
+
+
+def write_plan(folder: Path, number: int, time_s: int, verbs: list[Verb]) -> None:
+    """Replace the plan file.
+
+    Args:
+        folder: The folder of the executor.
+        number: Number of the plan; each is carried out once.
+        time_s: Time of the snapshot, in seconds since 1970.
+        verbs: What to do, in order.
+    """
+    rows = [
+        {"name": one.name, "job": one.job, "submit_s": one.submit_s, "node": one.node, "nice": one.nice,
+         "minutes": one.minutes, "warns": one.warns}
+        for one in verbs
+    ]  # fmt: skip
+    plan = {"format": PLAN_FORMAT, "number": number, "time_s": time_s, "verbs": rows}
+    write_atomically(folder / PLAN, json.dumps(plan).encode(), 0o600)
+
+
+def start_executor(config: Path, folder: Path) -> int | None:
+    """Start the process of an executor, and wait until it acts.
+
+    Call it before a scheduler is imported: the process then contains no policy code, not even in memory.
+
+    Args:
+        config: The file of pools.
+        folder: The folder of plan, journal and lock.
+
+    Returns:
+        Its process id; None if it could not begin.
+    """
+    planner = os.getpid()
+    begun, begins = os.pipe()
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            os.close(begun)
+            status = run_executor(config, folder, planner, lambda: _write_and_close(begins))
+        finally:
+            os._exit(status)
+    os.close(begins)
+    with os.fdopen(begun, "rb") as pipe:
+        acts = pipe.read(1) == b"1"
+    if not acts:
+        os.waitpid(process, 0)
+    return process if acts else None
+
+
+def _write_and_close(descriptor: int) -> None:
+    os.write(descriptor, b"1")
+    os.close(descriptor)
+
+
+def end_controller(folder: Path) -> None:
+    """End the executor that has the lock of a folder, if any; its planner ends with it.
+
+    Raises:
+        ConfigurationError: It does not end.
+    """
+    pid = lock_holder(folder)
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    if not wait_until(lambda: lock_holder(folder) is None, _PATIENCE_S):
+        raise ConfigurationError(f"the controller, process {pid}, does not end; kill it, then repeat this command")
+
+
+def has_ended(process: int) -> bool:
+    """Whether the process of an executor has ended."""
+    try:
+        return os.waitpid(process, os.WNOHANG)[0] != 0
+    except ChildProcessError:  # this function has found its end before
+        return True
+
+
+def end_executor(process: int) -> None:
+    """End the process of an executor, and wait for its end."""
+    if not has_ended(process):
+        os.kill(process, signal.SIGTERM)
+        os.waitpid(process, 0)
+
+
+def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], None]) -> int:
+    """Carry out the plans of a folder until SIGTERM, or until the planner's process ends.
+
+    Returns the exit status: 1 if it cannot begin, or has lost its lease. Loans then end by themselves.
+
+    Args:
+        config: The file of pools.
+        folder: The folder of plan, journal and lock.
+        planner: Process id of the planner, the parent of this process.
+        begun: Called when it has the lease.
+    """
+    ended = [False]
+
+    def end(_: int, __: FrameType | None) -> None:
+        ended[0] = True
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the planner, too, which ends this process
+    clock = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # noqa: E731
+    try:
+        executor = PlanExecutor(SlurmClient(), read_pools(config), folder, clock)
+        executor.on_outcome = _print
+        executor.begin()
+        print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
+        done = read_plan(folder)[0]
+        begun()
+        while not ended[0] and os.getppid() == planner:
+            number, plan = read_plan(folder)
+            try:
+                if number != done:
+                    done = number
+                    executor.run_plan(plan)
+                executor.tick()
+            except SlurmUnreachable as error:
+                print(f"mirage: {error}", file=sys.stderr, flush=True)
+            time.sleep(_TICK_S)
+    except MirageError as error:
+        print(f"mirage: error: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def read_plan(folder: Path) -> tuple[int, object]:
+    """The number and content of the plan file; −1 without one that can be read."""
+    try:
+        with open(folder / PLAN, "rb") as file:
+            plan = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return -1, None
+    number = plan.get("number") if isinstance(plan, dict) else None
+    return (number, plan) if isinstance(number, int) else (-1, None)
+
+
+def _print(outcome: Mapping[str, Any]) -> None:
+    at = datetime.fromtimestamp(outcome["time_s"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    detail = outcome["detail"]
+    subject = (detail.get("job") or detail.get("node") or "") if isinstance(detail, dict) else ""
+    print(f"{at} {outcome['what']} {subject}: {outcome['outcome']}", file=sys.stderr, flush=True)

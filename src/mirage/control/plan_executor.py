@@ -1,0 +1,353 @@
+"""The executor: carries out plan files within the allow-list of a file of pools.
+
+It has no policy and no network of its own. It believes nothing that a plan says: nodes are those of the file, jobs are
+those that take part by Slurm's own report, and names of reservations follow from the nodes. Before it acts, it writes
+what undoes the act into a journal. The state of all loans is Slurm's own; the journal is a log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mirage.control.pools_file import Pools
+from mirage.control.verbs import FENCE, LEASE, LOAN, PLAN_VERBS, Verb, command_of, fits_loan
+from mirage.duration import HOUR_S, MINUTE_S
+from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.job_state import JobState
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, NodeReservation, read_reservations
+
+PLAN_FORMAT = "mirage-control-plan-1"
+RENEW_S = 120
+"""Seconds between two renewals of the lease."""
+
+_NICE = 2**31 - 3
+_KINDS = {"name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool}
+"""Operands that a plan may give, and their types."""
+
+
+class PlanExecutor:
+    """Carries out plans; made by one process at a time.
+
+    Args:
+        slurm: The cluster, with the rights of an operator.
+        pools: The allow-list.
+        folder: The folder of the journal and the lock.
+        clock: The present time, in seconds since 1970.
+
+    Attributes:
+        journal: The file of the journal.
+        on_outcome: Called with each outcome, for a log.
+
+    Raises:
+        ConfigurationError: Another process has the lock of the folder.
+    """
+
+    def __init__(self, slurm: SlurmClient, pools: Pools, folder: Path, clock: Callable[[], float]) -> None:
+        self.slurm, self.pools, self.clock = slurm, pools, clock
+        self.on_outcome: Callable[[Mapping[str, Any]], None] = lambda outcome: None
+        self._lock = _locked(folder)
+        self.journal = folder / "journal.jsonl"
+        self._sent: deque[float] = deque()
+        self._evictions: deque[tuple[float, int]] = deque(
+            (row["time_s"], row["verb"]["job"])
+            for row in read_journal(self.journal)
+            if row["verb"]["name"] == "requeue"
+        )
+        self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
+        self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
+        self._renewed_s = 0.0
+
+    def close(self) -> None:
+        """Release the lock of the folder."""
+        os.close(self._lock)
+
+    # -- lease and fence ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the lease in Slurm, and make the fence if there is none.
+
+        Raises:
+            SlurmRefused: Another controller has the lease, or the rights are missing.
+            ConfigurationError: There is no fence, and the file does not name the users of the owner.
+        """
+        reservations = {one.name: one for one in self.reservations()}
+        if LEASE in reservations and not self._is_mine(reservations[LEASE]):
+            raise SlurmRefused(
+                f"another controller acts on this cluster: the reservation {LEASE} exists; end it, or wait 5 minutes"
+            )
+        fence = reservations.get(FENCE)
+        needs_fence = fence is None or not set(self.pools.owner_nodes) <= set(fence.nodes)
+        if needs_fence and (fence is not None or not (self.pools.owner_users or self.pools.owner_accounts)):
+            raise ConfigurationError(
+                f"{FENCE} does not have all nodes of the owner; make it as `mirage control check` shows, or remove it "
+                f"and give [owner] users or accounts in {self.pools.path}"
+            )
+        verb = Verb("renew") if LEASE in reservations else Verb("lease", users=(self.slurm.user,))
+        self.send(verb, undo=Verb("unlease"))
+        self._renewed_s = self.clock()
+        taken = [one for one in self.reservations() if one.name == LEASE]
+        _append(self.journal, {"time_s": self.clock(), "lease": taken[0].start_s if taken else 0, "verb": asdict(verb)})
+        if needs_fence:
+            self.send(Verb("fence"), undo=Verb("unfence"))
+
+    def reservations(self) -> tuple[NodeReservation, ...]:
+        """All reservations."""
+        return read_reservations(self.slurm.output(RESERVATIONS_COMMAND))[0]
+
+    def _is_mine(self, lease: NodeReservation) -> bool:
+        """Whether a lease is of a former process with this journal, which has the lock no longer."""
+        started = [row["lease"] for row in read_journal(self.journal) if "lease" in row]
+        return bool(started) and started[-1] == lease.start_s
+
+    # -- plans ---------------------------------------------------------------------------------------------------------
+
+    def run_plan(self, plan: object) -> int:
+        """Carry out a plan; returns the number of verbs that were refused.
+
+        A verb that is refused, here or by Slurm, does not stop the others.
+
+        Args:
+            plan: As parsed from JSON; of any form.
+
+        Raises:
+            SlurmUnreachable: Slurm does not answer; the rest of the plan is not carried out.
+        """
+        rows = plan.get("verbs") if isinstance(plan, dict) and plan.get("format") == PLAN_FORMAT else None
+        made_s = plan.get("time_s") if isinstance(plan, dict) else None
+        is_fresh = _is(made_s, int) and 0 <= self.clock() - made_s <= 2 * self.pools.poll_s  # type: ignore[operator]
+        if not isinstance(rows, list) or not is_fresh:
+            self._report("plan", "refused: not a plan, or too old", {})
+            return 1
+        jobs = {one.job.id: one for one in self.jobs()} if rows else {}
+        self._loans = {one.name: one.end_s for one in self.reservations()} if _enters(rows) else {}
+        refused = 0
+        for row in rows:
+            verb = _verb_of(row)
+            why = "not a verb" if verb is None else self.why_not(verb, jobs)
+            if verb is None or why:
+                refused += 1
+                self._report("verb", f"refused: {why}", row)
+                continue
+            try:
+                self._carry_out(verb, jobs)
+            except SlurmRefused as error:
+                refused += 1
+                self._report(verb.name, f"refused by Slurm: {error}", asdict(verb))
+        return refused
+
+    def why_not(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> str:
+        """Why a verb of a plan is not carried out; empty if it is.
+
+        Args:
+            verb: The verb.
+            jobs: The jobs that take part, by id.
+        """
+        now_s = self.clock()
+        if verb.name not in PLAN_VERBS:
+            return f"{verb.name[:20]} is no verb of a plan"
+        if (verb.node or verb.name in ("lend", "return", "enter")) and verb.node not in self.pools.owner_nodes:
+            return "not a node of the owner"
+        while self._sent and self._sent[0] <= now_s - MINUTE_S:
+            self._sent.popleft()
+        if len(self._sent) >= self.pools.commands_per_minute:
+            return f"{len(self._sent)} commands in a minute"
+        if verb.name == "lend":
+            if not any(jobs):
+                return "no job takes part"
+            return "" if 1 <= verb.minutes <= self.pools.promise_s // MINUTE_S else "longer than the promise"
+        if verb.name == "return":
+            return ""
+        one = jobs.get(verb.job)
+        if one is None or one.job.submit_s != verb.submit_s:
+            return "not a job that takes part, or requeued since"
+        if verb.name == "evict":
+            return self._why_no_eviction(one, now_s)
+        if one.job.state is not JobState.PENDING or (one.reservation and not one.reservation.startswith(LOAN)):
+            return "not pending, or in a reservation of its own"
+        if verb.name == "enter" and not fits_loan(one.job.limit_s, now_s, self._loans.get(LOAN + verb.node, 0)):
+            return "longer than the rest of the loan, or no loan"
+        highest = max(other.job.priority for other in jobs.values() if other.job.state is JobState.PENDING)
+        priority = one.job.priority + one.job.nice - verb.nice
+        if verb.name == "nice" and not (abs(verb.nice) <= _NICE and 1 <= priority <= highest):
+            return "above the highest job that takes part, or below Slurm's lowest priority"
+        return ""
+
+    def _why_no_eviction(self, one: GpuQueueJob, now_s: float) -> str:
+        while self._evictions and self._evictions[0][0] <= now_s - HOUR_S:
+            self._evictions.popleft()
+        coming = [(0.0, job) for job in self._leaving]
+        evictions = [*self._evictions, *coming]
+        if one.job.state is not JobState.RUNNING or one.job.id in self._leaving:
+            return "not running, or leaving already"
+        if len(evictions) >= self.pools.evictions_per_hour:
+            return f"{len(evictions)} evictions in an hour"
+        of_job = sum(job == one.job.id for _, job in evictions)
+        return f"{of_job} evictions of the job in an hour" if of_job >= self.pools.evictions_per_job_hour else ""
+
+    def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
+        one = jobs.get(verb.job)
+        if verb.name == "evict" and one is not None:
+            lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
+            verb = replace(verb, node=lent if lent in self.pools.owner_nodes else "")
+            if verb.warns:
+                self.send(replace(verb, name="signal"))
+            self._leaving[verb.job] = (self.clock() + self.pools.grace_s * verb.warns, verb)
+            self.finish_evictions()
+        elif verb.name == "lend":
+            users = tuple(sorted({other.job.user for other in jobs.values()}))
+            self.send(replace(verb, users=users), undo=Verb("return", node=verb.node))
+        elif verb.name == "nice" and one is not None:
+            self.send(verb, undo=replace(verb, nice=one.job.nice))
+        elif verb.name in ("enter", "leave") and one is not None:
+            former = one.reservation.removeprefix(LOAN)
+            self.send(verb, undo=replace(verb, name="enter" if former else "leave", node=former))
+        else:
+            self.send(verb)
+
+    # -- the passage of time -------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Renew the lease, and requeue jobs after their grace; to be called every second.
+
+        Raises:
+            SlurmError: The lease cannot be renewed: the executor must end.
+        """
+        if self.clock() - self._renewed_s >= RENEW_S:
+            self.send(Verb("renew"))
+            self._renewed_s = self.clock()
+        self.finish_evictions()
+
+    def finish_evictions(self) -> None:
+        """Requeue jobs that still run after their grace, and end their hold-down."""
+        due = {job: verb for job, (due_s, verb) in self._leaving.items() if due_s <= self.clock()}
+        if not due:
+            return
+        jobs = {one.job.id: one for one in self.jobs()}
+        for job, verb in due.items():
+            del self._leaving[job]
+            one = jobs.get(job)
+            if one is None or one.job.state is not JobState.RUNNING or one.job.submit_s != verb.submit_s:
+                self._report("evict", "left by itself", asdict(verb))
+                continue
+            try:
+                self.send(replace(verb, name="requeue"))
+                self._evictions.append((self.clock(), job))
+                for name in ("leave", "release") if verb.node else ("release",):
+                    self.send(replace(verb, name=name))
+            except SlurmRefused as error:
+                self._report("evict", f"refused by Slurm: {error}", asdict(verb))
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[GpuQueueJob]:
+        """The jobs that take part, as Slurm reports them now."""
+        mark = secrets.token_hex(4)
+        command = (*gpu_queue_command(mark), f"--partition={self.pools.borrower_partition}")
+        found, unreadable = read_gpu_queue(self.slurm.output(command), mark)
+        if unreadable:
+            raise SlurmRefused(f"squeue printed {len(unreadable)} records that cannot be read; nothing is done")
+        alive = (JobState.PENDING, JobState.RUNNING)
+        return [one for one in found if self.pools.takes_part(one.job) and one.job.state in alive]
+
+    def send(self, verb: Verb, undo: Verb | None = None) -> None:
+        """Write a verb with its undo into the journal, then run its command.
+
+        Raises:
+            SlurmError: The command failed.
+        """
+        _append(
+            self.journal,
+            {"time_s": self.clock(), "verb": asdict(verb), "undo": None if undo is None else asdict(undo)},
+        )
+        self._sent.append(self.clock())
+        self.slurm.output(command_of(verb, self.pools))
+        self._report(verb.name, "done", asdict(verb))
+
+    def _report(self, what: str, outcome: str, detail: object) -> None:
+        self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})
+
+
+def _enters(rows: list[object]) -> bool:
+    """Whether a plan lets a job enter a loan."""
+    return any(isinstance(row, dict) and row.get("name") == "enter" for row in rows)
+
+
+def _is(value: object, kind: type) -> bool:
+    """Whether a value is of a type; True and False are no numbers."""
+    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+
+
+def _verb_of(row: object) -> Verb | None:
+    """The verb of a row of a plan; None if it is not one."""
+    if not isinstance(row, dict) or "name" not in row or not set(row) <= set(_KINDS):
+        return None
+    if not all(_is(value, _KINDS[name]) for name, value in row.items()):
+        return None
+    return Verb(**row)
+
+
+def _locked(folder: Path) -> int:
+    """The descriptor of the lock of a folder; the lock ends with the process."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise ConfigurationError(
+            f"another controller acts with {folder} (process {pid}); end it, or run mirage control off"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def lock_holder(folder: Path) -> int | None:
+    """The process that has the lock of a folder; None if none has."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        text = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _append(path: Path, row: Mapping[str, Any]) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as file:
+        file.write(json.dumps(row).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The rows of a journal, without one that was cut off by the death of its process."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict) and isinstance(row.get("verb"), dict):
+                rows.append(row)
+    return rows
+
+
+def verb_from_json(row: Mapping[str, Any]) -> Verb:
+    """A verb of the journal."""
+    return Verb(**{**{field.name: row[field.name] for field in fields(Verb)}, "users": tuple(row["users"])})

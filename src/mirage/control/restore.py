@@ -1,0 +1,58 @@
+"""The restoration of Slurm after a controller: loans, nice values, fence and lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirage.control.plan_executor import PlanExecutor, read_journal, verb_from_json
+from mirage.control.verbs import FENCE, LEASE, LOAN, Verb
+from mirage.errors import SlurmRefused
+from mirage.job_state import JobState
+
+
+def restore(executor: PlanExecutor) -> list[str]:
+    """End all loans and undo the rest of the journal; returns what Slurm refused.
+
+    Jobs that run on lent nodes go on there, outside of the loan: none is evicted. The loans are those that Slurm has.
+    Nice values are restored from the journal, of jobs that still wait since the same submission. The fence is
+    removed if the controller made it.
+
+    Raises:
+        SlurmUnreachable: Slurm does not answer; run it again.
+    """
+    refused = []
+    for verb in _undoing(executor):
+        try:
+            executor.send(verb)
+        except SlurmRefused as error:
+            refused.append(str(error))
+    return refused
+
+
+def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
+    names = {one.name for one in executor.reservations()}
+    jobs = {one.job.id: one for one in executor.jobs()}
+    for one in jobs.values():
+        if one.reservation.startswith(LOAN):
+            yield Verb("leave", one.job.id, one.job.submit_s)
+    for node in executor.pools.owner_nodes:
+        if LOAN + node in names:
+            yield Verb("return", node=node)
+    rows = read_journal(executor.journal)
+    restored: set[int] = set()
+    for row in rows:
+        verb = verb_from_json(row["verb"])
+        if verb.name != "nice" or not row.get("undo") or verb.job in restored:
+            continue
+        restored.add(verb.job)
+        waiting = jobs.get(verb.job)
+        undo = verb_from_json(row["undo"])
+        if waiting is None or waiting.job.state is not JobState.PENDING or waiting.job.nice == undo.nice:
+            continue
+        if waiting.job.submit_s == verb.submit_s or waiting.restarts:
+            yield undo
+    fences = [row["verb"]["name"] for row in rows if row["verb"]["name"] in ("fence", "unfence")]
+    if FENCE in names and fences[-1:] == ["fence"]:
+        yield Verb("unfence")
+    if LEASE in names:
+        yield Verb("unlease")

@@ -1,0 +1,132 @@
+"""The verbs of a controller, and the one command of Slurm that each of them is.
+
+A verb has no free text: jobs are numbers, nodes are names of the file, and names of reservations follow from them. All
+need the rights of an operator, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from mirage.control.pools_file import Pools
+
+FENCE = "mirage-fence"
+"""The permanent reservation of the owner's nodes, on which loans lie."""
+
+LOAN = "mirage-loan-"
+"""A reservation of this name and a node is the loan of the node; its end is the promise."""
+
+LEASE = "mirage-controller"
+"""The reservation that only one controller can have."""
+
+LEASE_MINUTES = 5
+
+Command = tuple[str, ...]
+
+
+def fits_loan(limit_s: int, now_s: float, end_s: int) -> bool:
+    """Whether a job that starts now ends before its loan.
+
+    At the end of a loan Slurm ends the jobs in it, as after a time-out (22.05.8): it neither requeues them, nor does it
+    let only jobs start that are short enough.
+
+    Args:
+        limit_s: Time limit of the job; below 1 for none.
+        now_s: The present time, in seconds since 1970.
+        end_s: End of the loan.
+    """
+    return 0 < limit_s <= end_s - now_s
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb with its operands; unused ones have their default.
+
+    Attributes:
+        name: One of ``VERBS``.
+        job: Id of a job.
+        submit_s: Its last submission, as a check of the id.
+        node: A node of the owner.
+        nice: A nice value.
+        minutes: Duration of a loan.
+        warns: Whether an eviction begins with the signal.
+        users: Users of a loan or of the fence; a plan cannot set them.
+    """
+
+    name: str
+    job: int = 0
+    submit_s: int = 0
+    node: str = ""
+    nice: int = 0
+    minutes: int = 0
+    warns: bool = True
+    users: tuple[str, ...] = ()
+
+
+def command_of(verb: Verb, pools: Pools) -> Command:
+    """The command of a verb that is one; ``evict`` is several (``parts``)."""
+    return _COMMANDS[verb.name](verb, pools)
+
+
+def parts(verb: Verb) -> tuple[Verb, ...]:
+    """The verbs that an eviction consists of; any other verb is its own part.
+
+    The job leaves its loan before its hold-down ends: it would start there again.
+    """
+    if verb.name != "evict":
+        return (verb,)
+    names = (*(("signal",) if verb.warns else ()), "requeue", *(("leave",) if verb.node else ()), "release")
+    return tuple(replace(verb, name=name) for name in names)
+
+
+def _update(change: Callable[[Verb], str]) -> Callable[[Verb, Pools], Command]:
+    return lambda verb, pools: ("scontrol", "update", f"JobId={verb.job}", change(verb))
+
+
+def _reservation(name: str, nodes: str, duration: str, users: str, flags: str) -> Command:
+    return ("scontrol", "create", "reservation", f"ReservationName={name}", f"Nodes={nodes}", "StartTime=now",
+            f"Duration={duration}", users, f"Flags={flags}")  # fmt: skip
+
+
+def _fence_users(pools: Pools) -> str:
+    return f"Users={','.join(pools.owner_users)}" if pools.owner_users else f"Accounts={','.join(pools.owner_accounts)}"
+
+
+def _delete(name: str) -> Command:
+    return ("scontrol", "delete", f"ReservationName={name}")
+
+
+_COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
+    "fence": lambda _, pools: _reservation(
+        FENCE, ",".join(pools.owner_nodes), "infinite", _fence_users(pools), "IGNORE_JOBS,OVERLAP"
+    ),
+    "unfence": lambda *_: _delete(FENCE),
+    "lease": lambda verb, pools: _reservation(
+        LEASE, pools.owner_nodes[0], str(LEASE_MINUTES), f"Users={','.join(verb.users)}", "IGNORE_JOBS,OVERLAP"
+    ),
+    "renew": lambda *_: ("scontrol", "update", f"ReservationName={LEASE}", f"EndTime=now+{LEASE_MINUTES}minutes"),
+    "unlease": lambda *_: _delete(LEASE),
+    "lend": lambda verb, _: _reservation(
+        LOAN + verb.node, verb.node, str(verb.minutes), f"Users={','.join(verb.users)}", "OVERLAP"
+    ),
+    "return": lambda verb, _: _delete(LOAN + verb.node),
+    "enter": _update(lambda verb: f"ReservationName={LOAN}{verb.node}"),
+    "leave": _update(lambda verb: "ReservationName="),
+    "nice": _update(lambda verb: f"Nice={verb.nice}"),
+    "signal": lambda verb, pools: (
+        "scancel",
+        f"--signal={pools.signal}",
+        "--full",
+        "--state=RUNNING",
+        str(verb.job),
+    ),
+    "requeue": lambda verb, _: ("scontrol", "requeue", str(verb.job)),
+    "release": _update(lambda verb: "StartTime=now"),
+}
+
+VERBS = (*_COMMANDS, "evict")
+"""All verbs. A plan has only those of ``PLAN_VERBS``."""
+
+PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict")
+"""The verbs that a plan may contain."""

@@ -1,0 +1,395 @@
+"""The executor: nothing outside of the allow-list is sent, whatever the plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.control.plan_executor import PLAN_FORMAT, RENEW_S, PlanExecutor, lock_holder, read_journal
+from mirage.control.restore import restore
+from mirage.control.verbs import FENCE, LEASE, PLAN_VERBS, VERBS
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.slurm.runner import Completed
+from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+
+OWNED = replace(POOLS, owner_users=("bob",), commands_per_minute=600)
+
+
+@dataclass
+class ActingCluster(ControlCluster):
+    """A cluster that also takes commands that change something.
+
+    Attributes:
+        sent: These commands.
+        refusing: Words of commands that it refuses.
+    """
+
+    sent: list[tuple[str, ...]] = field(default_factory=list)
+    refusing: str = "no such word"
+    now_s: float = NOW_S
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        words: Any = tuple(argv)
+        if words[0] == "scancel" or words[:2] in (("scontrol", "update"), ("scontrol", "create"),
+                                                  ("scontrol", "delete"), ("scontrol", "requeue")):  # fmt: skip
+            self.sent.append(words)
+            if self.refusing in " ".join(words):
+                return Completed(1, "", "scontrol: error: Access/permission denied")
+            if words[1] == "create":
+                self.reservations.append(loan(words[4].partition("=")[2], name=words[3].partition("=")[2]))
+            if words[1] == "delete":
+                name = words[2].partition("=")[2]
+                self.reservations = [one for one in self.reservations if f"={name} " not in one]
+            return Completed(0, "", "")
+        return super().run(argv, **options)
+
+    def clock(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def cluster() -> ActingCluster:
+    """Job 5 runs on t1, 6 on the lent i2; 7 and 8 wait; 9 and 10 do not take part."""
+    jobs = [
+        running(5, "t1"), running(6, "i2", Reservation="mirage-loan-i2", UserName="eve"),
+        pending(7, PriorityLong=300, TimeLimit="30:00"),
+        pending(8, PriorityLong=200, Reservation="mirage-loan-i2"), pending(9, Comment="", PriorityLong=900),
+        pending(10, Partition="inference"),
+    ]  # fmt: skip
+    return ActingCluster(jobs=jobs, reservations=[loan("i2"), loan("i[1-3]", 9_000_000, name=FENCE)])
+
+
+@pytest.fixture
+def executor(cluster: ActingCluster, tmp_path: Path) -> Iterator[PlanExecutor]:
+    made = PlanExecutor(cluster.slurm, OWNED, tmp_path / "state", cluster.clock)
+    yield made
+    made.close()
+
+
+SUBMITTED_S = NOW_S - 600
+
+
+def plan(*verbs: Mapping[str, Any], time_s: int = NOW_S) -> dict[str, Any]:
+    return {"format": PLAN_FORMAT, "number": 1, "time_s": time_s, "verbs": list(verbs)}
+
+
+def of(job: int, name: str, **operands: Any) -> dict[str, Any]:
+    return {"name": name, "job": job, "submit_s": SUBMITTED_S, **operands}
+
+
+def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    verbs = (
+        {"name": "lend", "node": "i1", "minutes": 30},
+        of(8, "leave"),
+        of(7, "enter", node="i2"),
+        {"name": "return", "node": "i2"},
+        of(8, "nice", nice=-90),
+        of(5, "evict", warns=False),
+    )
+    assert executor.run_plan(plan(*verbs)) == 0
+    assert [" ".join(argv) for argv in cluster.sent] == [
+        "scontrol create reservation ReservationName=mirage-loan-i1 Nodes=i1 StartTime=now Duration=30 Users=ada,eve "
+        "Flags=OVERLAP",
+        "scontrol update JobId=8 ReservationName=",
+        "scontrol update JobId=7 ReservationName=mirage-loan-i2",
+        "scontrol delete ReservationName=mirage-loan-i2",
+        "scontrol update JobId=8 Nice=-90",
+        "scontrol requeue 5",
+        "scontrol update JobId=5 StartTime=now",
+    ]
+
+
+def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
+    executor: PlanExecutor, cluster: ActingCluster
+) -> None:
+    executor.pools = replace(executor.pools, evictions_per_job_hour=9)
+    assert executor.run_plan(plan(of(6, "evict"))) == 0
+    assert cluster.sent == [("scancel", "--signal=USR1", "--full", "--state=RUNNING", "6")]
+    assert executor.run_plan(plan(of(6, "evict"))) == 1, "it is leaving already"
+    cluster.now_s += 59
+    executor.finish_evictions()
+    assert len(cluster.sent) == 1
+    cluster.now_s += 1
+    executor.finish_evictions()
+    assert [" ".join(argv) for argv in cluster.sent[1:]] == [
+        "scontrol requeue 6",
+        "scontrol update JobId=6 ReservationName=",
+        "scontrol update JobId=6 StartTime=now",
+    ]
+
+
+def test_a_job_that_leaves_within_the_grace_is_not_requeued(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict")))
+    cluster.jobs[1] = pending(6, RestartCnt=1, SubmitTime=NOW_S + 20)
+    cluster.now_s += 60
+    executor.finish_evictions()
+    assert [argv[0] for argv in cluster.sent] == ["scancel"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        of(9, "nice", nice=0),
+        of(10, "evict"),
+        of(99, "evict"),
+        of(7, "evict"),
+        of(5, "nice", nice=-5),
+        of(5, "enter", node="i2"),
+        {**of(5, "evict"), "submit_s": 1},
+        of(8, "nice", nice=-101),
+        of(8, "nice", nice=200),
+        of(8, "nice", nice=2**40),
+        of(7, "enter", node="t1"),
+        of(7, "enter", node="i1"),
+        of(8, "enter", node="i2"),
+        of(7, "enter", node=""),
+        of(7, "requeue"),
+        of(5, "requeue"),
+        of(5, "signal"),
+        {"name": "lend", "node": "i1,i3", "minutes": 30},
+        {"name": "lend", "node": "", "minutes": 30},
+        {"name": "lend", "node": "t1", "minutes": 30},
+        {"name": "lend", "node": "i1", "minutes": 61},
+        {"name": "lend", "node": "i1", "minutes": 0},
+        {"name": "lend", "node": "i1", "minutes": True},
+        {"name": "lend", "node": "i1", "minutes": 30, "users": ["mallory"]},
+        {"name": "return", "node": "fence"},
+        {"name": "unfence"},
+        {"name": "cancel", "job": 5},
+        {"name": ["lend"]},
+        "lend",
+        None,
+    ],
+)
+def test_what_is_not_allowed_is_refused_and_not_sent(executor: PlanExecutor, cluster: ActingCluster, verb: Any) -> None:
+    assert executor.run_plan(plan(verb)) == 1
+    assert cluster.sent == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 61),
+     plan(of(5, "evict"), time_s=NOW_S + 5), {**plan(of(5, "evict")), "format": "other"},
+     {**plan(), "verbs": {"name": "evict"}}, {**plan(), "time_s": "now"}],
+)  # fmt: skip
+def test_no_plan_and_an_old_one_are_refused(executor: PlanExecutor, cluster: ActingCluster, bad: Any) -> None:
+    assert executor.run_plan(bad) == 1
+    assert cluster.ran == []
+
+
+def test_budgets_of_evictions_outlast_the_process(cluster: ActingCluster, tmp_path: Path) -> None:
+    first = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    assert first.run_plan(plan(of(5, "evict", warns=False))) == 0
+    first.close()
+    second = PlanExecutor(cluster.slurm, replace(OWNED, evictions_per_hour=1), tmp_path, cluster.clock)
+    assert second.run_plan(plan(of(5, "evict", warns=False), of(6, "evict"))) == 2
+    cluster.now_s += 3600
+    assert second.run_plan(plan(of(5, "evict", warns=False), time_s=NOW_S + 3600)) == 0
+    second.close()
+
+
+def test_commands_in_a_minute_are_bounded(cluster: ActingCluster, tmp_path: Path) -> None:
+    executor = PlanExecutor(cluster.slurm, replace(OWNED, commands_per_minute=2), tmp_path, cluster.clock)
+    assert executor.run_plan(plan(*[{"name": "return", "node": "i2"}] * 5)) == 3
+    cluster.now_s += 60
+    assert executor.run_plan(plan({"name": "return", "node": "i2"}, time_s=NOW_S + 60)) == 0
+    executor.close()
+
+
+def test_a_verb_that_slurm_refuses_stops_no_other_and_silence_stops_all(
+    executor: PlanExecutor, cluster: ActingCluster
+) -> None:
+    cluster.refusing = "mirage-loan-i1"
+    lends = [{"name": "lend", "node": node, "minutes": 30} for node in ("i1", "i3")]
+    outcomes: list[str] = []
+    executor.on_outcome = lambda outcome: outcomes.append(outcome["outcome"])
+    assert executor.run_plan(plan(*lends)) == 1
+    assert len(cluster.sent) == 2
+    assert "Access/permission denied" in outcomes[0]
+    cluster.status = 1
+    with pytest.raises(SlurmUnreachable):
+        executor.run_plan(plan(*lends))
+    assert len(cluster.sent) == 2
+
+
+def test_the_undo_is_on_disk_before_the_command_is_sent(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    known: list[int] = []
+    original = cluster.run
+
+    def run(argv: Sequence[str], **options: Any) -> Completed:
+        known.append(len(read_journal(executor.journal)))
+        return original(argv, **options)
+
+    cluster.run = run  # type: ignore[method-assign]
+    executor.run_plan(plan({"name": "lend", "node": "i1", "minutes": 30}, of(8, "nice", nice=-9)))
+    assert known == [0, 1, 2], "squeue, then each command after its row"
+    rows = read_journal(executor.journal)
+    assert (rows[0]["undo"]["name"], rows[0]["undo"]["node"], rows[1]["undo"]["nice"]) == ("return", "i1", 0)
+    with executor.journal.open("a") as file:
+        file.write('{"time_s": 1, "ver')
+    assert len(read_journal(executor.journal)) == 2
+
+
+def test_one_controller_by_folder_and_one_by_lease(cluster: ActingCluster, tmp_path: Path) -> None:
+    first = PlanExecutor(cluster.slurm, OWNED, tmp_path / "a", cluster.clock)
+    first.begin()
+    assert lock_holder(tmp_path / "a") == os.getpid()
+    with pytest.raises(ConfigurationError, match=f"process {os.getpid()}.*mirage control off"):
+        PlanExecutor(cluster.slurm, OWNED, tmp_path / "a", cluster.clock)
+    second = PlanExecutor(cluster.slurm, OWNED, tmp_path / "b", cluster.clock)
+    for _ in range(20):
+        with pytest.raises(SlurmRefused, match="another controller"):
+            second.begin()
+    second.close()
+    first.close()
+    assert lock_holder(tmp_path / "a") is None
+    again = PlanExecutor(cluster.slurm, OWNED, tmp_path / "a", cluster.clock)
+    again.begin()
+    assert cluster.sent[-1] == ("scontrol", "update", f"ReservationName={LEASE}", "EndTime=now+5minutes")
+    again.close()
+
+
+def test_the_lease_is_renewed_in_time(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.begin()
+    before = len(cluster.sent)
+    cluster.now_s += RENEW_S - 1
+    executor.tick()
+    assert len(cluster.sent) == before
+    cluster.now_s += 1
+    executor.tick()
+    assert "EndTime" in cluster.sent[-1][-1]
+    assert RENEW_S * 2 < 5 * 60
+
+
+def test_the_fence_is_made_if_its_users_are_known(cluster: ActingCluster, tmp_path: Path) -> None:
+    cluster.reservations = []
+    without = PlanExecutor(cluster.slurm, POOLS, tmp_path / "a", cluster.clock)
+    with pytest.raises(ConfigurationError, match=r"give .owner. users or accounts"):
+        without.begin()
+    without.close()
+    assert cluster.sent == []
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path / "b", cluster.clock)
+    executor.begin()
+    assert " ".join(cluster.sent[-1]) == (
+        f"scontrol create reservation ReservationName={FENCE} Nodes=i1,i2,i3 StartTime=now Duration=infinite Users=bob "
+        "Flags=IGNORE_JOBS,OVERLAP"
+    )
+    executor.close()
+
+
+def test_off_restores_loans_nices_fence_and_lease(cluster: ActingCluster, tmp_path: Path) -> None:
+    cluster.reservations = [loan("i2")]
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    executor.begin()
+    executor.run_plan(plan({"name": "lend", "node": "i1", "minutes": 30}, of(8, "nice", nice=-90)))
+    executor.run_plan(plan(of(8, "nice", nice=-80)))
+    cluster.jobs[3]["Nice"] = "-80"
+    cluster.sent.clear()
+    assert restore(executor) == []
+    assert [" ".join(argv) for argv in cluster.sent] == [
+        "scontrol update JobId=6 ReservationName=",
+        "scontrol update JobId=8 ReservationName=",
+        "scontrol delete ReservationName=mirage-loan-i1",
+        "scontrol delete ReservationName=mirage-loan-i2",
+        "scontrol update JobId=8 Nice=0",
+        f"scontrol delete ReservationName={FENCE}",
+        f"scontrol delete ReservationName={LEASE}",
+    ]
+    assert cluster.reservations == []
+    cluster.jobs = [pending(7)]
+    cluster.sent.clear()
+    assert restore(executor) == []
+    assert cluster.sent == [], "nothing is left to do"
+    executor.close()
+
+
+def test_off_leaves_a_fence_of_the_operator_and_reports_what_slurm_refuses(
+    executor: PlanExecutor, cluster: ActingCluster
+) -> None:
+    cluster.refusing = "delete"
+    assert len(restore(executor)) == 1
+    assert not [argv for argv in cluster.sent if f"ReservationName={FENCE}" in argv]
+
+
+HARMLESS = re.compile(
+    r"scontrol create reservation ReservationName=mirage-loan-(i[123]) Nodes=\1 StartTime=now "
+    r"Duration=([1-9]|[1-5]\d|60) "
+    r"Users=ada,eve Flags=OVERLAP"
+    r"|scontrol delete ReservationName=mirage-loan-i[123]"
+    r"|scontrol update JobId=[78] (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
+    r"|scontrol requeue [56]|scontrol update JobId=[56] (StartTime=now|ReservationName=)"
+    r"|scancel --signal=USR1 --full --state=RUNNING [56]"
+)
+"""All commands that a plan may lead to on the cluster of these tests."""
+
+
+@pytest.mark.parametrize("plans", [900, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_of_random_plans_nothing_else_is_sent(
+    cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: int
+) -> None:
+    dice = random.Random(7)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    values: list[Any] = [
+        *range(12), -1, 2**31, 2**70, -90, SUBMITTED_S, NOW_S, True, None, 1.5, "i1", "i2", "i3", "t1", "i[1-3]",
+        "i1,i2", "", "i1 Users=mallory", "i1;reboot", "$(reboot)", "../i1", "ALL", "\x00", "5,9", "5 9",
+        [], {}, ["i1"], "i1\n",
+    ]  # fmt: skip
+    names = [*PLAN_VERBS, *PLAN_VERBS, *VERBS, "cancel", "update", "shutdown", "", 3, None]
+    keys = ["job", "submit_s", "node", "nice", "minutes", "warns", "users", "command", "name "]
+    right: dict[str, list[Any]] = {
+        "job": [5, 6, 7, 8, 9, 10], "submit_s": [SUBMITTED_S], "node": ["i1", "i2", "i3"], "nice": [-90, -9, 3, 50],
+        "minutes": [1, 30, 60], "warns": [True, False],
+    }  # fmt: skip
+
+    def verb() -> Any:
+        if dice.random() < 0.05:
+            return dice.choice(values)
+        row = {"name": dice.choice(names)}
+        for key in keys:
+            if key in right and dice.random() < 0.7:
+                row[key] = dice.choice(right[key])
+            elif dice.random() < 0.12:
+                row[key] = dice.choice(values)
+        return row
+
+    folder = tmp_path / "state"
+    executor = PlanExecutor(cluster.slurm, replace(OWNED, evictions_per_hour=1000, grace_s=0), folder, cluster.clock)
+    for number in range(plans):
+        made = plan(*(verb() for _ in range(dice.randrange(1, 3))), time_s=int(cluster.now_s))
+        if dice.random() < 0.02:
+            made[dice.choice(list(made))] = dice.choice(values)
+        executor.run_plan(made)
+        cluster.now_s += 1
+        if number % 100 == 0:
+            cluster.now_s += 3600
+            cluster.reservations = [loan("i2"), loan("i[1-3]", 9_000_000, name=FENCE)]
+    executor.close()
+    sent = [" ".join(argv) for argv in cluster.sent]
+    assert len(sent) > plans / 20
+    assert [command for command in sent if not HARMLESS.fullmatch(command)] == []
+    kinds = {command.split("=")[0] for command in sent}
+    assert len(kinds) >= 5, "the plans reach all verbs"
+
+
+def test_the_executor_contains_no_policy_and_no_network() -> None:
+    script = (
+        "import sys, mirage.control.executor_process\n"
+        "print(*[m for m in sys.modules if m.startswith(('mirage.schedule', 'mirage.sim', 'mirage.policy', 'numpy',"
+        " 'numba', 'socket', 'ssl', 'http', 'urllib.request', 'asyncio'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_a_plan_file_survives_json(executor: PlanExecutor) -> None:
+    assert executor.run_plan(json.loads(json.dumps(plan({"name": "return", "node": "i2"})))) == 0
