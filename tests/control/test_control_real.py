@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pwd
 import re
 import signal
+import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +22,15 @@ from mirage.control.executor_process import read_plan, write_plan
 from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, lock_holder
 from mirage.control.pools_file import Pools, read_pools
 from mirage.control.restore import restore
-from mirage.control.verbs import FENCE
+from mirage.control.verbs import FENCE, Verb
+from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
+from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob
+from mirage.slurm.runner import Completed
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 from tests.support.forked_processes import ForkedProcess, mirage, start
+from tests.support.second_user import OTHER, opened
 from tests.support.user_shell import Shell
 from tests.support.waiting import SLOWNESS, until
 
@@ -49,9 +57,9 @@ CHANGES = ("REQUEST_CREATE_RESERVATION", "REQUEST_UPDATE_RESERVATION", "REQUEST_
 class Site:
     """A private cluster of two nodes of the borrower and two of the owner, with a fence."""
 
-    def __init__(self, private_cluster: Any, folder: Path) -> None:
+    def __init__(self, private_cluster: Any, folder: Path, **wanted: Any) -> None:
         partitions = ("PartitionName=inference Nodes=n[3-4]", "PartitionName=train Nodes=ALL")
-        self.cluster = private_cluster(nodes=4, gpus=4, extra=(*partitions, "DebugFlags=Protocol"))
+        self.cluster = private_cluster(nodes=4, gpus=4, extra=(*partitions, "DebugFlags=Protocol"), **wanted)
         self.shell, self.folder = Shell(self.cluster, folder), folder
         self.shell.script("job.sh", JOB)
         (folder / "pools.toml").write_text(POOLS)
@@ -231,6 +239,72 @@ def test_a_controller_dies_another_begins_and_off_leaves_nothing(private_cluster
     assert printed.endswith("nothing of the controller is left in Slurm\n")
     assert second.wait(SLOWNESS * 10) == 1
     assert site.reservations() == before
+
+
+@dataclass
+class OtherUser:
+    """A runner of commands as a second Unix user."""
+
+    cluster: Any
+
+    def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        user = pwd.getpwnam(OTHER)
+        environment = {"HOME": "/tmp", "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", **self.cluster.environment}
+        done = subprocess.run(
+            argv, env=environment, cwd="/tmp", user=user.pw_uid, group=user.pw_gid, extra_groups=[],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
+def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path, accounting=True, enforce="")
+    opened(site.cluster)
+    slurm, pools = SlurmClient(OtherUser(site.cluster), user=OTHER), replace(site.pools(), grace_s=0)
+    site.run("sacctmgr", "-i", "add", "account", "operators")
+    site.run("sacctmgr", "-i", "add", "user", OTHER, "account=operators")
+    plain = PlanExecutor(slurm, pools, tmp_path / "plain", time.time)
+    with pytest.raises(SlurmRefused, match="Error creating the reservation"):
+        plain.begin()
+    plain.close()
+    site.run("sacctmgr", "-i", "modify", "user", OTHER, "set", "AdminLevel=Operator")
+    executor = PlanExecutor(slurm, pools, tmp_path / "operator", time.time)
+
+    def begins() -> bool:
+        with contextlib.suppress(SlurmRefused):
+            executor.begin()
+        return "mirage-controller" in str(site.reservations())
+
+    until(begins, 10, "the right has arrived")
+    log = site.cluster.spec.log / "slurmctld.log"
+    at = log.stat().st_size
+    outcomes: list[str] = []
+    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
+    wide, small = site.submit("--gpus-per-node=4", "-N2", "-t", "30"), site.submit("--gpus=3", "-t", "40")
+    low, high = site.submit("--gpus=4", "-t", "40"), site.submit("--gpus=4", "-t", "40")
+    site.until_running(wide)
+
+    def run(name: str, number: int = 0, **operands: Any) -> None:
+        row = {"name": name, **operands}
+        row |= {"job": number, "submit_s": site.job(number).submit_s} if number else {}
+        plan = {"format": PLAN_FORMAT, "number": 1, "time_s": int(time.time()), "verbs": [row]}
+        assert executor.run_plan(plan) == 0, outcomes
+
+    run("lend", node="n3", minutes=60)
+    run("enter", small, node="n3")
+    site.until_running(small)
+    run("nice", low, nice=50)
+    run("nice", high, nice=-1 if site.job(high).priority < site.job(small).priority else 1)
+    run("evict", small)
+    until(lambda: site.job(small).state is JobState.PENDING, 10, lambda: site.run("squeue"))
+    executor.send(Verb("renew"))
+    run("return", node="n3")
+    assert restore(executor) == []
+    executor.close()
+    assert site.job(low).nice == 0
+    assert {line.split()[0] for line in outcomes} >= {"lend", "enter", "nice", "signal", "requeue", "leave", "release"}
+    assert not re.search("denied|Security violation", log.read_text()[at:])
 
 
 @pytest.mark.soak

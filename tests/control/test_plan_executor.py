@@ -40,8 +40,7 @@ class ActingCluster(ControlCluster):
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
         words: Any = tuple(argv)
-        if words[0] == "scancel" or words[:2] in (("scontrol", "update"), ("scontrol", "create"),
-                                                  ("scontrol", "delete"), ("scontrol", "requeue")):  # fmt: skip
+        if words[0] == "scancel" or words[1] in ("update", "create", "delete", "requeue", "release"):
             self.sent.append(words)
             if self.refusing in " ".join(words):
                 return Completed(1, "", "scontrol: error: Access/permission denied")
@@ -107,6 +106,16 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
         "scontrol requeue 5",
         "scontrol update JobId=5 StartTime=now",
     ]
+
+
+def test_a_job_is_released_only_if_its_loan_has_ended(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    assert executor.run_plan(plan(of(7, "unhold"))) == 1
+    cluster.jobs[2] |= {"State": "RESV_DEL_HOLD", "Reason": "Reservation mirage-loan-i2 was deleted"}
+    assert executor.run_plan(plan(of(7, "unhold"))) == 0
+    assert cluster.sent == [("scontrol", "release", "7")]
+    cluster.sent.clear()
+    restore(executor)
+    assert ("scontrol", "release", "7") in cluster.sent
 
 
 def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(

@@ -137,6 +137,14 @@ def test_a_loan_is_closed_before_a_job_is_evicted_from_it() -> None:
     assert close.commands(POOLS) == (("scontrol", "update", "JobId=6", "ReservationName="),)
 
 
+def test_a_job_that_slurm_holds_since_its_loan_ended_is_released() -> None:
+    cells = {"State": "RESV_DEL_HOLD", "PriorityLong": 0}
+    reasons = [f"Reservation {name} was deleted" for name in ("mirage-loan-i2", "mirage-loan-x9", "weekly")]
+    cluster = ControlCluster(jobs=[pending(6 + k, Reason=reason, **cells) for k, reason in enumerate(reasons)])
+    view = control_view(take_gpu_snapshot(cluster.slurm, NOW_S), POOLS, FirstSubmissions())
+    assert lines(view) == ["release 6: scontrol release 6 (its-loan-has-ended)"]
+
+
 @pytest.mark.parametrize("ends_in_s", [60, -1])
 def test_a_job_that_waits_for_a_loan_leaves_it_when_the_rest_is_too_short(ends_in_s: int) -> None:
     cluster = ControlCluster(jobs=[pending(6, Reservation="mirage-loan-i2", TimeLimit="9:00")])

@@ -16,7 +16,7 @@ import numpy as np
 
 from mirage.array_types import Floats, Ints
 from mirage.control.pools_file import BORROWER, OWNER, Pools
-from mirage.control.verbs import LOAN
+from mirage.control.verbs import LOAN, lost_loan
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
@@ -102,6 +102,7 @@ class ControlView:
         nodes: Names of the servers, by number.
         loans: Nodes with an active loan, and the end of each in seconds since 1970.
         taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
+        stranded: Jobs that take part, and that Slurm holds because their loan has ended; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
     """
 
@@ -111,6 +112,7 @@ class ControlView:
     nodes: tuple[str, ...]
     loans: Mapping[str, int]
     taken_back: tuple[str, ...]
+    stranded: tuple[ControlJob, ...]
     left_out: Mapping[str, int]
 
 
@@ -203,7 +205,12 @@ def control_view(
         lambda: held,
     )
     jobs = tuple(map(_control_job, rows))
-    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, left_out)
+    stranded = tuple(
+        _control_job(_Row(one, first.of(one.job), {}))
+        for one in candidates
+        if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
+    )
+    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, stranded, left_out)
 
 
 def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:

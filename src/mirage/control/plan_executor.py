@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.control.pools_file import Pools
-from mirage.control.verbs import FENCE, LEASE, LOAN, PLAN_VERBS, Verb, command_of, fits_loan
+from mirage.control.verbs import FENCE, LEASE, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.job_state import JobState
@@ -173,6 +173,8 @@ class PlanExecutor:
             return "not a job that takes part, or requeued since"
         if verb.name == "evict":
             return self._why_no_eviction(one, now_s)
+        if verb.name == "unhold":
+            return "" if lost_loan(one.job.reason, self.pools.owner_nodes) else "not held because its loan has ended"
         if one.job.state is not JobState.PENDING or (one.reservation and not one.reservation.startswith(LOAN)):
             return "not pending, or in a reservation of its own"
         if verb.name == "enter" and not fits_loan(one.job.limit_s, now_s, self._loans.get(LOAN + verb.node, 0)):

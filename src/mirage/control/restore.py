@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirage.control.plan_executor import PlanExecutor, read_journal, verb_from_json
-from mirage.control.verbs import FENCE, LEASE, LOAN, Verb
+from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 
@@ -35,6 +35,8 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
     for one in jobs.values():
         if one.reservation.startswith(LOAN):
             yield Verb("leave", one.job.id, one.job.submit_s)
+        elif lost_loan(one.job.reason, executor.pools.owner_nodes):
+            yield Verb("unhold", one.job.id, one.job.submit_s)
     for node in executor.pools.owner_nodes:
         if LOAN + node in names:
             yield Verb("return", node=node)

@@ -18,8 +18,8 @@ from mirage.duration import MINUTE_S
 from mirage.schedule.scheduler_contract import GpuAction, GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 
 CLOSE, PREEMPT, RETURN, LEND = "close", "preempt", "return", "lend"
-START, POSTPONE, OTHER = "start", "postpone", "other"
-_ORDER = (CLOSE, PREEMPT, RETURN, LEND, START, POSTPONE, OTHER)
+RELEASE, START, POSTPONE, OTHER = "release", "start", "postpone", "other"
+_ORDER = (RELEASE, CLOSE, PREEMPT, RETURN, LEND, START, POSTPONE, OTHER)
 
 _LOWEST_NICE = -(2**31) + 3
 """Slurm's lowest nice value."""
@@ -30,7 +30,7 @@ class ControlStep:
     """An action of a plan in verbs.
 
     Attributes:
-        kind: ``close``, ``preempt``, ``return``, ``lend``, ``start``, ``postpone`` or ``other``.
+        kind: ``release``, ``close``, ``preempt``, ``return``, ``lend``, ``start``, ``postpone`` or ``other``.
         subject: The job's id, or the node.
         verbs: What would be executed, in order; empty if nothing is needed.
         undo: What restores the former state.
@@ -81,6 +81,9 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
     starts = {action.job: action for action in plan.actions if isinstance(action, GpuStart)}
     nices = new_nices(view.jobs, list(starts))
     steps = [_step(action, view, pools) for action in plan.actions if not isinstance(action, GpuStart)]
+    steps += [
+        ControlStep(RELEASE, str(job.id), (_of(job, "unhold"),), (), "its-loan-has-ended") for job in view.stranded
+    ]
     steps += [_return(node, view, "owner-is-there") for node in view.taken_back]
     steps += _closures(plan, view)
     steps += [_start(action, view, nices.get(number)) for number, action in starts.items()]

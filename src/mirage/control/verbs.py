@@ -6,7 +6,7 @@ need the rights of an operator, and no more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 from mirage.control.pools_file import Pools
@@ -80,6 +80,19 @@ def parts(verb: Verb) -> tuple[Verb, ...]:
     return tuple(replace(verb, name=name) for name in names)
 
 
+def lost_loan(reason: str, nodes: Container[str]) -> bool:
+    """Whether a job is held because its loan has ended.
+
+    The reason is then ``Reservation mirage-loan-n3 was deleted`` (22.05.8).
+
+    Args:
+        reason: The reason why it waits.
+        nodes: The nodes of the owner.
+    """
+    words = reason.split()
+    return words[:1] + words[2:] == ["Reservation", "was", "deleted"] and words[1].removeprefix(LOAN) in nodes
+
+
 def _update(change: Callable[[Verb], str]) -> Callable[[Verb, Pools], Command]:
     return lambda verb, pools: ("scontrol", "update", f"JobId={verb.job}", change(verb))
 
@@ -123,10 +136,11 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
     ),
     "requeue": lambda verb, _: ("scontrol", "requeue", str(verb.job)),
     "release": _update(lambda verb: "StartTime=now"),
+    "unhold": lambda verb, _: ("scontrol", "release", str(verb.job)),
 }
 
 VERBS = (*_COMMANDS, "evict")
 """All verbs. A plan has only those of ``PLAN_VERBS``."""
 
-PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict")
+PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict", "unhold")
 """The verbs that a plan may contain."""
