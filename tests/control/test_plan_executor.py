@@ -280,6 +280,18 @@ def test_the_lease_is_renewed_in_time(executor: PlanExecutor, cluster: ActingClu
     assert RENEW_S * 2 < 5 * 60
 
 
+def test_nothing_is_sent_after_the_lease_has_ended(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.begin()
+    before = len(cluster.sent)
+    cluster.now_s += 270
+    assert executor.run_plan(None) == 1
+    cluster.now_s += 1
+    for act in (executor.tick, lambda: executor.run_plan(plan(of(5, "evict"), time_s=int(cluster.now_s)))):
+        with pytest.raises(SlurmRefused, match="the lease has ended"):
+            act()
+    assert len(cluster.sent) == before
+
+
 def test_the_fence_is_made_if_its_users_are_known(cluster: ActingCluster, tmp_path: Path) -> None:
     cluster.reservations = []
     without = PlanExecutor(cluster.slurm, POOLS, tmp_path / "a", cluster.clock)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from mirage.control.pools_file import Pools
-from mirage.control.verbs import FENCE, LEASE, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
+from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.errors import ConfigurationError, SlurmRefused
+from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
@@ -31,6 +31,7 @@ PLAN_FORMAT = "mirage-control-plan-1"
 RENEW_S = 120
 """Seconds between two renewals of the lease."""
 
+_MARGIN_S = 30
 _NICE = 2**31 - 3
 _KINDS = {"name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool}
 """Operands that a plan may give, and their types."""
@@ -66,7 +67,7 @@ class PlanExecutor:
         )
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
-        self._renewed_s = 0.0
+        self._renewed_s: float | None = None  # of the lease; None before it is taken
 
     def close(self) -> None:
         """Release the lock of the folder."""
@@ -122,7 +123,9 @@ class PlanExecutor:
 
         Raises:
             SlurmUnreachable: Slurm does not answer; the rest of the plan is not carried out.
+            SlurmRefused: The lease has ended.
         """
+        self._check_lease()
         rows = plan.get("verbs") if isinstance(plan, dict) and plan.get("format") == PLAN_FORMAT else None
         made_s = plan.get("time_s") if isinstance(plan, dict) else None
         is_fresh = _is(made_s, int) and 0 <= self.clock() - made_s <= 2 * self.pools.poll_s  # type: ignore[operator]
@@ -225,10 +228,16 @@ class PlanExecutor:
         Raises:
             SlurmError: The lease cannot be renewed: the executor must end.
         """
-        if self.clock() - self._renewed_s >= RENEW_S:
+        self._check_lease()
+        if self._renewed_s is not None and self.clock() - self._renewed_s >= RENEW_S:
             self.send(Verb("renew"))
             self._renewed_s = self.clock()
         self.finish_evictions()
+
+    def _check_lease(self) -> None:
+        """Check that the lease has not ended: another controller may have it since."""
+        if self._renewed_s is not None and self.clock() - self._renewed_s > LEASE_MINUTES * MINUTE_S - _MARGIN_S:
+            raise SlurmRefused("the lease has ended, as Slurm has not answered for minutes; begin again")
 
     def finish_evictions(self) -> None:
         """Requeue jobs that still run after their grace, and end their hold-down."""
@@ -258,7 +267,7 @@ class PlanExecutor:
         command = (*gpu_queue_command(mark), f"--partition={self.pools.borrower_partition}")
         found, unreadable = read_gpu_queue(self.slurm.output(command), mark)
         if unreadable:
-            raise SlurmRefused(f"squeue printed {len(unreadable)} records that cannot be read; nothing is done")
+            raise SlurmUnreachable(f"squeue printed {len(unreadable)} records that cannot be read; nothing is done")
         alive = (JobState.PENDING, JobState.RUNNING)
         return [one for one in found if self.pools.takes_part(one.job) and one.job.state in alive]
 
