@@ -1,18 +1,20 @@
 """The file of a controller: pools of nodes, jobs that take part, rates, and the scheduler.
 
-scheduler = "aryl"
-poll = "30s"
+An example; the page about control in the documentation describes all keys:
 
-[owner]
-nodes = ["inf[1-4]"]
-partitions = ["inference"]
+    scheduler = "aryl"
+    poll = "36s"
 
-[borrower]
-nodes = ["gpu[1-12]"]
-partition = "train"
+    [owner]
+    nodes = ["inf[1-4]"]
+    partitions = ["inference"]
 
-[jobs]
-comment = "mirage-control"
+    [borrower]
+    nodes = ["gpu[1-12]"]
+    partition = "train"
+
+    [jobs]
+    comment = "mirage-control"
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class Pools:
     owner_users: tuple[str, ...] = ()
     owner_accounts: tuple[str, ...] = ()
     scheduler: str = "fifo"
-    poll_s: int = 30
+    poll_s: int = 36
     comment: str = ""
     accounts: tuple[str, ...] = ()
     signal: str = "USR1"

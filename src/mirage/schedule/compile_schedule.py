@@ -31,6 +31,7 @@ def use() -> None:
     """Use every kernel once on tiny clusters, so that it is compiled."""
     for spec in SCHEDULERS.values():
         import_module(spec.entry.partition(":")[0])  # the import compiles compiled schedulers
+    import_module("mirage.schedule.engine.view_scheduler")  # likewise
     _play("fifo", types=1)
     profiles = Profiles(("any",), _speeds(1))
     run_alone_s(profiles, model=0, gpu_type=0, servers=1, gpus=1, batch=8, work=work(profiles.speeds, 0))
