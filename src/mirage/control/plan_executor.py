@@ -24,8 +24,9 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
-from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, NodeReservation, read_reservations
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 
 PLAN_FORMAT = "mirage-control-plan-1"
 RENEW_S = 120
@@ -102,11 +103,11 @@ class PlanExecutor:
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
 
-    def reservations(self) -> tuple[NodeReservation, ...]:
+    def reservations(self) -> tuple[SlurmReservation, ...]:
         """All reservations."""
         return read_reservations(self.slurm.output(RESERVATIONS_COMMAND))[0]
 
-    def _is_mine(self, lease: NodeReservation) -> bool:
+    def _is_mine(self, lease: SlurmReservation) -> bool:
         """Whether a lease is of a former process with this journal, which has the lock no longer."""
         started = [row["lease"] for row in read_journal(self.journal) if "lease" in row]
         return bool(started) and started[-1] == lease.start_s

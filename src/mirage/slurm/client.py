@@ -26,10 +26,10 @@ from mirage.slurm.records import (
 from mirage.slurm.runner import Completed, Runner, SystemRunner, check_configured
 from mirage.slurm.sbatch_options import from_environment, to_argv
 from mirage.slurm.text import machine as machine_text
-from mirage.slurm.text import reservation_lines
 from mirage.slurm.text import sacct as sacct_text
 from mirage.slurm.text import squeue as squeue_text
 from mirage.slurm.text.batch_script import directives
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 
 log = logging.getLogger("mirage.slurm")
 
@@ -264,7 +264,7 @@ class SlurmClient:
 
     def reservations(self) -> tuple[SlurmReservation, ...]:
         """The reservations of one ``scontrol show reservation``."""
-        reservations, skipped = reservation_lines.read_reservations(self._run(reservation_lines.COMMAND).stdout)
+        reservations, skipped = read_reservations(self._run(RESERVATIONS_COMMAND).stdout)
         self._warn_once("scontrol show reservation", skipped)
         return reservations
 

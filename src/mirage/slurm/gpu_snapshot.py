@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from mirage.errors import SlurmUnreachable, shown
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_nodes import GPU_NODES_COMMAND, GpuNode, read_gpu_nodes
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
-from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, NodeReservation, read_reservations
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 
 REQUESTS = 3
 """Requests to slurmctld that one snapshot takes."""
@@ -26,7 +27,7 @@ class GpuSnapshot:
     time_s: int
     jobs: tuple[GpuQueueJob, ...]
     nodes: tuple[GpuNode, ...]
-    reservations: tuple[NodeReservation, ...]
+    reservations: tuple[SlurmReservation, ...]
 
 
 def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
@@ -47,8 +48,8 @@ def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
     _check_read("sinfo", unreadable)
     if not nodes:
         raise SlurmUnreachable("sinfo reports no node")
-    reservations, unreadable = read_reservations(slurm.output(RESERVATIONS_COMMAND))
-    _check_read("scontrol show reservation", unreadable)
+    reservations, skipped = read_reservations(slurm.output(RESERVATIONS_COMMAND))
+    _check_read("scontrol show reservation", (skipped.first,) * skipped.count)
     return GpuSnapshot(int(time_s), jobs, nodes, reservations)
 
 

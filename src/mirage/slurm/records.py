@@ -155,6 +155,7 @@ class SlurmReservation:
         accounts: Accounts that may use it; empty where it names none.
         partial: Whether it has only some cores of its nodes.
         lends: Whether jobs with ``--signal=R:…`` may run there until it needs the nodes (``MaxStartDelay``).
+        active: Whether it has begun and not ended, by Slurm's own state.
     """
 
     name: str
@@ -166,6 +167,7 @@ class SlurmReservation:
     accounts: tuple[str, ...] = ()
     partial: bool = False
     lends: bool = False
+    active: bool = False
 
 
 @dataclass(frozen=True, slots=True)

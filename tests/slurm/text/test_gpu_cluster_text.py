@@ -1,4 +1,4 @@
-"""What a controller reads: nodes with GPUs, the queue, reservations."""
+"""What a controller reads: nodes with GPUs, and the queue."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 
 from mirage.slurm.text.gpu_nodes import FIELD, gpu_type_of, read_gpu_nodes
 from mirage.slurm.text.gpu_queue import gpu_queue_command, read_gpu_queue, requested_gpu_type
-from mirage.slurm.text.reservations import read_reservations
-from tests.support.control_cluster import NOW_S, ControlCluster, loan, pending, running
+from tests.support.control_cluster import ControlCluster, pending, running
 
 
 def test_a_node_of_several_partitions_is_one_node_with_its_free_gpus() -> None:
@@ -55,12 +54,3 @@ def test_gpus_of_the_whole_job_are_read_and_a_forged_record_is_not() -> None:
     first = jobs[0]
     assert (first.job.gpus, first.gpu_type, first.restarts, first.reservation) == (6, "t4", 2, "r")
     assert (first.required_nodes, jobs[2].job.nodelist, jobs[2].job.gpus, unreadable) == ("t1", "t1", 4, ())
-
-
-def test_reservations_with_their_end() -> None:
-    text = "\n".join([loan("i1"), loan("i[2-3]", name="other", state="INACTIVE")])
-    (first, second), unreadable = read_reservations(text)
-    assert (first.name, first.nodes, first.end_s, first.active) == ("mirage-loan-i1", ("i1",), NOW_S + 1800, True)
-    assert (second.nodes, second.active, second.flags) == (("i2", "i3"), False, ("OVERLAP", "SPEC_NODES"))
-    assert (unreadable, read_reservations("No reservations in the system\n")) == ((), ((), ()))
-    assert read_reservations("slurm is tired")[1] == ("slurm is tired",)

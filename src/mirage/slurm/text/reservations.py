@@ -1,63 +1,68 @@
-"""Reservations, from ``scontrol show reservation``."""
+"""Reservations from ``scontrol --oneliner show reservation``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 
-from mirage.slurm.text.machine import pairs
+from mirage.job_state import MISSING
+from mirage.slurm.records import SkippedRecords, SlurmReservation
+from mirage.slurm.text.machine import first_pairs
 from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.hostlist import expand_hosts
 from mirage.slurm_words.timestamps import instant_s
 
 RESERVATIONS_COMMAND = ("scontrol", "--oneliner", "show", "reservation")
+
 _NONE = "no reservations in the system"
+_NAME = re.compile(r"ReservationName=(.*?) (?=StartTime=)")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReservation:
-    """A reservation of nodes.
+def read_reservations(output: str) -> tuple[tuple[SlurmReservation, ...], SkippedRecords]:
+    """The reservations in the output of the command, and the lines that could not be read.
 
-    Attributes:
-        start_s: Its start, in seconds since 1970.
-        end_s: Its end.
-        flags: Its flags, such as ``OVERLAP``.
-        users: The users who may use it, as Slurm prints them; empty for none.
-        accounts: The accounts that may use it.
-        active: Whether it has begun and not ended.
+    A reservation without nodes, as one of licences, is left out.
     """
-
-    name: str
-    nodes: tuple[str, ...]
-    start_s: int
-    end_s: int
-    flags: tuple[str, ...]
-    users: str
-    accounts: str
-    active: bool
-
-
-def read_reservations(output: str) -> tuple[tuple[NodeReservation, ...], tuple[str, ...]]:
-    """The reservations that the command prints, and the lines that cannot be read."""
-    found, unreadable = [], []
+    found, skipped = list[SlurmReservation](), SkippedRecords()
     for line in output.splitlines():
         if not line.strip() or line.strip().lower() == _NONE:
             continue
-        row = pairs(line)
-        try:
-            if "ReservationName" not in row:
-                raise ValueError(line)
-            found.append(
-                NodeReservation(
-                    name=row["ReservationName"],
-                    nodes=tuple(expand_hosts(text_of(row.get("Nodes", "")))),
-                    start_s=instant_s(row.get("StartTime", "")),
-                    end_s=instant_s(row.get("EndTime", "")),
-                    flags=tuple(filter(None, text_of(row.get("Flags", "")).split(","))),
-                    users=text_of(row.get("Users", "")),
-                    accounts=text_of(row.get("Accounts", "")),
-                    active=row.get("State", "") == "ACTIVE",
-                )
-            )
-        except ValueError:
-            unreadable.append(line[:200])
-    return tuple(found), tuple(unreadable)
+        reservation = _reservation(line)
+        if reservation is None:
+            skipped = skipped.and_one(line)
+        elif reservation.nodes:
+            found.append(reservation)
+    return tuple(found), skipped
+
+
+def _reservation(line: str) -> SlurmReservation | None:
+    """A reservation; None where name, times or nodes cannot be read.
+
+    A name may contain blanks. ``CoreIDs`` is printed only where some cores of a node are not reserved (22.05.8).
+    """
+    name = _NAME.match(line)
+    if name is None:
+        return None
+    row = first_pairs(line[name.end() :])
+    start_s, end_s = instant_s(row.get("StartTime", "")), instant_s(row.get("EndTime", ""))
+    try:
+        nodes = tuple(expand_hosts(row.get("Nodes", "")))
+    except ValueError:
+        return None
+    if MISSING in (start_s, end_s):
+        return None
+    return SlurmReservation(
+        name[1],
+        start_s,
+        end_s,
+        nodes,
+        flags=_words(row.get("Flags", "")),
+        users=_words(row.get("Users", "")),
+        accounts=_words(row.get("Accounts", "")),
+        partial="CoreIDs" in row,
+        lends=bool(text_of(row.get("MaxStartDelay", ""))),
+        active=row.get("State") == "ACTIVE",
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text_of(text).split(",") if word)

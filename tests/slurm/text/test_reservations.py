@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.slurm.records import SkippedRecords, SlurmReservation
-from mirage.slurm.text.reservation_lines import read_reservations
+from mirage.slurm.text.reservations import read_reservations
 
 PRINTED = """\
 ReservationName=maint1 StartTime=1795719176 EndTime=1795722776 Duration=01:00:00 Nodes=n[1-4] NodeCnt=4 CoreCnt=256 \
@@ -31,7 +31,14 @@ def test_reservations_of_a_real_slurm() -> None:
             SlurmReservation("maint1", 1795719176, 1795722776, ("n1", "n2", "n3", "n4"), maintenance, ("root",)),
             SlurmReservation("weekd", 1795860000, 1795863600, ("n1", "n2"), ("WEEKDAY",), (), ("phys", "chem")),
             SlurmReservation(
-                "we ird", 1795771376, 1795771976, ("n4",), ("OVERLAP", "SPEC_NODES"), ("root", "ada"), lends=True
+                "we ird",
+                1795771376,
+                1795771976,
+                ("n4",),
+                ("OVERLAP", "SPEC_NODES"),
+                ("root", "ada"),
+                lends=True,
+                active=True,
             ),
             SlurmReservation(
                 "cores", 1795728397, 1795731997, ("n2",), ("OVERLAP", "SPEC_NODES"), ("root",), partial=True
@@ -43,6 +50,7 @@ def test_reservations_of_a_real_slurm() -> None:
 
 def test_no_reservation() -> None:
     assert read_reservations("No reservations in the system\n") == ((), SkippedRecords())
+    assert read_reservations("slurm is tired") == ((), SkippedRecords(1, "slurm is tired"))
 
 
 def test_a_line_that_cannot_be_read_is_skipped(newfoundland: None) -> None:
