@@ -35,7 +35,7 @@ def test_links_run_in_any_of_several_partitions(private_cluster: Any, tmp_path: 
     assert sorted(shell.found("serve")[2][-1].partition.split(",")) == ["main", "one"]
     shell.slurm.cancel(shell.found("serve")[1][-1].id)
     shell.until(lambda: shell.found("serve")[2][-1].state is JobState.RUNNING, 40, "the next link takes its place")
-    assert shell.row("serve")["why"] == ""
+    assert "partition" not in shell.row("serve")["why"]  # that the cancelled link ended at once may be reported
     checked = shell.mirage("doctor")
     assert "one 00:30:00" in checked
     terminate(agent)
