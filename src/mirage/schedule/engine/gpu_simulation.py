@@ -14,7 +14,14 @@ from mirage.errors import ContractBroken, PlanInfeasible, shown
 from mirage.kernel.record_arrays import records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
-from mirage.schedule.engine.gpu_world import Demand, KnownRunTimes, LifeCosts, make_state, make_world
+from mirage.schedule.engine.gpu_world import (
+    Demand,
+    KnownRunTimes,
+    LifeCosts,
+    make_plan_buffer,
+    make_state,
+    make_world,
+)
 from mirage.schedule.engine.kernel.current_amounts import ATTAINED, COLUMNS, DONE, PROGRESS, RUN, SAFE
 from mirage.schedule.engine.kernel.gpu_arrays import (
     ACTION,
@@ -30,7 +37,6 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     WAKES_TOO_SOON,
     GpuState,
     GpuWorld,
-    PlanBuffer,
 )
 from mirage.schedule.engine.kernel.gpu_event_loop import advance
 from mirage.schedule.engine.kernel.python_calls import amounts_now, external_scheduler, placements_now
@@ -51,7 +57,6 @@ from mirage.schedule.scheduler_contract import (
 from mirage.schedule.speeds.speed_arrays import Speeds
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 
-_ROOM = 64
 """Rows of the plan buffer in addition to those by job and by GPU; it is enlarged for larger plans in Python."""
 
 _ALL_BUT_PROGRESS = int(Event.SUBMITTED | Event.ENDED | Event.LEFT | Event.SERVERS)
@@ -106,7 +111,9 @@ class GpuSimulation:
         )
         self._world.settings["force_after_s"] = force_after_s if math.isinf(force_after_s) else _in_ticks(force_after_s)
         self._state = make_state(self._world, len(cluster.pools))
-        self._buffer = self._make_buffer(compiled)
+        self._buffer = make_plan_buffer(
+            compiled, len(self.jobs), len(self._world.gpus_of), int(self._world.gpus_of.sum())
+        )
         self._function, self._reasons = compiled.function, list(compiled.reasons)
         self._set_call_times()
         self._viewer = Viewer(self._world, self._state)
@@ -282,21 +289,6 @@ class GpuSimulation:
         )
 
     # -- room --------------------------------------------------------------------------------------------------------
-
-    def _make_buffer(self, compiled: CompiledScheduler) -> PlanBuffer:
-        n, servers, gpus = len(self.jobs), len(self._world.gpus_of), int(self._world.gpus_of.sum())
-        rows = max(n, gpus if compiled.table else servers) + 1
-        return PlanBuffer(
-            plan=records(ACTION, 2 * (n + servers) + _ROOM),
-            places=records(PLACE, 6 * gpus + 2 * n + _ROOM),
-            free=np.zeros(servers, np.int64),
-            spare=np.zeros(servers, np.int64),
-            picked=records(PLACE, servers + 1),
-            memory=np.zeros((compiled.memory, rows)),
-            ranks=np.zeros((compiled.ranks, rows), np.int64),
-            parameters=np.array(compiled.parameters),
-            table=np.zeros((min(n, gpus) + 1, gpus + 1) if compiled.table else (1, 1), np.int16),
-        )
 
     def _enlarge(self) -> None:
         """Grow the logs without room for the next events, or for the plan to be applied."""

@@ -11,7 +11,9 @@ import numpy as np
 from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
 from mirage.kernel.record_arrays import Records, records
+from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import (
+    ACTION,
     CHUNK,
     CLOCK,
     DECISION,
@@ -33,6 +35,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     TICK_S,
     GpuState,
     GpuWorld,
+    PlanBuffer,
 )
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds, runs_on
@@ -293,4 +296,27 @@ def make_state(world: GpuWorld, pools: int) -> GpuState:
         decisions=records(DECISION, 3 * n + _ROOM),
         loans=records(LOAN, 3 * n + _ROOM),
         news=np.zeros((8 * n + _ROOM, 2), np.int64),
+    )
+
+
+def make_plan_buffer(compiled: CompiledScheduler, jobs: int, servers: int, gpus: int) -> PlanBuffer:
+    """The plan buffer of a scheduler, with an empty memory.
+
+    Args:
+        compiled: The scheduler.
+        jobs: Most jobs at once.
+        servers: Number of servers.
+        gpus: Number of GPUs of all servers.
+    """
+    rows = max(jobs, gpus if compiled.table else servers) + 1
+    return PlanBuffer(
+        plan=records(ACTION, 2 * (jobs + servers) + _ROOM),
+        places=records(PLACE, 6 * gpus + 2 * jobs + _ROOM),
+        free=np.zeros(servers, np.int64),
+        spare=np.zeros(servers, np.int64),
+        picked=records(PLACE, servers + 1),
+        memory=np.zeros((compiled.memory, rows)),
+        ranks=np.zeros((compiled.ranks, rows), np.int64),
+        parameters=np.array(compiled.parameters),
+        table=np.zeros((min(jobs, gpus) + 1, gpus + 1) if compiled.table else (1, 1), np.int16),
     )

@@ -19,8 +19,8 @@ from mirage.kernel.compile import kernel
 from mirage.kernel.record_arrays import records
 from mirage.kernel.reference import by_reference
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
+from mirage.schedule.engine.gpu_world import make_plan_buffer
 from mirage.schedule.engine.kernel.gpu_arrays import (
-    ACTION,
     ALL_GPUS,
     CANCEL,
     CHUNK,
@@ -80,7 +80,6 @@ _MOST_ANSWERS = 3
 """Calls of one decision, where the scheduler lets Python choose servers in between."""
 
 _EVERY_EVENT = 31
-_ROOM = 64
 
 _COPIED = ("submit_s", "model", "gpus", "min_gpus", "max_gpus", "pool", "types", "status", "batch", "held", "servers",
            "gpu_type", "start_s", "restarts", "preemptions", "queued_since_s", "first_start_s", "restart_s",
@@ -127,7 +126,8 @@ class ViewScheduler:
         held = view.held
         world = self._world(view, order)
         state = self._state(view, rank, held)
-        buffer = self._buffer(view)
+        gpus = view.servers.gpus
+        buffer = make_plan_buffer(self.compiled, len(view.jobs), len(gpus), int(gpus.sum()))
         if self.widths is not None:
             buffer.ranks[self.widths, rank] = view.jobs.servers
         n = -1
@@ -208,22 +208,6 @@ class ViewScheduler:
         speeds = np.append(self._surroundings.speeds.type_speed, 0.0)
         found: NDArray[np.float64] = speeds[jobs.gpu_type]
         return found
-
-    def _buffer(self, view: GpuView) -> PlanBuffer:
-        n, servers, gpus = len(view.jobs), len(view.servers.gpus), int(view.servers.gpus.sum())
-        compiled = self.compiled
-        rows = max(n, gpus if compiled.table else servers) + 1
-        return PlanBuffer(
-            plan=records(ACTION, 2 * (n + servers) + _ROOM),
-            places=records(PLACE, 6 * gpus + 2 * n + _ROOM),
-            free=np.zeros(servers, np.int64),
-            spare=np.zeros(servers, np.int64),
-            picked=records(PLACE, servers + 1),
-            memory=np.zeros((compiled.memory, rows)),
-            ranks=np.zeros((compiled.ranks, rows), np.int64),
-            parameters=np.array(compiled.parameters),
-            table=np.zeros((min(n, gpus) + 1, gpus + 1) if compiled.table else (1, 1), np.int16),
-        )
 
     # -- actions from rows -------------------------------------------------------------------------------------------
 
