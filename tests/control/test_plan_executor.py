@@ -334,6 +334,15 @@ def test_off_restores_loans_nices_fence_and_lease(cluster: ActingCluster, tmp_pa
     executor.close()
 
 
+def test_off_does_nothing_if_a_reservation_cannot_be_read(cluster: ActingCluster, tmp_path: Path) -> None:
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    cluster.reservations = [loan("i2"), loan("i1").replace("EndTime", "End")]
+    with pytest.raises(SlurmUnreachable, match="show reservation printed 1 records that cannot be read"):
+        restore(executor)
+    assert cluster.sent == []
+    executor.close()
+
+
 def test_off_leaves_a_fence_of_the_operator_and_reports_what_slurm_refuses(
     executor: PlanExecutor, cluster: ActingCluster
 ) -> None:

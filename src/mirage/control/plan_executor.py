@@ -24,9 +24,9 @@ from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import all_reservations
 from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
-from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 
 PLAN_FORMAT = "mirage-control-plan-1"
 RENEW_S = 120
@@ -83,7 +83,7 @@ class PlanExecutor:
             SlurmRefused: Another controller has the lease, or the rights are missing.
             ConfigurationError: There is no fence, and the file does not name the users of the owner.
         """
-        reservations = {one.name: one for one in self.reservations()}
+        reservations = {one.name: one for one in all_reservations(self.slurm)}
         if LEASE in reservations and not self._is_mine(reservations[LEASE]):
             raise SlurmRefused(
                 f"another controller acts on this cluster: the reservation {LEASE} exists; end it, or wait 5 minutes"
@@ -98,14 +98,10 @@ class PlanExecutor:
         verb = Verb("renew") if LEASE in reservations else Verb("lease", users=(self.slurm.user,))
         self.send(verb, undo=Verb("unlease"))
         self._renewed_s = self.clock()
-        taken = [one for one in self.reservations() if one.name == LEASE]
+        taken = [one for one in all_reservations(self.slurm) if one.name == LEASE]
         _append(self.journal, {"time_s": self.clock(), "lease": taken[0].start_s if taken else 0, "verb": asdict(verb)})
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
-
-    def reservations(self) -> tuple[SlurmReservation, ...]:
-        """All reservations."""
-        return read_reservations(self.slurm.output(RESERVATIONS_COMMAND))[0]
 
     def _is_mine(self, lease: SlurmReservation) -> bool:
         """Whether a lease is of a former process with this journal, which has the lock no longer."""
@@ -134,7 +130,7 @@ class PlanExecutor:
             self._report("plan", "refused: not a plan, or too old", {})
             return 1
         jobs = {one.job.id: one for one in self.jobs()} if rows else {}
-        self._loans = {one.name: one.end_s for one in self.reservations()} if _enters(rows) else {}
+        self._loans = {one.name: one.end_s for one in all_reservations(self.slurm)} if _enters(rows) else {}
         refused = 0
         for row in rows:
             verb = _verb_of(row)

@@ -8,6 +8,7 @@ from mirage.control.plan_executor import PlanExecutor, read_journal, verb_from_j
 from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
+from mirage.slurm.gpu_snapshot import all_reservations
 
 
 def restore(executor: PlanExecutor) -> list[str]:
@@ -18,7 +19,7 @@ def restore(executor: PlanExecutor) -> list[str]:
     removed if the controller made it.
 
     Raises:
-        SlurmUnreachable: Slurm does not answer; run it again.
+        SlurmUnreachable: Slurm does not answer, or its answer cannot be read; run it again.
     """
     refused = []
     for verb in _undoing(executor):
@@ -30,7 +31,7 @@ def restore(executor: PlanExecutor) -> list[str]:
 
 
 def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
-    names = {one.name for one in executor.reservations()}
+    names = {one.name for one in all_reservations(executor.slurm)}
     jobs = {one.job.id: one for one in executor.jobs()}
     for one in jobs.values():
         if one.reservation.startswith(LOAN):

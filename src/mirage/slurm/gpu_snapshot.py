@@ -48,9 +48,19 @@ def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
     _check_read("sinfo", unreadable)
     if not nodes:
         raise SlurmUnreachable("sinfo reports no node")
-    reservations, skipped = read_reservations(slurm.output(RESERVATIONS_COMMAND))
+    return GpuSnapshot(int(time_s), jobs, nodes, all_reservations(slurm))
+
+
+def all_reservations(slurm: SlurmClient) -> tuple[SlurmReservation, ...]:
+    """All reservations of nodes.
+
+    Raises:
+        SlurmUnreachable: The command had no answer, or one that cannot be read completely.
+        SlurmRefused: Slurm refused the command.
+    """
+    found, skipped = read_reservations(slurm.output(RESERVATIONS_COMMAND))
     _check_read("scontrol show reservation", (skipped.first,) * skipped.count)
-    return GpuSnapshot(int(time_s), jobs, nodes, reservations)
+    return found
 
 
 def _check_read(command: str, unreadable: tuple[str, ...]) -> None:
