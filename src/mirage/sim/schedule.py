@@ -37,7 +37,8 @@ class Schedule:
         """Combine segments into jobs."""
         n = len(table)
         start_s, end_s = np.full(n, np.iinfo(np.int64).max), np.full(n, MISSING)
-        ours = segments[segments.id < n]
+        ours = segments.id < n
+        ours = segments if ours.all() else segments[ours]
         np.minimum.at(start_s, ours.id, ours.start_s)
         np.maximum.at(end_s, ours.id, ours.end_s)
         start_s[end_s == MISSING] = MISSING

@@ -187,7 +187,7 @@ def _texts(values: Sequence[str] | Sequence[int] | NDArray[Any]) -> NDArray[np.s
     """Returns numbers or texts as texts, in an array no wider than the longest."""
     found = np.asarray(values)
     if not len(found) or not np.issubdtype(found.dtype, np.integer):
-        return found.astype(np.str_)
+        return found.astype(np.str_, copy=False)
     return found.astype(f"<U{max(len(str(found.min())), len(str(found.max())))}")
 
 

@@ -83,6 +83,13 @@ def test_all_rows_at_once_give_what_row_by_row_gives(rows: list[str]) -> None:
         assert_alike("\n".join([HEADER, *rows]) + end)
 
 
+@pytest.mark.parametrize("odd", [*"/:@-+. ", "é", "\x7f", "\xb5"])
+@pytest.mark.parametrize("at", range(9))
+def test_no_other_octet_counts_as_a_digit(odd: str, at: int) -> None:
+    table, _ = assert_alike(f"job_id,submit_s\n1,123456789\n2,{'123456789'[:at]}{odd}{'123456789'[at:]}\n")
+    assert table.submit_s.tolist() == [123456789]
+
+
 def test_bytes_that_are_not_utf8_are_noted() -> None:
     table, tally = assert_alike(f"{HEADER}\n{ROWS[0]}\n9,1,2,3,FAILED,a".encode() + b"\xe0,b\n")
     assert table.user.values() == ["ada", "a\ufffd"]

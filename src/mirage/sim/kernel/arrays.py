@@ -101,10 +101,10 @@ CHUNK = record_type([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("m
 """``count`` nodes of one job on one bin, and the GPUs, CPUs and memory that each of them holds."""
 
 SEGMENT = record_type(
-    [("id", _I), ("start_s", _I), ("end_s", _I), ("width", _I), ("why", _I), ("user", _I), ("submit_s", _I),
-     ("limit_s", _I)]
+    [("start_s", _I), ("end_s", _I), ("submit_s", _I), ("limit_s", _I), ("id", _I32), ("width", _I32), ("user", _I32),
+     ("why", _I32)]
 )  # fmt: skip
-"""One run of a job from a start to an end; a job never preempted has one segment."""
+"""One run of a job from a start to an end; a job never preempted has one segment. A log has one for every job."""
 
 END = record_type([("due", _I), ("slot", _I), ("stamp", _I)])
 """The true end of a segment, in the form of ``mirage.kernel.heap``: ``due`` in seconds."""

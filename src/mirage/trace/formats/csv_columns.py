@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from mirage.array_types import Ints
@@ -16,6 +15,7 @@ from mirage.job_state import MISSING
 from mirage.trace.table import Labels
 
 Octets = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 LONGEST_NUMBER = 18
 """Longer integers may not fit in 64 bits."""
@@ -24,7 +24,15 @@ LONGEST_CELL = PADDING = 128
 """Longer cells would waste memory in a rectangular array."""
 
 _COMMA, _LINE_END, _MINUS = ord(","), ord("\n"), ord("-")
+
 _WORD = 8
+"""Octets of a word. A word is read with its first octet lowest."""
+
+_LOW = np.array([(1 << 8 * octets) - 1 for octets in range(_WORD + 1)], dtype=np.uint64)
+"""Masks of the first 0 to 8 octets of a word."""
+
+_ZEROS = np.uint64(0x3030303030303030)
+"""The text of eight digits 0."""
 
 
 class CsvColumns(NamedTuple):
@@ -73,23 +81,22 @@ class CsvColumns(NamedTuple):
     def integers(self, column: int) -> Ints | None:
         """Returns a column of integers; ``None`` if a cell is none. Empty cells are ``MISSING``."""
         lengths = self.lengths[:, column]
-        longest = int(lengths.max())
-        if not longest:
+        if not lengths.any():
             return np.full(len(lengths), MISSING, dtype=np.int64)
-        if longest > LONGEST_NUMBER + 1:
-            return None
-        ends = self.begins[:, column] + lengths
-        digits = sliding_window_view(self.octets, longest)[ends - longest + PADDING]
-        place = np.arange(longest)
-        digits -= np.uint8(ord("0"))
-        negative = (self.octets[self.begins[:, column] + PADDING] == _MINUS) & (lengths > 1)
-        digits[place < (longest - lengths + negative)[:, None]] = 0
-        if (digits > 9).any() or (lengths - negative).max() > LONGEST_NUMBER:
+        begins = self.begins[:, column] + PADDING
+        negative = (self.octets[begins] == _MINUS) & (lengths > 1)
+        digits = lengths - negative
+        longest = int(digits.max())
+        if longest > LONGEST_NUMBER:
             return None
         values = np.zeros(len(lengths), dtype=np.int64)
-        for k in range(longest):
-            values *= 10
-            values += digits[:, k]
+        for last in range(0, longest, _WORD):  # eight digits at a time, from the end
+            before = _LOW[_WORD - np.clip(digits - last, 0, _WORD)]
+            word = (self._words(begins + lengths - last - _WORD) & ~before) | (_ZEROS & before)
+            number = _eight_digits(word)
+            if number is None:
+                return None
+            values += number * 10**last
         values[negative] *= -1
         values[lengths == 0] = MISSING
         return values
@@ -98,13 +105,14 @@ class CsvColumns(NamedTuple):
         """Returns a column of names."""
         if not self.lengths[:, column].any():
             return Labels.missing(len(self.lengths))
-        cells = self._cells(column)
-        words = cells.view(np.uint64)
+        words = self._cells(column)
+        if (words == words[0]).all():
+            return Labels.of([_name(words[0])])[np.zeros(len(words), dtype=np.intp)]
         _, first, code = np.unique(_keys(words), return_index=True, return_inverse=True)
         if not (words == words[first[code]]).all():  # two names of one key
             _, first, code = np.unique(words, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
-        names = [cells[row].tobytes().rstrip(b"\0").decode("utf-8") for row in first[order].tolist()]
+        names = [_name(words[row]) for row in first[order].tolist()]
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         if "" in names:
@@ -115,21 +123,45 @@ class CsvColumns(NamedTuple):
 
     def texts(self, column: int) -> NDArray[np.str_] | None:
         """Returns a column of texts; ``None`` if one is empty, or not ASCII."""
-        cells = self._cells(column)
+        cells = self._cells(column).view(np.uint8)
         if not self.lengths[:, column].min() or cells.max() >= 128:
             return None
         width = int(self.lengths[:, column].max())
         found: NDArray[np.str_] = cells[:, :width].astype(np.uint32).view(f"<U{width}").reshape(-1)
         return found
 
-    def _cells(self, column: int) -> Octets:
-        """Returns the cells of a column as rows of octets, with zeros after each."""
-        begins, lengths = self.begins[:, column], self.lengths[:, column]
-        longest = int(lengths.max())
-        width = max(-(-longest // _WORD), 1) * _WORD
-        cells = sliding_window_view(self.octets, width)[begins + PADDING]
-        cells[np.arange(width) >= lengths[:, None]] = 0
+    def _cells(self, column: int) -> Words:
+        """Returns the cells of a column, with zeros after each; shape (rows, words)."""
+        begins, lengths = self.begins[:, column] + PADDING, self.lengths[:, column]
+        cells = np.empty((len(lengths), max(-(-int(lengths.max()) // _WORD), 1)), dtype="<u8")
+        for k in range(cells.shape[1]):
+            np.bitwise_and(
+                self._words(begins + k * _WORD), _LOW[np.clip(lengths - k * _WORD, 0, _WORD)], out=cells[:, k]
+            )
         return cells
+
+    def _words(self, places: NDArray[np.intp]) -> Words:
+        """Returns the words that begin at some places of the padded text."""
+        at_every_octet: Words = np.ndarray(len(self.octets) - _WORD + 1, dtype="<u8", buffer=self.octets, strides=1)
+        return at_every_octet[places]
+
+
+def _name(words: Words) -> str:
+    return words.tobytes().rstrip(b"\0").decode("utf-8")
+
+
+def _eight_digits(words: Words) -> Ints | None:
+    """Returns the numbers that words spell in eight digits; ``None`` if one has another octet.
+
+    Neighbours are joined three times: digits to pairs, pairs to fours, fours to the number.
+    """
+    high = np.uint64(0xF0F0F0F0F0F0F0F0)
+    if (((words & high) != _ZEROS) | (((words + np.uint64(0x0606060606060606)) & high) != _ZEROS)).any():
+        return None
+    words = ((words & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(10 * 2**8 + 1)) >> np.uint64(8)
+    words = ((words & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(100 * 2**16 + 1)) >> np.uint64(16)
+    words = ((words & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(10_000 * 2**32 + 1)) >> np.uint64(32)
+    return words.astype(np.int64)
 
 
 def _keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -154,6 +154,11 @@ def pieces(data: bytes, size: int, position: int = 0) -> Iterator[bytes]:
         position = end
 
 
+def most_lines(data: bytes) -> int:
+    """Upper bound of the number of lines, blank ones included."""
+    return data.count(b"\n") + 1
+
+
 def numbered_lines(data: bytes, tally: ReadTally, first: int = 1) -> Iterator[tuple[int, str]]:
     """Yields non-blank lines, numbered from ``first``; all lines and blank ones are counted.
 

@@ -21,7 +21,7 @@ from mirage.errors import LineError, TraceError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.unicode import valid_unicode
 from mirage.trace.formats.csv_columns import CsvColumns
-from mirage.trace.formats.decompress import decode, pieces
+from mirage.trace.formats.decompress import decode, most_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.formats.table_builder import TableBuilder
@@ -52,7 +52,7 @@ def read_csv(data: bytes, tally: ReadTally) -> JobTable:
         return _read_records(data, tally)
     names = head.decode("utf-8", errors="replace").split(",") if head else []
     _count_header(names, tally)
-    reader, table = _Reader(names, tally), TablePieces()
+    reader, table = _Reader(names, tally), TablePieces(most_lines(data))
     position, unread = end, b""
     for piece in pieces(data, PIECE_BYTES, end):
         position += len(piece)

@@ -33,7 +33,7 @@ from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
 from mirage.errors import LineError
 from mirage.job_state import MISSING, UNFINISHED, JobState
-from mirage.trace.formats.decompress import numbered_lines, pieces
+from mirage.trace.formats.decompress import most_lines, numbered_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
 from mirage.trace.formats.read_report import ReadTally
 from mirage.trace.formats.table_pieces import PIECE_BYTES, TablePieces
@@ -90,7 +90,7 @@ def read_swf(data: bytes, tally: ReadTally) -> JobTable:
     """
     data = _without_heading(data.removeprefix(_BOM), tally)
     _read_header(_COMMENT.findall(data) if b";" in data else [], tally)
-    unix_start_s, rows, found = _unix_start_s(tally), TablePieces(), _Reader(tally)
+    unix_start_s, rows, found = _unix_start_s(tally), TablePieces(most_lines(data)), _Reader(tally)
     position = 0
     for piece in pieces(data, PIECE_BYTES):
         read = found.read(piece)

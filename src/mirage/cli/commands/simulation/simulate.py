@@ -87,22 +87,25 @@ def simulate(
     if not len(jobs.jobs):
         reasons = ", ".join(f"{count:,} that {reason}" for reason, count in jobs.left_out.items())
         raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
+    origin_s = _origin_s(read)
+    del read  # memory: the table may be sorted and shorter in the workload
     jobs, answering = _answering(jobs, think_s, simulated.think_s, trace)
     simulation = Simulation(simulated.cluster, jobs, discipline, simulated.settings)
     began_s = time.process_time()
     schedule = simulation.run()
     cpu_s = time.process_time() - began_s
+    speed = {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": len(jobs.jobs) / cpu_s if cpu_s > 0 else 0.0}
+    known = {"left_out": jobs.left_out, **answering, "dependencies_dropped": jobs.dependencies_dropped}
+    del simulation, jobs  # memory: the requests are as large as the table
     if answering:
         schedule = as_submitted(schedule)
     if out is not None:
-        write_output(out, _as_csv(schedule, _origin_s(read)))
-    speed = {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": len(jobs.jobs) / cpu_s if cpu_s > 0 else 0.0}
-    report = {**schedule.metrics(), **speed, "left_out": jobs.left_out, **answering}
-    report["dependencies_dropped"] = jobs.dependencies_dropped
+        write_output(out, _as_csv(schedule, origin_s))
+    report = {**schedule.metrics(), **speed, **known}
     if as_json:
         click.echo(json.dumps(report | _provenance(trace, discipline, simulated), indent=2))
     else:
-        _print(report, jobs, discipline, simulated)
+        _print(report, discipline, simulated)
 
 
 def _answering(jobs: Workload, think_s: int | None, of_file_s: int, trace: str) -> tuple[Workload, dict[str, Any]]:
@@ -176,7 +179,7 @@ def _as_csv(schedule: Schedule, origin_s: int) -> str:
     return text.getvalue()
 
 
-def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: SimulatedMachine) -> None:
+def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -204,11 +207,11 @@ def _print(report: dict[str, Any], jobs: Workload, discipline: str, machine: Sim
             f"{answers['answer']:,} of {answers['jobs']:,} jobs ({answers['share']:.0%}) answer to an earlier job of "
             f"their user, {answers['by_chance']:.0%} by chance"
         )
-    for reason, count in jobs.left_out.items():
+    for reason, count in report["left_out"].items():
         click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
-    if jobs.dependencies_dropped:
+    if report["dependencies_dropped"]:
         click.echo(
-            f"mirage: {jobs.dependencies_dropped:,} jobs wait for less than in the trace: for one other job at "
+            f"mirage: {report['dependencies_dropped']:,} jobs wait for less than in the trace: for one other job at "
             "most, by after, afterany or afterok, without a delay",
             err=True,
         )
