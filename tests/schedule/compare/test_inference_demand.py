@@ -1,4 +1,4 @@
-"""Inference demand: from a file, from rates of requests, and with a daily shape."""
+"""Inference demand: from a file, and with a daily shape."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from mirage.schedule.compare.inference_demand import (
     demand_of_servers,
     pool_of_jobs,
     read_demand,
-    replicas,
 )
 from mirage.schedule.engine.gpu_world import Demand
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup, gpu_cluster
@@ -31,11 +30,6 @@ def test_demand_from_a_file(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(TraceError, match=message):
             read_demand(path, CLUSTER)
-
-
-def test_replicas_of_a_rate_of_requests() -> None:
-    assert replicas([0, 99, 100, 101], per_replica=10, headroom=0.0).tolist() == [0, 10, 10, 11]
-    assert replicas([100], per_replica=10, headroom=0.25).tolist() == [13]
 
 
 def test_demand_of_servers_lists_changes_with_their_announcements() -> None:

@@ -62,6 +62,9 @@ def comparison_cells(rows: Sequence[GpuComparisonRow]) -> tuple[list[str], list[
         columns["lent server h"] = [f"{row.lent_server_h:,.0f}" for row in rows]
         columns["breaches"] = [f"{row.breaches:,.0f}" for row in rows]
         columns["unmet server h"] = [f"{row.unmet_server_h:,.2f}" for row in rows]
+    if any(row.late_requests is not None for row in rows):
+        columns["late requests %"] = [_percent(row.late_requests) for row in rows]
+        columns["without loans %"] = [_percent(row.late_unlent) for row in rows]
     for name, times_ms in (
         ("decision ms", [row.policy_ms for row in rows]),
         ("p95 ms", [row.policy_p95_ms for row in rows]),
@@ -69,3 +72,7 @@ def comparison_cells(rows: Sequence[GpuComparisonRow]) -> tuple[list[str], list[
         if any(ms is not None for ms in times_ms):
             columns[name] = ["-" if ms is None else f"{ms:.2f}" for ms in times_ms]
     return list(columns), [list(cells) for cells in zip(*columns.values())]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.4f}"

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.compare.inference_demand import DailyDemand
+from mirage.schedule.compare.request_load import Serving
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import ALL_TYPES, GpuJobs
 
 OF_SCHEDULERS = ("interval_s", "headroom")
 """Assumptions that are parameters of schedulers."""
+
+_WHOLE = ("t4_per_v100", "server_slots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Assumptions:
         demand_high: The same at the highest demand.
         notice_s: Seconds before a change of the daily demand at which it is announced.
         announce_error: Standard deviation of announcements, as a share of the demand.
+        server_slots: Requests that a server of inference serves at once, and the next four as in ``Serving``.
     """
 
     elastic_jobs: float | None = None
@@ -47,6 +51,11 @@ class Assumptions:
     demand_high: float | None = None
     notice_s: float | None = None
     announce_error: float | None = None
+    server_slots: int | None = None
+    service_s: float | None = None
+    wait_target_s: float | None = None
+    late_share: float | None = None
+    warm_up_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("elastic_jobs", "elastic_gpu_time", "fungible"):
@@ -83,7 +92,7 @@ class Assumptions:
                 value = np.nan
             if not sign or not np.isfinite(value) or key in found:
                 raise ConfigurationError(f"assumption {pair!r}: give each key once, as {key}=NUMBER")
-            found[key] = int(value) if key == "t4_per_v100" and value == int(value) else value
+            found[key] = int(value) if key in _WHOLE and value == int(value) else value
         return cls(**found)
 
     @property
@@ -97,9 +106,23 @@ class Assumptions:
         Raises:
             ConfigurationError: A value cannot be used.
         """
-        names = {"low": "demand_low", "high": "demand_high", "notice_s": "notice_s", "error": "announce_error"}
-        given = {name: getattr(self, key) for name, key in names.items()}
-        return DailyDemand(**{name: value for name, value in given.items() if value is not None})
+        return DailyDemand(**self._given({"low": "demand_low", "high": "demand_high"}), **self.announcements)
+
+    @property
+    def announcements(self) -> dict[str, float]:
+        """How changes of the demand are announced: ``notice_s`` and ``error``, where given."""
+        return self._given({"notice_s": "notice_s", "error": "announce_error"})
+
+    def serving(self) -> Serving:
+        """How servers serve requests under these assumptions.
+
+        Raises:
+            ConfigurationError: A value cannot be used.
+        """
+        return Serving(**self._given({f.name: f.name for f in fields(Serving)}))
+
+    def _given(self, names: Mapping[str, str]) -> dict[str, Any]:
+        return {name: getattr(self, key) for name, key in names.items() if getattr(self, key) is not None}
 
     def cluster(self, cluster: GpuCluster) -> GpuCluster:
         """The cluster under these assumptions.

@@ -36,6 +36,8 @@ class GpuComparisonRow:
         lent_server_h: Server-hours lent to other pools.
         breaches: Loans that were not returned in time.
         unmet_server_h: Server-hours of inference demand without an available server.
+        late_requests: Share of the requests to inference that waited longer than the target; None without requests.
+        late_unlent: The same if no server had been lent.
     """
 
     workload: str
@@ -55,6 +57,8 @@ class GpuComparisonRow:
     lent_server_h: float = 0.0
     breaches: float = 0.0
     unmet_server_h: float = 0.0
+    late_requests: float | None = None
+    late_unlent: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON values."""

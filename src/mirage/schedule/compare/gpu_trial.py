@@ -19,6 +19,7 @@ from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.inference_demand import DAILY, pool_of_jobs, read_demand
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
+from mirage.schedule.compare.request_load import RequestLoad, read_request_load
 from mirage.schedule.compare.run_time_predictions import with_predictions
 from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
@@ -105,10 +106,22 @@ class GpuSetting:
         """
         if self.demand is None:
             return ()
+        if (load := self.request_load()) is not None:
+            return load.demand(**self.assumptions.announcements, seed=self.seed)
         if self.demand != DAILY:
             return read_demand(self.demand, self.cluster)
         last_s = float(jobs.submit_s.max(initial=0.0))
         return self.assumptions.daily_demand().over(self.cluster, last_s + AFTER_LAST_S, self.seed)
+
+    def request_load(self) -> RequestLoad | None:
+        """Requests to inference; None if the demand is in servers.
+
+        Raises:
+            MirageError: The file cannot be used, or the servers are too few.
+        """
+        if self.demand in (None, DAILY):
+            return None
+        return read_request_load(self.demand, self.cluster, self.assumptions.serving())
 
     def under(self, schedulers: Iterable[SchedulerText]) -> GpuSetting:
         """The setting in which all these schedulers play the same jobs.
@@ -198,7 +211,7 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         "save_succeeds": setting.save_succeeds,
         **setting.assumptions.of_schedulers,
     }
-    demand = setting.demand_of(workload.jobs)
+    demand, load = setting.demand_of(workload.jobs), setting.request_load()
 
     def simulated(jobs: GpuJobs, made: GpuScheduler | CompiledScheduler) -> GpuSimulation:
         return GpuSimulation(
@@ -240,6 +253,8 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         lent_server_h=found.lent_server_h,
         breaches=found.breaches,
         unmet_server_h=found.unmet_server_h,
+        late_requests=None if load is None else load.late_share(log.loans),
+        late_unlent=None if load is None else load.late_share(),
     )
     rows = log.rows if setting.window_s is None else log.rows[submitted_in(log.rows.submit_s, setting.window_s)]
     jct_s = tuple((rows.due_s - rows.submit_s).tolist())

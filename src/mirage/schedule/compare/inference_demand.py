@@ -1,4 +1,4 @@
-"""Inference demand over time: from a file, from request rates, or with a daily shape."""
+"""Inference demand over time: servers from a file, or with a daily shape."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mirage.array_types import Floats, Ints
+from mirage.array_types import Floats
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError, TraceError, UnknownName
 from mirage.schedule.engine.gpu_world import Demand
 from mirage.schedule.gpu_cluster import INFERENCE, TRAINING, GpuCluster
-from mirage.schedule.workload.workload_rows import read_text, table_rows
+from mirage.schedule.workload.workload_rows import WorkloadRow, read_text, table_rows
 
 HEADER = ("time_s", "pool", "servers")
 """Columns of a file of demand; ``announced_s`` and ``announced`` are optional."""
 
 DAILY = "daily"
 """The demand with a daily shape, in place of a file."""
+
+NOTICE_S = 300.0
+"""Seconds before a change of demand at which it is announced."""
 
 PEAK_S = 14 * 3600.0
 """Time of day of the largest demand, from the start of the workload."""
@@ -38,33 +41,28 @@ def read_demand(path: str | os.PathLike[str], cluster: GpuCluster) -> tuple[Dema
     missing = [name for name in HEADER if name not in rows[0].cells]
     if missing:
         raise TraceError(f"{file}:1: no column {', '.join(missing)}; a demand begins with {','.join(HEADER)}")
-    found = []
-    for row in rows:
-        name = row["pool"]
-        if name not in cluster.pools:
-            raise TraceError(f"{row.path}:{row.line}: {UnknownName('pool', name, cluster.pools)}")
-        found.append(
-            Demand(
-                row.number("time_s", least=0),
-                cluster.pools.index(name),
-                row.integer("servers", least=0),
-                row.number("announced_s", least=0) if row.get("announced_s") else None,
-                row.integer("announced", least=0) if row.get("announced") else None,
-            )
+    found = [
+        Demand(
+            row.number("time_s", least=0),
+            row_pool(row, cluster),
+            row.integer("servers", least=0),
+            row.number("announced_s", least=0) if row.get("announced_s") else None,
+            row.integer("announced", least=0) if row.get("announced") else None,
         )
+        for row in rows
+    ]
     return tuple(sorted(found, key=lambda change: (change.time_s, change.pool)))
 
 
-def replicas(requests_per_s: ArrayLike, per_replica: float, headroom: float) -> Ints:
-    """Replicas that serve a rate of requests.
+def row_pool(row: WorkloadRow, cluster: GpuCluster) -> int:
+    """Number of the pool that a row of a file names.
 
-    Args:
-        requests_per_s: Requests in a second.
-        per_replica: Requests that one replica serves in a second within its latency target.
-        headroom: Share of additional replicas, for bursts within a window.
+    Raises:
+        TraceError: The cluster has no such pool.
     """
-    needed: Ints = np.ceil(np.asarray(requests_per_s, dtype=np.float64) * (1 + headroom) / per_replica).astype(np.int64)
-    return needed
+    if row["pool"] not in cluster.pools:
+        raise TraceError(f"{row.path}:{row.line}: {UnknownName('pool', row['pool'], cluster.pools)}")
+    return cluster.pools.index(row["pool"])
 
 
 def demand_of_servers(
@@ -108,7 +106,7 @@ class DailyDemand:
     low: float = 0.35
     high: float = 0.95
     step_s: float = 300.0
-    notice_s: float = 300.0
+    notice_s: float = NOTICE_S
     error: float = 0.0
 
     def __post_init__(self) -> None:

@@ -131,6 +131,14 @@ def test_loans_in_a_cluster_with_pools(tmp_path: Path, monkeypatch: pytest.Monke
     assert (sjf["jobs"], aryl["breaches"], aryl["unmet_server_h"], sjf["lent_server_h"]) == (3, 0, 0, 0)
     assert aryl["lent_server_h"] > 0
     assert (printed["window_s"], printed["demand"]) == ([0, 4 * 3600], "demand.csv")
+    Path("requests.csv").write_text("time_s,pool,requests_per_s\n0,inference,12\n1800,inference,20\n")
+    words[words.index("demand.csv")] = "requests.csv"
+    assert main([*words, "--workers", "1"]) == 0
+    heads, *lines = capsys.readouterr().out.splitlines()
+    late = [line.split()[-2:] for line in lines[:3]]
+    assert heads.split()[-6:] == ["late", "requests", "%", "without", "loans", "%"]
+    assert late[0] == late[2] == ["0.0000", "0.0000"]  # nothing is lent
+    assert 0 < float(late[1][0]) < 0.1
     run = ["schedule", "run", "jobs.csv", "--cluster", "pools.toml", "--demand", "daily", "--scheduler", "aryl"]
     assert main([*run, "--assume", "fungible=1,t4_per_v100=2", "--report", "page.html"]) == 0
     assert "lent server h" in capsys.readouterr().out

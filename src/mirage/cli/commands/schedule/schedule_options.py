@@ -173,8 +173,9 @@ play_options = option_group(
     click.option(
         "--demand",
         metavar="FILE|daily",
-        help="Inference demand: a CSV time_s,pool,servers, or daily for a daily shape in the pool inference. Jobs then "
-        "run in the pool without demand, on its servers and those lent to it.  [default: none]",
+        help="Inference demand: a CSV time_s,pool,servers or time_s,pool,requests_per_s, or daily for a daily shape in "
+        "the pool inference. Jobs then run in the pool without demand, on its servers and those lent to it.  "
+        "[default: none]",
     ),
     click.option(
         "--window",
@@ -187,7 +188,8 @@ play_options = option_group(
         type=WORDS,
         metavar="KEY=VALUE,…",
         help="Assumptions: elastic_jobs or elastic_gpu_time (shares), elastic_max, fungible, t4_per_v100, headroom, "
-        "interval_s, demand_low, demand_high, notice_s, announce_error.",
+        "interval_s, demand_low, demand_high, notice_s, announce_error; for requests server_slots, service_s, "
+        "wait_target_s, late_share, warm_up_s.",
     ),
     seed_option,
 )
