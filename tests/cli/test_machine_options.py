@@ -77,6 +77,41 @@ def test_the_scheduler(given: dict[str, Any], settings: SlurmSettings, source: s
     assert (machine.settings, machine.source) == (settings, source)
 
 
+WEIGHTS = "PriorityWeightAge=1000\nPriorityWeightFairshare=0\nPriorityWeightQOS=5\n"
+DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
+
+
+@pytest.mark.parametrize(
+    ("conf", "remark"),
+    [
+        (
+            WEIGHTS,
+            "Slurm ignores PriorityWeightAge without AccountingStorageType=accounting_storage/slurmdbd; add that",
+        ),
+        (
+            f"{WEIGHTS}PriorityWeightFairshare=7\n",
+            "Slurm ignores PriorityWeightAge and PriorityWeightFairshare without",
+        ),
+        (
+            f"{DATABASE}{WEIGHTS}PriorityType=priority/basic\n",
+            "PriorityWeightAge and PriorityWeightQOS: PriorityType is",
+        ),
+        (f"{DATABASE}{WEIGHTS}", ""),
+        ("PriorityWeightQOS=5\n", ""),
+        ("PriorityType=priority/basic\n", ""),
+    ],
+)
+def test_weights_that_slurm_ignores_are_named(
+    conf: str, remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fair.conf"
+    path.write_text(conf)
+    replace(NOTHING, nodes=4, slurm_conf=str(path)).machine()
+    printed = capsys.readouterr().err
+    assert remark in printed
+    assert printed.startswith(f"mirage: {path}: Slurm ignores") if remark else not printed
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

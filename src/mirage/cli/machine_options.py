@@ -89,10 +89,13 @@ class MachineOptions:
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""
-        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, ignored_remark, read_options
 
         if self.slurm_conf is not None:
-            found = SlurmSettings.from_slurm_conf(self.slurm_conf)
+            options = read_options(self.slurm_conf)
+            if remark := ignored_remark(options):
+                click.echo(f"mirage: {self.slurm_conf}: {remark}", err=True)
+            found = SlurmSettings.from_options(options, self.slurm_conf)
         else:
             found = SlurmSettings.lonestar6() if self.settings == "lonestar6" else SlurmSettings()
         return self._tested(found)

@@ -129,8 +129,8 @@ class SlurmSettings:
         if expires := _CREDENTIAL.search(options.get("authinfo", "")):
             found["requeue_hold_s"] = int(expires[1]) + 1
         found |= _scheduler_parameters(options, path)
-        for key, name in _PRIORITY_WEIGHTS.items():
-            if key in options:
+        for option, name in _PRIORITY_WEIGHTS.items():
+            if (key := option.lower()) in options:
                 found[name] = _number(path, key, options[key])
         for key, name in _PRIORITY_TIMES.items():
             if key in options:
@@ -191,11 +191,11 @@ _SCHEDULER_PARAMETERS = {
 """Parameter → setting, its unit in seconds, and the least that slurmctld accepts (backfill.c, job_scheduler.c)."""
 
 _PRIORITY_WEIGHTS = {
-    "priorityweightage": "weight_age",
-    "priorityweightfairshare": "weight_fairshare",
-    "priorityweightjobsize": "weight_size",
-    "priorityweightpartition": "weight_partition",
-    "priorityweightqos": "weight_qos",
+    "PriorityWeightAge": "weight_age",
+    "PriorityWeightFairshare": "weight_fairshare",
+    "PriorityWeightJobSize": "weight_size",
+    "PriorityWeightPartition": "weight_partition",
+    "PriorityWeightQOS": "weight_qos",
 }
 _TRES_WEIGHTS = {"gres/gpu": "weight_gpus", "cpu": "weight_cpus"}
 _PRIORITY_TIMES = {"prioritydecayhalflife": "half_life_s", "prioritymaxage": "max_age_s"}
@@ -219,6 +219,27 @@ def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
         return (*_PRIORITY_WEIGHTS.values(), *_TRES_WEIGHTS.values())
     with_slurmdbd = options.get("accountingstoragetype", "").lower().endswith("slurmdbd")
     return () if with_slurmdbd else ("weight_age", "weight_fairshare")
+
+
+def ignored_remark(options: Mapping[str, str]) -> str:
+    """Which weights slurmctld ignores although they are set, and why; empty for none.
+
+    Args:
+        options: Keys in lower case.
+    """
+    ignored = ignored_weights(options)
+    names = [
+        option for option, name in _PRIORITY_WEIGHTS.items()
+        if name in ignored and options.get(option.lower(), "0").strip("0")
+    ]  # fmt: skip
+    if not names:
+        return ""
+    if options.get("prioritytype", "").lower().endswith("basic"):
+        return f"Slurm ignores {' and '.join(names)}: PriorityType is priority/basic"
+    return (
+        f"Slurm ignores {' and '.join(names)} without AccountingStorageType=accounting_storage/slurmdbd; add that line "
+        "if the cluster has slurmdbd"
+    )
 
 
 def _scheduler_parameters(options: Mapping[str, str], path: str | Path) -> dict[str, float | bool]:
