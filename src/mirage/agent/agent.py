@@ -422,7 +422,10 @@ class Agent:
         chain = steer(context, chain, ended)
         chain = pause_if_spent(context, chain)
         chain = self.sizing.update(context, chain)
-        return Progress() if chain.state is ChainState.DONE else hand_over(context, chain, self.probes)
+        if chain.state is ChainState.DONE:
+            return Progress()
+        proxies = (self.endpoints.turn_in_s,) if self.endpoints is not None else ()
+        return hand_over(context, chain, self.probes, *proxies)
 
     def _submit(self, context: CycleContext, chain: Chain, progress: Progress) -> Progress:
         """Submit the planned link of a chain, if any; returns the state of its hand-over."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirage.agent.background.endpoints import (
+    SOON_EVERY_S,
+    SOON_S,
+    TURNS_S,
     InstalledEndpoints,
     install_endpoint,
     installed_endpoints,
@@ -60,6 +64,18 @@ class World:
     def cycle(self, wait: bool = True) -> None:
         """One cycle, a minute after the last."""
         self.now_s, self.real_s = self.now_s + 60, self.real_s + 60
+        self.agent.refresh(self.context())
+        if wait:
+            self.settle()
+
+    def turn_in_s(self, chain: str = "one", ready_s: int = 6) -> int:
+        """What the endpoints answer about the link of a chain, without a cycle."""
+        known = self.store.chain(chain)
+        link = replace(self.store.links(known.id)[0], ready_s=ready_s)
+        return self.agent.turn_in_s(self.context(), known, link)
+
+    def context(self) -> CycleContext:
+        """A cycle now."""
         chains = {chain.id: chain for chain in self.store.chains(alive=True)}
         identity = self.store.identity().identity
         jobs = [
@@ -71,10 +87,7 @@ class World:
         ]  # fmt: skip
         snapshot = Snapshot(Queue(self.now_s, tuple(jobs)), own_jobs(jobs, "ada", identity))
         links = {number: self.store.links(number) for number in chains}
-        context = CycleContext(self.store, None, AgentSettings(), self.now_s, snapshot, chains, links)  # type: ignore[arg-type]
-        self.agent.refresh(context)
-        if wait:
-            self.settle()
+        return CycleContext(self.store, None, AgentSettings(), self.now_s, snapshot, chains, links)  # type: ignore[arg-type]
 
     def settle(self, *chains: str) -> None:
         """Wait for the threads of some chains, of all by default."""
@@ -128,6 +141,40 @@ def test_a_file_follows_the_live_job_and_its_changes_are_events(world: World) ->
         ("endpoint", f"{file} points nowhere"),
     ]
     assert (world.folder / "reloads").read_text() == "x\n" * 3
+
+
+def test_a_link_takes_over_when_every_proxy_points_to_it(world: World) -> None:
+    hanging = world.shell = Hanging()
+    world.begin()
+    world.install("one")
+    world.install("one", "second.conf", reload="hang")
+    assert world.turn_in_s() == SOON_EVERY_S, "no file is written yet"
+    world.cycle(wait=False)
+    until(lambda: hanging.runs == 1, 5, "the reload begins")
+    assert world.turn_in_s() > 0, "the file is written, but its proxy has not read it"
+    hanging.over.set()
+    world.settle()
+    assert world.turn_in_s() == 0, "at once, and not at the next cycle"
+    world.hosts["one"] = "n7"
+    assert world.turn_in_s() > 0, "the files still point to n1"
+    world.cycles()
+    assert world.turn_in_s() == 0
+    world.install("one", "third.conf")
+    assert world.turn_in_s() > 0
+    assert world.turn_in_s("two") == 0, "no proxy follows it"
+
+
+def test_a_proxy_that_fails_delays_a_hand_over_for_a_while_only(world: World) -> None:
+    world.install("one", reload="false")
+    world.cycles()
+    assert world.turn_in_s() == SOON_EVERY_S
+    world.real_s += SOON_S
+    ready_s = world.now_s
+    assert world.turn_in_s(ready_s=ready_s) == AgentSettings().busy_poll_s, "no more polls than usual"
+    world.now_s += TURNS_S
+    assert world.turn_in_s(ready_s=ready_s) == 0
+    world.begin()
+    assert world.turn_in_s(ready_s=ready_s) == SOON_EVERY_S, "an agent that begins gives the proxies a moment"
 
 
 def test_an_agent_that_begins_reloads_once_for_the_one_that_was_killed_before_it_could(world: World) -> None:

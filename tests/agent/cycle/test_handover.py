@@ -116,6 +116,28 @@ def test_the_previous_link_is_not_signalled_before_the_next_is_ready() -> None:
     assert (world.slurm.calls, world.events) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("signalled_s", "turn_s", "calls"),
+    [(-1, 2, []), (-1, 0, [("signal", 101, "USR2")]), (NOW_S - 5, 2, [])],
+)
+def test_no_link_is_signalled_before_the_proxies_point_to_the_next(
+    signalled_s: int, turn_s: int, calls: list[object]
+) -> None:
+    """A link that has its signal already is not waited for again."""
+    world = shown(running(1, ready_s=5_000, signalled_s=signalled_s), running(2, ready_s=NOW_S - 1))
+    queried = []
+
+    def turn_in_s(*words: object) -> int:
+        queried.append(words)
+        return turn_s
+
+    progress = hand_over(world.context, world.context.chains[1], None, turn_in_s)  # type: ignore[arg-type]
+    send_signals(world.context, world.context.signals)
+    assert world.slurm.calls == calls
+    assert bool(queried) == (signalled_s == -1)
+    assert (progress.next_s == NOW_S + 2) == (turn_s == 2 and signalled_s == -1)
+
+
 def test_ready_and_signalled_in_one_cycle() -> None:
     world = shown(running(1, ready_s=5_000), running(2))
     assert handed_over(world).busy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.handover import Shell
 from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, live_job, render, write_if_changed
-from mirage.agent.model import ChainState, EventRecord
+from mirage.agent.model import Chain, ChainState, EventRecord, Link
 from mirage.agent.paths import Home, private_folder
 from mirage.atomic_file import write_atomically
 from mirage.errors import ConfigurationError, StoreError, UnknownName, shown
@@ -32,6 +33,12 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
 
 HANGS_S = 30.0
 """Real seconds that writing a file may take, in addition to the reload command, until it is reported."""
+
+TURNS_S = 300
+"""Seconds after its readiness for which a link is not taken over from while a proxy does not point to it."""
+
+SOON_S, SOON_EVERY_S = 10.0, 2
+"""Real seconds in which a proxy that turns is checked often, and the time between two checks."""
 
 
 def install_endpoint(home: Home, endpoint: Endpoint) -> None:
@@ -148,6 +155,38 @@ class InstalledEndpoints:
         self.home, self.shell, self.real_s, self.reload_s = home, shell, real_s, reload_s
         self._progress: dict[Endpoint, _Progress] = {}
         self._unread: dict[Path, str] = {}
+        self._waits: dict[int, tuple[int, float]] = {}
+
+    def turn_in_s(self, context: CycleContext, chain: Chain, link: Link) -> int:
+        """Seconds until the proxies of a chain are checked again; 0 once all have turned.
+
+        A proxy has turned when it points to the link that is ready.
+
+        The previous link is signalled after that, so that it gets no further requests while it completes its own. A
+        proxy that fails to turn for ``TURNS_S`` is not waited for: two jobs hold nodes meanwhile.
+        """
+        number, since_s = self._waits.get(chain.id, (0, 0.0))
+        if number != link.number:
+            number, since_s = self._waits[chain.id] = link.number, self.real_s()
+        try:
+            endpoints = [one for one in installed_endpoints(self.home)[0] if one.chain == chain.name]
+        except OSError:
+            endpoints = [one for one in self._progress if one.chain == chain.name]
+        job = context.job_of(chain, link)
+        if all(self._points_to(endpoint, endpoint.text(job)) for endpoint in endpoints):
+            return 0
+        if self.real_s() - since_s < SOON_S:
+            return SOON_EVERY_S
+        return 0 if context.now_s - link.ready_s >= TURNS_S else math.ceil(context.settings.busy_poll_s)
+
+    def _points_to(self, endpoint: Endpoint, text: str) -> bool:
+        """Whether a file has a text, and its proxy was reloaded since."""
+        progress = self._progress.get(endpoint)
+        if progress is None or progress.text != text:
+            return False
+        if progress.work is None:
+            return not progress.failures
+        return progress.work.done() and not progress.work.result()
 
     def refresh(self, context: CycleContext) -> None:
         """Update every file from this cycle's snapshot, unless an attempt is under way.
@@ -163,6 +202,7 @@ class InstalledEndpoints:
             if self._unread.get(path) != why:
                 log.warning("trouble", extra={"detail": f"{path}: {why}; remove it, and install the endpoint again"})
         self._unread = unread
+        self._waits = {chain: wait for chain, wait in self._waits.items() if chain in context.chains}
         for gone in self._progress.keys() - endpoints:
             del self._progress[gone]
         for endpoint in endpoints:

@@ -139,12 +139,21 @@ def job_environment(context: CycleContext, link: Link) -> dict[str, str]:
     return {JOB: str(link.job), HOST: hosts[0] if hosts else ""}
 
 
-def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> Progress:
+def hand_over(
+    context: CycleContext,
+    chain: Chain,
+    probes: ReadinessProbes,
+    turn_in_s: Callable[[CycleContext, Chain, Link], int] = lambda *_: 0,
+) -> Progress:
     """One step of a chain's hand-over.
 
     A link is signalled when the next one is ready, and in any case its grace before its own limit, whether or not
     another link follows: a link that only its limit ends loses what it has not saved. Signals and endings are
     collected, and ``send_signals`` and ``end_links`` send them at the end of the cycle.
+
+    Args:
+        turn_in_s: Seconds until the proxies of a chain are checked again, 0 once they point to its newest link; before
+            that no earlier link is signalled.
     """
     running = context.of(chain, LinkState.RUNNING)
     if not running:
@@ -158,10 +167,14 @@ def hand_over(context: CycleContext, chain: Chain, probes: ReadinessProbes) -> P
     over = capped_s != MISSING and newest.ready_s == MISSING and context.now_s >= capped_s
     if over:
         context.trouble(chain, context.settings.site.refusal("two links have overlapped as long as this site allows"))
-    vacating = running if ending else running[:-1] if newest.ready_s != MISSING or over else []
+    ready = newest.ready_s != MISSING
+    first_signals = any(link.signalled_s == MISSING for link in running[:-1])
+    turn_s = turn_in_s(context, chain, newest) if ready and first_signals else 0
+    vacating = running if ending else running[:-1] if (ready and not turn_s) or over else []
     leaving = {link.number for link in vacating}
     moments = [newest.started_s + chain.spec.warmup_s] if newest.ready_s == MISSING else []
     moments += [capped_s] if capped_s != MISSING else []
+    moments += [context.now_s + turn_s] if turn_s else []
     for link in running:
         link = next(known for known in context.links[chain.id] if known.number == link.number)
         call_s = last_call_s(context, chain, link)
