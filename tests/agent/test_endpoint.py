@@ -107,6 +107,18 @@ def test_traefik_reads_json() -> None:
     assert servers(None) == []
 
 
+def test_litellm_reads_a_list_of_models() -> None:
+    """LiteLLM 1.83.14 has read this file, as an ``include``, and passed requests on."""
+
+    def served(host: str | None) -> object:
+        return json.loads(render("litellm", "train", host, 80))
+
+    params = {"model": "hosted_vllm/train", "api_base": "http://n01:80/v1"}
+    assert served("n01") == {"model_list": [{"model_name": "train", "litellm_params": params}]}
+    params["api_base"] = "http://127.0.0.1:9/v1"
+    assert served(None) == {"model_list": [{"model_name": "train", "litellm_params": params}]}
+
+
 def test_envoy_follows_the_file_without_a_reload(service: int, tmp_path: Path) -> None:
     port, file = free_port(), tmp_path / "upstream.json"
     (tmp_path / "envoy.yaml").write_text(ENVOY.format(file=file, port=port))
@@ -120,7 +132,9 @@ def test_envoy_follows_the_file_without_a_reload(service: int, tmp_path: Path) -
 
 
 def test_what_cannot_be_a_proxy_or_a_host_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no proxy 'apache' here; there are nginx, haproxy, traefik, envoy"):
+    with pytest.raises(
+        ConfigurationError, match="no proxy 'apache' here; there are nginx, haproxy, traefik, envoy, litellm"
+    ):
         render("apache", "train", "n01", 80)
     for kind in KINDS:
         for host in ("n01; evil", "n01\n", "", "-n"):

@@ -18,7 +18,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
-KINDS = ("nginx", "haproxy", "traefik", "envoy")
+KINDS = ("nginx", "haproxy", "traefik", "envoy", "litellm")
 NOWHERE = "127.0.0.1:9"
 """The discard port, for nginx, which requires a server in an upstream."""
 
@@ -129,11 +129,13 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
     """The file's text.
 
     Without a live link HAProxy, Traefik and Envoy answer 503 by themselves; nginx answers 502, and 503 where the server
-    that passes to this upstream has ``error_page 502 =503 @down; location @down { return 503; }``.
+    that passes to this upstream has ``error_page 502 =503 @down; location @down { return 503; }``. LiteLLM answers that
+    it cannot connect.
 
     Args:
         kind: ``nginx`` (an ``upstream`` block to include), ``haproxy`` (a backend), ``traefik`` (JSON, which is YAML
-            too, for its file provider: name the file ``.yml``), ``envoy`` (a cluster in JSON, for its ``cds_config``).
+            too, for its file provider: name the file ``.yml``), ``envoy`` (a cluster in JSON, for its ``cds_config``),
+            ``litellm`` (a ``model_list`` in JSON, for an ``include`` of its ``config.yaml``).
         host: None while no link is live.
 
     Raises:
@@ -157,6 +159,10 @@ def render(kind: str, chain: str, host: str | None, port: int) -> str:
             "load_assignment": {"cluster_name": chain, "endpoints": served},
         }  # fmt: skip
         return json.dumps({"resources": [cluster]}, indent=2) + "\n"
+    if kind == "litellm":  # the server serves the model under the name of the chain: vllm serve --served-model-name
+        base = f"http://{f'{host}:{port}' if host else NOWHERE}/v1"
+        models = [{"model_name": chain, "litellm_params": {"model": f"hosted_vllm/{chain}", "api_base": base}}]
+        return json.dumps({"model_list": models}, indent=2) + "\n"
     raise ConfigurationError(f"there is no proxy {shown(kind)} here; there are {', '.join(KINDS)}")
 
 

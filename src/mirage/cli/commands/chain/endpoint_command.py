@@ -50,7 +50,9 @@ class PortOption(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     metavar="PORT",
     help="Port on which every job of the chain serves: a number, or BASE+JOB%SPAN with the job ID.",
 )
-@click.option("--kind", type=click.Choice(["nginx", "haproxy", "traefik", "envoy"]), default="nginx", show_default=True)
+@click.option(
+    "--kind", type=click.Choice(["nginx", "haproxy", "traefik", "envoy", "litellm"]), default="nginx", show_default=True
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Write this file, atomically. [default: print it]")
 @click.option("--reload", "reload_", metavar="CMD", help="Run this command after each change of the file.")
 @click.option("--install", is_flag=True, help="Let the agent keep the file up to date while it runs.")
