@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from mirage.agent.drain import Reading
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
 
@@ -110,6 +112,34 @@ def test_an_adopted_job_has_its_tag_in_its_comment_only(
     inside.jobs = (QueuedJob(102, JobState.RUNNING, user="ada", comment=f"{OURS} | mine"),)
     type_("link", "done")
     assert inside.calls[0] == ("update", 102, {"Comment": f"{OURS} done | mine"})
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Reading]]:
+    """Readings of the server, the last one repeatedly, on a clock that only sleeps move."""
+    readings: list[Reading] = []
+    now = [5.0]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    monkeypatch.setattr("mirage.agent.drain.read_requests", lambda *_: readings.pop(0) if readings[1:] else readings[0])
+    monkeypatch.setattr("mirage.real_time.real_s", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    yield readings
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_drain_waits_for_zero_requests_and_needs_no_chain(type_: Type, metrics: list[Reading]) -> None:
+    metrics += [Reading(3, 1.0), Reading(1, 3.0), Reading(0, 4.0)]
+    assert type_("link", "drain") == ("", "mirage: no request in flight for 00:00:05; drained in 00:00:06\n")
+    assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN, "a second warning does not end the wait"
+
+
+def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading]) -> None:
+    metrics += [Reading(3, 1.0)]
+    assert type_("link", "drain", "--at-most", "1m", status=1)[1] == (
+        "mirage: error: 3 requests are still in flight after 00:01:00 (--at-most)\n"
+    )
+    assert "is no URL" in type_("link", "drain", "--metrics", "here", status=1)[1]
 
 
 def test_the_help_of_done_promises_to_cancel_no_earlier_job(type_: Type) -> None:

@@ -10,6 +10,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples
+from mirage.cli.values import DURATION_WITH_UNIT
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
     from mirage.slurm.records import QueuedJob
 
 
-@click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage link ready", "mirage link done"))
+@click.group(
+    cls=CommandGroup,
+    context_settings=CONTEXT,
+    epilog=examples("mirage link ready", "mirage link drain", "mirage link done"),
+)
 def link() -> None:
-    """Inside a job of a chain: report that it is ready, or that the work is done.
+    """Inside a job of a chain: report that it is ready or done, or complete its requests.
 
-    The report is stored in the job's own comment, so this works on any node where scontrol works.
+    The reports are stored in the job's own comment, so they work on any node where scontrol works.
     """
 
 
@@ -57,6 +62,80 @@ def done() -> None:
             continue
         if (other.store, other.key) == (tag.store, tag.key) and other.link > tag.link:
             slurm.cancel(job.id)
+
+
+@link.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage link drain",
+        "mirage link drain --metrics http://localhost:8000/metrics --for 10s",
+        "mirage link drain --metrics http://localhost:9000/metrics --gauge my_requests_active --at-most 10m",
+    ),
+)
+@click.option(
+    "--metrics",
+    "url",
+    default="http://localhost:8000/metrics",
+    show_default=True,
+    metavar="URL",
+    help="Metrics of this job's server, in the text format of Prometheus.",
+)
+@click.option(
+    "--for",
+    "quiet_s",
+    type=DURATION_WITH_UNIT,
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="Time without a request after which the server is drained. A proxy needs less to change to the next job.",
+)
+@click.option(
+    "--at-most",
+    "most_s",
+    type=DURATION_WITH_UNIT,
+    metavar="TIME",
+    help="Longest wait.  [default: none; the grace of the chain ends the job]",
+)
+@click.option(
+    "--gauge",
+    "gauges",
+    multiple=True,
+    metavar="NAME",
+    help="Metric with the number of requests in flight, of a server that Mirage does not know; may be repeated.",
+)
+def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -> None:
+    """Wait until the server of this job has no request in flight.
+
+    Call it when the warning signal has come, and end the server afterwards. It reads the metrics of vLLM, SGLang, TGI,
+    llama.cpp and LiteLLM. It needs neither Slurm nor an agent. Exit status: 0 no request is in flight, 1 some are.
+    """
+    import math
+    import signal
+    from time import sleep
+
+    from mirage.agent.drain import check_url, read_requests
+    from mirage.agent.drain import drain as wait_for_requests
+    from mirage.duration import format_duration
+    from mirage.errors import MirageError
+    from mirage.real_time import real_s
+
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a second warning to all processes of the job must not end this
+        signal.signal(number, signal.SIG_IGN)
+    check_url(url)
+    result = wait_for_requests(
+        lambda: read_requests(url, gauges),
+        quiet_s=quiet_s,
+        most_s=math.inf if most_s is None else most_s,
+        real_s=real_s,
+        sleep=sleep,
+    )
+    took = format_duration(round(result.took_s))
+    if result.in_flight:
+        raise MirageError(f"{result.in_flight} requests are still in flight after {took} (--at-most)")
+    if result.gone:
+        click.echo(f"mirage: warning: no server listens at {url}: nothing to drain", err=True)
+    else:
+        click.echo(f"mirage: no request in flight for {format_duration(quiet_s)}; drained in {took}", err=True)
 
 
 def _remark(tag: Tag) -> None:
