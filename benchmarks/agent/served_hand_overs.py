@@ -38,6 +38,8 @@ RESULTS = ("complete", "cut", "refused")
 TOKENS, FIRST_TOKEN_S, TOKEN_S = 16, 0.5, 0.25
 """One answer takes 4.25 s: longer than a proxy needs to turn."""
 
+GRACE_S = 20
+
 SERVICE = """#!/bin/bash
 #SBATCH --output=serve-%j.log
 port=$(({base} + SLURM_JOB_ID % 1000))
@@ -108,7 +110,7 @@ class Load:
 
 def play(
     variables: Mapping[str, str], folder: Path, *, drains: bool, ports: tuple[int, int], requests: int, clients: int,
-    hand_overs: int = 1, limit_min: int = 2, released_s: int = 24, most: int = 1_000_000,
+    hand_overs: int = 1, limit_min: int = 2, released_s: int = 4, most: int = 1_000_000,
 ) -> dict[str, Any]:  # fmt: skip
     """Plays requests through the hand-overs of one chain.
 
@@ -152,9 +154,9 @@ def play(
     copy = f"sed 's/server n[0-9]*:/server 127.0.0.1:/' {folder}/upstream.conf > {folder}/here.conf"
     processes = [subprocess.Popen(proxy_words, stderr=subprocess.DEVNULL)]
     try:
-        policy = f"lead:{limit_min / 60 - released_s / 3600:.4f}"
+        policy = f"lead:{limit_min / 60 - (released_s + GRACE_S) / 3600:.4f}"
         run("submit", "--no-agent", "--chain", "serve", "-t", str(limit_min), "--policy", policy, "--ready-by-job",
-            "--grace", "20s", "serve.sh")  # fmt: skip
+            "--grace", f"{GRACE_S}s", "serve.sh")  # fmt: skip
         run("endpoint", "serve", "--port", f"{ports[1]}+JOB%1000", "-o", "upstream.conf", "--reload",
             f"{copy} && {' '.join(proxy_words)} -s reload", "--install")  # fmt: skip
         with (folder / "agent.log").open("w") as log:
@@ -217,7 +219,7 @@ def main() -> None:
         cluster.up()
         try:
             wanted = {"requests": options.requests, "clients": options.clients, "hand_overs": 2, "limit_min": 4,
-                      "released_s": 90}  # fmt: skip
+                      "released_s": 70}  # fmt: skip
             found = play_both(cluster, folder, free_port, **wanted)
         finally:
             cluster.purge()
