@@ -114,7 +114,7 @@ def uses(path: Path, module: str, name: str) -> list[int]:
 
 
 def test_processes_are_started_in_one_room_only() -> None:
-    allowed = {"slurm", "lab", "agent", "emulate"}  # emulate runs the C compiler
+    allowed = {"slurm", "lab", "agent", "emulate", "hooks.py"}  # the C compiler; a file that is copied next to scripts
     wrong = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in MODULES

@@ -176,3 +176,59 @@ def test_the_import_loads_little() -> None:
 def test_one_rank_alone_needs_no_agreement(tmp_path: Path) -> None:
     program = "from hooks import any_rank\nprint(any_rank(True), any_rank(False))"
     assert run(program, tmp_path).communicate()[0] == "True False\n"
+
+
+TAKES_OVER = """
+import os
+os.environ["MIRAGE_CHAIN"] = "train"
+from hooks import take_over
+print("checkpoint", take_over("--progress-file", "ckpt/*"), flush=True)
+"""
+
+
+def taking_over(folder: Path, command: str, **variables: str) -> subprocess.Popen[str]:
+    """A rank of job 7 with a ``mirage`` that is a shell command."""
+    (folder / "mirage").write_text(f"#!/bin/sh\n{command}\n")
+    (folder / "mirage").chmod(0o755)
+    known = {"SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": str(folder), "PATH": f"{folder}:{os.environ['PATH']}"}
+    return run(TAKES_OVER, folder, **{**known, **variables})
+
+
+def test_every_rank_takes_over_with_the_first(tmp_path: Path) -> None:
+    second = taking_over(tmp_path, "echo $*; echo x >> ran", RANK="1", WORLD_SIZE="2")
+    first = taking_over(tmp_path, "echo $*; echo x >> ran", RANK="0", WORLD_SIZE="2")
+    for rank in (first, second):
+        assert rank.communicate(timeout=30)[0] == "checkpoint link takeover --progress-file ckpt/*\n"
+        assert rank.returncode == 0
+    assert (tmp_path / "ran").read_text() == "x\n", "one command for all ranks"
+
+
+def test_results_of_earlier_jobs_are_removed(tmp_path: Path) -> None:
+    for name, age_s in ((".mirage-takeover-5-0-1", 90_000), (".mirage-takeover-6-0-1", 10)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age_s, time.time() - age_s))
+    assert taking_over(tmp_path, "echo 1", WORLD_SIZE="2").communicate(timeout=30)[0] == "checkpoint 1\n"
+    assert {path.name[17] for path in tmp_path.glob(".mirage*")} == {"6", "7"}
+
+
+def test_no_rank_trains_where_the_job_may_not_take_over(tmp_path: Path) -> None:
+    ranks = [taking_over(tmp_path, "exit 1", RANK=rank, WORLD_SIZE="2") for rank in "01"]
+    for rank in ranks:
+        assert (rank.communicate(timeout=30)[0], rank.returncode) == ("", 75)
+
+
+def test_one_rank_leaves_no_file_and_outside_of_a_chain_nothing_waits(tmp_path: Path) -> None:
+    alone = taking_over(tmp_path, "echo 10")
+    assert alone.communicate(timeout=30)[0] == "checkpoint 10\n"
+    assert not list(tmp_path.glob(".mirage*"))
+    outside = run("from hooks import take_over\nprint(repr(take_over()))", tmp_path, SLURM_JOB_ID="7")
+    assert outside.communicate(timeout=30)[0] == "''\n"
+
+
+def test_a_job_that_is_warned_while_it_waits_leaves(tmp_path: Path) -> None:
+    waits = taking_over(tmp_path, "echo now > began; exec sleep 60")
+    end_s = time.monotonic() + 20
+    while not (tmp_path / "began").exists() and time.monotonic() < end_s:
+        time.sleep(0.02)
+    waits.send_signal(signal.SIGUSR2)
+    assert (waits.communicate(timeout=30)[0], waits.returncode) == ("", 75)

@@ -40,6 +40,9 @@ PROGRESS_FILE = "MIRAGE_PROGRESS_FILE"
 LEAD = "MIRAGE_LEAD_S"
 """Variable with the seconds before the job's end at which a stop is requested; without it the end requests none."""
 
+LEFT_WITHOUT_TRAINING = 75
+"""Exit status of a training that may not take over: the work is not finished (EX_TEMPFAIL of sysexits.h)."""
+
 END_TIMES = ("SLURM_JOB_END_TIME", "MIRAGE_JOB_END_TIME")
 """Variables with the end of the job in seconds since 1970, the first that is set."""
 
@@ -57,6 +60,7 @@ class _State:
     written_s = 0.0  # last written step
     stepped_s = 0.0
     longest_step_s = 0.0
+    takeovers = 0
 
 
 def should_stop(lead_s: float | None = None) -> bool:
@@ -133,6 +137,61 @@ def saved(step: int) -> None:
     """
     _State.stepped_s = 0.0
     _write(f'"saved": {int(step)}')
+
+
+def take_over(*options: str) -> str:
+    """Wait until the previous job of the chain has left; returns the newest checkpoint.
+
+    The checkpoint is as ``mirage link takeover`` prints it, empty for none.
+
+    Call it on every rank when all but the checkpoint is loaded, then load the checkpoint and train. The first rank runs
+    ``mirage link takeover`` and writes its result to a file, for which the other ranks wait: no collective operation of
+    theirs can time out. In a job without a chain it returns at once.
+
+    Args:
+        options: Options of ``mirage link takeover``, such as ``--progress-file`` and ``ckpt/step_*``.
+
+    Raises:
+        SystemExit: This job must not train, as another one may still do: with status 75, on every rank.
+    """
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or not os.environ.get("MIRAGE_CHAIN"):
+        return ""
+    _State.takeovers += 1
+    restart = os.environ.get("SLURM_RESTART_COUNT", "0")
+    folder = os.environ.get("SLURM_SUBMIT_DIR", ".")
+    path = os.path.join(folder, f".mirage-takeover-{job}-{restart}-{_State.takeovers}")
+    if _rank() == "0":
+        import subprocess
+
+        try:
+            words = ["mirage", "link", "takeover", *options]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+                while child.poll() is None:
+                    if _State.received:  # this job has to leave, too
+                        child.terminate()
+                    time.sleep(0.1)
+                text = (child.stdout.read() if child.stdout is not None else "").rstrip("\n")
+            status = child.returncode
+        except OSError as error:
+            print(f"mirage.hooks: cannot run mirage: {error.strerror}; add it to PATH", file=sys.stderr)
+            status, text = 127, ""
+        if os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")) != "1":
+            with open(path + ".part", "w", encoding="utf-8") as file:
+                file.write(f"{status}\n{text}")
+            os.replace(path + ".part", path)
+            _remove_old(folder)
+    else:
+        while not os.path.exists(path):
+            if _State.received:
+                sys.exit(LEFT_WITHOUT_TRAINING)
+            time.sleep(FILE_EVERY_S)
+        with open(path, encoding="utf-8") as file:
+            word, _, text = file.read().partition("\n")
+        status = int(word)
+    if status:
+        sys.exit(LEFT_WITHOUT_TRAINING)
+    return text
 
 
 def longest_step_s() -> float:
@@ -225,14 +284,27 @@ def _number(text: str | None) -> float | None:
         return None
 
 
+def _rank() -> str:
+    return os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
+
+
+def _remove_old(folder: str) -> None:
+    """Remove the results of take-overs of earlier jobs."""
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.startswith(".mirage-takeover-") and entry.stat().st_mtime < _now_s() - 86_400:
+                os.unlink(entry.path)
+    except OSError as error:  # another job has removed it
+        print(f"mirage.hooks: {error}", file=sys.stderr)
+
+
 def _write(entry: str) -> None:
     """Append an entry to the progress file, from the first rank.
 
     A full disk does not end the training.
     """
     path = os.environ.get(PROGRESS_FILE)
-    rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
-    if not path or rank != "0":
+    if not path or _rank() != "0":
         return
     line = f'{{"time_s": {_now_s():.3f}, "pid": {os.getpid()}, {entry}}}\n'
     try:

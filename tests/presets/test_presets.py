@@ -105,6 +105,8 @@ def test_a_preset_sets_what_the_user_has_not_given() -> None:
     assert "--no-requeue: a requeued job would run together with its successor [tried: Slurm 22.05.8]" in shown
     assert "after the failure of a node the job is not requeued" in shown
     assert applied(limit_s=400).grace_s == 100, "a quarter of the limit"
+    assert "link takeover" not in shown
+    assert "mirage link takeover in the script" in "\n".join(map(str, applied(ready_by_job=True).changes))
 
 
 def test_what_the_user_gave_counts() -> None:
@@ -191,10 +193,12 @@ def test_the_wrapper_signals_trainers_once_they_handle_it_and_no_launcher_or_for
     assert list(tmp_path.glob(".mirage*")) == []
 
 
-@pytest.mark.parametrize("server", [False, True])
-def test_a_trainer_starts_once_the_previous_link_has_left(server: bool, tmp_path: Path) -> None:
-    number = str(10**7 + os.getpid())
-    text = wrapped(b"#!/bin/bash\n[ -e .mirage-running-5 ]; echo $?\n", "TERM", 20, 300, {}, server=server)
+@pytest.mark.parametrize(("server", "ready_by_job"), [(False, False), (True, False), (False, True)])
+def test_a_trainer_starts_once_the_previous_link_has_left(server: bool, ready_by_job: bool, tmp_path: Path) -> None:
+    """A server starts at once, and so does a training that waits itself."""
+    number, at_once = str(10**7 + os.getpid()), server or ready_by_job
+    script = b"#!/bin/bash\n[ -e .mirage-running-5 ]; echo $?\n"
+    text = wrapped(script, "TERM", 20, 300, {}, server=server, ready_by_job=ready_by_job)
     (tmp_path / "job.sh").write_bytes(text)
     (tmp_path / "job.sh").chmod(0o755)
     (tmp_path / ".mirage-running-5").touch()
@@ -204,4 +208,4 @@ def test_a_trainer_starts_once_the_previous_link_has_left(server: bool, tmp_path
     until(lambda: (tmp_path / f".mirage-running-{number}").exists() or job.poll() is not None, 5, "the job runs")
     time.sleep(0.3)
     (tmp_path / ".mirage-running-5").unlink()
-    assert job.communicate(timeout=20)[0] == ("0\n" if server else "1\n")
+    assert job.communicate(timeout=20)[0] == ("0\n" if at_once else "1\n")

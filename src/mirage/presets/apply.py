@@ -52,7 +52,7 @@ class AppliedPreset:
 
 def apply_preset(
     preset: Preset, shape: ScriptShape, script: bytes, given: Mapping[str, str | None], limit_s: int | None,
-    *, grace_given: bool, signal_given: bool,
+    *, grace_given: bool, signal_given: bool, ready_by_job: bool = False,
 ) -> AppliedPreset:  # fmt: skip
     """Apply a preset to a batch script.
 
@@ -63,6 +63,7 @@ def apply_preset(
         limit_s: The time limit; None where the partition decides.
         grace_given: Whether the user gave a grace.
         signal_given: Whether the user gave a signal for the previous job.
+        ready_by_job: Whether the job reports that it is ready, and waits for the previous one itself.
     """
     changes: list[PresetChange] = []
     options: dict[str, str | None] = {}
@@ -87,7 +88,9 @@ def apply_preset(
             f" (a quarter of the time limit: the preset has {preset.lead.value})" if lead_s < preset.lead_s else ""
         )
         changes.append(PresetChange("--grace", format_duration(lead_s), _why(preset.lead) + shorter))
-    new, signal, to_batch = _delivery(preset, shape, script, lead_s, limit_s, changes, signal_given=signal_given)
+    new, signal, to_batch = _delivery(
+        preset, shape, script, lead_s, limit_s, changes, signal_given=signal_given, ready_by_job=ready_by_job
+    )
     if (own_signal := given.get("signal")) is not None:
         reaches = "the batch shell" if own_signal.startswith("B:") else "steps only, not the batch shell"
         changes.append(PresetChange("--signal", "", f"not set: you gave {own_signal}, which reaches {reaches}"))
@@ -99,7 +102,7 @@ def apply_preset(
 
 def _delivery(
     preset: Preset, shape: ScriptShape, script: bytes, lead_s: int, limit_s: int | None, changes: list[PresetChange],
-    *, signal_given: bool,
+    *, signal_given: bool, ready_by_job: bool,
 ) -> tuple[bytes, str, bool]:  # fmt: skip
     """The script, the signal for the batch shell, and whether it is for that shell only."""
     if shape.traps:
@@ -119,7 +122,17 @@ def _delivery(
         f"sends {preset.signal.value} to the processes that handle it, and creates MIRAGE_STOP_FILE",
     )
     changes.append(PresetChange("wrapper", to, _why(preset.signal)))
-    text = wrapped(script, preset.signal.value, lead_s, limit_s or 0, variables, server=preset.server)
+    if ready_by_job and not preset.server:
+        changes.append(PresetChange("needs", "mirage link takeover in the script, before it trains", "--ready-by-job"))
+    text = wrapped(
+        script,
+        preset.signal.value,
+        lead_s,
+        limit_s or 0,
+        variables,
+        server=preset.server,
+        ready_by_job=ready_by_job,
+    )
     return text, "", True
 
 

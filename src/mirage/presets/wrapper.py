@@ -23,7 +23,14 @@ def is_shell_script(script: bytes) -> bool:
 
 
 def wrapped(
-    script: bytes, signal: str, lead_s: int, limit_s: int, environment: Mapping[str, str], *, server: bool
+    script: bytes,
+    signal: str,
+    lead_s: int,
+    limit_s: int,
+    environment: Mapping[str, str],
+    *,
+    server: bool,
+    ready_by_job: bool = False,
 ) -> bytes:
     """A batch script that runs itself as a child of the wrapper.
 
@@ -36,6 +43,7 @@ def wrapped(
         limit_s: The time limit of the job; 0 where unknown.
         environment: Variables to set where the job has no value for them.
         server: Whether it serves: then other programs than Python get the signal too, and two links may run at once.
+        ready_by_job: Whether the training itself waits for the link before it, by ``mirage link takeover``.
     """
     text = (files("mirage.presets") / "wrapper.sh").read_text(encoding="utf-8")
     exports = "\n".join(f'export {name}="${{{name}-{value}}}"' for name, value in environment.items())
@@ -45,7 +53,7 @@ def wrapped(
         "LIMIT": str(limit_s),
         "EXPORTS": exports,
         "EXECUTABLE": "*" if server else "*/python*",
-        "WAITS": str(int(not server)),
+        "WAITS": str(int(not server and not ready_by_job)),
         "OBSERVER": OBSERVER,
     }
     body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)

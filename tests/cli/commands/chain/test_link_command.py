@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +114,47 @@ def test_an_adopted_job_has_its_tag_in_its_comment_only(
     inside.jobs = (QueuedJob(102, JobState.RUNNING, user="ada", comment=f"{OURS} | mine"),)
     type_("link", "done")
     assert inside.calls[0] == ("update", 102, {"Comment": f"{OURS} done | mine"})
+
+
+def test_takeover_is_ready_waits_and_prints_the_newest_checkpoint(
+    type_: Type, inside: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    earlier = QueuedJob(101, JobState.RUNNING, user="ada", comment="mirage:serve:1:safe.deer", start_s=5)
+    own = QueuedJob(102, JobState.RUNNING, user="ada", comment=OURS, start_s=9)
+    inside.jobs = (earlier, own)
+    progress = tmp_path / "progress"
+    progress.write_text('{"saved": 10}\n')
+
+    def leaves(numbers: list[int]) -> tuple[QueuedJob, ...]:
+        inside.jobs = (own,)
+        if saves:
+            progress.write_text('{"saved": 10}\n{"saved": 12}\n')
+        return ()
+
+    monkeypatch.setattr(inside, "observe_jobs", leaves, raising=False)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setenv("MIRAGE_PROGRESS_FILE", str(progress))
+    saves = True
+    out, err = type_("link", "takeover")
+    assert (out, err) == ("12\n", "mirage: ready; waits until job 101 has left\n")
+    assert inside.calls == [("update", 102, {"Comment": f"{OURS} ready@{NOW_S}"})]
+    saves, inside.jobs = False, (earlier, own)
+    out, err = type_("link", "takeover", "--json")
+    assert json.loads(out) == {
+        "checkpoint": "12", "is_new": False, "previous_jobs": [101], "waited_s": 0.0, "signalled": False,
+    }  # fmt: skip
+    assert "warning: job 101 left without a new checkpoint: the newest is 12" in err
+
+
+def test_takeover_fails_where_a_later_job_has_taken_over(type_: Type, inside: Any) -> None:
+    later = QueuedJob(103, JobState.RUNNING, user="ada", comment="mirage:serve:3:safe.deer ready@70", start_s=60)
+    inside.jobs = (QueuedJob(102, JobState.RUNNING, user="ada", comment=OURS), later)
+    assert "link 3 of chain serve has taken over: job 103 is ready" in type_("link", "takeover", status=1)[1]
+
+
+def test_takeover_outside_of_a_job_is_refused(type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert "this is not a job: SLURM_JOB_ID is not set" in type_("link", "takeover", status=1)[1]
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ def with_preset(
         None if limit is None or limit >= UNLIMITED_S else limit,
         grace_given=words.get("grace") is not None,
         signal_given=given,
+        ready_by_job=words.get("ready_by_job", False),
     )
     if applied.grace_s is not None:
         words["grace"] = applied.grace_s

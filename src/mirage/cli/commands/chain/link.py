@@ -9,7 +9,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.lazy import CommandGroup
-from mirage.cli.options import CONTEXT, examples
+from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION_WITH_UNIT
 from mirage.errors import ConfigurationError
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.group(
     cls=CommandGroup,
     context_settings=CONTEXT,
-    epilog=examples("mirage link ready", "mirage link drain", "mirage link done"),
+    epilog=examples("mirage link ready", "mirage link takeover", "mirage link drain", "mirage link done"),
 )
 def link() -> None:
-    """Inside a job of a chain: report that it is ready or done, or complete its requests.
+    """Inside a job of a chain: report that it is ready or done, take over, complete requests.
 
     The reports are stored in the job's own comment, so they work on any node where scontrol works.
     """
@@ -136,6 +136,96 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
         click.echo(f"mirage: warning: no server listens at {url}: nothing to drain", err=True)
     else:
         click.echo(f"mirage: no request in flight for {format_duration(quiet_s)}; drained in {took}", err=True)
+
+
+@link.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage link takeover",
+        "mirage link takeover --progress-file 'ckpt/step_*'",
+        "mirage link takeover --progress-file $MIRAGE_PROGRESS_FILE --max-overlap 20m --json",
+    ),
+)
+@click.option(
+    "--progress-file",
+    "pattern",
+    metavar="FILE",
+    help="Path of the checkpoints, with * and ?, or of the progress file.  [default: $MIRAGE_PROGRESS_FILE]",
+)
+@click.option(
+    "--max-overlap",
+    "most_s",
+    type=DURATION_WITH_UNIT,
+    default="45m",
+    show_default=True,
+    metavar="TIME",
+    help="Longest wait. After it, this command fails, so that the nodes of this job do not stay idle.",
+)
+@click.option(
+    "--signal-after",
+    type=DURATION_WITH_UNIT,
+    default="2m",
+    show_default=True,
+    metavar="TIME",
+    help="Signal the previous job from here if it has not left after TIME: no agent runs then.",
+)
+@click.option(
+    "--signal", "signal_name", default="USR2", show_default=True, metavar="NAME", help="Signal for the previous job."
+)
+@json_output
+def takeover(pattern: str | None, most_s: int, signal_after: int, signal_name: str, as_json: bool) -> None:
+    """Report that this training is loaded, and wait until the previous job has saved and left.
+
+    Call it when everything but the checkpoint is loaded. It prints the newest checkpoint, and returns: load that, and
+    train. It needs scontrol, squeue and scancel on the node, but no agent. Exit status: 0 this job may train, 1 it must
+    not, as another job of the chain may still train.
+    """
+    import json
+    from time import sleep
+
+    from mirage.agent.chain.tag import parse_tag
+    from mirage.agent.site_file import read_site_files
+    from mirage.agent.takeover import EVERY_S, TakeOver, newest_checkpoint
+    from mirage.real_time import real_s
+
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if not job.isdecimal():
+        raise ConfigurationError("this is not a job: SLURM_JOB_ID is not set; call it in the script of a chain's job")
+    site = read_site_files(os.environ)
+    pattern = pattern or os.environ.get("MIRAGE_PROGRESS_FILE")
+    before = newest_checkpoint(pattern, ".") if pattern else None
+    wait = TakeOver(
+        cluster.client(),
+        int(job),
+        parse_tag(os.environ.get("MIRAGE_TAG", "")),
+        (signal_name, bool(os.environ.get("MIRAGE_WRAPPED"))),
+        cluster.clock,
+        real_s,
+        sleep,
+        lambda line: click.echo(f"mirage: {line}", err=True),
+        most_s=most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s),
+        signal_after_s=signal_after,
+        every_s=max(EVERY_S, site.least_poll_s),
+    )
+    result = wait.run()
+    found = newest_checkpoint(pattern, ".") if pattern else None
+    numbers = [one.id for one in result.previous]
+    if wait.tag is not None:
+        _remark(wait.tag)
+    if numbers and pattern and found == before:
+        newest = f"the newest is {found.text}" if found is not None else f"there is none at {pattern}"
+        click.echo(f"mirage: warning: job {numbers[-1]} left without a new checkpoint: {newest}", err=True)
+    if as_json:
+        row = {
+            "checkpoint": found.text if found is not None else None,
+            "is_new": found is not None and found != before,
+            "previous_jobs": numbers,
+            "waited_s": round(result.waited_s, 1),
+            "signalled": result.signalled,
+        }
+        click.echo(json.dumps(row))
+    elif found is not None:
+        click.echo(found.text)
 
 
 def _remark(tag: Tag) -> None:
