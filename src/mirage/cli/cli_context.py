@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mirage.agent.paths import Home
     from mirage.agent.store.sql_store import SqlStore
     from mirage.slurm.client import SlurmClient
+    from mirage.slurm.ssh_runner import SshRunner
 
 clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # noqa: E731
 """The wall clock; on a cluster with a compressed clock, that clock."""
@@ -94,8 +95,34 @@ def check_login_node(work: str) -> None:
 
 
 def client(timeout_s: float | None = None) -> SlurmClient:
-    """Returns a client of Slurm's commands on PATH, with the queue source of ``MIRAGE_QUEUE``."""
+    """Returns a client of Slurm's commands, with the queue source of ``MIRAGE_QUEUE``.
+
+    The commands are those on PATH, or with ``MIRAGE_SSH`` those of another host.
+    """
     from mirage.slurm.queue_source import client_from
     from mirage.slurm.runner import TIMEOUT_S, SystemRunner
 
+    if os.environ.get("MIRAGE_SSH"):
+        runner = ssh_runner(timeout_s)
+        return client_from(os.environ, runner, clock, user=runner.login_name())
     return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)
+
+
+def ssh_runner(timeout_s: float | None = None) -> SshRunner:
+    """Returns the runner of Slurm's commands on the host of ``MIRAGE_SSH``.
+
+    Raises:
+        ConfigurationError: ssh cannot use the host.
+        StoreError: The folder for its socket cannot be made.
+    """
+    from mirage.agent.paths import private_folder
+    from mirage.errors import StoreError
+    from mirage.slurm.runner import TIMEOUT_S
+    from mirage.slurm.ssh_runner import SshRunner
+
+    folder = home().folder / "ssh"
+    try:
+        private_folder(folder)
+    except OSError as error:
+        raise StoreError(f"cannot make {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
+    return SshRunner(os.environ["MIRAGE_SSH"], folder, timeout_s or TIMEOUT_S)

@@ -44,17 +44,22 @@ class ScontrolClient(SlurmClient):
         return Machine(nodes, machine_text.read_partitions(self._run(machine_text.PARTITIONS_COMMAND).stdout))
 
 
-def client_from(environment: Mapping[str, str], runner: Runner, clock: Callable[[], float]) -> SlurmClient:
+def client_from(
+    environment: Mapping[str, str], runner: Runner, clock: Callable[[], float], *, user: str = ""
+) -> SlurmClient:
     """The client for the source in ``MIRAGE_QUEUE``; squeue where it is not set.
+
+    Args:
+        user: User of the jobs; by default the user of this process.
 
     Raises:
         UnknownName: There is no such source.
     """
     source = environment.get(VARIABLE, "") or SOURCES[0]
     if source == "squeue":
-        return SlurmClient(runner, clock=clock)
+        return SlurmClient(runner, clock=clock, user=user)
     if source == "scontrol":
-        return ScontrolClient(runner, clock=clock)
+        return ScontrolClient(runner, clock=clock, user=user)
     if source.startswith(("http://", "https://")):
         from mirage.slurm.rest import RestClient
 

@@ -141,7 +141,7 @@ def signal_name(text: str) -> str:
     return word
 
 
-def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool, name: str = "") -> None:
+def check_spec(spec: ChainSpec, given: Chosen, directory: Path | None, *, has_end: bool, name: str = "") -> None:
     """Check that a chain can work as specified.
 
     Args:
@@ -158,7 +158,8 @@ def check_spec(spec: ChainSpec, given: Chosen, directory: Path, *, has_end: bool
         chain_name(name)
     check_policy(spec)
     _check_budget(spec, limit_s(given))
-    _check_directory(given, directory)
+    if directory is not None:
+        _check_directory(given, directory)
     limit = limit_s(given)
     if limit is None:
         return

@@ -6,7 +6,9 @@ import json
 import os
 import select
 import signal
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from mirage.agent.settings import AgentSettings
     from mirage.agent.store.sql_store import SqlStore
     from mirage.slurm.client import SlurmClient
+
+MOST_SKEW_S = 10
+"""Difference between the clocks of this machine and of the host of --ssh that is reported, seconds."""
 
 SBATCH_PATIENCE_S = 2.0
 """Seconds that a cycle waits for sbatch, which usually answers within a tenth of a second."""
@@ -124,7 +129,7 @@ def _agent_of(
         notifications=Notifications(Deliveries(shell)),
         heartbeat=Heartbeat(heartbeat, real_s) if heartbeat else None,
         folder=home.folder,
-        outputs=OutputReadings(home.folder),
+        outputs=None if os.environ.get("MIRAGE_SSH") else OutputReadings(home.folder),  # they are on the cluster
         **more,
     )
 
@@ -142,6 +147,37 @@ def _log_rules(settings: AgentSettings) -> None:
         log.info("site", extra={"detail": "on this login node nothing is compiled or calibrated"})
 
 
+def _connect(host: str) -> Path:
+    """Opens the connection to a host; returns a copy of the rules of its site.
+
+    Slurm's commands run there from now on. Without a connection the copy is that of the last time.
+    """
+    from mirage.agent.site_file import SITE_FILE
+    from mirage.atomic_file import write_atomically
+
+    os.environ["MIRAGE_SSH"] = host
+    runner, rules = cluster.ssh_runner(), cluster.home().folder / "ssh" / "site.toml"
+    runner.open_connection(interactive=sys.stdin.isatty())
+    try:
+        there_s = int(runner.run(["date", "+%s"]).stdout.split()[-1])
+        found = runner.run(["cat", str(SITE_FILE)])
+    except (SlurmError, ValueError, IndexError) as error:
+        click.echo(f"mirage: warning: {error}; the agent tries again", err=True)
+        return rules
+    if found.status == 0:
+        write_atomically(rules, found.stdout.encode(), 0o600)
+    else:
+        rules.unlink(missing_ok=True)
+    skew_s = there_s - cluster.clock()
+    if abs(skew_s) > MOST_SKEW_S:
+        click.echo(
+            f"mirage: warning: the clock of {host} differs by {skew_s:+.0f} s from this one: waits and signals are off "
+            "by as much; synchronize this machine's clock",
+            err=True,
+        )
+    return rules
+
+
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=examples("mirage agent start", "mirage agent status"))
 def agent() -> None:
     """Start, stop and find the agent that manages all your chains."""
@@ -152,7 +188,11 @@ agent.add_command(install)
 
 @agent.command(
     context_settings=CONTEXT,
-    epilog=examples("mirage agent run", "mirage agent run --metrics-port 9190 --poll 30s"),
+    epilog=examples(
+        "mirage agent run",
+        "mirage agent run --metrics-port 9190 --poll 30s",
+        "mirage agent run --ssh ada@login1.cluster.example",
+    ),
 )
 @click.option(
     "--poll", "poll_s", metavar="TIME", type=DURATION_WITH_UNIT, help="Time between polls of the queue, such as 30s."
@@ -172,6 +212,13 @@ agent.add_command(install)
 )
 @_log_format
 @click.option("--standby", is_flag=True, help="Wait while another agent runs; take over when its lease expires.")
+@click.option(
+    "--ssh",
+    "host",
+    metavar="HOST",
+    envvar="MIRAGE_SSH",
+    help="Run Slurm's commands on HOST through ssh, such as a login node of the cluster. [MIRAGE_SSH]",
+)
 def run(
     poll_s: int | None,
     metrics_port: int | None,
@@ -180,10 +227,12 @@ def run(
     calibrate_every_s: int | None,
     log_json: bool | None,
     standby: bool,
+    host: str | None,
 ) -> None:
     """Manage the chains in the foreground, until SIGTERM or Ctrl-C.
 
-    With --standby on a second login node, the chains continue within five minutes if the first node loses power.
+    With --standby on a second login node, the chains continue within five minutes if the first node loses power. With
+    --ssh nothing runs on the cluster but Slurm's commands; while the connection is lost, nothing is concluded from it.
     """
     from dataclasses import replace
 
@@ -197,7 +246,7 @@ def run(
     from mirage.real_time import on_this_clock_s, real_s
 
     start_logging(as_json=log_json)
-    site = read_site_files(os.environ)
+    site = read_site_files(os.environ, _connect(host) if host else None)
     settings = AgentSettings()
     if poll_s is not None:
         settings = replace(settings, poll_s=poll_s, busy_poll_s=min(poll_s, settings.busy_poll_s))

@@ -193,7 +193,8 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         framework=words["framework"] or "",
     )
     _check_first_job(spec, request)
-    check_spec(spec, request.given, Path(request.submission.directory), has_end=has_end, name=words["name"] or "")
+    directory = None if os.environ.get("MIRAGE_SSH") else Path(request.submission.directory)
+    check_spec(spec, request.given, directory, has_end=has_end, name=words["name"] or "")
     return spec
 
 

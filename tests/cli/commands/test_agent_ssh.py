@@ -1,0 +1,47 @@
+"""``mirage agent run --ssh``: the connection, the clock and the rules of the other host."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from mirage.agent.site_file import read_site_files
+from mirage.cli import cli_context as cluster
+from mirage.cli.commands.agent_command import _connect
+from tests.support.ssh_server import login_host
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with rules of its site."""
+    folder = login_host(tmp_path, monkeypatch)
+    monkeypatch.setenv("MIRAGE_SSH", "")
+    monkeypatch.setattr(cluster, "home", lambda: type("Home", (), {"folder": folder / "m"})())
+    monkeypatch.setattr("mirage.slurm.ssh_runner.LONGEST_SOCKET", 400)
+    monkeypatch.setattr("mirage.agent.site_file.SITE_FILE", folder / "site.toml")
+    (folder / "site.toml").write_text("least_poll = '2m'\n")
+    return folder
+
+
+def test_the_rules_of_the_host_count(host: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = _connect("login1")
+    assert read_site_files({"HOME": str(host)}, rules).least_poll_s == 120
+    assert cluster.client().user == "eve"
+    assert capsys.readouterr().err == ""
+    (host / "status").write_text("255")
+    assert _connect("login1").exists(), "without a connection, those of the last time"
+    assert "no connection to login1" in capsys.readouterr().err
+    (host / "status").unlink()
+    (host / "site.toml").unlink()
+    assert not _connect("login1").exists()
+
+
+def test_a_clock_that_differs_is_reported(
+    host: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "clock", lambda: int(time.time()) - 90)
+    _connect("login1")
+    assert re.search(r"the clock of login1 differs by \+9[01] s", capsys.readouterr().err)
