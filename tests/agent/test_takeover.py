@@ -204,6 +204,23 @@ def test_the_tag_of_an_adopted_job_is_in_its_comment() -> None:
         takes_over(Slurm(replace(job(2), comment="")), tag=None)
 
 
+def test_in_a_chain_without_an_agent_its_files_name_the_jobs(tmp_path: Path) -> None:
+    """All earlier jobs are waited for, also one before a job that has left already."""
+    for link, number in ((9, 100), (10, 101), (11, 102), (12, 103)):
+        (tmp_path / f"link.{link}").write_text(f"job={number} next= released=0 quick=1\n")
+    (tmp_path / "link.sh").write_text("job=7\n")
+    slurm = Slurm(job(0), job(1, ENDED), job(2), job(3))
+    slurm.changes[20] = lambda: slurm.jobs.pop(100)
+    result = takes_over(slurm, tag=None, ready_file=str(tmp_path / "ready.11"))
+    assert ([one.id for one in result.previous], result.waited_s) == ([100], 20)
+    assert (tmp_path / "ready.11").exists()
+    assert slurm.calls == [], "no comment is changed"
+    with pytest.raises(MirageError, match="cannot write /nowhere/ready"):
+        takes_over(slurm, tag=None, ready_file="/nowhere/ready.2")
+    with pytest.raises(MirageError, match="cannot be found"):
+        takes_over(slurm, tag=None, ready_file=str(tmp_path / "ready.now"))
+
+
 def test_queries_are_as_far_apart_as_the_site_wants() -> None:
     slurm, queried = Slurm(job(1), job(2)), []
     slurm.observe_jobs = lambda numbers: queried.append(slurm.now_s) or (slurm.jobs[101],)  # type: ignore[assignment,func-returns-value]

@@ -52,14 +52,21 @@ def cluster(private_cluster: Any) -> Any:
     return private_cluster(nodes=10, min_job_age_s=36_000)
 
 
-def training(cluster: Any, folder: Path, home: Path) -> Shell:
-    """A chain named as its folder; each link may start 8 s after the one before it."""
+def prepared(cluster: Any, folder: Path, home: Path) -> Shell:
+    """A folder with the training."""
     shell = Shell(cluster, folder, home)
     programs = folder / "bin"
     programs.mkdir()
     (programs / "mirage").write_text(f'#!/bin/sh\nexec {sys.executable} -m mirage "$@"\n')
     (programs / "mirage").chmod(0o755)
     shell.script("train.py", TRAIN.replace("{programs}", str(programs)))
+    (folder / "train.py").chmod(0o755)
+    return shell
+
+
+def training(cluster: Any, folder: Path, home: Path) -> Shell:
+    """A chain named as its folder; each link may start 8 s after the one before it."""
+    shell = prepared(cluster, folder, home)
     shell.submit(
         folder.name, "-t", "2", "--policy", "lead:0.0269", "--ready-by-job", "--grace", "15s", "-o", "job-%j.log",
         "train.py",
@@ -145,3 +152,22 @@ def test_without_an_agent_and_with_either_side_killed_there_are_never_two_traine
     for name, shell in shells.items():
         shell.mirage("chain", "stop", name, status=None)
         assert never_two(shell), name
+
+
+@pytest.mark.soak
+def test_a_chain_without_an_agent_takes_over_too(cluster: Any, tmp_path: Path) -> None:
+    """With so short a limit, its tree releases all links at once.
+
+    The third link makes the second leave while that one waits for the first.
+    """
+    shell = prepared(cluster, tmp_path / "plain", tmp_path / "home")
+    shell.script("train.sh", "#!/bin/bash\n#SBATCH -o job-%j.log\nexec ./train.py\n")
+    shell.mirage("submit", "--agentless", "--chain", "plain", "-t", "3", "--ready-by-job", "--grace", "15s", "train.sh")
+    try:
+        shell.until(lambda: "trains" in words(shell, 3), 120, "the third link trains")
+    finally:
+        cluster.run("scancel", "--me")
+    rows = lines(shell)
+    assert max(at_s for at_s, link, _, _ in rows if link < 3) < min(
+        at_s for at_s, link, _, word in rows if (link, word) == (3, "trains")
+    )

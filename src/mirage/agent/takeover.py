@@ -11,6 +11,7 @@ files, and with either side killed at any instant:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from glob import escape, iglob
@@ -79,6 +80,8 @@ class TakeOver:
         most_s: Longest wait.
         signal_after_s: Time from the ready mark until the earlier jobs are signalled by this one; infinite for never.
         every_s: Time between two queries.
+        ready_file: In a chain without an agent, the file by which a job reports that it is ready; its jobs have no tag.
+            A job that starts again after a later one leaves before its script runs.
         clock: Seconds since 1970 on the cluster's clock.
         real_s: Real seconds.
         report: Receives one line for people.
@@ -95,6 +98,7 @@ class TakeOver:
     most_s: float = MOST_OVERLAP_S
     signal_after_s: float = SIGNAL_AFTER_S
     every_s: float = EVERY_S
+    ready_file: str = ""
     _begun_s: float = 0.0
     _blind: str = ""
     _previous: tuple[QueuedJob, ...] = ()
@@ -111,7 +115,7 @@ class TakeOver:
         self._answered(self._get_ready)
         self._begun_s = self.real_s()
         while True:
-            previous = self._answered(lambda: self._in_queue(self.slurm.observe()))
+            previous = self._answered(self._earlier_jobs)
             if not previous:
                 return TakenOver(self._previous, self.real_s() - self._begun_s, self._signalled)
             if previous != self._previous:
@@ -120,7 +124,13 @@ class TakeOver:
             self._wait_for(previous)
 
     def _get_ready(self) -> None:
-        """Writes the ready mark into the comment of this job."""
+        """Writes the ready mark into the comment of this job, or makes the file."""
+        if self.ready_file:
+            try:
+                Path(self.ready_file).touch()
+            except OSError as error:
+                raise MirageError(f"cannot write {self.ready_file}: {error.strerror}") from error
+            return
         jobs = self.slurm.observe().jobs
         own = next((one for one in jobs if one.id == self.job), None)
         tag = (parse_tag(own.comment) if own is not None else None) or self.tag
@@ -132,12 +142,18 @@ class TakeOver:
         self.tag = tag.with_marks(ready_s=int(self.clock()))
         self.slurm.update(self.job, {"Comment": str(self.tag)})
 
-    def _in_queue(self, queue: Queue) -> tuple[QueuedJob, ...]:
+    def _earlier_jobs(self) -> tuple[QueuedJob, ...]:
         """The earlier jobs of the chain that may still write.
 
         Raises:
             MirageError: A later job has taken over.
         """
+        if not self.ready_file:
+            return self._in_queue(self.slurm.observe())
+        return tuple(filter(_may_write, self.slurm.observe_jobs(jobs_before(Path(self.ready_file)))))
+
+    def _in_queue(self, queue: Queue) -> tuple[QueuedJob, ...]:
+        """The earlier jobs in a queue, by their tags."""
         assert self.tag is not None
         own = next((one for one in queue.jobs if one.id == self.job), None)
         earlier: list[QueuedJob] = []
@@ -209,6 +225,26 @@ class TakeOver:
                 self._blind = ""
                 self.report("Slurm answers again")
             return answer
+
+
+def jobs_before(ready_file: Path) -> list[int]:
+    """The jobs of the earlier links of a chain without an agent.
+
+    Args:
+        ready_file: ``ready.N`` of this link, in the folder of the chain, where ``link.K`` begins with ``job=NUMBER``.
+
+    Raises:
+        MirageError: The folder cannot be read.
+    """
+    found = []
+    try:
+        for path in ready_file.parent.glob("link.*"):
+            if path.suffix[1:].isdecimal() and int(path.suffix[1:]) < int(ready_file.suffix[1:]):
+                number = re.match(r"job=(\d+)\b", path.read_text())
+                found += [int(number[1])] if number is not None else []
+    except (OSError, ValueError) as error:
+        raise MirageError(f"the jobs before this one cannot be found in {ready_file.parent}: {error}") from error
+    return sorted(found)
 
 
 def newest_checkpoint(pattern: str, directory: str) -> CheckpointMarker | None:

@@ -206,6 +206,7 @@ def takeover(pattern: str | None, most_s: int, signal_after: int, signal_name: s
         most_s=most_s if site.most_overlap_s is None else min(most_s, site.most_overlap_s),
         signal_after_s=signal_after,
         every_s=max(EVERY_S, site.least_poll_s),
+        ready_file=os.environ.get("MIRAGE_READY", ""),  # of a chain without an agent
     )
     result = wait.run()
     found = newest_checkpoint(pattern, ".") if pattern else None
