@@ -34,7 +34,8 @@ class ForkedProcess:
         self, run: Callable[..., int | None], *words: str, env: Mapping[str, str], cwd: Path, out: Path, err: Path
     ) -> None:
         cores = os.sched_getaffinity(0)
-        self._process = _CONTEXT.Process(target=_run, args=(run, words, dict(env), cwd, out, err, cores))
+        name = " ".join((run.__name__, *words))
+        self._process = _CONTEXT.Process(target=_run, args=(run, words, dict(env), cwd, out, err, cores), name=name)
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -96,9 +97,20 @@ def mirage(*words: str) -> int:
     return main()
 
 
-def end_the_fork_server() -> None:
-    """End the process that forks; a later start begins another."""
+def end_the_fork_server(patience_s: float = 10.0) -> list[str]:
+    """End the process that forks; a later start begins another.
+
+    It only ends after all its forks. So those that do not end by themselves are killed; their words are returned.
+    """
+    end_s, left = time.monotonic() + patience_s, []
+    for process in multiprocessing.active_children():
+        process.join(max(end_s - time.monotonic(), 0.0))
+        if process.is_alive():
+            left.append(process.name)
+            process.kill()
+            process.join()
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    return left
 
 
 def _run(
