@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from mirage.control import executor_process
 from mirage.control.plan_executor import PLAN_FORMAT, RENEW_S, PlanExecutor, lock_holder, read_journal
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, LEASE, PLAN_VERBS, VERBS
@@ -45,7 +49,11 @@ class ActingCluster(ControlCluster):
             if self.refusing in " ".join(words):
                 return Completed(1, "", "scontrol: error: Access/permission denied")
             if words[1] == "create":
-                self.reservations.append(loan(words[4].partition("=")[2], name=words[3].partition("=")[2]))
+                line = loan(words[4].partition("=")[2], name=words[3].partition("=")[2])
+                start = words[5].removeprefix("StartTime=uts")
+                self.reservations.append(
+                    line.replace(f"StartTime={NOW_S - 60}", f"StartTime={start}", start.isdecimal())
+                )
             if words[1] == "delete":
                 name = words[2].partition("=")[2]
                 self.reservations = [one for one in self.reservations if f"={name} " not in one]
@@ -266,6 +274,72 @@ def test_one_controller_by_folder_and_one_by_lease(cluster: ActingCluster, tmp_p
     again.begin()
     assert cluster.sent[-1] == ("scontrol", "update", f"ReservationName={LEASE}", "EndTime=now+5minutes")
     again.close()
+
+
+def test_a_process_that_died_as_it_took_the_lease_is_followed_at_once(
+    cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    original = cluster.run
+
+    def run(argv: Sequence[str], **options: Any) -> Completed:
+        done = original(argv, **options)
+        if f"ReservationName={LEASE}" in argv:
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "run", run)
+        with pytest.raises(KeyboardInterrupt):
+            cut.begin()
+    cut.close()
+    (lease,) = [line for line in cluster.reservations if LEASE in line]
+    again = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    again.begin()
+    assert cluster.sent[-1] == ("scontrol", "update", f"ReservationName={LEASE}", "EndTime=now+5minutes")
+    cluster.reservations.append(re.sub("StartTime=.......", "StartTime=1234567", lease))
+    cluster.reservations.remove(lease)
+    with pytest.raises(SlurmRefused, match="another controller"):
+        again.begin()
+    again.close()
+
+
+def test_queries_of_the_holder_do_not_disturb_the_lock(cluster: ActingCluster, tmp_path: Path) -> None:
+    PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock).close()
+    with (tmp_path / "lock").open() as query:
+        fcntl.flock(query, fcntl.LOCK_SH)
+        assert lock_holder(tmp_path) is None, "a query is no controller"
+        timer = threading.Timer(0.2, fcntl.flock, (query, fcntl.LOCK_UN))
+        timer.start()
+        PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock).close()
+        timer.join()
+
+
+def test_a_controller_that_has_just_ended_needs_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    holders = iter([process.pid, None])
+    monkeypatch.setattr(executor_process, "lock_holder", lambda _: next(holders))
+    executor_process.end_controller(tmp_path)
+
+
+def test_an_executor_that_cannot_begin_shows_why(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state").write_text("no folder")
+    (tmp_path / "pools.toml").write_text(
+        '[owner]\nnodes = ["i1"]\npartitions = ["inference"]\n[borrower]\nnodes = ["t1"]\npartition = "train"\n'
+        '[jobs]\ncomment = "mirage-control"\n'
+    )
+    assert executor_process.start_executor(tmp_path / "pools.toml", tmp_path / "state") is None
+    assert f"mirage: error: cannot write {tmp_path}/state: File exists; name another" in capfd.readouterr().err
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(executor_process, "run_executor", full)
+    assert executor_process.start_executor(tmp_path / "pools.toml", tmp_path / "free") is None
+    assert "OSError: [Errno 28] No space left on device" in capfd.readouterr().err
 
 
 def test_the_lease_is_renewed_in_time(executor: PlanExecutor, cluster: ActingCluster) -> None:

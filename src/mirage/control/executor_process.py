@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +66,8 @@ def start_executor(config: Path, folder: Path) -> int | None:
         try:
             os.close(begun)
             status = run_executor(config, folder, planner, lambda: _write_and_close(begins))
+        except BaseException:  # such as a full disk: the process ends here, and nothing above it prints the error
+            traceback.print_exc()
         finally:
             os._exit(status)
     os.close(begins)
@@ -89,7 +92,12 @@ def end_controller(folder: Path) -> None:
     pid = lock_holder(folder)
     if pid is None:
         return
-    os.kill(pid, signal.SIGTERM)
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:  # it has ended since
+        pass
+    except PermissionError as error:
+        raise ConfigurationError(f"the controller, process {pid}, is another user's: it must end first") from error
     if not wait_until(lambda: lock_holder(folder) is None, _PATIENCE_S):
         raise ConfigurationError(f"the controller, process {pid}, does not end; kill it, then repeat this command")
 

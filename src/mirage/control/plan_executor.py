@@ -23,6 +23,7 @@ from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, 
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
+from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import all_reservations
 from mirage.slurm.records import SlurmReservation
@@ -33,6 +34,12 @@ RENEW_S = 120
 """Seconds between two renewals of the lease."""
 
 _MARGIN_S = 30
+_OLDEST_START_S = 540
+"""Slurm refuses a reservation that starts more than ten minutes in the past."""
+
+_LOCK_PATIENCE_S = 1.0
+"""A query of a lock's holder has the lock for an instant."""
+
 _NICE = 2**31 - 3
 _KINDS = {"name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool}
 """Operands that a plan may give, and their types."""
@@ -52,7 +59,7 @@ class PlanExecutor:
         on_outcome: Called with each outcome, for a log.
 
     Raises:
-        ConfigurationError: Another process has the lock of the folder.
+        ConfigurationError: Another process has the lock of the folder, or it cannot be written.
     """
 
     def __init__(self, slurm: SlurmClient, pools: Pools, folder: Path, clock: Callable[[], float]) -> None:
@@ -95,18 +102,21 @@ class PlanExecutor:
                 f"{FENCE} does not have all nodes of the owner; make it as `mirage control check` shows, or remove it "
                 f"and give [owner] users or accounts in {self.pools.path}"
             )
-        verb = Verb("renew") if LEASE in reservations else Verb("lease", users=(self.slurm.user,))
-        self.send(verb, undo=Verb("unlease"))
+        mark_s = int(self.clock()) - secrets.randbelow(_OLDEST_START_S)
+        lease = Verb("lease", users=(self.slurm.user,), start_s=mark_s)
+        self.send(Verb("renew") if LEASE in reservations else lease, undo=Verb("unlease"))
         self._renewed_s = self.clock()
-        taken = [one for one in all_reservations(self.slurm) if one.name == LEASE]
-        _append(self.journal, {"time_s": self.clock(), "lease": taken[0].start_s if taken else 0, "verb": asdict(verb)})
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
 
     def _is_mine(self, lease: SlurmReservation) -> bool:
-        """Whether a lease is of a former process with this journal, which has the lock no longer."""
-        started = [row["lease"] for row in read_journal(self.journal) if "lease" in row]
-        return bool(started) and started[-1] == lease.start_s
+        """Whether a lease is of a former process with this journal, which has the lock no longer.
+
+        A reservation has no comment (22.05.8). So a start in the past is the mark of a lease; it is in the journal
+        before the lease is in Slurm, and a process that is killed between the two loses nothing.
+        """
+        taken = [row["verb"].get("start_s") for row in read_journal(self.journal) if row["verb"]["name"] == "lease"]
+        return bool(taken) and taken[-1] == lease.start_s
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
@@ -307,35 +317,45 @@ def _verb_of(row: object) -> Verb | None:
 
 def _locked(folder: Path) -> int:
     """The descriptor of the lock of a folder; the lock ends with the process."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
+        raise ConfigurationError(f"cannot write {folder}: {error.strerror}; name another folder") from error
+    if not wait_until(lambda: _lock(descriptor, fcntl.LOCK_EX), _LOCK_PATIENCE_S):
         pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
         raise ConfigurationError(
             f"another controller acts with {folder} (process {pid}); end it, or run mirage control off"
-        ) from error
+        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
 
 
 def lock_holder(folder: Path) -> int | None:
-    """The process that has the lock of a folder; None if none has."""
+    """The process that has the lock of a folder; None if none has.
+
+    Queries share the lock: two at once do not take each other for a controller.
+    """
     try:
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        text = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        text = "" if _lock(descriptor, fcntl.LOCK_SH) else os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         return int(text) if text.isdecimal() else None
     finally:
         os.close(descriptor)
-    return None
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    """Take a lock if it is free; whether it was."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _append(path: Path, row: Mapping[str, Any]) -> None:
@@ -358,4 +378,5 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 def verb_from_json(row: Mapping[str, Any]) -> Verb:
     """A verb of the journal."""
-    return Verb(**{**{field.name: row[field.name] for field in fields(Verb)}, "users": tuple(row["users"])})
+    known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
+    return Verb(**{**known, "users": tuple(row["users"])})

@@ -21,6 +21,7 @@ LEASE = "mirage-controller"
 """The reservation that only one controller can have."""
 
 LEASE_MINUTES = 5
+_LEASE_END = f"EndTime=now+{LEASE_MINUTES}minutes"
 
 Command = tuple[str, ...]
 
@@ -52,6 +53,7 @@ class Verb:
         minutes: Duration of a loan.
         warns: Whether an eviction begins with the signal.
         users: Users of a loan or of the fence; a plan cannot set them.
+        start_s: Start of the lease in seconds since 1970, the mark of its holder; a plan cannot set it.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Verb:
     minutes: int = 0
     warns: bool = True
     users: tuple[str, ...] = ()
+    start_s: int = 0
 
 
 def command_of(verb: Verb, pools: Pools) -> Command:
@@ -115,10 +118,18 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
         FENCE, ",".join(pools.owner_nodes), "infinite", _fence_users(pools), "IGNORE_JOBS,OVERLAP"
     ),
     "unfence": lambda *_: _delete(FENCE),
-    "lease": lambda verb, pools: _reservation(
-        LEASE, pools.owner_nodes[0], str(LEASE_MINUTES), f"Users={','.join(verb.users)}", "IGNORE_JOBS,OVERLAP"
+    "lease": lambda verb, pools: (
+        "scontrol",
+        "create",
+        "reservation",
+        f"ReservationName={LEASE}",
+        f"Nodes={pools.owner_nodes[0]}",
+        f"StartTime=uts{verb.start_s}",
+        _LEASE_END,
+        f"Users={','.join(verb.users)}",
+        "Flags=IGNORE_JOBS,OVERLAP",
     ),
-    "renew": lambda *_: ("scontrol", "update", f"ReservationName={LEASE}", f"EndTime=now+{LEASE_MINUTES}minutes"),
+    "renew": lambda *_: ("scontrol", "update", f"ReservationName={LEASE}", _LEASE_END),
     "unlease": lambda *_: _delete(LEASE),
     "lend": lambda verb, _: _reservation(
         LOAN + verb.node, verb.node, str(verb.minutes), f"Users={','.join(verb.users)}", "OVERLAP"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,23 @@ def test_a_run_polls_until_it_is_interrupted_and_prints_the_account(
     else:
         assert lines[-1] == "3 snapshots, 0 without a decision; steps: 2 start"
         assert sum(line.startswith("  would") for line in lines) == 2
+
+
+def test_a_signal_in_a_destructor_ends_the_run(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def clock() -> float:
+        Interrupted()  # Python drops the exception of the handler
+        return float(NOW_S)
+
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    monkeypatch.setattr(cli_context, "clock", clock)
+    monkeypatch.setattr(control_run.time, "sleep", lambda seconds: pytest.fail("it waits for the next snapshot"))
+    assert run(capsys, "run", "--config", "pools.toml").splitlines()[-1].startswith("1 snapshots")
 
 
 def test_wrong_options_are_named(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -115,9 +115,9 @@ def _run(ctx: click.Context, actor: Actor | None, pools: Pools, once: bool, fold
         advice = adviser.advise(cli_context.clock())
         _print(advice, pools, as_json)
         ctx.exit(1 if advice.problem else 0)
-    with _ended_by_signals():
+    with _ended_by_signals() as ended:
         try:
-            for number, advice in enumerate(_advices(adviser, pools.poll_s, actor)):
+            for number, advice in enumerate(_advices(adviser, pools.poll_s, actor, ended)):
                 _print(advice, pools, as_json)
                 if actor is not None:
                     _hand_over(advice, actor, number)
@@ -135,13 +135,15 @@ def _make_folder(folder: Path) -> None:
         raise ConfigurationError(f"{folder} has recorded views already; name an empty folder, or remove them")
 
 
-def _advices(adviser: Adviser, poll_s: int, actor: Actor | None) -> Iterator[Advice]:
+def _advices(adviser: Adviser, poll_s: int, actor: Actor | None, ended: Callable[[], bool]) -> Iterator[Advice]:
     while True:
         begun_s = time.monotonic()
         yield adviser.advise(cli_context.clock())
-        while actor is not None and time.monotonic() < begun_s + poll_s - 1:
+        while not ended() and actor is not None and time.monotonic() < begun_s + poll_s - 1:
             _check_acts(actor)
             time.sleep(1.0)
+        if ended():
+            return
         time.sleep(max(begun_s + poll_s - time.monotonic(), 0.0))
 
 
@@ -162,17 +164,23 @@ def _hand_over(advice: Advice, actor: Actor, number: int) -> None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does."""
+def _ended_by_signals() -> Iterator[Callable[[], bool]]:
+    """SIGTERM and Ctrl-C interrupt the command; yields whether one of them has come.
 
-    def interrupt(_: int, __: FrameType | None) -> None:
+    Python drops an exception that is raised in a destructor. The command then ends after its snapshot.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        came.append(number)
         raise KeyboardInterrupt
 
-    former = signal.signal(signal.SIGTERM, interrupt)
+    former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield lambda: bool(came)
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _print(advice: Advice, pools: Pools, as_json: bool) -> None:
