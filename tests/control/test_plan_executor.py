@@ -408,6 +408,21 @@ def test_off_restores_loans_nices_fence_and_lease(cluster: ActingCluster, tmp_pa
     executor.close()
 
 
+def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(
+    cluster: ActingCluster, tmp_path: Path
+) -> None:
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    cluster.jobs[3]["Nice"] = "7"
+    executor.run_plan(plan(of(8, "nice", nice=-90)))
+    cluster.jobs[3] |= {"Nice": "0", "SubmitTime": str(NOW_S - 5)}  # slurmctld has lost job 8
+    executor.run_plan(plan({**of(8, "nice", nice=-80), "submit_s": NOW_S - 5}))
+    cluster.jobs[3]["Nice"] = "-80"
+    cluster.sent.clear()
+    assert restore(executor) == []
+    assert ("scontrol", "update", "JobId=8", "Nice=0") in cluster.sent
+    executor.close()
+
+
 def test_off_does_nothing_if_a_reservation_cannot_be_read(cluster: ActingCluster, tmp_path: Path) -> None:
     executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     cluster.reservations = [loan("i2"), loan("i1").replace("EndTime", "End")]

@@ -47,12 +47,14 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         verb = verb_from_json(row["verb"])
         if verb.name != "nice" or not row.get("undo") or verb.job in restored:
             continue
-        restored.add(verb.job)
         waiting = jobs.get(verb.job)
-        undo = verb_from_json(row["undo"])
-        if waiting is None or waiting.job.state is not JobState.PENDING or waiting.job.nice == undo.nice:
+        if waiting is None or waiting.job.state is not JobState.PENDING:
             continue
-        if waiting.job.submit_s == verb.submit_s or waiting.restarts:
+        if waiting.job.submit_s != verb.submit_s and not waiting.restarts:
+            continue  # the id was given to another job since
+        restored.add(verb.job)
+        undo = verb_from_json(row["undo"])
+        if waiting.job.nice != undo.nice:
             yield undo
     fences = [row["verb"]["name"] for row in rows if row["verb"]["name"] in ("fence", "unfence")]
     if FENCE in names and fences[-1:] == ["fence"]:
