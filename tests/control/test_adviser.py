@@ -56,6 +56,7 @@ def test_the_owner_gets_its_node_back_by_an_eviction_then_a_return() -> None:
         {"jobs": []},
         {"nodes": {}},
         {"reservations": ["gibberish"]},
+        {"reservations": [""]},
         {"nodes": {"t1": ("idle", "gpu:8", "gpu:0", "train")}},
     ],
 )

@@ -20,93 +20,30 @@ import pytest
 from mirage.control.adviser import Adviser
 from mirage.control.executor_process import read_plan, write_plan
 from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, lock_holder
-from mirage.control.pools_file import Pools, read_pools
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, Verb
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.records import QueuedJob
 from mirage.slurm.runner import Completed
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
-from tests.support.control_cluster import NOW_S, ControlCluster, loan, pending, running
-from tests.support.control_cluster import POOLS as POOLS_OF_TEXT
+from tests.support.control_site import (
+    POOLS,
+    Site,
+    kernels_are_compiled,  # noqa: F401  a fixture for every test here
+)
 from tests.support.forked_processes import Process, mirage, start
 from tests.support.second_user import OTHER, opened
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
-from tests.support.user_shell import Shell
 from tests.support.waiting import SLOWNESS, until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
 
-POOLS = """
-scheduler = "aryl"
-[owner]
-nodes = ["n[3-4]"]
-partitions = ["inference"]
-[borrower]
-nodes = ["n[1-2]"]
-partition = "train"
-[jobs]
-comment = "mirage-control"
-"""
-
 PROMISE_S = 180
 """Promise of loans in a test that must observe one: longer than a busy machine needs for the steps before."""
 
-JOB = "#!/bin/bash\n#SBATCH --output=/dev/null\ntrap 'touch $1.saved' USR1\nwhile true; do sleep 0.2; done\n"
-
 CHANGES = ("REQUEST_CREATE_RESERVATION", "REQUEST_UPDATE_RESERVATION", "REQUEST_DELETE_RESERVATION",
            "REQUEST_UPDATE_JOB", "REQUEST_KILL_JOB", "REQUEST_CANCEL_JOB", "REQUEST_JOB_REQUEUE")  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels_are_compiled() -> None:
-    """Compile the kernels before a process must answer in time: a busy machine needs minutes."""
-    cluster = ControlCluster(jobs=[running(5, "t1"), pending(7)], reservations=[loan("i2")])
-    assert not Adviser(cluster.slurm, replace(POOLS_OF_TEXT, scheduler="aryl")).advise(NOW_S).problem
-
-
-class Site:
-    """A private cluster of two nodes of the borrower and two of the owner, with a fence."""
-
-    def __init__(self, private_cluster: Any, folder: Path, **wanted: Any) -> None:
-        partitions = ("PartitionName=inference Nodes=n[3-4]", "PartitionName=train Nodes=ALL")
-        self.cluster = private_cluster(nodes=4, gpus=4, extra=(*partitions, "DebugFlags=Protocol"), **wanted)
-        self.shell, self.folder = Shell(self.cluster, folder), folder
-        self.shell.script("job.sh", JOB)
-        (folder / "pools.toml").write_text(POOLS)
-        words = ("Nodes=n[3-4]", "StartTime=now", "Duration=infinite", "Users=root", "Flags=IGNORE_JOBS,OVERLAP")
-        self.run("scontrol", "create", "reservation", f"ReservationName={FENCE}", *words)
-
-    def run(self, *argv: str) -> str:
-        return self.cluster.run(*argv)  # type: ignore[no-any-return]
-
-    def submit(self, *words: str, partition: str = "train", comment: str = "mirage-control") -> int:
-        """A job that saves on USR1 and never ends."""
-        name = str(time.monotonic_ns())
-        argv = ("sbatch", "--parsable", "-p", partition, f"--comment={comment}", "--mem=10", "-J", name, *words)
-        return int(self.run(*argv, str(self.folder / "job.sh"), str(self.folder / name)))
-
-    def job(self, number: int) -> QueuedJob:
-        return next(job for job in self.shell.slurm.observe().jobs if job.id == number)
-
-    def until_running(self, number: int, usual_s: float = 10) -> float:
-        begun_s = time.monotonic()
-        until(lambda: self.job(number).state is JobState.RUNNING, usual_s, lambda: self.run("squeue"))
-        return time.monotonic() - begun_s
-
-    def reservations(self) -> list[str]:
-        """The lines of scontrol, without times, which differ by a second."""
-        lines = self.run("scontrol", "--oneliner", "show", "reservation").splitlines()
-        return sorted(re.sub(r"(Start|End)Time=\S+ ", "", line) for line in lines if "mirage-" in line)
-
-    def pools(self) -> Pools:
-        return read_pools(self.folder / "pools.toml")
-
-    def advise(self, adviser: Adviser) -> dict[str, Any]:
-        """The steps of now, by verb and subject."""
-        return {f"{step.kind} {step.subject}": step for step in adviser.advise(time.time()).steps}
 
 
 def test_the_commands_of_the_advice_lend_a_node_and_take_it_back(private_cluster: Any, tmp_path: Path) -> None:

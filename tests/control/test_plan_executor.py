@@ -249,7 +249,7 @@ def test_the_undo_is_on_disk_before_the_command_is_sent(executor: PlanExecutor, 
 
     cluster.run = run  # type: ignore[method-assign]
     executor.run_plan(plan({"name": "lend", "node": "i1", "minutes": 30}, of(8, "nice", nice=-9)))
-    assert known == [0, 1, 2], "squeue, then each command after its row"
+    assert known == [0, 0, 1, 2], "two queries, then each command after its row"
     rows = read_journal(executor.journal)
     assert (rows[0]["undo"]["name"], rows[0]["undo"]["node"], rows[1]["undo"]["nice"]) == ("return", "i1", 0)
     with executor.journal.open("a") as file:
@@ -302,6 +302,24 @@ def test_a_process_that_died_as_it_took_the_lease_is_followed_at_once(
     with pytest.raises(SlurmRefused, match="another controller"):
         again.begin()
     again.close()
+
+
+def test_a_lease_that_slurmctld_has_lost_is_taken_before_the_next_verb(
+    executor: PlanExecutor, cluster: ActingCluster
+) -> None:
+    executor.begin()
+    lease = cluster.reservations.pop()
+    assert executor.run_plan(plan(of(5, "evict", warns=False))) == 0
+    assert [argv[3] for argv in cluster.sent if argv[1] == "create"] == [f"ReservationName={LEASE}"] * 2
+    assert cluster.sent[2][1] == "requeue"
+    cluster.reservations[-1:] = [re.sub("StartTime=.......", "StartTime=1234567", lease)]
+    before = len(cluster.sent)
+    with pytest.raises(SlurmRefused, match="another controller acts on this cluster"):
+        executor.run_plan(plan({"name": "return", "node": "i2"}))
+    cluster.now_s += RENEW_S
+    with pytest.raises(SlurmRefused, match="another controller acts on this cluster"):
+        executor.tick()
+    assert len(cluster.sent) == before
 
 
 def test_queries_of_the_holder_do_not_disturb_the_lock(cluster: ActingCluster, tmp_path: Path) -> None:
@@ -408,9 +426,7 @@ def test_off_restores_loans_nices_fence_and_lease(cluster: ActingCluster, tmp_pa
     executor.close()
 
 
-def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(
-    cluster: ActingCluster, tmp_path: Path
-) -> None:
+def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(cluster: ActingCluster, tmp_path: Path) -> None:
     executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     cluster.jobs[3]["Nice"] = "7"
     executor.run_plan(plan(of(8, "nice", nice=-90)))

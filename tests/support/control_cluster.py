@@ -118,7 +118,7 @@ class ControlCluster:
                 for partition in partitions.split()
             )
         if words[:4] == ("scontrol", "--oneliner", "show", "reservation"):
-            return "\n".join(self.reservations) or "No reservations in the system"
+            return "\n".join(self.reservations) if self.reservations else "No reservations in the system"
         if words[:3] == ("scontrol", "show", "config"):
             return self.config
         if words[0] == "sacctmgr":

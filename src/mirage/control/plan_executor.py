@@ -76,6 +76,7 @@ class PlanExecutor:
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
         self._renewed_s: float | None = None  # of the lease; None before it is taken
+        self._mark_s = _mark_in(self.journal)
 
     def close(self) -> None:
         """Release the lock of the folder."""
@@ -90,8 +91,17 @@ class PlanExecutor:
             SlurmRefused: Another controller has the lease, or the rights are missing.
             ConfigurationError: There is no fence, and the file does not name the users of the owner.
         """
-        reservations = {one.name: one for one in all_reservations(self.slurm)}
-        if LEASE in reservations and not self._is_mine(reservations[LEASE]):
+        self._hold_lease()
+
+    def _hold_lease(self) -> dict[str, SlurmReservation]:
+        """Renew or take the lease, and make the fence if needed; returns the reservations.
+
+        Slurmctld writes reservations a few seconds after it has made them: one that is killed loses the last ones,
+        the lease among them (22.05.8).
+        """
+        reservations = self._reservations()
+        lease = reservations.get(LEASE)
+        if lease is not None and lease.start_s != self._mark_s:
             raise SlurmRefused(
                 f"another controller acts on this cluster: the reservation {LEASE} exists; end it, or wait 5 minutes"
             )
@@ -102,21 +112,19 @@ class PlanExecutor:
                 f"{FENCE} does not have all nodes of the owner; make it as `mirage control check` shows, or remove it "
                 f"and give [owner] users or accounts in {self.pools.path}"
             )
-        mark_s = int(self.clock()) - secrets.randbelow(_OLDEST_START_S)
-        lease = Verb("lease", users=(self.slurm.user,), start_s=mark_s)
-        self.send(Verb("renew") if LEASE in reservations else lease, undo=Verb("unlease"))
-        self._renewed_s = self.clock()
+        if lease is None:
+            self._mark_s = int(self.clock()) - secrets.randbelow(_OLDEST_START_S)
+            self.send(Verb("lease", users=(self.slurm.user,), start_s=self._mark_s), undo=Verb("unlease"))
+            self._renewed_s = self.clock()
+        elif self._renewed_s is None or self.clock() - self._renewed_s >= RENEW_S:
+            self.send(Verb("renew"), undo=Verb("unlease"))
+            self._renewed_s = self.clock()
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
+        return reservations
 
-    def _is_mine(self, lease: SlurmReservation) -> bool:
-        """Whether a lease is of a former process with this journal, which has the lock no longer.
-
-        A reservation has no comment (22.05.8). So a start in the past is the mark of a lease; it is in the journal
-        before the lease is in Slurm, and a process that is killed between the two loses nothing.
-        """
-        taken = [row["verb"].get("start_s") for row in read_journal(self.journal) if row["verb"]["name"] == "lease"]
-        return bool(taken) and taken[-1] == lease.start_s
+    def _reservations(self) -> dict[str, SlurmReservation]:
+        return {one.name: one for one in all_reservations(self.slurm)}
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
@@ -130,7 +138,7 @@ class PlanExecutor:
 
         Raises:
             SlurmUnreachable: Slurm does not answer; the rest of the plan is not carried out.
-            SlurmRefused: The lease has ended.
+            SlurmRefused: The lease has ended, or another controller has one.
         """
         self._check_lease()
         rows = plan.get("verbs") if isinstance(plan, dict) and plan.get("format") == PLAN_FORMAT else None
@@ -140,7 +148,8 @@ class PlanExecutor:
             self._report("plan", "refused: not a plan, or too old", {})
             return 1
         jobs = {one.job.id: one for one in self.jobs()} if rows else {}
-        self._loans = {one.name: one.end_s for one in all_reservations(self.slurm)} if _enters(rows) else {}
+        found = self._hold_lease() if rows and self._renewed_s is not None else self._reservations() if rows else {}
+        self._loans = {name: one.end_s for name, one in found.items()}
         refused = 0
         for row in rows:
             verb = _verb_of(row)
@@ -237,8 +246,7 @@ class PlanExecutor:
         """
         self._check_lease()
         if self._renewed_s is not None and self.clock() - self._renewed_s >= RENEW_S:
-            self.send(Verb("renew"))
-            self._renewed_s = self.clock()
+            self._hold_lease()
         self.finish_evictions()
 
     def _check_lease(self) -> None:
@@ -296,9 +304,14 @@ class PlanExecutor:
         self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})
 
 
-def _enters(rows: list[object]) -> bool:
-    """Whether a plan lets a job enter a loan."""
-    return any(isinstance(row, dict) and row.get("name") == "enter" for row in rows)
+def _mark_in(journal: Path) -> int:
+    """The start of the last lease in a journal; −1 for none.
+
+    A reservation has no comment (22.05.8). So a start in the past is the mark of a lease. It is in the journal before
+    the lease is in Slurm: a process that is killed between the two leaves a lease that the next one recognises.
+    """
+    marks = [row["verb"].get("start_s", 0) for row in read_journal(journal) if row["verb"]["name"] == "lease"]
+    return int(marks[-1]) if marks else -1
 
 
 def _is(value: object, kind: type) -> bool:

@@ -58,7 +58,10 @@ def all_reservations(slurm: SlurmClient) -> tuple[SlurmReservation, ...]:
         SlurmUnreachable: The command had no answer, or one that cannot be read completely.
         SlurmRefused: Slurm refused the command.
     """
-    found, skipped = read_reservations(slurm.output(RESERVATIONS_COMMAND))
+    printed = slurm.output(RESERVATIONS_COMMAND)
+    if not printed.strip():
+        raise SlurmUnreachable("scontrol show reservation printed nothing; without reservations it prints that")
+    found, skipped = read_reservations(printed)
     _check_read("scontrol show reservation", (skipped.first,) * skipped.count)
     return found
 

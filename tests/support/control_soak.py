@@ -1,0 +1,289 @@
+"""Troubles of a controller on a private real cluster, and what must hold afterwards.
+
+Jobs are finite. Each writes its starts and its end into a file of its own, and holds a lock while it runs: so a job
+that is lost, or that runs twice at once, is found without Slurm's help.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirage.control.plan_executor import lock_holder
+from mirage.control.verbs import FENCE, LEASE, LOAN
+from mirage.errors import SlurmError
+from mirage.slurm.records import SlurmReservation
+from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
+from tests.support.control_site import Site
+from tests.support.forked_processes import Process, mirage, start
+from tests.support.started_agents import AGENTS
+from tests.support.waiting import until
+
+FINITE = """#!/bin/bash
+#SBATCH --output=/dev/null --requeue --mem=10
+trap '' USR1
+exec 9> $1.lock
+flock --nonblock 9 || echo twice >> $1
+echo start >> $1
+sleep $2
+echo end >> $1
+"""
+
+SETTINGS = """
+[rates]
+commands_per_minute = 600
+evictions_per_hour = 1000
+evictions_per_job_hour = 60
+"""
+
+PROMISE_S = 120
+LOSS_S = 6.0
+"""Slurmctld may lose a job that it acknowledged less than this before it was killed."""
+
+KILLED = ("planner", "executor", "both")
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A job that sbatch has accepted.
+
+    Attributes:
+        at_s: When, in seconds since 1970.
+    """
+
+    id: int
+    name: str
+    at_s: float
+
+
+class Soak(Site):
+    """A cluster with a stream of short jobs, and controllers that die.
+
+    Attributes:
+        most: How many jobs have not ended at a time.
+        jobs: All acknowledged jobs.
+        slurmctld_killed_s: When slurmctld was killed, in seconds since 1970.
+        counts: What was done.
+        drain_s: How long the last jobs needed after the controller was switched off.
+        slowest_end_s: The longest time that a controller needed to end after one of its processes was killed.
+    """
+
+    def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8) -> None:
+        super().__init__(private_cluster, folder, nodes=6)
+        self.most = most
+        self.dice = random.Random(seed)
+        self.shell.script("finite.sh", FINITE)
+        pools = (folder / "pools.toml").read_text().replace('"aryl"', '"aryl"\npoll = "33s"')
+        pools = pools.replace("[borrower]", f'promise = "{PROMISE_S}s"\n[borrower]')
+        (folder / "pools.toml").write_text(f'{pools}grace = "2s"\n{SETTINGS}')
+        (folder / "jobs").mkdir()
+        self.jobs: list[Acknowledged] = []
+        self.slurmctld_killed_s: list[float] = []
+        self.counts: Counter[str] = Counter()
+        self.slowest_end_s = 0.0
+        self.before = self.state()
+        self.drain_s = 0.0
+        self._open: list[Acknowledged] = []
+        self._lives = 0
+
+    # -- jobs --------------------------------------------------------------------------------------------------------
+
+    def send_jobs(self) -> None:
+        """Submit jobs until some have not ended; those of the owner are one of them at most."""
+        self._open = [job for job in self._open if "end" not in self.lines(job)]
+        owned = [job for job in self._open if job.name.startswith("owner")]
+        if not owned and self.dice.random() < 0.5:
+            width = self.dice.choice((1, 2))
+            self.finite("owner", 5, f"-N{width}", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
+        while len(self._open) < self.most:
+            gpus, seconds = self.dice.choice((1, 2, 3, 4, 4)), self.dice.choice((2, 5, self.most + 3))
+            limit = str(self.dice.choice((1, 1, 2)))
+            self.finite("train", seconds, f"--gpus={gpus}", "-p", "train", "--comment=mirage-control", "-t", limit)
+
+    def finite(self, kind: str, seconds: float, *words: str) -> Acknowledged:
+        """A job, by default of a minute at most."""
+        name = f"{kind}-{len(self.jobs)}-{self.counts['not acknowledged']}"
+        script = (str(self.folder / "finite.sh"), str(self.folder / "jobs" / name), str(seconds))
+        try:
+            number = int(self.run("sbatch", "--parsable", "-t", "1", "-J", name, *words, *script))
+        except SlurmError:
+            self.counts["not acknowledged"] += 1
+            raise
+        job = Acknowledged(number, name, time.time())
+        self.jobs.append(job)
+        self._open.append(job)
+        return job
+
+    def lines(self, job: Acknowledged) -> list[str]:
+        """The lines of the file of a job."""
+        return self._lines(job.name)
+
+    def _lines(self, name: str) -> list[str]:
+        path = self.folder / "jobs" / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def wait_with_jobs(self, seconds: float) -> None:
+        """Let time pass while jobs come."""
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            self.send_jobs()
+            time.sleep(min(0.3, max(end_s - time.monotonic(), 0.0)))
+
+    # -- controllers -------------------------------------------------------------------------------------------------
+
+    def controller(self, state: str = "state") -> Process:
+        self._lives += 1
+        words = ("control", "run", "--config", "pools.toml", "--act", "--state", state)
+        views = ("--record", f"views-{self._lives}")
+        log = self.folder / f"{state}.log"
+        AGENTS.append(start(mirage, *words, *views, env=self.shell.environment, cwd=self.folder, out=log, err=log))
+        return AGENTS[-1]
+
+    def until_it_acts(self) -> None:
+        """Wait until a controller has the lease, and its executor the lock."""
+        log = self.folder / "state.log"
+        until(lambda: lock_holder(self.folder / "state") is not None and self.has_lease(), 20, log.read_text)
+
+    def has_lease(self) -> bool:
+        return any(one.name == LEASE for one in self.all_reservations())
+
+    def kill(self, controller: Process, which: str) -> None:
+        """kill -9 of a controller's processes; both must end then."""
+        executor = lock_holder(self.folder / "state")
+        begun_s = time.monotonic()
+        if which != "planner" and executor is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(executor, signal.SIGKILL)
+        if which != "executor" or executor is None:
+            controller.kill()
+        self.counts[f"{which} killed"] += 1
+        ended = lambda: controller.poll() is not None and lock_holder(self.folder / "state") is None  # noqa: E731
+        until(ended, 10, (self.folder / "state.log").read_text, pause_s=0.05)
+        self.slowest_end_s = max(self.slowest_end_s, time.monotonic() - begun_s)
+
+    def refuse_a_second(self, state: str) -> None:
+        """A second controller must not begin, with the folder of the first or another."""
+        why = "another controller acts with" if state == "state" else "another controller acts on this cluster"
+        self.shell.mirage("control", "run", "--config", "pools.toml", "--act", "--state", state, status=1)
+        assert why in self.shell.stderr, self.shell.stderr
+        self.counts["second refused"] += 1
+
+    def off(self) -> float:
+        """Switch the controller off; returns the seconds that it took."""
+        begun_s = time.monotonic()
+        printed = self.shell.mirage("control", "off", "--config", "pools.toml", "--state", "state")
+        assert printed.endswith("nothing of the controller is left in Slurm\n")
+        return time.monotonic() - begun_s
+
+    # -- slurmctld ---------------------------------------------------------------------------------------------------
+
+    def kill_slurmctld(self, down_s: float) -> None:
+        self.slurmctld_killed_s.append(time.time())
+        self.cluster.kill_controller()
+        time.sleep(down_s)
+        self.cluster.start_controller()
+        self.counts["slurmctld killed"] += 1
+
+    def reconfigure(self) -> None:
+        self.run("scontrol", "reconfigure")
+        self.counts["reconfigure"] += 1
+
+    # -- what must hold ----------------------------------------------------------------------------------------------
+
+    def all_reservations(self) -> Sequence[SlurmReservation]:
+        return read_reservations(self.shell.slurm.output(RESERVATIONS_COMMAND))[0]
+
+    def loans(self) -> dict[str, int]:
+        """Loans by name, with their end."""
+        return {one.name: one.end_s for one in self.all_reservations() if one.name.startswith(LOAN)}
+
+    def borrowers(self) -> bool:
+        """Whether a job that takes part runs on a node of the owner."""
+        return bool(self.run("squeue", "--noheader", "--partition=train", "--nodelist=n[3-6]").strip())
+
+    def state(self) -> dict[str, Any]:
+        """What a controller could have changed: reservations, jobs, nodes and partitions."""
+        jobs = self.run("squeue", "--noheader", "--format=%j %y %V %r").splitlines()
+        nodes = self.run("sinfo", "--noheader", "--Node", "--format=%N %P %G %f %w").splitlines()
+        return {
+            "reservations": self.reservations(),
+            "nices": sorted(line.split()[1] for line in jobs if line.split()[1] != "0"),
+            "held": [line for line in jobs if "deleted" in line],
+            "nodes": sorted(nodes),
+        }
+
+    def until_all_have_ended(self) -> None:
+        """Wait for the jobs; a requeued job is held for two minutes without a release."""
+        begun_s = time.monotonic()
+        queue = lambda: self.run("squeue", "-O", "JobID,Name,State,Reason:60,Reservation")  # noqa: E731
+        until(self._all_have_ended, 40, queue, pause_s=1)
+        self.drain_s = time.monotonic() - begun_s
+
+    def _all_have_ended(self) -> bool:
+        """Whether no job is in the queue.
+
+        Slurmctld forgets a start that it has not written; it starts the job again on the node where it runs, the node
+        refuses, and the job is held (22.05.8). An operator releases it.
+        """
+        rows = [line.split("|") for line in self.run("squeue", "--noheader", "--format=%i|%j|%r").splitlines()]
+        for number, name, reason in rows:
+            if "launch failed" in reason:
+                has_ended = "end" in self._lines(name)
+                self.run(*(("scancel", number) if has_ended else ("scontrol", "release", number)))
+                self.counts["held by slurmctld"] += 1
+        return not rows
+
+    def lost(self) -> list[Acknowledged]:
+        """Acknowledged jobs that have not ended."""
+        return [job for job in self.jobs if "end" not in self.lines(job)]
+
+    def twice(self) -> list[Acknowledged]:
+        """Jobs that ran twice at once, or ended twice."""
+        return [job for job in self.jobs if "twice" in self.lines(job) or self.lines(job).count("end") > 1]
+
+    def is_slurms_own(self, job: Acknowledged) -> bool:
+        """Whether slurmctld was killed soon after it acknowledged a job."""
+        return any(0 <= killed_s - job.at_s < LOSS_S for killed_s in self.slurmctld_killed_s)
+
+    def reused(self) -> list[tuple[Acknowledged, Acknowledged]]:
+        """Pairs of jobs with one id."""
+        by_id: dict[int, Acknowledged] = {}
+        found = []
+        for job in self.jobs:
+            if job.id in by_id:
+                found.append((by_id[job.id], job))
+            by_id[job.id] = job
+        return found
+
+    def recorded_submissions(self) -> Iterator[tuple[float, int, int]]:
+        """Time of the view, id and first submission of each job in the recorded views."""
+        for path in self.folder.glob("views-*/view-*.json"):
+            with contextlib.suppress(ValueError):  # its process was killed
+                view = json.loads(path.read_text())
+                yield from ((view["now_s"], row["id"], row["submit_s"]) for row in view["slurm_jobs"])
+
+    def verbs_sent(self) -> Counter[str]:
+        """The commands in the journal, by verb."""
+        lines = (self.folder / "state" / "journal.jsonl").read_text().splitlines()
+        return Counter(json.loads(line)["verb"]["name"] for line in lines if line.endswith("}"))
+
+    def report(self, **figures: Any) -> dict[str, Any]:
+        """The figures of a run; also written into a file, and printed."""
+        restarts = sum(max(self.lines(job).count("start") - 1, 0) for job in self.jobs)
+        found = {
+            **dict(self.counts), "jobs": len(self.jobs), "lost": len(self.lost()), "twice": len(self.twice()),
+            "lost_by_slurmctld": sum(map(self.is_slurms_own, self.lost())), "reused_ids": len(self.reused()),
+            "restarts": restarts, "drain_s": round(self.drain_s, 1), "slowest_end_s": round(self.slowest_end_s, 2),
+            "verbs": dict(self.verbs_sent()), **figures,
+        }  # fmt: skip
+        print(json.dumps(found))
+        return found
