@@ -116,6 +116,15 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
     ]
 
 
+def test_a_job_may_enter_a_loan_of_the_same_plan(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    lend = {"name": "lend", "node": "i1", "minutes": 30}
+    cluster.jobs[2]["TimeLimit"] = "30:01"
+    assert executor.run_plan(plan(lend, of(7, "enter", node="i1"))) == 1, "its limit is longer than the loan"
+    cluster.jobs[2]["TimeLimit"] = "30:00"
+    assert executor.run_plan(plan(lend, of(7, "enter", node="i1"))) == 0
+    assert cluster.sent[-1] == ("scontrol", "update", "JobId=7", "ReservationName=mirage-loan-i1")
+
+
 def test_a_job_is_released_only_if_its_loan_has_ended(executor: PlanExecutor, cluster: ActingCluster) -> None:
     assert executor.run_plan(plan(of(7, "unhold"))) == 1
     cluster.jobs[2] |= {"State": "RESV_DEL_HOLD", "Reason": "Reservation mirage-loan-i2 was deleted"}

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mirage.control.control_view import INFERENCE, TRAINING, ControlView, FirstSubmissions, JobProgress, control_view
+from mirage.control.control_view import (
+    INFERENCE,
+    TRAINING,
+    ControlView,
+    FirstSubmissions,
+    JobProgress,
+    control_view,
+    view_with_loans,
+)
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import read_progress_file
 from mirage.control.recording import record
 from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
-from mirage.schedule.scheduler_contract import GpuPlan
+from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn
 from mirage.schedule.schedulers.view_schedulers import check_view_scheduler, decide_on_view
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
@@ -119,9 +127,7 @@ class Adviser:
             view = control_view(snapshot, self.pools, self._first, self._progress)
         except SlurmError as error:
             return self._nothing(now_s, str(error))
-        plan = decide_on_view(self.pools.scheduler, view.view, view.surroundings, TRAINING)
-        if self.recording is not None:
-            record(self.recording, self.account.snapshots, self.pools.scheduler, view, plan)
+        plan, view = self._decide(view)
         steps = steps_of_plan(plan, view, self.pools)
         planned = frozenset((step.kind, step.subject) for step in steps)
         news = tuple((step.kind, step.subject) not in self._planned for step in steps)
@@ -130,6 +136,30 @@ class Adviser:
         self._count(steps, news)
         self._compare_starts(view, steps, now_s)
         return Advice(now_s, "", view, plan, steps, news)
+
+    def _decide(self, view: ControlView) -> tuple[GpuPlan, ControlView]:
+        """The plan for a view, and the view with the new loans of this plan.
+
+        A scheduler uses the nodes that it lends at its next call, a moment later. The next snapshot is a poll away. So
+        it decides at once again, on the view with the loans; the starts are those of the second decision.
+        """
+        plan = self._decide_once(view)
+        lends = [action for action in plan.actions if isinstance(action, GpuLend)]
+        is_called_soon = plan.wake_s is not None and plan.wake_s - view.view.now_s < 1.0
+        takes_back = any(isinstance(action, GpuPreempt | GpuReturn) for action in plan.actions)
+        if not lends or not is_called_soon or takes_back:
+            return plan, view
+        lent = view_with_loans(view, {lend.server: lend.until_s for lend in lends}, self.pools.promise_s)
+        again = self._decide_once(lent, "-with-loans")
+        others = (action for action in again.actions if not isinstance(action, GpuLend))
+        return GpuPlan((*lends, *others), again.wake_s), lent
+
+    def _decide_once(self, view: ControlView, suffix: str = "") -> GpuPlan:
+        plan = decide_on_view(self.pools.scheduler, view.view, view.surroundings, TRAINING)
+        if self.recording is not None:
+            name = f"view-{self.account.snapshots:06d}{suffix}.json"
+            record(self.recording / name, self.pools.scheduler, view, plan)
+        return plan
 
     def _nothing(self, now_s: int, problem: str) -> Advice:
         self.account.without_decision += 1

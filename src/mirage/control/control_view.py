@@ -17,7 +17,7 @@ import numpy as np
 from mirage.array_types import Floats, Ints
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.verbs import LOAN, lost_loan
-from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.schedule.scheduler_contract import (
@@ -40,6 +40,9 @@ from mirage.slurm_words.hostlist import expand_hosts
 POOL_NAMES = (BORROWER, OWNER)
 TRAINING, INFERENCE = 0, 1
 """Numbers of the two pools in a view."""
+
+TICK_S = 2.0**-10
+"""The shortest time between two decisions, as in the simulator."""
 
 NO_LIMIT_S = 365.0 * DAY_S
 """Expected run time of a job without a time limit."""
@@ -211,6 +214,25 @@ def control_view(
         if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
     )
     return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, stranded, left_out)
+
+
+def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:
+    """A view a moment later, with new loans.
+
+    Args:
+        view: The view.
+        until_s: Number of each server that is lent, and the latest end of its loan in seconds since 1970.
+        promise_s: The longest duration of a loan.
+    """
+    now_s, servers = view.view.now_s, view.view.servers
+    pool, lent_until_s, loans = servers.pool.copy(), servers.lent_until_s.copy(), dict(view.loans)
+    for server, latest_s in until_s.items():
+        minutes = int(min(float(promise_s), latest_s - now_s)) // MINUTE_S
+        if minutes >= 1 and servers.home[server] == INFERENCE:
+            pool[server], lent_until_s[server] = TRAINING, now_s + minutes * MINUTE_S
+            loans[view.nodes[server]] = int(now_s) + minutes * MINUTE_S
+    lent = replace(servers, pool=pool, lent_until_s=lent_until_s)
+    return replace(view, view=replace(view.view, now_s=now_s + TICK_S, servers=lent), loans=loans)
 
 
 def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:

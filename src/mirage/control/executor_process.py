@@ -23,7 +23,9 @@ from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 
 PLAN = "plan.json"
-_TICK_S = 1.0
+_TICK_S = 0.2
+"""A new plan waits for this time at most."""
+
 _PATIENCE_S = 20.0
 _MOST_BYTES = 4_000_000
 
@@ -141,14 +143,15 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
         executor.on_outcome = _print
         executor.begin()
         print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
-        done = read_plan(folder)[0]
+        written_ns, done = _written_ns(folder), read_plan(folder)[0]
         begun()
         while not ended[0] and os.getppid() == planner:
-            number, plan = read_plan(folder)
             try:
-                if number != done:
-                    done = number
-                    executor.run_plan(plan)
+                if written_ns != (written_ns := _written_ns(folder)):
+                    number, plan = read_plan(folder)
+                    if number not in (done, -1):
+                        done = number
+                        executor.run_plan(plan)
                 executor.tick()
             except SlurmUnreachable as error:
                 print(f"mirage: {error}", file=sys.stderr, flush=True)
@@ -157,6 +160,14 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
         print(f"mirage: error: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
+
+
+def _written_ns(folder: Path) -> int:
+    """When the plan file was written; 0 without one."""
+    try:
+        return os.stat(folder / PLAN).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_plan(folder: Path) -> tuple[int, object]:

@@ -228,6 +228,7 @@ class PlanExecutor:
         elif verb.name == "lend":
             users = tuple(sorted({other.job.user for other in jobs.values()}))
             self.send(replace(verb, users=users), undo=Verb("return", node=verb.node))
+            self._loans[LOAN + verb.node] = int(self.clock()) + MINUTE_S * verb.minutes
         elif verb.name == "nice" and one is not None:
             self.send(verb, undo=replace(verb, nice=one.job.nice))
         elif verb.name in ("enter", "leave") and one is not None:
@@ -239,7 +240,7 @@ class PlanExecutor:
     # -- the passage of time -------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Renew the lease, and requeue jobs after their grace; to be called every second.
+        """Renew the lease, and requeue jobs after their grace; called at least every second.
 
         Raises:
             SlurmError: The lease cannot be renewed: the executor must end.

@@ -55,8 +55,8 @@ def plan_text(plan: GpuPlan) -> str:
     )
 
 
-def record(folder: Path, number: int, scheduler: str, view: ControlView, plan: GpuPlan) -> Path:
-    """Write a view with its plan into a folder, readable by its owner only; returns the file.
+def record(path: Path, scheduler: str, view: ControlView, plan: GpuPlan) -> None:
+    """Write a view with its plan into a file, readable by its owner only.
 
     Raises:
         ConfigurationError: It cannot be written.
@@ -79,9 +79,7 @@ def record(folder: Path, number: int, scheduler: str, view: ControlView, plan: G
             "plan": plan_text(plan),
         }
     )
-    path = folder / f"view-{number:06d}.json"
     write_output(path, text + "\n", 0o600)
-    return path
 
 
 def read_recorded(path: Path) -> Recorded:
