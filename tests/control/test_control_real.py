@@ -213,7 +213,10 @@ class OtherUser:
 def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
     opened(site.cluster)
-    slurm, pools = SlurmClient(OtherUser(site.cluster), user=OTHER), replace(site.pools(), grace_s=0)
+    slurm = SlurmClient(OtherUser(site.cluster), user=OTHER)
+    pools = replace(site.pools(), grace_s=0, owner_users=("root",))
+    of_administrator = site.reservations()
+    site.run("scontrol", "delete", f"ReservationName={FENCE}")
     site.run("sacctmgr", "-i", "add", "account", "operators")
     site.run("sacctmgr", "-i", "add", "user", OTHER, "account=operators")
     plain = PlanExecutor(slurm, pools, tmp_path / "plain", time.time)
@@ -229,6 +232,7 @@ def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any,
         return "mirage-controller" in str(site.reservations())
 
     until(begins, 10, "the right has arrived")
+    assert [line for line in site.reservations() if FENCE in line] == of_administrator
     log = site.cluster.spec.log / "slurmctld.log"
     at = log.stat().st_size
     outcomes: list[str] = []
@@ -255,8 +259,18 @@ def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any,
     run("return", node="n3")
     assert restore(executor) == []
     executor.close()
+    assert site.reservations() == [], "the fence is the controller's own"
     assert site.job(low).nice == 0
-    assert {line.split()[0] for line in outcomes} >= {"lend", "enter", "nice", "signal", "requeue", "leave", "release"}
+    assert {line.split()[0] for line in outcomes} >= {
+        "unfence",
+        "lend",
+        "enter",
+        "nice",
+        "signal",
+        "requeue",
+        "leave",
+        "release",
+    }
     assert not re.search("denied|Security violation", log.read_text()[at:])
 
 
