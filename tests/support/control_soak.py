@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -192,6 +193,8 @@ class Soak(Site):
         time.sleep(down_s)
         self.cluster.start_controller()
         self.counts["slurmctld killed"] += 1
+        queued = set(self.run("squeue", "--noheader", "--format=%j").split())
+        self._open = [job for job in self._open if job.name in queued]  # others come in place of those that are lost
 
     def reconfigure(self) -> None:
         self.run("scontrol", "reconfigure")
@@ -250,9 +253,13 @@ class Soak(Site):
         """Jobs that ran twice at once, or ended twice."""
         return [job for job in self.jobs if "twice" in self.lines(job) or self.lines(job).count("end") > 1]
 
+    def killed_after_s(self, job: Acknowledged) -> float:
+        """Seconds from the acknowledgement of a job to the kill of slurmctld; infinite for none."""
+        return min((at_s - job.at_s for at_s in self.slurmctld_killed_s if at_s >= job.at_s), default=math.inf)
+
     def is_slurms_own(self, job: Acknowledged) -> bool:
         """Whether slurmctld was killed soon after it acknowledged a job."""
-        return any(0 <= killed_s - job.at_s < LOSS_S for killed_s in self.slurmctld_killed_s)
+        return self.killed_after_s(job) < LOSS_S
 
     def reused(self) -> list[tuple[Acknowledged, Acknowledged]]:
         """Pairs of jobs with one id."""
@@ -277,12 +284,13 @@ class Soak(Site):
         return Counter(json.loads(line)["verb"]["name"] for line in lines if line.endswith("}"))
 
     def report(self, **figures: Any) -> dict[str, Any]:
-        """The figures of a run; also written into a file, and printed."""
+        """The figures of a run; also printed."""
         restarts = sum(max(self.lines(job).count("start") - 1, 0) for job in self.jobs)
         found = {
             **dict(self.counts), "jobs": len(self.jobs), "lost": len(self.lost()), "twice": len(self.twice()),
             "lost_by_slurmctld": sum(map(self.is_slurms_own, self.lost())), "reused_ids": len(self.reused()),
-            "restarts": restarts, "drain_s": round(self.drain_s, 1), "slowest_end_s": round(self.slowest_end_s, 2),
+            "oldest_lost_s": round(max(map(self.killed_after_s, self.lost()), default=0.0), 1), "restarts": restarts,
+            "drain_s": round(self.drain_s, 1), "slowest_end_s": round(self.slowest_end_s, 2),
             "verbs": dict(self.verbs_sent()), **figures,
         }  # fmt: skip
         print(json.dumps(found))
