@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,7 @@ from mirage.control.pools_file import Pools
 from mirage.control.progress_files import read_progress_file
 from mirage.control.recording import record
 from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
+from mirage.control.verbs import command_of
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn
@@ -28,6 +31,8 @@ from mirage.schedule.schedulers.view_schedulers import check_view_scheduler, dec
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
 from mirage.slurm.records import QueuedJob
+
+KUEUE_OFFSET = "kueue.x-k8s.io/priority-boost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +225,28 @@ def advice_json(advice: Advice, pools: Pools) -> Mapping[str, Any]:
         for step, new in zip(advice.steps, advice.news, strict=True)
     ]
     return found
+
+
+def exported_order(advice: Advice, pools: Pools, form: str) -> list[str]:
+    """The new order of the waiting jobs, for a system in which no controller acts.
+
+    A boost is what Kueue adds to the priority of a workload (KEP-7990); here it is the change of the job's priority.
+
+    Args:
+        advice: The advice.
+        pools: The settings.
+        form: ``nice`` for commands of Slurm, or ``kueue`` for JSON with the annotation of each job.
+    """
+    lines = []
+    for step in advice.steps:
+        former = {verb.job: verb.nice for verb in step.undo if verb.name == "nice"}
+        for verb in step.verbs if not step.refused else ():
+            if verb.name == "nice" and form == "nice":
+                lines.append(shlex.join(command_of(verb, pools)))
+            elif verb.name == "nice":
+                offset = str(former[verb.job] - verb.nice)
+                lines.append(json.dumps({"job": verb.job, "annotations": {KUEUE_OFFSET: offset}}))
+    return lines
 
 
 def summary(view: ControlView) -> dict[str, int]:

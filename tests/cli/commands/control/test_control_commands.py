@@ -73,6 +73,22 @@ def test_run_once_prints_what_a_controller_would_do(
     assert "has no recorded view" in capsys.readouterr().err
 
 
+def test_the_order_is_exported(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("run", "--config", "pools.toml", "--once", "--scheduler", "sjf", "--export")
+    assert run(capsys, *words, "nice").splitlines() == [
+        "scontrol update JobId=7 Nice=-50",
+        "scontrol update JobId=6 Nice=50",
+    ]
+    assert [json.loads(line) for line in run(capsys, *words, "kueue").splitlines()] == [
+        {"job": 7, "annotations": {"kueue.x-k8s.io/priority-boost": "50"}},
+        {"job": 6, "annotations": {"kueue.x-k8s.io/priority-boost": "-50"}},
+    ]
+    cluster.status = 1
+    assert run(capsys, *words, "nice", status=1) == ""
+    assert main(["control", "run", "--config", "pools.toml", "--export", "nice"]) == 2
+    assert "--export needs --once" in capsys.readouterr().err
+
+
 def test_json_has_the_commands_and_a_failed_snapshot_has_the_problem(
     cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         "mirage control run --config pools.toml --once",
         "mirage control run --config pools.toml --scheduler aryl --record views",
         "mirage control run --config pools.toml --json > advice.jsonl",
+        "mirage control run --config pools.toml --once --export nice | sh",
         "mirage control run --config pools.toml --scheduler aryl --act",
     ),
 )
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Take one snapshot and exit; exit status 1 if it failed.")
 @click.option("--record", "folder", type=click.Path(path_type=Path), metavar="DIR",
     help="Write each view with its plan into DIR, for mirage control replay.")  # fmt: skip
+@click.option(
+    "--export",
+    "form",
+    type=click.Choice(("nice", "kueue")),
+    help="With --once: print only the new order of the jobs, as scontrol commands or as Kueue's priority boosts.",
+)
 @click.option("--act", is_flag=True, help="Carry out the steps; needs the rights of an operator.")
 @state_option
 @json_output
@@ -50,6 +57,7 @@ def run(
     scheduler: str | None,
     once: bool,
     folder: Path | None,
+    form: str | None,
     act: bool,
     state: Path | None,
     as_json: bool,
@@ -69,9 +77,11 @@ def run(
     pools = read_pools(path)
     if act and once:
         raise click.UsageError("--act acts until it is ended; leave --once out")
+    if form is not None and (not once or as_json):
+        raise click.UsageError("--export needs --once, and has a form of its own: leave --json out")
     acting = _begin_to_act(path, pools, control_folder(state)) if act else nullcontext(None)
     with acting as actor:
-        _run(ctx, actor, replace(pools, scheduler=scheduler or pools.scheduler), once, folder, as_json)
+        _run(ctx, actor, replace(pools, scheduler=scheduler or pools.scheduler), once, folder, form, as_json)
 
 
 class Actor(NamedTuple):
@@ -105,15 +115,29 @@ def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
         end_executor(process)
 
 
-def _run(ctx: click.Context, actor: Actor | None, pools: Pools, once: bool, folder: Path | None, as_json: bool) -> None:
-    from mirage.control.adviser import Adviser
+def _run(
+    ctx: click.Context,
+    actor: Actor | None,
+    pools: Pools,
+    once: bool,
+    folder: Path | None,
+    form: str | None,
+    as_json: bool,
+) -> None:
+    from mirage.control.adviser import Adviser, exported_order
 
     if folder is not None:
         _make_folder(folder)
     adviser = Adviser(cli_context.client(), pools, folder)
     if once:
         advice = adviser.advise(cli_context.clock())
-        _print(advice, pools, as_json)
+        if form is None:
+            _print(advice, pools, as_json)
+        else:
+            if advice.problem:
+                click.echo(f"mirage: no decision: {advice.problem}", err=True)
+            for line in exported_order(advice, pools, form):
+                click.echo(line)
         ctx.exit(1 if advice.problem else 0)
     with _ended_by_signals() as ended:
         try:
