@@ -193,8 +193,20 @@ class Soak(Site):
         time.sleep(down_s)
         self.cluster.start_controller()
         self.counts["slurmctld killed"] += 1
+        self.resume_nodes()
         queued = set(self.run("squeue", "--noheader", "--format=%j").split())
         self._open = [job for job in self._open if job.name in queued]  # others come in place of those that are lost
+
+    def resume_nodes(self) -> None:
+        """Resume drained nodes, as an operator does.
+
+        Slurmctld gives the id of a lost job to another one. It drains a node on which the lost one still runs: the node
+        reports a "Duplicate jobid" (22.05.8).
+        """
+        drained = set(self.run("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N").split())
+        if drained:
+            self.run("scontrol", "update", f"NodeName={','.join(sorted(drained))}", "State=RESUME")
+            self.counts["drained by slurmctld"] += len(drained)
 
     def reconfigure(self) -> None:
         self.run("scontrol", "reconfigure")
@@ -237,6 +249,7 @@ class Soak(Site):
         Slurmctld forgets a start that it has not written; it starts the job again on the node where it runs, the node
         refuses, and the job is held (22.05.8). An operator releases it.
         """
+        self.resume_nodes()
         rows = [line.split("|") for line in self.run("squeue", "--noheader", "--format=%i|%j|%r").splitlines()]
         for number, name, reason in rows:
             if "launch failed" in reason:
