@@ -435,6 +435,16 @@ def test_off_restores_loans_nices_fence_and_lease(cluster: ActingCluster, tmp_pa
     executor.close()
 
 
+def test_off_restores_the_nice_value_of_a_job_that_runs_since(cluster: ActingCluster, tmp_path: Path) -> None:
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    executor.run_plan(plan(of(8, "nice", nice=16)))
+    cluster.jobs[3] = running(8, "t2", Nice=16)
+    cluster.sent.clear()
+    assert restore(executor) == []
+    assert ("scontrol", "update", "JobId=8", "Nice=0") in cluster.sent
+    executor.close()
+
+
 def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(cluster: ActingCluster, tmp_path: Path) -> None:
     executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     cluster.jobs[3]["Nice"] = "7"

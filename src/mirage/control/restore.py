@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from mirage.control.plan_executor import PlanExecutor, read_journal, verb_from_json
 from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan
 from mirage.errors import SlurmRefused
-from mirage.job_state import JobState
 from mirage.slurm.gpu_snapshot import all_reservations
 
 
@@ -15,8 +14,8 @@ def restore(executor: PlanExecutor) -> list[str]:
     """End all loans and undo the rest of the journal; returns what Slurm refused.
 
     Jobs that run on lent nodes go on there, outside of the loan: none is evicted. The loans are those that Slurm has.
-    Nice values are restored from the journal, of jobs that still wait since the same submission. The fence is
-    removed if the controller made it.
+    Nice values are restored from the journal, also of jobs that run: they may be requeued. The fence is removed if the
+    controller made it.
 
     Raises:
         SlurmUnreachable: Slurm does not answer, or its answer cannot be read; run it again.
@@ -47,14 +46,12 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         verb = verb_from_json(row["verb"])
         if verb.name != "nice" or not row.get("undo") or verb.job in restored:
             continue
-        waiting = jobs.get(verb.job)
-        if waiting is None or waiting.job.state is not JobState.PENDING:
-            continue
-        if waiting.job.submit_s != verb.submit_s and not waiting.restarts:
-            continue  # the id was given to another job since
+        present = jobs.get(verb.job)
+        if present is None or (present.job.submit_s != verb.submit_s and not present.restarts):
+            continue  # it has ended, and perhaps its id was given to another job since
         restored.add(verb.job)
         undo = verb_from_json(row["undo"])
-        if waiting.job.nice != undo.nice:
+        if present.job.nice != undo.nice:
             yield undo
     fences = [row["verb"]["name"] for row in rows if row["verb"]["name"] in ("fence", "unfence")]
     if FENCE in names and fences[-1:] == ["fence"]:
