@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mirage.control.adviser import Adviser
 from mirage.control.plan_executor import lock_holder
 from mirage.control.verbs import FENCE, LEASE, LOAN
 from mirage.errors import SlurmError
@@ -34,7 +35,7 @@ FINITE = """#!/bin/bash
 trap '' USR1
 exec 9> $1.lock
 flock --nonblock 9 || echo twice >> $1
-echo start >> $1
+echo start $(date +%s.%N) >> $1
 sleep $2
 echo end >> $1
 """
@@ -48,7 +49,7 @@ evictions_per_job_hour = 60
 
 PROMISE_S = 120
 LOSS_S = 6.0
-"""Slurmctld may lose a job that it acknowledged less than this before it was killed."""
+"""Slurmctld may lose a job, or its start, of less than this before it was killed."""
 
 KILLED = ("planner", "executor", "both")
 
@@ -71,6 +72,7 @@ class Soak(Site):
 
     Attributes:
         most: How many jobs have not ended at a time.
+        adviser: An adviser that outlives the controllers; None for none.
         jobs: All acknowledged jobs.
         slurmctld_killed_s: When slurmctld was killed, in seconds since 1970.
         counts: What was done.
@@ -87,6 +89,7 @@ class Soak(Site):
         pools = pools.replace("[borrower]", f'promise = "{PROMISE_S}s"\n[borrower]')
         (folder / "pools.toml").write_text(f'{pools}grace = "2s"\n{SETTINGS}')
         (folder / "jobs").mkdir()
+        self.adviser: Adviser | None = None
         self.jobs: list[Acknowledged] = []
         self.slurmctld_killed_s: list[float] = []
         self.counts: Counter[str] = Counter()
@@ -133,10 +136,12 @@ class Soak(Site):
         return path.read_text().splitlines() if path.exists() else []
 
     def wait_with_jobs(self, seconds: float) -> None:
-        """Let time pass while jobs come."""
+        """Let time pass while jobs come, and the adviser takes snapshots."""
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             self.send_jobs()
+            if self.adviser is not None:
+                self.adviser.advise(time.time())
             time.sleep(min(0.3, max(end_s - time.monotonic(), 0.0)))
 
     # -- controllers -------------------------------------------------------------------------------------------------
@@ -204,9 +209,10 @@ class Soak(Site):
         reports a "Duplicate jobid" (22.05.8).
         """
         drained = set(self.run("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N").split())
-        if drained:
-            self.run("scontrol", "update", f"NodeName={','.join(sorted(drained))}", "State=RESUME")
-            self.counts["drained by slurmctld"] += len(drained)
+        for node in sorted(drained):
+            with contextlib.suppress(SlurmError):  # slurmctld does not know its state yet
+                self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+                self.counts["drained by slurmctld"] += 1
 
     def reconfigure(self) -> None:
         self.run("scontrol", "reconfigure")
@@ -270,9 +276,17 @@ class Soak(Site):
         """Seconds from the acknowledgement of a job to the kill of slurmctld; infinite for none."""
         return min((at_s - job.at_s for at_s in self.slurmctld_killed_s if at_s >= job.at_s), default=math.inf)
 
+    def starts_s(self, job: Acknowledged) -> list[float]:
+        """When a job started, in seconds since 1970."""
+        return [float(line.split()[1]) for line in self.lines(job) if line.startswith("start ")]
+
     def is_slurms_own(self, job: Acknowledged) -> bool:
-        """Whether slurmctld was killed soon after it acknowledged a job."""
-        return self.killed_after_s(job) < LOSS_S
+        """Whether slurmctld was killed soon after it acknowledged or started a job.
+
+        A job whose start it has forgotten is started again, perhaps on another node, while it runs.
+        """
+        written = (job.at_s, *self.starts_s(job))
+        return any(0 <= killed_s - at_s < LOSS_S for killed_s in self.slurmctld_killed_s for at_s in written)
 
     def reused(self) -> list[tuple[Acknowledged, Acknowledged]]:
         """Pairs of jobs with one id."""
@@ -298,10 +312,11 @@ class Soak(Site):
 
     def report(self, **figures: Any) -> dict[str, Any]:
         """The figures of a run; also printed."""
-        restarts = sum(max(self.lines(job).count("start") - 1, 0) for job in self.jobs)
+        restarts = sum(max(len(self.starts_s(job)) - 1, 0) for job in self.jobs)
         found = {
             **dict(self.counts), "jobs": len(self.jobs), "lost": len(self.lost()), "twice": len(self.twice()),
             "lost_by_slurmctld": sum(map(self.is_slurms_own, self.lost())), "reused_ids": len(self.reused()),
+            "twice_by_slurmctld": sum(map(self.is_slurms_own, self.twice())),
             "oldest_lost_s": round(max(map(self.killed_after_s, self.lost()), default=0.0), 1), "restarts": restarts,
             "drain_s": round(self.drain_s, 1), "slowest_end_s": round(self.slowest_end_s, 2),
             "verbs": dict(self.verbs_sent()), **figures,
