@@ -348,6 +348,7 @@ def test_a_controller_that_has_just_ended_needs_no_end(tmp_path: Path, monkeypat
     holders = iter([process.pid, None])
     monkeypatch.setattr(executor_process, "lock_holder", lambda _: next(holders))
     executor_process.end_controller(tmp_path)
+    assert list(holders) == [], "the lock is checked until it is free"
 
 
 def test_an_executor_that_cannot_begin_shows_why(
