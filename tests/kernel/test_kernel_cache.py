@@ -62,6 +62,8 @@ class Package:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")} | variables
         environment["PYTHONPATH"] = os.pathsep.join([str(self.folder), *sys.path])
         environment["XDG_CACHE_HOME"] = str(self.cache)
+        # Python takes a source of the same size, written within the same second, for unchanged.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         command = [python, "-W", "error", "-c", USE]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
