@@ -159,7 +159,9 @@ def _connect(host: str) -> Path:
     runner, rules = cluster.ssh_runner(), cluster.home().folder / "ssh" / "site.toml"
     runner.open_connection(interactive=sys.stdin.isatty())
     try:
+        before_s = cluster.clock()
         there_s = int(runner.run(["date", "+%s"]).stdout.split()[-1])
+        skew_s = there_s - min(max(there_s, before_s), cluster.clock())  # the command may take seconds
         found = runner.run(["cat", str(SITE_FILE)])
     except (SlurmError, ValueError, IndexError) as error:
         click.echo(f"mirage: warning: {error}; the agent tries again", err=True)
@@ -168,7 +170,6 @@ def _connect(host: str) -> Path:
         write_atomically(rules, found.stdout.encode(), 0o600)
     else:
         rules.unlink(missing_ok=True)
-    skew_s = there_s - cluster.clock()
     if abs(skew_s) > MOST_SKEW_S:
         click.echo(
             f"mirage: warning: the clock of {host} differs by {skew_s:+.0f} s from this one: waits and signals are off "
