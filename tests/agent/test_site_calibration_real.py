@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,20 @@ import pytest
 
 from mirage.calibration import fit_mechanisms
 from mirage.calibration.site.calibration_files import REFUSED, CalibrationAttempt, CalibrationFiles
+from mirage.calibration.site.stored_choices import read_choices, store_choices
 from mirage.cli import cli_context as cli_context
 from mirage.cli import main
-from mirage.duration import MINUTE_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.job_state import JobState
 from mirage.lab.real.private_cluster import PrivateCluster
+from mirage.policy.policy_choice import PolicyChoice
+from mirage.provision.evaluation import site_choice
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 from mirage.slurm.backend import cluster_of
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import AccountedJob
 from mirage.slurm.runner import SystemRunner
+from mirage.slurm.text.sacct import HISTORY_FIELDS
 from tests.support.site_slurm import site_slurm
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.waiting import terminate, until
@@ -42,6 +47,7 @@ calibration.NICE = 0
 raise SystemExit(main(["agent", "run", "--poll", "2s", "--calibrate-every", "10s", "--log-json"]))
 """
 """An agent that lets nobody go first: on a busy machine the other tests would never let the calibration end."""
+POLICIES = ("reactive", "lead:2", "lead:11")
 ENDED = 3
 """Slurm's number of COMPLETED (slurm.h, enum job_states)."""
 
@@ -80,18 +86,19 @@ def test_an_agent_starts_it_and_logs_its_refusal(lab: PrivateCluster, tmp_path: 
 
 
 def row(job: AccountedJob, shift_s: int) -> str:
-    """A job of the trace in slurmdbd's table, of a user on every system (daemon, bin, sys)."""
+    """A job of the trace in slurmdbd's table: one in ten of root, others of daemon and bin."""
+    user = 1 + job.id % 2 if job.id % 10 else 0
     times_s = ",".join(str(at_s + shift_s) for at_s in (job.submit_s, job.submit_s, job.start_s, job.end_s))
     return (
-        f"({job.id},{1 + job.id % 3},'main',{times_s},{ENDED},{job.nodes},{job.limit_s // MINUTE_S},500,"
+        f"({job.id},{user},'main',{times_s},{ENDED},{job.nodes},{job.limit_s // MINUTE_S},500,"
         f"0,0,1,1,'x',0,0,0,0,0,'1=1,4={job.nodes}')"
     )
 
 
 def test_accounts_of_weeks_are_gathered_fitted_and_judged(
-    lab: PrivateCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lab: PrivateCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    simulated = site_slurm(days=56, jobs=700)
+    simulated = site_slurm(days=84, jobs=1050)
     ended = [job for job in simulated.accounting(0) if job.state not in (JobState.PENDING, JobState.RUNNING)]
     shift_s = int(cli_context.clock()) - int(simulated.clock())
     table = f"{lab.spec.cluster_name}_job_table"
@@ -113,3 +120,39 @@ def test_accounts_of_weeks_are_gathered_fitted_and_judged(
     main(["doctor"])
     (line,) = (line for line in capsys.readouterr().out.splitlines() if " calibration " in line)
     assert f"rank correlation of single waits {judged['judged']['rank_correlation']:.2f}" in line
+
+    monkeypatch.setattr(site_choice.AutoParameters, "members", POLICIES)
+    store_choices(place, [PolicyChoice("lead:11", "an earlier evaluation", 1, 12 * HOUR_S, 0.1)])
+    assert main(["calibrate", "--site", "--choose-for", "1,12h,0.1"]) == 0
+    (choice,) = read_choices(place)
+    assert f"auto uses {choice.policy} for links of 1 node and 12:00:00: in " in capsys.readouterr().err
+    evaluated = own_evaluation(lab, place, tmp_path / "sacct.txt", capsys)
+    cost = {row["policy"]: row["cost"] for row in evaluated["rows"] if row["load"] == "all"}
+    better = [one["policy"] for one in evaluated["differences"] if (one["load"], one["verdict"]) == ("all", "better")]
+    assert choice.policy == min(better, key=cost.__getitem__)
+    main(["doctor"])
+    assert choice.reason in capsys.readouterr().out
+
+
+def own_evaluation(
+    lab: PrivateCluster, place: CalibrationFiles, dump: Path, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    """A user's evaluation of these policies, on the accounts as ``sacct`` prints them."""
+    words = ["sacct", "--allusers", "--duplicates", "--parsable2", "--allocations", "--starttime=2020-01-01"]
+    begin = datetime.fromtimestamp(cli_context.clock() - 70 * DAY_S, UTC)
+    dump.write_text(lab.run(*words, f"--format={','.join(HISTORY_FIELDS)}"))
+    options = ["--link-nodes", "1", "--link-limit", "12h", "--link-user", "user:root", "--hand-over", "5"]
+    options += [
+        "--policies",
+        ",".join(POLICIES),
+        "--against",
+        "lead:11",
+        "--interruption-cost",
+        "0.1",
+        "--every",
+        "60h",
+    ]
+    options += ["--start", begin.date().isoformat()]
+    assert main(["evaluate", str(dump), "--cluster", str(place.file), *options, "--json"]) == 0
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return report

@@ -32,6 +32,7 @@ class OwnSite:
         declared: The configuration of its scheduler.
         facts: The facts for the cluster file.
         place: Location of its files.
+        user: The user of this process there.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OwnSite:
     declared: DeclaredSettings
     facts: Mapping[str, Any]
     place: CalibrationFiles
+    user: str
 
 
 def own_place(options: Mapping[str, str]) -> CalibrationFiles:
@@ -75,7 +77,7 @@ def own_site(weeks: int) -> Iterator[OwnSite]:
         for remark in found.remarks:
             click.echo(f"note: {remark}", err=True)
         facts = {**found.facts(), "made": datetime.fromtimestamp(int(cluster.clock()), UTC)}
-        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.declared, facts, place)
+        yield OwnSite(f"the accounts of {found.cluster}", found.jobs, found.declared, facts, place, slurm.user)
 
 
 def _accounts(slurm: SlurmClient, weeks: int) -> SiteAccounts:

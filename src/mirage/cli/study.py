@@ -11,7 +11,7 @@ import click
 
 from mirage.cli.machine_options import discipline_help
 from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
-from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS
+from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -322,11 +322,12 @@ study_options = option_group(
     *_WINDOWS,
     click.option(
         "--link-user",
-        type=click.Choice(["newcomer", "light", "median", "heavy"]),
+        type=LinkUser(["newcomer", "light", "median", "heavy"]),
         default="newcomer",
         show_default=True,
-        help="Owner of the links: a newcomer, who has used nothing but them, or the user of the trace at the quantile "
-        "0.1, 0.5 or 0.9 of the use in the two weeks before a window. Matters with fair-share and limits.",
+        help="Owner of the links: a newcomer, who has used nothing but them; the user of the trace at the quantile "
+        "0.1, 0.5 or 0.9 of the use in the two weeks before a window; or user:NAME, a user of the trace. Matters with "
+        "fair-share and limits.",
     ),
     click.option(
         "--hand-over",

@@ -140,6 +140,20 @@ class LinkRequests(click.ParamType):  # type: ignore[type-arg]  # generic in new
         return LinkRequest(count, limit_s, cost, bank_age)
 
 
+class LinkUser(click.Choice):  # type: ignore[type-arg]  # generic in newer clicks only
+    """Owner of links: one of some words, or ``user:NAME``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the owner in a text."""
+        if isinstance(value, str) and value.startswith("user:") and value != "user:":
+            return value
+        return str(super().convert(value, param, ctx))
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:
+        """Returns the words and the form of a name, for the help."""
+        return f"[{'|'.join(map(str, self.choices))}|user:NAME]"
+
+
 class CountList(Words):
     """A list of positive whole numbers."""
 

@@ -23,7 +23,8 @@ def number_words(value: float | None) -> str:
 def chain_words(provenance: dict[str, Any]) -> str:
     """Words for the evaluated chain: ``links of a median user, hand-over 5``."""
     owner = provenance["link_user"]
-    return f"links of a {owner}{'' if owner == 'newcomer' else ' user'}, hand-over {provenance['hand_over']}"
+    words = owner.replace(":", " ", 1) if ":" in owner else f"a {owner}{'' if owner == 'newcomer' else ' user'}"
+    return f"links of {words}, hand-over {provenance['hand_over']}"
 
 
 def links_words(nodes: int) -> str:

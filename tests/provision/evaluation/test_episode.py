@@ -177,6 +177,9 @@ def test_the_owner_of_links_by_recent_use(tmp_path: Path) -> None:
     names = ("", *jobs.table.user.names)
     owners = {name: names[link_user(jobs, name, 15 * DAY_S)] for name in LINK_USERS}
     assert owners == {"newcomer": "", "light": "little", "median": "some", "heavy": "much"}
+    assert names[link_user(jobs, "user:some", 40 * DAY_S)] == "some"
+    with pytest.raises(ConfigurationError, match="links of 'user:none' need jobs of that user"):
+        link_user(jobs, "user:none", 15 * DAY_S)
     with pytest.raises(ConfigurationError, match="links of a median user need users with jobs"):
         link_user(jobs, "median", 40 * DAY_S)
 

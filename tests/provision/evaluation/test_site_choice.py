@@ -13,7 +13,8 @@ from mirage.policy.cost import Cost
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.provision.evaluation import site_choice
 from mirage.provision.evaluation.episode import Scenario
-from mirage.provision.evaluation.site_choice import LinkRequest, choose_policy, windows_of
+from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.site_choice import LinkRequest, choose_policy, windows_of, without_links
 from mirage.sim.cluster import Cluster, Limit
 from mirage.sim.workload import Workload, workload
 from mirage.trace.table import JobTable
@@ -31,15 +32,17 @@ def within(setting: Scenario, days: float) -> Scenario:
 def test_windows_cover_the_last_weeks_and_leave_time_for_every_hand_over(busy_setting: Scenario) -> None:
     protocol = windows_of(busy_setting, 12 * HOUR_S)
     submit_s = busy_setting.jobs.jobs.submit_s
-    assert protocol.windows == 12
+    assert protocol.windows == 10
     assert protocol.submits_s(0) >= submit_s[0] + 2 * WEEK_S
-    assert protocol.submits_s(protocol.windows - 1) + 12 * HOUR_S + DAY_S <= submit_s[-1]
+    assert protocol.hand_over == 5
+    assert protocol.submits_s(protocol.windows - 1) + 12 * HOUR_S + 5 * DAY_S <= submit_s[-1]
+    assert windows_of(busy_setting, 4 * DAY_S).hand_over == 4, "its chains begin in the warm-up"
     assert protocol.submits_s(1) - protocol.submits_s(0) >= 2 * DAY_S
 
 
 def test_accounts_that_are_too_short_are_refused_with_what_is_needed(busy_setting: Scenario) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"the accounts are 30 days long; .* at least 8 hand-overs .*: 3\d days"
+        ConfigurationError, match=r"the accounts are 29 days long; .* at least 8 hand-overs .*: 3\d days"
     ):
         windows_of(within(busy_setting, 30), 12 * HOUR_S)
 
@@ -88,6 +91,32 @@ def test_the_stored_choice_stays_unless_another_is_surely_better(
     assert found.reason.startswith("none is better beyond doubt: cost of a hand-over reactive ")
     gone = chosen(calm_setting, monkeypatch, replace(first, policy="./gone"))
     assert gone == first
+
+
+def test_earlier_links_of_the_chain_are_not_in_the_accounts_twice() -> None:
+    table = JobTable.build(
+        range(4), submit_s=[0, 1, 2, 3], elapsed_s=[5] * 4, limit_s=[12 * HOUR_S] * 3 + [HOUR_S], nodes=[2] * 4,
+        user=["ada", "bob", "ada", "ada"],
+    )  # fmt: skip
+    assert without_links(table, replace(REQUEST, user="ada")).job_id.tolist() == ["1", "3"]
+    assert without_links(table, replace(REQUEST, user="ada", nodes=4)).job_id.tolist() == ["0", "1", "2", "3"]
+    assert without_links(table, replace(REQUEST, user="eve")).job_id.tolist() == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(("user", "owner"), [("ada", "user:ada"), ("eve", "newcomer"), ("", "newcomer")])
+def test_the_links_belong_to_the_user_of_the_chain(
+    calm_setting: Scenario, monkeypatch: pytest.MonkeyPatch, user: str, owner: str
+) -> None:
+    protocols: list[EvaluationProtocol] = []
+
+    def instead(scenario, protocol, links, policies, costs, **_):  # type: ignore[no-untyped-def]
+        protocols.append(protocol)
+        raise ConfigurationError("played elsewhere")
+
+    monkeypatch.setattr(site_choice, "evaluate", instead)
+    with pytest.raises(ConfigurationError, match="played elsewhere"):
+        choose_policy(calm_setting, replace(REQUEST, user=user))
+    assert [(one.link_user, one.hand_over) for one in protocols] == [(owner, 5)]
 
 
 def test_what_may_be_chosen_follows_from_the_site(busy_setting: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:

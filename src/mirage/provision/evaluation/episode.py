@@ -14,9 +14,9 @@ import numpy as np
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, shown
 from mirage.policy.view import ChainView, View
-from mirage.provision.evaluation.evaluation_protocol import LINK_USERS, EvaluationProtocol
+from mirage.provision.evaluation.evaluation_protocol import LINK_USERS, NAMED_USER, EvaluationProtocol
 from mirage.provision.evaluation.followed_link import PATIENCE_S
 from mirage.provision.link_size import LinkSize, load_class
 from mirage.sim.cluster import Cluster
@@ -182,11 +182,20 @@ def _predecessor(sim: Simulation, protocol: EvaluationProtocol, link: LinkSize, 
 def link_user(jobs: Workload, name: str, at_s: int) -> int:
     """Returns the code of the owner of links: 0 for a newcomer, otherwise a user of the trace.
 
-    That user has a quantile of the node-hours of all users with jobs submitted in the ``USE_S`` before ``at_s``.
+    That user has the name after ``user:``, or a quantile of the node-hours of all users with jobs submitted in the
+    ``USE_S`` before ``at_s``.
 
     Raises:
-        ConfigurationError: The trace names no user in that time.
+        ConfigurationError: The trace has no such user, or names no user in that time.
     """
+    if name.startswith(NAMED_USER):
+        names = jobs.table.user.names
+        if name.removeprefix(NAMED_USER) not in names:
+            raise ConfigurationError(
+                f"links of {shown(name)} need jobs of that user in the trace, which has none; use newcomer, or "
+                "check the name"
+            )
+        return names.index(name.removeprefix(NAMED_USER)) + 1
     quantile = LINK_USERS[name]
     if quantile is None:
         return 0

@@ -14,6 +14,9 @@ LINK_USERS = {"newcomer": None, "light": 0.1, "median": 0.5, "heavy": 0.9}
 """The users that links can belong to, by the quantile of their use among the users of the trace; a newcomer has
 submitted nothing but the links."""
 
+NAMED_USER = "user:"
+"""Begins the name of a user of the trace, as in ``user:ada``."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProtocol:
@@ -35,7 +38,7 @@ class EvaluationProtocol:
         warm_up_s: Time that the machine has run by then, from empty.
         arrivals_s: Jobs submitted later than this after the beginning of the window are left out; None: none are.
         step_s: Time between decisions.
-        link_user: Owner of the links: one of ``LINK_USERS``.
+        link_user: Owner of the links: one of ``LINK_USERS``, or ``user:NAME`` for a user of the trace.
         hand_over: Number of the hand-over that is evaluated, from 1.
     """
 
@@ -51,8 +54,9 @@ class EvaluationProtocol:
     hand_over: int = 1
 
     def __post_init__(self) -> None:
-        if self.link_user not in LINK_USERS:
-            raise ConfigurationError(f"unknown user {shown(self.link_user)} of links; use {', '.join(LINK_USERS)}")
+        if self.link_user not in LINK_USERS and not self.link_user.startswith(NAMED_USER):
+            words = ", ".join(LINK_USERS)
+            raise ConfigurationError(f"unknown user {shown(self.link_user)} of links; use {words}, or user:NAME")
         if self.hand_over < 1:
             raise ConfigurationError(f"hand-overs are numbered from 1, got {self.hand_over}")
 

@@ -71,6 +71,11 @@ def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, argu
     assert (report["link_user"], report["hand_over"]) == ("heavy", 3)
     assert main(["evaluate", str(owned), *arguments[2:], *words]) == 0
     assert "\nlinks of a heavy user, hand-over 3\n" in capsys.readouterr().out
+    named = [*arguments[2:], "--discipline", "slurm", "--link-user", "user:u3"]
+    assert main(["evaluate", str(owned), *named]) == 0
+    assert "\nlinks of user u3, hand-over 1\n" in capsys.readouterr().out
+    assert main(["evaluate", str(owned), *named[:-1], "user:"]) == 2
+    assert "'user:' is not one of 'newcomer', 'light', 'median', 'heavy'" in capsys.readouterr().err
     assert main([*arguments, *words]) == 1
     assert "links of a heavy user need users with jobs in the 14 days before a window" in capsys.readouterr().err
 

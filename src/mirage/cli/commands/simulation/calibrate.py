@@ -209,20 +209,21 @@ def _choose(own: OwnSite, request: LinkRequest) -> None:
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.site.stored_choices import read_choices, store_choices
     from mirage.provision.evaluation.episode import Scenario
-    from mirage.provision.evaluation.site_choice import choose_policy
+    from mirage.provision.evaluation.site_choice import choose_policy, without_links
     from mirage.report.figures import links_words
     from mirage.report.terminal.evaluation_text import progress_bar
     from mirage.sim.slurm_conf.cluster_file import read_cluster_file
     from mirage.sim.workload import workload
 
     read = read_cluster_file(own.place.file)
-    jobs = workload(queued(own.jobs), read.cluster, refuse=False)
+    request = replace(request, user=own.user)
+    jobs = workload(queued(without_links(own.jobs, request)), read.cluster, refuse=False)
     with progress_bar("windows") as progress:
         scenario = Scenario(read.cluster, jobs, "slurm", read.settings)
         choice = choose_policy(scenario, request, read_choices(own.place), progress)
     store_choices(own.place, [choice])
     links = f"{links_words(request.nodes)} and {format_duration(request.limit_s)}"
-    click.echo(f"auto uses {choice.policy} for links of {links}: {choice.reason}", err=True)
+    click.echo(f"auto uses {choice.policy} for {links}: {choice.reason}", err=True)
 
 
 def _check_slice(stretch: TraceSlice, jobs: JobTable) -> None:
