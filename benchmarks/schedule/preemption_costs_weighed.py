@@ -1,6 +1,6 @@
 """Waits, losses and bounds of schedulers that weigh the cost of preemption.
 
-    python benchmarks/schedule/preemption_costs_weighed.py [--seeds 11,12,13] [-o FILE.json]
+    python benchmarks/schedule/preemption_costs_weighed.py [--seeds 11,12,13] [--groups "NAME;NAME"] [-o FILE.json]
 
 Every group of rows is played on generated workloads of 1,000 gangs on 128 GPUs, one for each seed. The reference of a
 group is its first preemptive scheduler, ``srtf`` with saves. The parameters of ``pickyman-plus`` were chosen on seeds 1
@@ -10,6 +10,8 @@ to 3.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import tempfile
 from pathlib import Path
@@ -52,6 +54,7 @@ class Group(NamedTuple):
     epochs: int = 40
     prediction_error: float = 0.0
     save_succeeds: float = 1.0
+    epochs_known: bool = True
 
 
 GROUPS = (
@@ -60,6 +63,13 @@ GROUPS = (
     Group("load 1.2", BASELINES + OURS, load=1.2),
     Group("5 epochs", (*SRTF, "pickyman", "pickyman-plus"), epochs=5),
     Group("sigma 1", (REFERENCE, "pickyman", "pickyman-plus"), prediction_error=1.0),
+    Group("sigma 1, 5 epochs", (REFERENCE, "pickyman", "pickyman-plus"), epochs=5, prediction_error=1.0),
+    Group(
+        "sigma 1, epochs unknown",
+        (REFERENCE, "pickyman", "pickyman-plus"),
+        prediction_error=1.0,
+        epochs_known=False,
+    ),
     Group("p 0.9", (REFERENCE, "pickyman", "pickyman-plus"), save_succeeds=0.9),
     Group("p 0.5", (REFERENCE, "pickyman", "pickyman-plus"), save_succeeds=0.5),
     Group("p 0", (REFERENCE, "pickyman", "pickyman-plus"), save_succeeds=0.0),
@@ -87,13 +97,24 @@ def figures(group: Group, scheduler: str, path: str) -> dict[str, float]:
     }
 
 
+def without_epochs(text: str) -> str:
+    """A workload without its numbers of epochs; checkpoints stay where they are."""
+    table = list(csv.DictReader(io.StringIO(text)))
+    written = io.StringIO()
+    columns = [name for name in table[0] if name != "epochs"]
+    writer = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return written.getvalue()
+
+
 def rows_of(group: Group, seeds: list[int], folder: Path) -> dict[str, dict[str, float]]:
     """Means over the seeds, by scheduler."""
     paths = []
     for seed in seeds:
         table = generate_gangs(CLUSTER.gpus, seed=seed, jobs=JOBS, load=group.load, epochs=group.epochs)
-        paths.append(folder / f"load-{group.load:g}-epochs-{group.epochs}-seed-{seed}.csv")
-        paths[-1].write_text(table.to_csv())
+        paths.append(folder / f"{group.name}-seed-{seed}.csv")
+        paths[-1].write_text(table.to_csv() if group.epochs_known else without_epochs(table.to_csv()))
     found: dict[str, dict[str, float]] = {}
     for scheduler in group.schedulers:
         each = [figures(group, scheduler, str(path)) for path in paths]
@@ -103,7 +124,7 @@ def rows_of(group: Group, seeds: list[int], folder: Path) -> dict[str, dict[str,
         reference = found.get(REFERENCE)
         ratio = f"{mean['mean_wait_s'] / reference['mean_wait_s']:6.3f}" if reference else "     –"
         print(
-            f"{group.name:9} {scheduler:38} wait {mean['mean_wait_s']:7,.0f} s, {ratio} of srtf with saves; JCT "
+            f"{group.name:23} {scheduler:38} wait {mean['mean_wait_s']:7,.0f} s, {ratio} of srtf with saves; JCT "
             f"{mean['mean_jct_s']:7,.0f} s; makespan {mean['makespan_h']:6.1f} h; {mean['preemptions_per_job']:5.3f} "
             f"preemptions a job, at most {mean['most_preemptions']:.0f}; {mean['lost_gpu_h']:7,.1f} GPU-h lost, "
             f"{mean['overhead_gpu_h']:5.1f} overhead; p99 slowdown {mean['p99_slowdown']:7,.1f}, of victims "
@@ -117,14 +138,14 @@ def main() -> None:
     """Play, print and store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="11,12,13")
-    parser.add_argument("--groups", default=",".join(group.name for group in GROUPS))
+    parser.add_argument("--groups", default=";".join(group.name for group in GROUPS))
     parser.add_argument("-o", "--out", type=Path, default=Path("benchmarks/results/preemption_costs_weighed.json"))
     options = parser.parse_args()
     seeds = [int(seed) for seed in options.seeds.split(",")]
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for group in GROUPS:
-            if group.name in options.groups.split(","):
+            if group.name in options.groups.split(";"):
                 found[group.name] = rows_of(group, seeds, Path(folder))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(found, indent=1))

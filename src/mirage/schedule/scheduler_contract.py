@@ -177,7 +177,8 @@ class ActiveJobs:
         types: The GPU types that it may run on: bit k is type k; −1 for all.
         status: As ``JobStatus``.
         run_s: Expected run time on the requested GPUs; ``UNKNOWN`` if the scheduler may not know it. It doubles when a
-            job has passed it, as often as necessary.
+            job has passed it, as often as necessary. The first epoch of a job with epochs shows the true run time: this
+            is known from then on.
         done: Share of the work that is done, if the run time is as expected: it has the error of ``run_s``, and does
             not reveal the true run time; ``UNKNOWN`` if ``run_s`` is.
         progress: Work done.
@@ -192,6 +193,8 @@ class ActiveJobs:
             none.
         restarts: Starts after the first one, and changes of size.
         queued_since_s: Start of the present wait; ``UNKNOWN`` while the job holds GPUs.
+        checkpoint_work: Work between two regular checkpoints; 0 if all work is always safe, infinite if there are none.
+            It has the error of ``run_s`` until the first epoch of a job with epochs is done.
         restart_s: Expected cost of a restart, in seconds.
         rescale_s: Expected cost of a change of size, in seconds.
         save_s: Expected duration of a checkpoint on demand.

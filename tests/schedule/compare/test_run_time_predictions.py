@@ -12,7 +12,10 @@ from mirage.errors import ConfigurationError
 from mirage.schedule.compare.gpu_comparison import compare
 from mirage.schedule.compare.gpu_trial import GpuSetting, read
 from mirage.schedule.compare.run_time_predictions import with_predictions
+from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuPlan, GpuStart, GpuView
+from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from tests.support.toy_profiles import CLUSTER, write_profiles
@@ -54,6 +57,48 @@ def test_schedulers_order_by_predictions(tmp_path: Path) -> None:
         ends_s = np.array([1.0, 2.0, 3.0]) + sjf.jct_s[1:]
         assert np.argsort(ends_s).tolist() == np.argsort(estimate_s).tolist()
         assert fifo.jct_s == pytest.approx((100, 149, 199, 250))
+
+
+class _Watcher:
+    """Starts jobs as they come, and stores what it observes of job 0."""
+
+    name, round_s = "watcher", 10.0
+
+    def __init__(self) -> None:
+        self.observed: list[tuple[float, float, float, float]] = []
+
+    def decide(self, view: GpuView) -> GpuPlan:
+        jobs = view.jobs
+        row = int(np.flatnonzero(jobs.id == 0)[0])
+        numbers = (jobs.run_s[row], jobs.done[row], jobs.checkpoint_work[row])
+        self.observed.append((view.now_s, *(float(number) for number in numbers)))
+        return GpuPlan(tuple(GpuStart(int(job)) for job in jobs.id[jobs.pending]))
+
+
+@pytest.mark.parametrize("epochs", [0, 4])
+def test_the_first_epoch_shows_the_run_time(epochs: int) -> None:
+    """A job of 200 s on 2 GPUs, in four epochs of 50 s, is predicted as 80 s.
+
+    After 80 s it is expected to take 160 s, if its epochs are not known.
+    """
+    jobs = GpuJobs.linear([0], [2], [200.0], estimate_s=80.0, checkpoint_s=50.0, epochs=epochs)
+    watcher = _Watcher()
+    GpuSimulation(GpuCluster((ServerGroup("only", "gpu", 1, 2),)), jobs, watcher, known="run-time").run()
+    observed = {now_s: numbers for now_s, *numbers in watcher.observed}
+    # it starts in the first round, at 10 s; its first epoch ends at 60 s
+    error = 0.4 if epochs else 1.0  # without epochs, checkpoints do not depend on the run time
+    assert observed[50] == pytest.approx([80, 0.5, 100 * error])
+    assert observed[60] == pytest.approx([200, 0.25, 100] if epochs else [80, 0.625, 100])
+    assert observed[110] == pytest.approx([200, 0.5, 100] if epochs else [160, 0.625, 100])
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("srtf", {}), ("pickyman-plus", {"min_run_s": 0.0})])
+@pytest.mark.parametrize("epochs", [0, 40])
+def test_schedulers_use_what_the_first_epoch_shows(name: str, parameters: dict[str, float], epochs: int) -> None:
+    """The first job is predicted as 50 s and takes 1,000 s; the second one comes at 30 s."""
+    jobs = GpuJobs.linear([0, 30], [1, 1], [1000.0, 300.0], estimate_s=[50, 300], checkpoint_s=25.0, epochs=[epochs, 0])
+    log = GpuSimulation(ONE_GPU, jobs, make_scheduler(name, **parameters), known="run-time").run()
+    assert log.rows.start_s[1] == (30.0 if epochs else 1000.0)
 
 
 def test_jobs_with_measured_models_are_predicted_too(tmp_path: Path) -> None:

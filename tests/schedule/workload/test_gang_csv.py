@@ -40,6 +40,7 @@ def test_every_column_is_read_and_jobs_are_in_order_of_submission(tmp_path: Path
 def test_four_columns_suffice_and_epochs_give_the_checkpoints(tmp_path: Path) -> None:
     jobs = _read(tmp_path / "g.csv", "job_id,submit_s,run_s,gpus,epochs\nx,0,900,3,4\ny,1,50,2,\n")
     assert jobs.checkpoint_s.tolist() == [225.0, math.inf]
+    assert jobs.epochs.tolist() == [4, 0]
     assert (jobs.min_gpus.tolist(), jobs.max_gpus.tolist()) == ([3, 2], [3, 2])
 
 

@@ -22,7 +22,15 @@ from mirage.schedule.engine.gpu_world import (
     make_state,
     make_world,
 )
-from mirage.schedule.engine.kernel.current_amounts import ATTAINED, COLUMNS, DONE, PROGRESS, RUN, SAFE
+from mirage.schedule.engine.kernel.current_amounts import (
+    ATTAINED,
+    CHECKPOINT,
+    COLUMNS,
+    DONE,
+    PROGRESS,
+    RUN,
+    SAFE,
+)
 from mirage.schedule.engine.kernel.gpu_arrays import (
     ACTION,
     ALL_OVER,
@@ -377,7 +385,7 @@ class Viewer:
             restarts=live["restarts"],
             preemptions=live["preemptions"],
             queued_since_s=live["queued_since_s"],
-            checkpoint_work=live["checkpoint_work"],
+            checkpoint_work=amounts[CHECKPOINT],
             first_start_s=live["first_start_s"],
             restart_s=live["restart_s"],
             rescale_s=live["rescale_s"],

@@ -146,6 +146,7 @@ def make_world(
     changes = _demand_records(cluster, jobs, demand)
     rows.known_run_s = _known_run_s(jobs, known)
     rows.known_work = _known_work(jobs, rows.known_run_s)
+    rows.first_epoch_work, rows.measured_run_s = _first_epoch_work(jobs, rows.known_run_s), jobs.run_s
     return GpuWorld(
         jobs=rows,
         gpus_of=cluster.gpus_of.copy(),
@@ -215,6 +216,16 @@ def _known_work(jobs: GpuJobs, known_run_s: Floats) -> Floats:
     comparable = np.isfinite(known_run_s) & np.isfinite(jobs.run_s) & (known_run_s > 0) & (jobs.run_s > 0)
     ratio = np.divide(known_run_s, jobs.run_s, out=np.ones(len(jobs)), where=comparable)
     work: Floats = jobs.work * ratio
+    return work
+
+
+def _first_epoch_work(jobs: GpuJobs, known_run_s: Floats) -> Floats:
+    """The progress that shows the true run time of jobs with epochs.
+
+    It is infinite for jobs without epochs, and for those with a run time that is known before.
+    """
+    learns = (jobs.epochs > 0) & np.isfinite(known_run_s) & np.isfinite(jobs.run_s) & (known_run_s != jobs.run_s)
+    work: Floats = np.where(learns, jobs.work / np.maximum(jobs.epochs, 1), NEVER_S)
     return work
 
 

@@ -275,7 +275,8 @@ def _write_jobs(live: np.recarray, view: GpuView, rank: Ints, first: Ints, type_
     running = np.isin(jobs.status, (JobStatus.RUNNING, JobStatus.STOPPING))
     live.speed = np.where(running, jobs.held * type_speed * scale, 0.0)
     live.unsafe = np.where(np.isfinite(unsafe_s), np.maximum(unsafe_s, 0.0), 0.0)
-    live.known_run_s = jobs.run_s
+    live.known_run_s = live.measured_run_s = jobs.run_s
+    live.first_epoch_work = NEVER_S
     live.since_s = view.now_s
     live.expected_until_s = live.paused_until_s = jobs.paused_until_s
     live.due_s = NEVER_S

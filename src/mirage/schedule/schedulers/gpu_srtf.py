@@ -16,7 +16,15 @@ from typing import Any
 from mirage.kernel.compile import kernel
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.current_amounts import expected_left_s, progress_now
-from mirage.schedule.engine.kernel.gpu_arrays import PENDING, SCHEDULER, GpuState, GpuWorld, PlanBuffer, dereference
+from mirage.schedule.engine.kernel.gpu_arrays import (
+    NEVER_S,
+    PENDING,
+    SCHEDULER,
+    GpuState,
+    GpuWorld,
+    PlanBuffer,
+    dereference,
+)
 from mirage.schedule.schedulers.exchange import LEAVES, RANKS, exchange
 from mirage.schedule.schedulers.job_queue import GONE, NEWCOMER, RETURNED, RUNS, WAITING, enter, precedes, remove
 from mirage.schedule.schedulers.preemption import way_number
@@ -64,6 +72,16 @@ def first_is_overdue(state: GpuState, buffer: PlanBuffer) -> bool:
     return bool(ends[0] < ends[1] and buffer.memory[0][ids[ends[0]]] < state.clock[0].now_s)
 
 
+@kernel()
+def some_are_measured(state: GpuState, buffer: PlanBuffer) -> bool:
+    """Whether the epochs of a running job show its run time, now or later."""
+    ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
+    earliest = NEVER_S
+    for k in range(ends[0], ends[1]):
+        earliest = min(earliest, state.live[state.slot_of[ids[k]]].first_epoch_work)
+    return bool(earliest < NEVER_S)
+
+
 @kernel(forceinline=False)
 def left_s(job: Any, common: float) -> float:
     """Remaining run time of a waiting job at its usual speed, with the cost of its start.
@@ -79,14 +97,16 @@ def left_s(job: Any, common: float) -> float:
 def refresh_running(world: GpuWorld, state: GpuState, buffer: PlanBuffer, common: float) -> None:
     """Sort jobs that hold GPUs by their present remaining time.
 
-    Keys are updated for jobs with other speeds than the usual one, and for those that should have ended.
+    Keys are updated for jobs with other speeds than the usual one, for those that should have ended, and for those
+    whose epochs show their run time.
     """
     now_s, keys = state.clock[0].now_s, buffer.memory[0]
     ids, ends = buffer.ranks[RUNS], buffer.ranks[RUNS + 1]
     for k in range(ends[0], ends[1]):
         job = state.live[state.slot_of[ids[k]]]
         usual = usual_speed(world, job) if job.model >= 0 else job.held * common
-        if (job.speed != usual or keys[job.id] < now_s) and job.known_run_s == job.known_run_s:
+        stale = job.speed != usual or keys[job.id] < now_s or job.first_epoch_work < NEVER_S
+        if stale and job.known_run_s == job.known_run_s:
             left = expected_left_s(job, progress_now(job, now_s))
             left = left / common if job.model < 0 else left
             pause_s = job.expected_until_s - now_s if job.expected_until_s > now_s else 0.0
@@ -118,7 +138,8 @@ def srtf(situation: Any) -> int:
     world, state, buffer = dereference(situation)
     common = common_speed(world)
     update_queues(state, buffer, common)
-    if not decrease_with_the_clock(world) or first_is_overdue(state, buffer):
+    changed = first_is_overdue(state, buffer) or some_are_measured(state, buffer)
+    if changed or not decrease_with_the_clock(world):
         refresh_running(world, state, buffer, common)
     actions = exchange(world, state, buffer, state.clock[0].now_s, int(buffer.parameters[0]))
     estimate_ends(world, state, buffer, actions)

@@ -44,6 +44,7 @@ def read_gang_csv(rows: list[WorkloadRow], cluster: GpuCluster) -> GpuJobs:
         restart_s=[_cost_s(row, "restart_s") for row in rows],
         save_s=[_cost_s(row, "save_s") for row in rows],
         checkpoint_s=[_checkpoint_s(row) for row in rows],
+        epochs=[_epochs(row) for row in rows],
         types=row_types(rows, cluster),
         name=tuple(row["job_id"] for row in rows),
     )
@@ -96,10 +97,14 @@ def _limit_s(row: WorkloadRow) -> float:
     return limit_s
 
 
+def _epochs(row: WorkloadRow) -> int:
+    return row.integer("epochs", least=1) if row.get("epochs") else 0
+
+
 def _checkpoint_s(row: WorkloadRow) -> float:
     """Run time between two checkpoints; infinite without epochs."""
     run_s = row.positive("run_s")
-    epochs = row.integer("epochs", least=1) if row.get("epochs") else 0
+    epochs = _epochs(row)
     if not row.get("checkpoint_every_s"):
         return run_s / epochs if epochs else math.inf
     every_s = row.positive("checkpoint_every_s")

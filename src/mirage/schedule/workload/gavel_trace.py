@@ -97,6 +97,7 @@ def read_gavel_trace(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCl
         types=np.full(len(rows), ALL_TYPES),
         save_s=np.zeros(len(rows)),
         checkpoint_s=np.full(len(rows), np.inf),
+        epochs=np.zeros(len(rows), np.int64),
         models=profiles.models,
     )
 

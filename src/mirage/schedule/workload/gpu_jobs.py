@@ -73,6 +73,8 @@ class GpuJobs:
         save_s: Expected seconds to write a checkpoint on demand.
         checkpoint_s: Run time between two checkpoints that it writes in any case, on the requested GPUs at speed 1;
             infinite if it writes none.
+        epochs: Number of equal parts of its work, as its user set it; 0 if unknown. The length of the first
+            one shows the run time.
         models: Names of the models.
     """
 
@@ -92,6 +94,7 @@ class GpuJobs:
     types: Ints
     save_s: Floats
     checkpoint_s: Floats
+    epochs: Ints
     models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,6 +128,7 @@ class GpuJobs:
         types: ArrayLike = ALL_TYPES,
         save_s: ArrayLike = 0.0,
         checkpoint_s: ArrayLike = np.inf,
+        epochs: ArrayLike = 0,
         name: tuple[str, ...] | None = None,
     ) -> Self:
         """Jobs without measurements; they are sorted and numbered by submission.
@@ -141,6 +145,7 @@ class GpuJobs:
             types: Mask of the GPU types, one for all or one per job.
             save_s: Expected seconds of a checkpoint on demand, one for all or one per job.
             checkpoint_s: Run time between two regular checkpoints, one for all or one per job; by default none.
+            epochs: Number of epochs, one for all or one per job; by default none.
             name: Names of the jobs; by default their numbers.
 
         Raises:
@@ -171,6 +176,7 @@ class GpuJobs:
             types=column(types, np.int64),
             save_s=column(save_s, np.float64),
             checkpoint_s=column(checkpoint_s, np.float64),
+            epochs=column(epochs, np.int64),
         )
         _check(jobs)
         return jobs
@@ -187,6 +193,7 @@ def _check(jobs: GpuJobs) -> None:
         "its restart cost is not a finite number": ~np.isfinite(jobs.restart_s),
         "its save_s is not a finite number of 0 or more": ~(np.isfinite(jobs.save_s) & (jobs.save_s >= 0)),
         "its checkpoint_s is not above 0": ~(jobs.checkpoint_s > 0),
+        "its number of epochs is below 0": jobs.epochs < 0,
         "min_gpus is less than one or more than the GPUs it requests": (jobs.min_gpus < 1)
         | (jobs.min_gpus > jobs.gpus),
         "max_gpus is less than the GPUs it requests": jobs.max_gpus < jobs.gpus,

@@ -68,6 +68,7 @@ def read_sia_csv(rows: list[WorkloadRow], profiles: Profiles, cluster: GpuCluste
         types=row_types(rows, cluster),
         save_s=np.zeros(len(rows)),
         checkpoint_s=np.full(len(rows), np.inf),
+        epochs=np.zeros(len(rows), np.int64),
         models=profiles.models,
     )
 

@@ -3,6 +3,10 @@
 A scheduler knows the share of the work that is done only as well as it knows the run time: it is the share of the
 *expected* work. A job that passes its expected work is expected to have twice as much, as often as necessary. Time held
 over the share done is therefore the expected run time, and does not reveal the true one.
+
+The first epoch of a job shows how long an epoch takes. From then on the run time of a job with a known number of epochs
+is known, and so is the share of its work that is done. Until then the work between two checkpoints, which are usually
+ends of epochs, has the error of the run time as well.
 """
 
 from __future__ import annotations
@@ -10,13 +14,16 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.kernel.compile import kernel
-from mirage.schedule.engine.kernel.gpu_arrays import NIL, PENDING, GpuState
+from mirage.schedule.engine.kernel.gpu_arrays import NEVER_S, NIL, PENDING, GpuState
 from mirage.schedule.engine.kernel.gpu_lifecycle import last_boundary, makes_progress
 
-PROGRESS, SAFE, ATTAINED, DONE, RUN, COLUMNS = range(6)
+PROGRESS, SAFE, ATTAINED, DONE, RUN, CHECKPOINT, COLUMNS = range(7)
 
 _PASSED = 1.0 + 1e-9
 """Share of the expected work from which on it counts as passed; rounding may add less."""
+
+_REACHED = 1.0 - 1e-9
+"""Share of the first epoch from which on it counts as done; rounding may lack less."""
 
 
 @kernel()
@@ -37,8 +44,16 @@ def doublings(job: Any, progress: float) -> float:
 
 
 @kernel()
+def is_measured(job: Any, progress: float) -> bool:
+    """Whether the first epoch of a job shows its run time, after a progress."""
+    return bool(progress >= job.first_epoch_work * _REACHED)
+
+
+@kernel()
 def expected_left_s(job: Any, progress: float) -> float:
     """Expected remaining run time after a progress, on the requested GPUs."""
+    if is_measured(job, progress):
+        return float(job.measured_run_s * (1.0 - progress / job.work))
     factor = doublings(job, progress)
     return float(job.known_run_s * factor * (1.0 - progress / (job.known_work * factor)))
 
@@ -62,6 +77,13 @@ def write_amounts(state: GpuState, amounts: Any) -> None:
         amounts[PROGRESS, slot] = progress
         amounts[SAFE, slot] = max(job.safe, last_boundary(job, progress))
         amounts[ATTAINED, slot] = attained_now(job, now_s)
+        amounts[CHECKPOINT, slot] = job.checkpoint_work
+        if is_measured(job, progress):
+            amounts[RUN, slot] = job.measured_run_s
+            amounts[DONE, slot] = progress / job.work
+            continue
+        if job.first_epoch_work < NEVER_S:
+            amounts[CHECKPOINT, slot] *= job.known_work / job.work
         factor = doublings(job, progress)
         amounts[RUN, slot] = job.known_run_s * factor
         known = job.known_run_s == job.known_run_s

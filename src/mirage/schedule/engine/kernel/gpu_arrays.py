@@ -62,6 +62,8 @@ JOB = record_type(
         ("work", _F),
         ("known_run_s", _F),  # expected run time on the requested GPUs; NaN if no scheduler may know it
         ("known_work", _F),  # the work that takes this time: the true work, times expected over true run time
+        ("first_epoch_work", _F),  # progress that shows its true run time; infinite if none does, or if it is known
+        ("measured_run_s", _F),  # the run time that its first epoch shows
         ("checkpoint_work", _F),  # a checkpoint at each multiple of it; 0: always safe; infinite: only on demand
         ("first_start_s", _F),  # expected costs
         ("restart_s", _F),
