@@ -14,7 +14,7 @@ from mirage.schedule.engine.gpu_world import Demand, LifeCosts
 from mirage.schedule.engine.kernel.gpu_arrays import LEND, RESIZE, RETURN
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.rounds.highs import OPTIMAL, minimise
-from mirage.schedule.schedulers.elastic_knapsack import add_job, share_linear, trace_back
+from mirage.schedule.schedulers.elastic_knapsack import add_job, share_by_least_work, share_linear, trace_back
 from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
 from mirage.schedule.workload.gpu_jobs import ALL_TYPES, GpuJobs
 
@@ -220,8 +220,31 @@ def test_elastic_job_grows_only_if_it_gains_time() -> None:
     """A job on four of twelve GPUs, with 500 s left: eight more save 333 s."""
     for least_gain_s, sizes in ((300.0, [4, 12]), (400.0, [4])):
         jobs = GpuJobs.linear([100], [4], [700], max_gpus=12, pool=TRAINING)
-        log = play(jobs, "aryl-plus", loans=False, least_gain_s=least_gain_s)
+        log = play(jobs, "aryl-plus", loans=False, least_gain_s=least_gain_s, wide_starts=False)
         assert log.segments.gpus.tolist() == sizes
+
+
+def test_elastic_job_starts_with_all_workers_if_no_job_waits() -> None:
+    """Jobs 0 and 1 can use eight GPUs each, and job 2 needs six; twelve exist."""
+    jobs = GpuJobs.linear([0, 100, 200], [2, 2, 6], [7000, 7000, 100], max_gpus=[8, 8, 6], pool=TRAINING)
+    assert play(jobs[:2], "aryl-plus", loans=False).segments.gpus[:2].tolist() == [8, 4]
+    assert play(jobs[:2], "aryl", loans=False).segments.gpus[:2].tolist() == [2, 2]
+    log = play(jobs, "aryl-plus", loans=False)
+    assert log.rows.start_s[2] == 300.0  # extra workers leave at the next interval
+    together = GpuJobs.linear([0, 0, 0], [2, 6, 6], [200, 100, 100], max_gpus=[8, 6, 6], pool=TRAINING)
+    sizes = play(together, "aryl-plus", loans=False).segments.gpus.tolist()
+    assert sizes[:2] == [2, 6]  # while a job waits, none starts with extra workers
+
+
+def test_extra_workers_go_to_the_job_that_ends_soon() -> None:
+    """Two jobs on four of twelve GPUs each; both can use eight."""
+    jobs = GpuJobs.linear([0, 0], [4, 4], [1000, 9000], max_gpus=8, pool=TRAINING)
+    plus = play(jobs, "aryl-plus", loans=False, wide_starts=False)
+    # at 300 s job 0 has 700 s left: it ends at 650 s; job 1 grows at 900 s
+    assert plus.rows.due_s.tolist() == [650.0, 900.0 + 8100.0 / 2]
+    aryl = play(jobs, "aryl", loans=False)
+    assert aryl.rows.due_s.tolist() == [1000.0, 300.0 + 8700.0 / 2]
+    assert plus.rows.due_s.mean() < aryl.rows.due_s.mean()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -296,6 +319,20 @@ def test_all_spare_gpus_go_to_the_long_job() -> None:
     assert shared([100.0, 1000.0], [1, 1], [3, 3], 3) == [0, 3]
     values = [np.array([left - left / (1 + k) for k in range(4)]) for left in (100.0, 1000.0)]
     assert solved(values, 3) == [0, 3]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jobs_with_the_least_work_get_extra_workers_first(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        n, capacity = int(rng.integers(1, 9)), int(rng.integers(0, 30))
+        work, most = rng.integers(1, 12, n) * 100.0, rng.integers(1, 9, n)
+        extra = np.zeros(n, np.int64)
+        share_by_least_work(work, most, n, capacity, extra)
+        assert extra.sum() == min(capacity, most.sum())
+        assert (extra <= most).all()
+        lacks, has = work[extra < most], work[extra > 0]
+        assert not len(lacks) or not len(has) or lacks.min() >= has.max()
 
 
 @pytest.mark.parametrize("seed", range(5))

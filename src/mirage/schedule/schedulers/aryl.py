@@ -44,7 +44,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
 )
 from mirage.schedule.engine.kernel.gpu_packing import allows_type, pack
 from mirage.schedule.engine.kernel.plan_writers import write_picked_start
-from mirage.schedule.schedulers.aryl_extra_workers import release_flexible, share_left
+from mirage.schedule.schedulers.aryl_extra_workers import give_extra, release_flexible
 from mirage.schedule.schedulers.aryl_loans import (
     give_back_emptied,
     lend_idle,
@@ -233,8 +233,8 @@ def aryl(situation: Any) -> int:
     at, used = start_waiting(world, state, buffer, at, used, any_lent)
     if buffer.parameters[MOVES] > 0.0 and not reclaims:
         at, used = move_home(world, state, buffer, types_at_home(world), at, used)
-    if due and elastic:
-        at = share_left(world, state, buffer, at, used)
+    if elastic:
+        at = give_extra(world, state, buffer, at, used, due, not reclaims)
     estimate_ends(world, state, buffer, at)
     return at
 
@@ -256,6 +256,8 @@ def scheduler(
     reclaim: str = "greedy",
     moves: bool = False,
     width_power: float = 0.0,
+    wide_starts: bool = False,
+    least_work_first: bool = False,
 ) -> CompiledScheduler:
     """Aryl.
 
@@ -272,6 +274,8 @@ def scheduler(
         reclaim: greedy or exact: how the servers to give back are chosen.
         moves: Whether jobs on slower lent GPUs move to free GPUs of their own pool.
         width_power: Waiting jobs are ordered by remaining time times this power of their GPUs.
+        wide_starts: Whether an elastic job starts with all workers that it can use, if GPUs are left.
+        least_work_first: Whether extra workers go to the jobs with the least remaining GPU time.
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -301,6 +305,8 @@ def scheduler(
         float(reclaim == "exact"),
         float(moves),
         float(width_power),
+        float(wide_starts),
+        float(least_work_first),
     )
     return CompiledScheduler(
         name,
@@ -329,19 +335,26 @@ def plus_scheduler(
     least_gain_s: float = 300.0,
     moves: bool = True,
     width_power: float = 1.0,
+    wide_starts: bool = True,
+    least_work_first: bool = True,
     **of_aryl: Any,
 ) -> CompiledScheduler:
-    """Aryl with five rules of our own.
+    """Aryl with seven rules of our own.
 
     A job that runs on slower lent GPUs moves when faster ones are free; one that would lose very much time there waits;
-    the jobs with the least GPU time start first; an elastic job grows only if it gains more time than changes of size
-    cost; servers are given back by the work that is lost.
+    the jobs with the least GPU time start first; an elastic job starts with all workers that it can use, if GPUs are
+    left and no job waits; extra workers go to the jobs with the least remaining GPU time; an elastic job grows only if
+    it gains more time than changes of size cost; servers are given back by the work that is lost.
+
+    Extra workers of a job with measured speeds follow the rules of ``aryl``, as its speed may not grow with its GPUs.
 
     Args:
         most_loss_h: Hours that a job may lose on a slower GPU type.
         least_gain_s: Seconds that an elastic job must gain to get more workers, or a job by a move.
         moves: Whether jobs on slower lent GPUs move to free GPUs of their own pool.
         width_power: Waiting jobs are ordered by remaining time times this power of their GPUs.
+        wide_starts: Whether an elastic job starts with all workers that it can use.
+        least_work_first: Whether extra workers go to the jobs with the least remaining GPU time.
         of_aryl: Other parameters of ``scheduler``.
 
     Raises:
@@ -355,5 +368,7 @@ def plus_scheduler(
         least_gain_s=least_gain_s,
         moves=moves,
         width_power=width_power,
+        wide_starts=wide_starts,
+        least_work_first=least_work_first,
         **of_aryl,
     )

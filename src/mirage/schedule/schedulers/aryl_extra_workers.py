@@ -1,6 +1,7 @@
 """Aryl's extra workers: GPUs left over are shared among running elastic jobs.
 
-The rules are (3) and (4) in ``aryl``.
+The rules are (3) and (4) in ``aryl``. Two rules of ``aryl-plus`` are our own: elastic jobs start with extra workers,
+and these go to the jobs with the least remaining work.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     NO_SERVER,
     RESIZE,
     RUNNING,
+    START,
     GpuState,
     GpuWorld,
     PlanBuffer,
@@ -31,17 +33,21 @@ from mirage.schedule.schedulers.aryl_memory import (
     HELD,
     KNAPSACK,
     LEAST_GAIN_S,
+    LEAST_WORK_FIRST,
     LISTED,
     MOST,
     MOVED,
     MOVES,
     RECALLED,
     VALUE,
+    WIDE,
+    WIDE_STARTS,
     WORK,
     is_elastic,
 )
 from mirage.schedule.schedulers.aryl_moves import MOVES_NOW
-from mirage.schedule.schedulers.elastic_knapsack import add_job, share_linear, trace_back
+from mirage.schedule.schedulers.elastic_knapsack import add_job, share_by_least_work, share_linear, trace_back
+from mirage.schedule.schedulers.job_queue import WAITING
 from mirage.schedule.schedulers.run_time_estimates import speed_of_width, usual_speed
 
 
@@ -94,6 +100,9 @@ def choose_extra(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
         job = state.live[state.slot_of[listed[j]]]
         buffer.ranks[COUNT, j] = job.gpus
         linear &= job.model < 0
+    if linear and buffer.parameters[LEAST_WORK_FIRST] > 0.0:
+        share_by_least_work(work, most, n, capacity, extra)
+        return
     if linear:
         share_linear(work, buffer.ranks[COUNT], most, n, capacity, extra)
         return
@@ -161,7 +170,7 @@ def extend(
         for j in range(n):
             if extra[j] == wanted:
                 job = state.live[state.slot_of[listed[j]]]
-                count[j] = add_flexible(world, state, buffer, job, first[j], count[j], wanted * each)
+                count[j] = add_flexible(world, state, buffer, job, gpu_type, first[j], count[j], wanted * each)
     for j in range(n):
         job = state.live[state.slot_of[listed[j]]]
         if not holds_exactly(state, job, buffer.places, first[j], count[j]):
@@ -196,7 +205,14 @@ def retain(state: GpuState, buffer: PlanBuffer, job: Any, first: int, flexible: 
 
 @kernel(forceinline=False)
 def add_flexible(
-    world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: Any, first: int, count: int, flexible: int
+    world: GpuWorld,
+    state: GpuState,
+    buffer: PlanBuffer,
+    job: Any,
+    gpu_type: int,
+    first: int,
+    count: int,
+    flexible: int,
 ) -> int:
     """Add locations of flexible workers to those of a job.
 
@@ -209,12 +225,12 @@ def add_flexible(
         count: Number of its locations so far.
         flexible: Number of its flexible GPUs, with those that it has.
     """
-    base, each = buffer.ranks[BASE, job.id], world.gpus_for_one[job.gpu_type]
+    base, each = buffer.ranks[BASE, job.id], world.gpus_for_one[gpu_type]
     has = 0
     for k in range(first + base, first + count):
         has += buffer.places[k].gpus
     while has < flexible:
-        server = flexible_server(world, state, buffer, job, first, flexible - has)
+        server = flexible_server(world, state, buffer, job, gpu_type, first, flexible - has)
         if server == NO_SERVER:
             break
         gpus = min(flexible - has, buffer.free[server])
@@ -239,7 +255,38 @@ def add_flexible(
 
 
 @kernel(forceinline=False)
-def flexible_server(world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: Any, first: int, gpus: int) -> int:
+def widen_starts(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int) -> None:
+    """Add free GPUs to the starts of elastic jobs, in their order, if no job waits.
+
+    Jobs with measured speeds start on their base demand.
+    """
+    ends = buffer.ranks[WAITING + 1]
+    if buffer.parameters[WIDE_STARTS] == 0.0 or ends[0] < ends[1]:
+        return
+    for k in range(at):
+        action = buffer.plan[k]
+        if action.kind != START:
+            continue
+        job = state.live[state.slot_of[action.id]]
+        if job.model >= 0 or not is_elastic(buffer, job):
+            continue
+        gpu_type = world.type_of[buffer.places[action.first].server]
+        for location in range(action.places):
+            buffer.places[used + location].server = buffer.places[action.first + location].server
+            buffer.places[used + location].gpus = buffer.places[action.first + location].gpus
+        wanted = (job.max_gpus - job.gpus) * world.gpus_for_one[gpu_type]
+        count = add_flexible(world, state, buffer, job, gpu_type, used, action.places, wanted)
+        if count > action.places:
+            action.first = used
+            action.places = count
+            action.reason = WIDE
+            used += count
+
+
+@kernel(forceinline=False)
+def flexible_server(
+    world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: Any, gpu_type: int, first: int, gpus: int
+) -> int:
     """The server for flexible workers of a job: without its base, lent servers first.
 
     Among them it is the one with the least room that is sufficient, else the one with the most room.
@@ -247,7 +294,7 @@ def flexible_server(world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: A
     best, room, best_fits, best_lent = NO_SERVER, 0, False, False
     for server in range(len(buffer.free)):
         free = buffer.free[server]
-        if free == 0 or world.type_of[server] != job.gpu_type or not allowed(state, job.pool, server):
+        if free == 0 or world.type_of[server] != gpu_type or not allowed(state, job.pool, server):
             continue
         lent, fits = state.loan_of[server] != NO_LOAN, free >= gpus
         if best != NO_SERVER:
@@ -275,10 +322,10 @@ def has_base_on(buffer: PlanBuffer, job: Any, first: int, server: int) -> bool:
 
 
 @kernel(forceinline=False)
-def share_left(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int) -> int:
+def share_left(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int) -> tuple[int, int]:
     """Share the free GPUs among running elastic jobs, type by type.
 
-    Returns the new number of actions.
+    Returns the new numbers of actions and locations.
     """
     for server in range(len(buffer.free)):
         buffer.free[server] += buffer.ranks[HELD, server]
@@ -295,4 +342,23 @@ def share_left(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, us
         if buffer.parameters[LEAST_GAIN_S] > 0.0:
             retain_small_gains(world, state, buffer, gpu_type, n, capacity)
         at, used = extend(world, state, buffer, gpu_type, n, at, used)
+    return at, used
+
+
+@kernel(forceinline=False)
+def give_extra(
+    world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, used: int, shares: bool, widens: bool
+) -> int:
+    """Give extra workers to elastic jobs; returns the new number of actions.
+
+    Args:
+        at: Number of actions so far.
+        used: Locations of the plan so far.
+        shares: Whether running jobs share the free GPUs.
+        widens: Whether jobs that start may have extra workers.
+    """
+    if shares:
+        at, used = share_left(world, state, buffer, at, used)
+    if widens:
+        widen_starts(world, state, buffer, at, used)
     return at

@@ -17,7 +17,7 @@ they were chosen, and the time for which a call was requested before.
 BASE, RECALLED, CHOICE, PREEMPTED, LISTED, HELD, MOST, EXTRA, FIRST, COUNT, MOVED = range(2, 13)
 """Columns of integers after the waiting queue: by job id, by server, or by index in the list of elastic jobs."""
 
-SHORTEST, LENDS, GIVES_BACK, RECLAIMED, SCALED_IN, KNAPSACK, MOVES_HOME = range(1, 8)
+SHORTEST, LENDS, GIVES_BACK, RECLAIMED, SCALED_IN, KNAPSACK, MOVES_HOME, WIDE = range(1, 9)
 REASONS = (
     "",
     "shortest-waiting",
@@ -27,9 +27,13 @@ REASONS = (
     "flexible-server-reclaimed",
     "extra-workers",
     "own-pool-is-free",
+    "shortest-waiting-at-full-width",
 )
 
-LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S, EXACT, MOVES, WIDTH_POWER = range(11)
+(
+    LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S, EXACT, MOVES, WIDTH_POWER,
+    WIDE_STARTS, LEAST_WORK_FIRST,
+) = range(13)  # fmt: skip
 """Parameters by position."""
 
 

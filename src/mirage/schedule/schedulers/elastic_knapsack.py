@@ -4,6 +4,10 @@ After Aryl (arXiv 2202.07896): item k of a job is k extra workers, with the valu
 its remaining run time; at most one item per job is chosen. ``add_job`` and ``trace_back`` solve it exactly by dynamic
 programming, for any values. Under the linear law values are concave, and all weights are equal: then the best marginal
 values are the exact choice, which ``share_linear`` finds without a table.
+
+These values suppose that a job keeps its extra workers to its end. As they can be given to another job later,
+completion times are shorter on average if the jobs with the least remaining work get them first: they end soon, and
+then the others get all. ``share_by_least_work`` does this; it is a rule of our own.
 """
 
 from __future__ import annotations
@@ -95,6 +99,39 @@ def share_linear(work: Any, base: Any, most: Any, jobs: int, capacity: int, extr
                 best, value = j, work[j] / (held * (held + 1.0))
         extra[best] += 1
         left -= 1
+
+
+@kernel(forceinline=False)
+def share_by_least_work(work: Any, most: Any, jobs: int, capacity: int, extra: Any) -> None:
+    """Write numbers of extra GPUs: those with the least remaining work get all they can use.
+
+    Args:
+        work: Remaining work of each job, in seconds on one GPU.
+        most: Largest number of extra GPUs of each job.
+        jobs: Number of jobs.
+        capacity: GPUs that are left.
+        extra: Receives the numbers.
+    """
+    low, high = 0.0, 0.0
+    for j in range(jobs):
+        high = max(high, work[j] + 1.0)
+    for _ in range(_BISECTIONS):
+        middle, wanted = (low + high) / 2, 0
+        for j in range(jobs):
+            if work[j] <= middle:
+                wanted += most[j]
+        if wanted > capacity:
+            high = middle
+        else:
+            low = middle
+    left = capacity
+    for j in range(jobs):
+        extra[j] = most[j] if work[j] <= low else 0
+        left -= extra[j]
+    for j in range(jobs):
+        if low < work[j] <= high:
+            extra[j] = min(most[j], left)
+            left -= extra[j]
 
 
 @kernel()

@@ -124,8 +124,17 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     ),
     "aryl-plus": GpuSchedulerSpec(
         f"{_HERE}.aryl:plus_scheduler",
-        "aryl with moves to faster GPUs, the smallest jobs first, and losses weighed in reclaims",
-        {**_ARYL, "most_loss_h": 24.0, "least_gain_s": 300.0, "reclaim": "greedy", "moves": True, "width_power": 1.0},
+        "aryl with moves to faster GPUs, the smallest jobs first, wide starts, and losses weighed in reclaims",
+        {
+            **_ARYL,
+            "most_loss_h": 24.0,
+            "least_gain_s": 300.0,
+            "reclaim": "greedy",
+            "moves": True,
+            "width_power": 1.0,
+            "wide_starts": True,
+            "least_work_first": True,
+        },
         knows_run_s=True,
     ),
     "pickyman": GpuSchedulerSpec(
