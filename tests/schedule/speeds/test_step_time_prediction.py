@@ -18,6 +18,7 @@ from mirage.schedule.speeds.step_time_prediction import (
     share_within,
     source_parts,
 )
+from mirage.schedule.speeds.step_time_ratios import KnownRatios, ScaledTable
 
 pytest.importorskip("scipy")
 
@@ -35,13 +36,26 @@ def _table(compute: float, inside: float, across: float, bend: float = 0.0) -> S
     return StepTimes(tuple(place for place, _ in rows), servers, gpus, batch, step + sync, sync)
 
 
+def _part(table: StepTimes, rows: list[int]) -> StepTimes:
+    return StepTimes(
+        tuple(table.placement[k] for k in rows), table.servers[rows], table.gpus[rows], table.local_batch[rows],
+        table.step_s[rows], table.sync_s[rows],
+    )  # fmt: skip
+
+
+def _scaled(source: StepTimes, target: StepTimes) -> ScaledTable:
+    """A table of the same model, without other models."""
+    return ScaledTable.of(target, source_parts(source, target), KnownRatios({}, {}).prior("toy", "to", "from"))
+
+
 def test_a_scaled_table_is_predicted_but_not_by_the_law() -> None:
     source, target = _table(0.1, 0.05, 0.4, bend=0.5), _table(0.2, 0.1, 0.8, bend=0.5)
     measured = [0, 11, 18, 26]
-    both, law = predicted_s(target, [source_parts(source, target)], measured)
-    assert both[measured] == pytest.approx(target.step_s[measured], rel=0.15)
-    assert share_within(both, target, measured) > share_within(law, target, measured) + 0.1
-    scaled = both**2 / np.maximum(law, 1e-9)  # the mean of both is geometric
+    found, law = predicted_s(target, [_scaled(source, target)], measured)
+    assert found[measured] == pytest.approx(target.step_s[measured], rel=0.1)
+    assert share_within(found, target, measured) > share_within(law, target, measured) + 0.1
+    by_ratio = np.exp(_scaled(source, target).predicted(measured, target.step_s[measured])[0])
+    scaled = (found / np.sqrt(by_ratio)) ** 4 / np.maximum(law, 1e-9)  # the mean is geometric
     assert scaled == pytest.approx(target.step_s, rel=0.02)
 
 
@@ -51,22 +65,53 @@ def test_only_the_measured_step_times_are_used() -> None:
     step_s = np.where(np.isin(np.arange(len(target.step_s)), measured), target.step_s, 99.0)
     hidden = StepTimes(target.placement, target.servers, target.gpus, target.local_batch, step_s, target.sync_s * 7)
     for given, other in zip(
-        predicted_s(target, [source_parts(source, target)], measured),
-        predicted_s(hidden, [source_parts(source, hidden)], measured),
+        predicted_s(target, [_scaled(source, target)], measured),
+        predicted_s(hidden, [_scaled(source, hidden)], measured),
     ):
         assert given.tolist() == other.tolist()
-    others = [source, _table(0.2, 0.3, 0.9)]
-    parts = [[source_parts(others[1], others[0])], [source_parts(others[0], others[1])]]
-    assert choose_measured(target, others, parts, 5) == choose_measured(hidden, others, parts, 5)
+    assert choose_measured(target, [_scaled(source, target)], 5) == choose_measured(
+        hidden, [_scaled(source, hidden)], 5
+    )
+
+
+def test_the_chosen_rows_make_predictions_most_precise() -> None:
+    source, target = _table(0.1, 0.05, 0.4), _table(0.2, 0.1, 0.8)
+    scaled = _scaled(source, target)
+    few, many = (choose_measured(target, [scaled], candidates, seed=3) for candidates in (1, 100))
+    assert scaled.variances(many).mean() < scaled.variances(few).mean()
+    assert {target.gpus[row] > 1 for row in many} == {target.servers[row] > 1 for row in many} == {False, True}
+    with pytest.raises(ConfigurationError, match="a table needs four rows: on one GPU"):
+        choose_measured(_part(target, [k for k in range(28) if target.gpus[k] > 1]), [])
+
+
+def test_ratios_of_other_models_are_expected_of_a_new_one() -> None:
+    """Type b exchanges gradients three times as slowly across servers, with each model."""
+    tables = {}
+    for k, model in enumerate(("x", "y", "z", "new")):
+        slower = 3.0 * 1.05 ** (k - 1)
+        tables[model, "a"] = _table(0.1 + 0.02 * k, 0.05, 0.2)
+        tables[model, "b"] = _table(2 * (0.1 + 0.02 * k), 0.1, 0.4 * slower)
+    parts = {
+        (model, one, other): source_parts(tables[model, other], tables[model, one])
+        for model, one in tables
+        for other in ("a", "b")
+        if one != other
+    }
+    ratios, target = KnownRatios(tables, parts), tables["new", "b"]
+    scaled = ScaledTable.of(target, parts["new", "b", "a"], ratios.prior("new", "b", "a"))
+    at_one_gpu = [0]
+    learned = np.exp(scaled.predicted(at_one_gpu, target.step_s[at_one_gpu])[0])
+    wide = ScaledTable.of(target, parts["new", "b", "a"], KnownRatios({}, {}).prior("new", "b", "a"))
+    unlearned = np.exp(wide.predicted(at_one_gpu, target.step_s[at_one_gpu])[0])
+    across = target.servers > 1
+    assert np.abs(learned / target.step_s - 1)[across].max() < 0.15
+    assert np.abs(unlearned / target.step_s - 1)[across].max() > 0.3
+    assert (scaled.variances([0, 26]) <= scaled.variances(at_one_gpu) + 1e-12).all()
 
 
 def test_a_placement_that_a_table_lacks_is_taken_from_the_nearest_size() -> None:
     source, target = _table(0.1, 0.05, 0.4), _table(0.2, 0.1, 0.8)
-    rows = [k for k, place in enumerate(source.placement) if place != "44"]
-    fewer = StepTimes(
-        tuple(source.placement[k] for k in rows), source.servers[rows], source.gpus[rows], source.local_batch[rows],
-        source.step_s[rows], source.sync_s[rows],
-    )  # fmt: skip
+    fewer = _part(source, [k for k, place in enumerate(source.placement) if place != "44"])
     at = target.placement.index("44")
     step, inside, across = source_parts(fewer, target)[at]
     assert (step, inside) == (pytest.approx(0.15), 0.0)

@@ -1,14 +1,16 @@
 """Step times predicted from four measurements and from tables of other GPU types.
 
 After PickyMan (IPCCC 2022): four profiles of a model suffice for its other placements (A). The method is our own (H):
-the geometric mean of two predictions, both fitted to the four measurements by relative errors:
+a geometric mean of three predictions, all fitted to the four measurements:
 
-1. *Law*: a + b·local batch + c·[several GPUs] + d·(servers − 1), with a, b, c, d ≥ 0.
-2. *Tables of other types*: computation times one factor, plus the exchange of gradients in one server times a second,
-   or across servers times a third. Factors are drawn towards equal ones. Tables count by how well they fit.
+1. *Law* (a quarter): a + b·local batch + c·[several GPUs] + d·(servers − 1), with a, b, c, d ≥ 0, by relative errors.
+2. *Tables of other types* (a quarter): computation times one factor, plus the exchange of gradients in one server times
+   a second, or across servers times a third. Factors are drawn towards equal ones. Tables count by how well they fit.
+3. *Ratios to these tables* (a half), as those of other models let expect (``step_time_ratios``). Tables count by the
+   precision of the prediction.
 
-Which placements are measured is part of the prediction. They are chosen on the tables of the other types: those four,
-out of random ones, from which these tables are predicted best.
+Which placements are measured is part of the prediction: those four, out of random ones, after which the predictions by
+ratios are most precise.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError, UnknownName
 from mirage.extras import install
 from mirage.schedule.speeds.profile_files import StepTimes, gpu_types_of, models_in, read_placements
+from mirage.schedule.speeds.step_time_ratios import KnownRatios, Pair, ScaledTable
 
 PROFILES = 4
 """Number of measurements."""
@@ -30,7 +33,7 @@ PROFILES = 4
 TOLERANCE = 0.1
 """A prediction is good if its relative error is at most this."""
 
-CANDIDATES = 40
+CANDIDATES = 200
 """Sets of placements out of which the measured one is chosen."""
 
 _TOWARDS_EQUAL = 0.03
@@ -39,8 +42,8 @@ _TOWARDS_EQUAL = 0.03
 _LEAST_RESIDUAL = 0.03
 """Residuals below this count as equal when tables are weighed."""
 
-_PLACEMENT, _ACROSS, _PATTERN = 3.0, 2.0, 0.01
-"""Weights of a distance between rows: of GPUs and servers, of the share of the batch range, of another pattern."""
+_ACROSS = 3.0
+"""Distance between a placement on one server and one on several, in logarithms of sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def _rows_like(
     if rows.any():
         return rows
     far = np.abs(np.log(source.gpus / gpus)) + np.abs(np.log(source.servers / servers))
-    far = far + _PLACEMENT * ((source.servers > 1) != (servers > 1))
+    far = far + _ACROSS * ((source.servers > 1) != (servers > 1))
     nearest = int(np.argmin(far))
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (source.servers == source.servers[nearest]) & (
         source.gpus == source.gpus[nearest]
@@ -115,12 +118,12 @@ def _rows_like(
     return found
 
 
-def predicted_s(table: StepTimes, sources: Sequence[Floats], measured: Sequence[int]) -> tuple[Floats, Floats]:
+def predicted_s(table: StepTimes, sources: Sequence[ScaledTable], measured: Sequence[int]) -> tuple[Floats, Floats]:
     """Predicted step times of all rows of a table, and those of the law alone; shapes (rows,).
 
     Args:
         table: The table; only the measured step times are used.
-        sources: The parts of the tables of other types at its rows.
+        sources: The tables of other types.
         measured: The measured rows.
 
     Raises:
@@ -133,8 +136,9 @@ def predicted_s(table: StepTimes, sources: Sequence[Floats], measured: Sequence[
     rows, step_s = list(measured), table.step_s[list(measured)]
     parts = law_parts(table)
     law = parts @ nnls(parts[rows] / step_s[:, None], np.ones(len(rows)))[0]
-    logs, weights = [], []
-    for source in sources:
+    logs, weights, by_ratio, precisions = [], [], [], []
+    for scaled in sources:
+        source = scaled.parts
         relative = source[rows] / step_s[:, None]
         total = relative.sum(axis=1)
         common = float(total.sum() / (total @ total))
@@ -145,10 +149,14 @@ def predicted_s(table: StepTimes, sources: Sequence[Floats], measured: Sequence[
         residual = float(np.mean((found[rows] / step_s - 1.0) ** 2))
         logs.append(np.log(found))
         weights.append(1.0 / (residual + _LEAST_RESIDUAL**2))
+        expected, variances = scaled.predicted(rows, step_s)
+        by_ratio.append(expected)
+        precisions.append(1.0 / variances)
     if not logs:
         return law, law
-    scaled = np.average(logs, axis=0, weights=weights)
-    return np.exp((scaled + np.log(np.maximum(law, 1e-9))) / 2), law
+    by_factors = np.average(logs, axis=0, weights=weights)
+    ratios = np.average(by_ratio, axis=0, weights=precisions)
+    return np.exp((by_factors + np.log(np.maximum(law, 1e-9))) / 4 + ratios / 2), law
 
 
 def share_within(predictions: Floats, table: StepTimes, measured: Sequence[int]) -> float:
@@ -158,27 +166,8 @@ def share_within(predictions: Floats, table: StepTimes, measured: Sequence[int])
     return float((errors <= TOLERANCE).mean())
 
 
-def nearest_row(table: StepTimes, row: int, other: StepTimes) -> int:
-    """The row of another table with the nearest placement and share of the batch range."""
-
-    def share(of: StepTimes, batch: Floats) -> Floats:
-        low, high = np.log(of.local_batch.min()), np.log(of.local_batch.max())
-        shares: Floats = (np.log(batch) - low) / max(high - low, 1e-9)
-        return shares
-
-    far = _PLACEMENT * np.abs(np.log(other.gpus / table.gpus[row]))
-    far = far + _PLACEMENT * np.abs(np.log(other.servers / table.servers[row]))
-    far = far + _ACROSS * np.abs(share(other, other.local_batch) - share(table, table.local_batch[row : row + 1]))
-    pattern = np.array([one != table.placement[row] for one in other.placement])
-    return int(np.argmin(far + _PATTERN * pattern))
-
-
 def choose_measured(
-    table: StepTimes,
-    others: Sequence[StepTimes],
-    parts_of_others: Sequence[Sequence[Floats]],
-    candidates: int = CANDIDATES,
-    seed: int = 0,
+    table: StepTimes, sources: Sequence[ScaledTable], candidates: int = CANDIDATES, seed: int = 0
 ) -> list[int]:
     """The rows of a table to measure; its step times are not used.
 
@@ -186,30 +175,33 @@ def choose_measured(
 
     Args:
         table: The table.
-        others: Tables of other GPU types.
-        parts_of_others: For each of them, the parts of the rest of them at its rows.
+        sources: The tables of other types; without them, the first candidate is chosen.
         candidates: Number of random candidates.
         seed: Their seed.
 
     Raises:
-        ConfigurationError: The table has no such rows.
+        ConfigurationError: The table has no such rows, or fewer than four.
     """
     one = np.flatnonzero(table.gpus == 1)
     several = np.flatnonzero((table.servers == 1) & (table.gpus > 1))
     across = np.flatnonzero(table.servers > 1)
-    if not (len(one) and len(several) and len(across)):
-        raise ConfigurationError("a table needs rows on one GPU, on several GPUs of a server, and on several servers")
+    if not (len(one) and len(several) and len(across)) or len(one) + len(several) + len(across) < PROFILES:
+        raise ConfigurationError(
+            "a table needs four rows: on one GPU, on several GPUs of a server, on several servers, and one more"
+        )
     random = np.random.default_rng(seed)
-    best, chosen = -1.0, [int(rows[0]) for rows in (one, several, across)]
-    for _ in range(candidates):
+    least, chosen = np.inf, list[int]()
+    tried = 0
+    while tried < candidates or not chosen:
         kinds: list[Ints] = [one, several, across, (one, several, across)[random.integers(3)]]
         rows = [int(random.choice(kind)) for kind in kinds]
-        shares = []
-        for other, parts in zip(others, parts_of_others):
-            there = list(dict.fromkeys(nearest_row(table, row, other) for row in rows))
-            shares.append(share_within(predicted_s(other, parts, there)[0], other, there))
-        if len(set(rows)) == PROFILES and np.mean(shares) > best:
-            best, chosen = float(np.mean(shares)), rows
+        tried += 1
+        if len(set(rows)) < PROFILES:
+            continue
+        precision = sum((1.0 / source.variances(rows) for source in sources), np.zeros(len(table.step_s)))
+        deviation = float(np.mean(1.0 / np.sqrt(precision))) if sources else 0.0
+        if deviation < least:
+            least, chosen = deviation, rows
     return chosen
 
 
@@ -231,30 +223,39 @@ def predict_tables(
     models = models_in(folder)
     if not models:
         raise ConfigurationError(f"{folder}: no models; give a folder of profiles in the form of Pollux and Sia")
-    found = []
+    tables: dict[tuple[str, str], StepTimes] = {}
     for model in models:
         known = gpu_types_of(folder / model)
-        for name in gpu_types or ():
+        for name in gpu_types or known:
             if name not in known:
                 raise UnknownName(f"GPU type of {model}", name, known)
-        tables = {name: read_placements(folder / model, name) for name in gpu_types or known}
-        parts = {(a, b): source_parts(tables[b], tables[a]) for a in tables for b in tables if a != b}
-        for name, table in tables.items():
-            others = [other for other in tables if other != name]
-            of_others = [[parts[other, third] for third in others if third != other] for other in others]
-            rows = choose_measured(table, [tables[other] for other in others], of_others, candidates, seed)
-            predictions, law = predicted_s(table, [parts[name, other] for other in others], rows)
-            held_out = np.setdiff1d(np.arange(len(table.step_s)), rows)
-            errors = np.abs(predictions[held_out] / table.step_s[held_out] - 1.0)
-            found.append(
-                TablePrediction(
-                    model,
-                    name,
-                    tuple((table.placement[row], float(table.local_batch[row])) for row in rows),
-                    len(held_out),
-                    share_within(predictions, table, rows),
-                    share_within(law, table, rows),
-                    float(np.median(errors)),
-                )
+            tables[model, name] = read_placements(folder / model, name)
+    parts: dict[Pair, Floats] = {
+        (model, a, b): source_parts(tables[model, b], tables[model, a])
+        for model, a in tables
+        for other, b in tables
+        if other == model and a != b
+    }
+    ratios, found = KnownRatios(tables, parts), []
+    for (model, name), table in tables.items():
+        sources = [
+            ScaledTable.of(table, of_other, ratios.prior(*pair))
+            for pair, of_other in parts.items()
+            if pair[:2] == (model, name)
+        ]
+        rows = choose_measured(table, sources, candidates, seed)
+        predictions, law = predicted_s(table, sources, rows)
+        held_out = np.setdiff1d(np.arange(len(table.step_s)), rows)
+        errors = np.abs(predictions[held_out] / table.step_s[held_out] - 1.0)
+        found.append(
+            TablePrediction(
+                model,
+                name,
+                tuple((table.placement[row], float(table.local_batch[row])) for row in rows),
+                len(held_out),
+                share_within(predictions, table, rows),
+                share_within(law, table, rows),
+                float(np.median(errors)),
             )
+        )
     return found

@@ -26,16 +26,16 @@ from mirage.cli.values import WORDS
     "--candidates",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Random sets of four placements out of which the measured one is chosen.  [default: 40]",
+    help="Random sets of four placements out of which the measured one is chosen.  [default: 200]",
 )
 @seed_option
 @json_output
 def speeds(profiles: str, types: tuple[str, ...] | None, candidates: int | None, seed: int, as_json: bool) -> None:
     """Predict step times of each model from four measurements, and test the predictions.
 
-    PROFILES is a folder in the form of Pollux and Sia. For each GPU type, the four placements are chosen on the tables
-    of the model's other GPU types, and all other rows of the table are predicted: by a law of four terms, and by the
-    other tables, scaled.
+    PROFILES is a folder in the form of Pollux and Sia. For each GPU type, the four placements are chosen so that the
+    predictions become most precise, and all other rows of the table are predicted: by a law of four terms, by the
+    tables of the model's other GPU types, scaled, and by what other models show about these types.
     """
     from mirage.report.terminal.console_table import plain_console, print_table
     from mirage.schedule.speeds.step_time_prediction import CANDIDATES, predict_tables
