@@ -23,6 +23,7 @@ from mirage.agent.paths import Home
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
 from mirage.agent.store.sql_store import open_store
+from mirage.cli.cli_context import client
 from mirage.slurm.client import SlurmClient
 
 
@@ -52,10 +53,11 @@ class Dying:
 
 def main(url: str, point: str, settings: str) -> None:
     known = json.loads(settings)
+    slurm = client() if os.environ.get("MIRAGE_SSH") else SlurmClient(clock=time.time)
     nap_s, standby = known.pop("nap_s", 0.2), known.pop("standby", False)
     agent = Agent(
         Dying(open_store(url), point),
-        Dying(SlurmClient(clock=time.time), point),
+        Dying(slurm, point),
         SystemShell(),
         clock=time.time,
         monotonic=time.monotonic,

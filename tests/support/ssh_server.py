@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,15 +81,18 @@ class SshServer:
                 found.append(int(entry.name))
         return found
 
+    def sessions(self) -> list[int]:
+        """Processes of the server with a connection each; none where it does not run."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        return [int(child) for child in children.read_text().split()] if self.process.poll() is None else []
+
     def end(self) -> None:
         """Ends the server and its connections."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if self.process.poll() is None else []
+        sessions = self.sessions()
         self.process.kill()
         self.process.wait(30)
-        for child in children:
-            with suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGKILL)
+        kill_all(sessions)
 
     def start(self) -> None:
         """Starts it, at first or again."""
@@ -98,9 +101,17 @@ class SshServer:
 
     def end_connections(self) -> None:
         """Kills the masters, which hold the connections of the clients."""
-        for pid in self.masters():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(self.masters())
+
+
+def kill_all(pids: Iterable[int]) -> int:
+    """Kills processes; returns the number of those that existed."""
+    killed = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
 
 
 @contextmanager
