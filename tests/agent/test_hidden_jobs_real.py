@@ -86,9 +86,9 @@ def test_a_chain_learns_waits_from_its_own_jobs(private_cluster: Any, open_folde
         for _ in range(4):  # accounting is late
             links(LinkState.HELD)
         (chosen,) = (event.detail for event in store.events(chain.id) if event.kind == "policy-chosen")
-        assert chosen.startswith("quantile:0.5: the jobs of other users are hidden (PrivateData=jobs)")
+        assert chosen.startswith("user-waits: the jobs of other users are hidden (PrivateData=jobs)")
         decisions = store.decisions(chain.id)
-        assert {one.policy for one in decisions} == {"quantile:0.5 for auto"}
+        assert {one.policy for one in decisions} == {"user-waits for auto"}
         leads_s = [one.estimate["lead_s"] for one in decisions if one.link == 2]
         assert leads_s
         assert max(leads_s) < HELD_S / 2, "the time in which a link was held is no wait"

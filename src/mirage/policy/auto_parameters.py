@@ -8,6 +8,9 @@ from mirage.policy.parameter import MODEL, YES_OR_NO, read_parameters
 
 AUTO = "auto"
 
+USER_WAITS = "user-waits"
+"""The policy for ``auto`` where Slurm hides the jobs of other users."""
+
 REACTIVE, WHAT_IF, HOLDS, HOLD, BANKING = "reactive", "what-if", "holds", "hold", "holds:bank=yes"
 
 
@@ -39,3 +42,16 @@ class AutoParameters:
         banking = (HOLD, BANKING) if self.bank else ()
         model = (self.model,) if self.model else ()
         return (REACTIVE, WHAT_IF, HOLDS, *banking, *model)
+
+
+def without_other_jobs(policy: str) -> str:
+    """The policy that decides for another one where Slurm hides the jobs of other users.
+
+    A forecast from one's own jobs alone would find the nodes of all others free, so waits decide for ``auto``. Every
+    other policy, and a model that the user named, decide themselves.
+
+    Args:
+        policy: Its name, with its parameter.
+    """
+    base, _, parameter = policy.partition(":")
+    return USER_WAITS if base == AUTO and not AutoParameters.of(parameter).model else policy

@@ -46,6 +46,8 @@ class PolicySpec:
             it.
         names_policy: Which value of its parameter names another policy, as ``by`` does in ``holds:by=./model``.
         loads: Modules with code that decides too; ``entry`` does not import them but loads them by name.
+        estimates_for_slurm: Whether it computes from a view what Slurm would print, such as an expected start. Slurm
+            knows all jobs, also where it hides those of other users.
 
     Raises:
         ConfigurationError: ``needs`` has a name that is no field of ``PolicySettings``.
@@ -58,6 +60,7 @@ class PolicySpec:
     revises_queued_link: bool = False
     names_policy: str = ""
     loads: tuple[str, ...] = ()
+    estimates_for_slurm: bool = False
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.needs) - set(_SETTINGS)):

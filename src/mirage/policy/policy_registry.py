@@ -46,15 +46,22 @@ POLICIES: dict[str, PolicySpec] = {
     ),
     "average": PolicySpec(f"{_RULES}:AverageWait", "lead by the mean wait of the last 100 started jobs"),
     "quantile": PolicySpec(f"{_RULES}:QuantileWait", "lead by a bound on a quantile of recent waits", "quantile"),
+    "user-waits": PolicySpec(
+        f"{_RULES}:UserWaits",
+        "lead by the waits of the user's own jobs, for clusters that hide all others",
+        needs=("cost",),
+    ),
     "slurm-estimate": PolicySpec(
         "mirage.provision.policies.slurm_estimate:SlurmEstimate",
         "lead by the start the backfill plan promises",
         needs=_SIMULATES,
+        estimates_for_slurm=True,
     ),
     "shell-tree": PolicySpec(
         "mirage.agentless.shell_tree:ShellTree",
         "a tree of what a shell knows inside the job, for chains without an agent",
         "use=SHARE, tree=FILE",
+        estimates_for_slurm=True,
     ),
     "what-if": PolicySpec(
         "mirage.provision.policies.what_if:what_if",

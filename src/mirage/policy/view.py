@@ -6,7 +6,7 @@ marks unknown values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -117,6 +117,10 @@ class Ended:
     def __len__(self) -> int:
         return len(self.end_s)
 
+    def __getitem__(self, chosen: NDArray[np.bool_]) -> Self:
+        """The jobs where ``chosen`` is true."""
+        return type(self)(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
     @classmethod
     def nothing(cls) -> Self:
         """An empty history."""
@@ -215,3 +219,14 @@ class View:
     phase_s: int = 0
     qos_factor: tuple[float, ...] = ()
     tiers: tuple[int, ...] = ()
+
+    def of_user(self, user: int) -> Self:
+        """The view with the jobs of one user only, as with ``PrivateData=jobs``.
+
+        Nodes that other jobs use stay in use.
+
+        Args:
+            user: Code of the user.
+        """
+        own = {name: getattr(self, name) for name in ("pending", "running", "held", "ended")}
+        return replace(self, **{name: jobs[jobs.user == user] for name, jobs in own.items()})

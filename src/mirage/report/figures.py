@@ -24,7 +24,8 @@ def chain_words(provenance: dict[str, Any]) -> str:
     """Words for the evaluated chain: ``links of a median user, hand-over 5``."""
     owner = provenance["link_user"]
     words = owner.replace(":", " ", 1) if ":" in owner else f"a {owner}{'' if owner == 'newcomer' else ' user'}"
-    return f"links of {words}, hand-over {provenance['hand_over']}"
+    hidden = ", jobs of other users hidden" if provenance.get("private_jobs") else ""
+    return f"links of {words}, hand-over {provenance['hand_over']}{hidden}"
 
 
 def links_words(nodes: int) -> str:

@@ -16,6 +16,16 @@ LEAST_NODES = 3
 _IN_USE = ("alloc", "mix")
 
 
+def are_private(options: Mapping[str, str]) -> bool:
+    """Whether ``PrivateData`` hides the jobs of others from ordinary users.
+
+    Args:
+        options: The options of slurm.conf, keys in lower case.
+    """
+    words = {word.strip().lower() for word in options.get("privatedata", "").split(",")}
+    return bool(words & {"jobs", "all"})
+
+
 def hidden_jobs(options: Mapping[str, str], machine: Machine, queue: Queue, user: str) -> str:
     """The sign that jobs of other users are hidden, in words; empty where none shows it.
 
@@ -28,10 +38,9 @@ def hidden_jobs(options: Mapping[str, str], machine: Machine, queue: Queue, user
         queue: A snapshot of the queue.
         user: The user who has queried it.
     """
-    words = {word.strip().lower() for word in options.get("privatedata", "").split(",")}
     if any(job.user != user for job in queue.jobs):
         return ""
-    if words & {"jobs", "all"}:
+    if are_private(options):
         return f"PrivateData={options['privatedata']}"
     in_use = {node.name for node in machine.nodes if node.state.startswith(_IN_USE)}
     explained = {host for job in queue.jobs for host in _hosts(job.nodelist)}

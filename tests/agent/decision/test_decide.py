@@ -117,7 +117,7 @@ def test_an_answer_from_before_an_edit_is_discarded_and_the_new_policy_queried()
 
 @pytest.mark.parametrize(
     ("policy", "requested_policy"),
-    [("auto", "quantile:0.8"), ("auto:bank=yes", "quantile:0.8"), *((own, own) for own in ("auto:model=m", "lead:1"))],
+    [("auto", "user-waits"), ("auto:bank=yes", "user-waits"), *((own, own) for own in ("auto:model=m", "lead:1"))],
 )
 def test_where_other_users_jobs_are_hidden_auto_leads_by_ones_own_waits(policy: str, requested_policy: str) -> None:
     deciding = Deciding(deciding_chain(policy=policy, interruption_cost=4.0))
@@ -131,9 +131,9 @@ def test_where_other_users_jobs_are_hidden_auto_leads_by_ones_own_waits(policy: 
         assert events == []
         return
     why = "the jobs of other users are hidden (PrivateData=jobs), so the waits of one's own jobs decide"
-    assert events == [("policy-chosen", f"quantile:0.8: {why}")]
-    assert deciding.decided == [(1, f"quantile:0.8 for {policy}", False)]
-    assert deciding.decider.deciding(deciding.world.chain) == "quantile:0.8"
+    assert events == [("policy-chosen", f"user-waits: {why}")]
+    assert deciding.decided == [(1, f"user-waits for {policy}", False)]
+    assert deciding.decider.deciding(deciding.world.chain) == "user-waits"
 
 
 def test_the_choice_of_auto_does_not_outlive_it() -> None:

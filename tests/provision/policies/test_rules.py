@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mirage.provision  # noqa: F401  (registers them)
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, UnknownName
+from mirage.policy.cost import Cost
 from mirage.policy.plan import Hold, Release, Submit, Wait
 from mirage.policy.policy_registry import make_policy
+from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import Nodes, QueuedLink
-from mirage.provision.policies.lead_rules import binomial_rank, recent_waits_s, starts_at_once
+from mirage.provision.policies.lead_rules import RECENT_S, binomial_rank, paying_lead_s, recent_waits_s, starts_at_once
 from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 1_000_000
@@ -85,6 +87,49 @@ def test_on_shared_nodes_each_node_has_to_fit(free: list[list[int]], gpus: int, 
     observed = replace(view(NOW, 3, 0), nodes=machine)
     link = replace(chain(NOW + HOUR_S, nodes=nodes), gpus=gpus, cpus=2 if gpus > 0 else -1)
     assert starts_at_once(observed, link) == starts
+
+
+def lead_by_user_waits_h(cost: Cost, user: int = 2, hours: tuple[int, ...] = (9, 1, 2)) -> float:
+    """The lead of ``user-waits`` in hours for a link of two nodes.
+
+    User 2 has waited these hours lately, and 3 h with the present link; 400 h and more long ago, with more nodes or
+    with longer limits. User 3 has waited 90 h and five times 500 h.
+    """
+    past = [(2, 2, h) for h in hours] + [(3, 1, 500)] * 5
+    rows = [(u, n, 3600, NOW - HOUR_S * (h + 6), NOW - 6 * HOUR_S, NOW - 9) for u, n, h in past]
+    begun_s, submitted_s = NOW - 15 * DAY_S, NOW - 40 * DAY_S
+    rows += [(2, 3, 3600, submitted_s, begun_s, NOW), (2, 1, 100_001, submitted_s, begun_s, NOW)]
+    old = (2, 1, 3600, submitted_s, begun_s, NOW - RECENT_S)
+    present = {"user": 2, "nodes": 2, "submit_s": NOW - 5 * HOUR_S, "start_s": NOW - 2 * HOUR_S}
+    others = {"user": 3, "submit_s": NOW - 91 * HOUR_S, "start_s": NOW - HOUR_S}
+    wide = {"user": 2, "nodes": 3, "submit_s": submitted_s, "start_s": NOW - HOUR_S}
+    link = replace(chain(NOW + 40 * HOUR_S, nodes=2), user=user)
+    observed = view(NOW, 4, 0, chain=link, running=jobs(present, others, wide), history=ended(old, *rows))
+    plan = make_policy("user-waits", PolicySettings(cost)).decide(observed)
+    assert plan.submits == (plan.estimate["lead_s"] >= 40 * HOUR_S)
+    return plan.estimate["lead_s"] / HOUR_S
+
+
+def test_user_waits_leads_as_would_have_paid_in_the_users_own_waits() -> None:
+    """In waits of 9, 1, 2 and 3 h at 3 : 1, leads of 1, 2 and 3 h save 3, 5 ± 1 and 6 ± 1.9 h."""
+    assert lead_by_user_waits_h(Cost(3, 1)) == 2
+    assert lead_by_user_waits_h(Cost()) == 1
+    assert lead_by_user_waits_h(Cost(1, 0)) == 9, "a lead that costs nothing"
+    assert lead_by_user_waits_h(Cost(0, 1)) == 0
+    assert lead_by_user_waits_h(Cost(), user=3) == 500
+    assert lead_by_user_waits_h(Cost(), user=5) == 0, "a user without jobs is reactive"
+
+
+@pytest.mark.parametrize(("hours", "lead_h"), [((3, 3), 0), ((3, 3, 3), 3), ((0, 0, 40), 0), ((0, 20, 40), 0)])
+def test_user_waits_needs_several_waits_that_agree(hours: tuple[int, ...], lead_h: int) -> None:
+    assert lead_by_user_waits_h(Cost(), hours=hours) == lead_h
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=30), st.sampled_from([Cost(), Cost(3, 1), Cost(1, 5)]))
+def test_a_paying_lead_has_cost_less_than_none_in_these_waits(waits: list[int], cost: Cost) -> None:
+    waits_s = np.array(waits)
+    lead_s = paying_lead_s(waits_s, cost)
+    assert lead_s == 0 or cost.of(waits_s - lead_s).sum() < cost.of(waits_s).sum()
 
 
 @pytest.mark.parametrize("name", ["hold:-1", "hold:x", "hold:inf"])

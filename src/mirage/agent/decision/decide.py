@@ -23,7 +23,6 @@ from mirage.agent.decision.fallback import (
     OWN_WAITS,
     braked,
     by_own_waits,
-    critical_share,
     decide_by_recent_waits,
     earliest_release_s,
     own_waits_s,
@@ -43,7 +42,7 @@ from mirage.agent.monitoring.cpu_budget import CpuBudget
 from mirage.agent.policy_runner.question import Answer, PolicyRequest, PolicyRunner, Question
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
-from mirage.policy.auto_parameters import AUTO, AutoParameters
+from mirage.policy.auto_parameters import AUTO, without_other_jobs
 from mirage.policy.plan import Plan, Release, Submit, Wait
 from mirage.policy.policy_choice import PolicyChoice
 from mirage.policy.view import View
@@ -202,16 +201,8 @@ class Decider:
         self.runner.request(questions, self.options, view)
 
     def _requested(self, chain: Chain) -> str:
-        """The policy that is called.
-
-        Where other users' jobs are hidden, it is a quantile of waits for ``auto``.
-
-        A forecast from one's own jobs alone would find the nodes of all others free.
-        """
-        base, _, parameter = chain.spec.policy.partition(":")
-        if not self.hidden or base != AUTO or AutoParameters.of(parameter).model:
-            return chain.spec.policy
-        return f"quantile:{critical_share(chain.spec.interruption_cost, chain.spec.overlap_cost)}"
+        """The policy that is called; another one for ``auto`` where other users' jobs are hidden."""
+        return without_other_jobs(chain.spec.policy) if self.hidden else chain.spec.policy
 
     def _answered(
         self,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mirage.array_types import Ints
-from mirage.policy.auto_parameters import AUTO, AutoParameters
+from mirage.policy.auto_parameters import AUTO, AutoParameters, without_other_jobs
 from mirage.policy.contract import Policy, PolicySpec
 from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Wait
@@ -47,6 +47,7 @@ _KNOWING = PolicySpec(
     "mirage.provision.policies.what_if:what_if_with_true_run_times",
     "what-if with the true run times of all jobs in view",
     needs=("cost", "seed", "discipline", "scheduler", "limits"),
+    estimates_for_slurm=True,  # it knows more than any user, so also the jobs of others
 )
 
 
@@ -57,10 +58,12 @@ class Candidate:
     Attributes:
         policy: A name for ``make_policy``, or ``true-run-times``.
         cost: The cost it weighs; None if it weighs none and decides alike at any cost.
+        private: Whether it sees only the jobs of its user, as with ``PrivateData=jobs``.
     """
 
     policy: str
     cost: Cost | None = None
+    private: bool = False
 
     @property
     def key(self) -> str:
@@ -68,10 +71,15 @@ class Candidate:
         return self.policy if self.cost is None else f"{self.policy}@{self.cost.interruption:g}:{self.cost.overlap:g}"
 
     @property
+    def called(self) -> str:
+        """The policy that decides: another one for ``auto`` where jobs are hidden."""
+        return without_other_jobs(self.policy) if self.private else self.policy
+
+    @property
     def members(self) -> tuple[str, ...]:
         """The policies that it chooses from; empty for a policy that decides itself."""
-        base, _, parameter = self.policy.partition(":")
-        return AutoParameters.of(parameter).members if base == AUTO and not is_policy_file(self.policy) else ()
+        base, _, parameter = self.called.partition(":")
+        return AutoParameters.of(parameter).members if base == AUTO and not is_policy_file(self.called) else ()
 
     @property
     def revises(self) -> bool:
@@ -85,7 +93,7 @@ class Candidate:
         Raises:
             UnknownName: The policy is unknown.
         """
-        return _KNOWING if self.policy == TRUE_RUN_TIMES else policy_spec(self.policy)
+        return _KNOWING if self.policy == TRUE_RUN_TIMES else policy_spec(self.called)
 
     def make(self, scenario: Scenario, seed: int) -> Policy:
         """Returns a new instance of the policy.
@@ -98,7 +106,19 @@ class Candidate:
         if self.policy == TRUE_RUN_TIMES:
             needed = {name: getattr(settings, name) for name in _KNOWING.needs}
             return _KNOWING.load()(run_times_s(scenario), **needed)
-        return make_policy(self.policy, settings)
+        policy = make_policy(self.called, settings)
+        return OwnJobsOnly(policy) if self.private and not self.spec.estimates_for_slurm else policy
+
+
+class OwnJobsOnly:
+    """A policy that sees only the jobs of the chain's user."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def decide(self, view: View) -> Plan:
+        """Decide by a view without the jobs of others."""
+        return self.policy.decide(view if view.chain is None else view.of_user(view.chain.user))
 
 
 def settings_in(scenario: Scenario, cost: Cost | None = None, seed: int = 0) -> PolicySettings:
@@ -106,16 +126,19 @@ def settings_in(scenario: Scenario, cost: Cost | None = None, seed: int = 0) -> 
     return PolicySettings(cost or Cost(), seed, scenario.discipline, scenario.settings, scenario.cluster.limits)
 
 
-def candidates(policies: list[str], costs: list[Cost]) -> list[Candidate]:
+def candidates(policies: list[str], costs: list[Cost], *, private: bool = False) -> list[Candidate]:
     """Returns every policy once for each cost it weighs, without bounds in hindsight.
 
     A policy that chooses among others is followed by these.
+
+    Args:
+        private: Whether they see only the jobs of their user.
     """
     found: dict[Candidate, None] = {}
     for policy in dict.fromkeys(policies):
         if policy not in HINDSIGHT:
-            for name in (policy, *Candidate(policy).members):
-                found |= dict.fromkeys(each_cost(name, costs))
+            for name in (policy, *Candidate(policy, private=private).members):
+                found |= dict.fromkeys(replace(one, private=private) for one in each_cost(name, costs))
     return list(found)
 
 

@@ -62,6 +62,7 @@ def evaluate(
     progress: Progress | None = None,
     resume_dir: Path | None = None,
     against: str | None = None,
+    private_jobs: bool = False,
 ) -> Evaluation:
     """Evaluate policies on every window of a trace.
 
@@ -82,15 +83,19 @@ def evaluate(
         resume_dir: Where results are stored as they arrive, and read at the start: windows at the same time, of this
             study or another of the same scenario, links, candidates, seed and steps.
         against: The policy to compare all others with, window by window; by default the ``what-if`` among them.
+        private_jobs: Whether policies see only the jobs of the user of the links, as with ``PrivateData=jobs``. Bounds,
+            and policies that compute what Slurm itself would print, still know all jobs.
 
     Raises:
         UnknownName: A policy or discipline is unknown.
-        ConfigurationError: A policy's parameter is invalid, a window lies outside the trace, or ``against`` is not
-            among the policies.
+        ConfigurationError: A policy's parameter is invalid, a window lies outside the trace, ``against`` is not
+            among the policies, or jobs are private and the trace does not name their users.
     """
     check_windows(scenario, protocol, links)
+    if private_jobs:
+        _check_users(scenario)
     compared_with(policies, against)
-    tried = tuple(candidates(list(policies), list(costs)))
+    tried = tuple(candidates(list(policies), list(costs), private=private_jobs))
     study = Study(scenario, protocol, tuple(links), tried, seed, ORACLE_HOLDS in policies)
     trials, reused = play_study(study, resume_dir, executor, progress)
     return assess(trials, policies, costs, reused, against)
@@ -130,6 +135,15 @@ def compared_with(policies: Sequence[str], against: str | None) -> str | None:
     if against not in policies:
         raise ConfigurationError(f"cannot compare with {against!r}, which is not judged; judged: {', '.join(policies)}")
     return against
+
+
+def _check_users(scenario: Scenario) -> None:
+    unknown = int((scenario.jobs.jobs.user <= 0).sum())
+    if unknown:
+        raise ConfigurationError(
+            f"{unknown} of {len(scenario.jobs.jobs)} jobs of the trace name no user, so it is unknown which jobs are "
+            "the user's own; use a trace with users, or leave out --private-jobs"
+        )
 
 
 def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Sequence[LinkSize]) -> None:

@@ -45,7 +45,7 @@ def _chosen(study: Study, candidate: Candidate, trials: tuple[WindowTrial, ...])
     cost = candidate.cost or Cost()
     keys = {name: each_cost(name, [cost])[0].key for name in candidate.members}
     outcomes = {name: PolicyOutcome.of_keys(name, [key] * len(trials), trials) for name, key in keys.items()}
-    policy = candidate.make(study.scenario, study.seed)
+    policy = replace(candidate, private=False).make(study.scenario, study.seed)
     assert isinstance(policy, Auto)
     link = trials[0].episode.link
     choices = weekly_choices(trials, outcomes, policy.choice(link.nodes, link.limit_s), cost)

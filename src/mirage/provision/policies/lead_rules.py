@@ -7,19 +7,29 @@ without a ``Submit``. Whatever the rule, a link that has ended is followed at on
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.array_types import Ints
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
+from mirage.policy.cost import Cost
 from mirage.policy.parameter import COUNT, read_parameters
 from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
-from mirage.policy.view import ChainView, View
+from mirage.policy.view import ChainView, Ended, QueueJobs, View
 
 RECENT_STARTS = 100
 """Number of recently started jobs that are averaged (Mirage, SC'23)."""
+
+RECENT_S = 14 * DAY_S
+"""Jobs that ended before this time do not count for ``user-waits``; the agent reads no more of accounting."""
+
+FEWEST_WAITS, MARGIN = 4, 1.5
+"""Waits that ``user-waits`` needs, and standard errors by which a lead must have paid; chosen on Lonestar6 from
+December to January and on the first half of KTH-SP2 (docs/reports/evaluation.md)."""
 
 SAIA_H, SML_H = 9 / 60, 3.0
 """Leads of two services that run on Slurm: ``saia`` submits its next job nine minutes ahead; the launcher of ``sml``
@@ -241,6 +251,50 @@ class QuantileWait(Lead):
             return 0.0
         rank = binomial_rank(len(waits), self.quantile, self.confidence)
         return float(waits[-1 if rank is None else rank - 1])
+
+
+class UserWaits(Lead):
+    """Leads by recent waits of the user's own jobs, if that has paid.
+
+    For clusters that hide the jobs of others; reactive until a lead is known to pay. Only waits of jobs that are no
+    larger than a link count, as larger ones wait longer. The lead is the one of these waits that would have cost least,
+    compared with no lead: the mean of the differences and ``MARGIN`` of its standard errors, so that few waits, or
+    waits of all lengths, give none.
+    """
+
+    def __init__(self, *, cost: Cost) -> None:
+        self.cost = cost
+
+    def lead_s(self, view: View, chain: ChainView) -> float:
+        """Returns the lead from the user's jobs that ran in the last ``RECENT_S``."""
+        own = view.of_user(chain.user)
+        ended = own.ended[(own.ended.end_s > view.now_s - RECENT_S) & _no_larger(own.ended, chain)]
+        own = replace(own, ended=ended, running=own.running[_no_larger(own.running, chain)])
+        waits = recent_waits_s(own, view.now_s, RECENT_STARTS)
+        return paying_lead_s(waits, self.cost) if len(waits) >= FEWEST_WAITS else 0.0
+
+
+def _no_larger(jobs: QueueJobs | Ended, chain: ChainView) -> NDArray[np.bool_]:
+    """Which jobs have no more nodes and no longer a limit than a link."""
+    found: NDArray[np.bool_] = (jobs.nodes <= chain.nodes) & (jobs.limit_s <= chain.limit_s)
+    return found
+
+
+def paying_lead_s(waits_s: Ints, cost: Cost) -> float:
+    """The lead that would have saved most in some waits, less a margin; 0 if none saves more.
+
+    Where overlap is free, it is the longest of them.
+
+    Args:
+        waits_s: At least two.
+    """
+    leads_s = np.unique(waits_s)
+    if not cost.overlap:
+        return float(leads_s[-1])
+    more = cost.of((waits_s - leads_s[:, np.newaxis]).astype(np.float64)) - cost.of(waits_s.astype(np.float64))
+    worth = more.mean(axis=1) + MARGIN * more.std(axis=1, ddof=1) / math.sqrt(len(waits_s))
+    best = int(worth.argmin())
+    return float(leads_s[best]) if worth[best] < 0 else 0.0
 
 
 def binomial_rank(n: int, quantile: float, confidence: float) -> int | None:

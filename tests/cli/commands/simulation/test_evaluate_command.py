@@ -39,6 +39,14 @@ def arguments(trace):
     return ["evaluate", trace, "-N", "8", "--discipline", "easy", "--policies", POLICIES, "--workers", "1", *every]
 
 
+def with_users(trace: str, folder: Path) -> str:
+    """The same jobs, of seven users."""
+    first, *rows = Path(trace).read_text().splitlines()
+    owned = folder / "owned.csv"
+    owned.write_text("\n".join([f"{first},user", *(f"{row},u{k % 7}" for k, row in enumerate(rows))]) + "\n")
+    return str(owned)
+
+
 def evaluated(capsys, *arguments):
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
@@ -63,13 +71,11 @@ def test_json_is_one_value_with_every_row(arguments, capsys):
 
 
 def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, arguments, capsys):
-    first, *rows = Path(trace).read_text().splitlines()
-    owned = tmp_path / "owned.csv"
-    owned.write_text("\n".join([f"{first},user", *(f"{row},u{k % 7}" for k, row in enumerate(rows))]) + "\n")
+    owned = with_users(trace, tmp_path)
     words = ["--discipline", "slurm", "--link-user", "heavy", "--hand-over", "3"]
-    report = evaluated(capsys, *arguments[:1], str(owned), *arguments[2:], *words)
+    report = evaluated(capsys, *arguments[:1], owned, *arguments[2:], *words)
     assert (report["link_user"], report["hand_over"]) == ("heavy", 3)
-    assert main(["evaluate", str(owned), *arguments[2:], *words]) == 0
+    assert main(["evaluate", owned, *arguments[2:], *words]) == 0
     assert "\nlinks of a heavy user, hand-over 3\n" in capsys.readouterr().out
     named = [*arguments[2:], "--discipline", "slurm", "--link-user", "user:u3"]
     assert main(["evaluate", str(owned), *named]) == 0
@@ -78,6 +84,29 @@ def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, argu
     assert "'user:' is not one of 'newcomer', 'light', 'median', 'heavy'" in capsys.readouterr().err
     assert main([*arguments, *words]) == 1
     assert "links of a heavy user need users with jobs in the 14 days before a window" in capsys.readouterr().err
+
+
+def test_jobs_are_hidden_by_slurm_conf_or_by_an_option(trace, tmp_path, capsys):
+    owned = with_users(trace, tmp_path)
+    words = ["evaluate", owned, "-N", "12", "--policies", "reactive,quantile:0.9", "--workers", "1", "--step", "1h"]
+    words += ["--link-limit", "12:00:00", "--start", "1970-01-10", "--windows", "1", "--every", "54h"]
+    conf = tmp_path / "slurm.conf"
+
+    def cost(private_data: str, *options: str) -> tuple[bool, float]:
+        conf.write_text(f"PrivateData={private_data}\nSchedulerParameters=bf_interval=30\n")
+        report = evaluated(capsys, *words, "--slurm-conf", str(conf), *options)
+        rows = [row["cost"] for row in report["rows"] if row["load"] == "all"]
+        return report["private_jobs"], rows[1] - rows[0]
+
+    (hidden, by_own_wait), (visible, by_all_waits) = cost("usage,jobs"), cost("usage")
+    assert (hidden, visible) == (True, False)
+    assert by_own_wait < by_all_waits, "the wait of the newcomer's only job is shorter than those of most others"
+    assert cost("none", "--private-jobs") == (hidden, by_own_wait)
+    assert cost("jobs", "--no-private-jobs") == (visible, by_all_waits)
+    assert main(["evaluate", trace, *words[2:], "--private-jobs"]) == 1
+    assert "1400 of 1400 jobs of the trace name no user" in capsys.readouterr().err
+    assert main([*words, "--private-jobs"]) == 0
+    assert "\nlinks of a newcomer, hand-over 1, jobs of other users hidden\n" in capsys.readouterr().out
 
 
 def test_every_owner_of_links_is_a_choice():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         "mirage evaluate jobs.csv --slurm-conf slurm.conf --interruption-cost 5 --overlap-cost 1",
         "mirage evaluate jobs.log.gz --cluster cluster.toml --start 2023-03-01",
         "mirage evaluate jobs.log.gz --slurm-conf slurm.conf --link-user median --hand-over 5",
+        "mirage evaluate jobs.log.gz --nodes 76 --private-jobs --link-user median --policies reactive,auto",
         "mirage evaluate jobs.csv --nodes 64 --cost-ratios 1,2,5,10 --plot frontier.svg --resume results",
         "mirage evaluate jobs.csv --nodes 64 --windows 700 --by month --against quantile:0.95",
         "mirage evaluate jobs.csv --nodes 64 --json | jq '.rows[] | select(.load == \"heavy\")'",
@@ -57,6 +58,11 @@ if TYPE_CHECKING:
     metavar="POLICY",
     help="Baseline of the comparison, window by window.  [default: what-if, if it is judged]",
 )
+@click.option(
+    "--private-jobs/--no-private-jobs",
+    default=None,
+    help="Policies see only the jobs of the owner of the links.  [default: if --slurm-conf has PrivateData=jobs]",
+)
 @click.option("--by", type=click.Choice(["month"]), help="Add tables by calendar month; --json always has them.")
 @click.option("--parquet", metavar="FILE", help="Also write the rows as Parquet.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier of interruption and overlap (.svg, .html, .png, .pdf).")
@@ -69,6 +75,7 @@ def evaluate(
     where: ExecutorOptions,
     costs: CostOptions,
     against: str | None,
+    private_jobs: bool | None,
     by: str | None,
     parquet: str | None,
     plot: str | None,
@@ -83,9 +90,9 @@ def evaluate(
     12 h, more.
 
     Policies: reactive, dependency, singleton:K, lead:HOURS, saia (a lead of 9 min), sml (of 3 h), average,
-    quantile:SHARE, slurm-estimate, what-if, hold[:HOURS], holds[:bank=yes], auto[:bank=yes], those of installed
-    packages, and models by their path. auto is judged by the policy that it would have used in each window: its
-    members are played, and chosen by the hand-overs known by then.
+    quantile:SHARE, user-waits, slurm-estimate, what-if, hold[:HOURS], holds[:bank=yes], auto[:bank=yes], those of
+    installed packages, and models by their path. auto is judged by the policy that it would have used in each window:
+    its members are played, and chosen by the hand-overs known by then. With --private-jobs it is user-waits.
 
     Bounds: true-run-times (what-if with the true run times), exact-wait (with the true wait of a link submitted now),
     and in hindsight oracle (the best moment to submit) and oracle-holds (the best moment to release a link that was
@@ -94,6 +101,7 @@ def evaluate(
     executor = where.made_in(study.resume, "evaluate")
     weighed = study.costs(costs)
     simulated = machine.machine()
+    private = _hides_jobs(machine.slurm_conf) if private_jobs is None else private_jobs
     _check_outputs(trace, parquet, plot)
     table = read_named_trace(trace, reading).table
 
@@ -119,8 +127,9 @@ def evaluate(
             progress=progress,
             resume_dir=None if study.resume is None else Path(study.resume),
             against=against,
+            private_jobs=private,
         )
-    provenance = _provenance(trace, scenario.discipline, simulated, plan, study.seed, evaluation)
+    provenance = _provenance(trace, scenario.discipline, simulated, plan, study.seed, evaluation, private)
     report = {
         "rows": [row.to_json() for row in evaluation.rows],
         "months": [row.to_json() for row in evaluation.months],
@@ -137,6 +146,14 @@ def evaluate(
         click.echo(json.dumps(report, indent=2))
     else:
         print_evaluation(evaluation, provenance, by_month=by == "month")
+
+
+def _hides_jobs(slurm_conf: str | None) -> bool:
+    """Whether a slurm.conf hides the jobs of other users."""
+    from mirage.sim.slurm_conf.slurm_settings import read_options
+    from mirage.slurm.hidden_jobs import are_private
+
+    return slurm_conf is not None and are_private(read_options(slurm_conf))
 
 
 def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
@@ -158,7 +175,13 @@ def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
 
 
 def _provenance(
-    trace: str, discipline: str, machine: SimulatedMachine, plan: EvaluationProtocol, seed: int, evaluation: Evaluation
+    trace: str,
+    discipline: str,
+    machine: SimulatedMachine,
+    plan: EvaluationProtocol,
+    seed: int,
+    evaluation: Evaluation,
+    private_jobs: bool,
 ) -> dict[str, Any]:
     from mirage.trace.statistics.summary import iso_utc
 
@@ -174,6 +197,7 @@ def _provenance(
         "step_s": plan.step_s,
         "link_user": plan.link_user,
         "hand_over": plan.hand_over,
+        "private_jobs": private_jobs,
         "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in evaluation.costs],
         "intervals": evaluation.intervals,
         "windows_reused": evaluation.reused,
