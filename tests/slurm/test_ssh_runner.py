@@ -74,6 +74,23 @@ def test_a_name_that_the_user_gave_counts(given: str, host: Path, tmp_path: Path
     assert "--job-name=job.sh" not in (host / "home" / "received").read_text()
 
 
+@pytest.mark.parametrize("arrived", [0, 12, 29])
+def test_a_script_of_which_a_part_arrived_is_not_submitted(host: Path, tmp_path: Path, arrived: int) -> None:
+    """A connection that is lost ends the input of the command on the host, which runs on."""
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\necho ünï\nrm -r x/y\n")
+    cut = tmp_path / "cut.sh"
+    cut.write_text(f'#!/bin/sh\nhead -c {arrived} | "$@"\n')
+    (host / "cut").write_text(f"sh {cut}")
+    submission = Submission(str(script), {}, (), {})
+    with pytest.raises(SlurmUnreachable, match="whether sbatch ran is unknown"):
+        SlurmClient(runner()).submit(submission)
+    assert not (host / "home" / "received").exists()
+    cut.write_text('#!/bin/sh\n"$@"\n')
+    assert SlurmClient(runner()).submit(submission) == 17
+    assert (host / "home" / "received").read_text().endswith(script.read_text())
+
+
 def test_a_script_that_is_missing_here_is_refused(host: Path) -> None:
     with pytest.raises(SlurmRefused, match="cannot read the script /nowhere/job"):
         SlurmClient(runner()).submit(Submission("/nowhere/job.sh", environment={"A": "1"}))

@@ -52,7 +52,8 @@ case " $* " in
 esac
 [ ! -e "$FOLDER/status" ] || { echo "lost" >&2; exit $(cat "$FOLDER/status"); }
 for last; do :; done
-cd "$FOLDER/home" && exec env -i FROM=login PATH="$FOLDER/there:/usr/bin:/bin" SQUEUE_STATES=all sh -c "$last"
+cd "$FOLDER/home" && through=$(cat "$FOLDER/cut" 2> /dev/null)
+exec $through env -i FROM=login PATH="$FOLDER/there:/usr/bin:/bin" SQUEUE_STATES=all sh -c "$last"
 """
 
 
@@ -154,7 +155,8 @@ def login_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     Args:
         folder: Gets ``calls``, the command lines of ssh; ``home`` and ``there``, the home folder and the programs of
-            the host; ``status``, if a test writes it, is the exit status of ssh.
+            the host; ``status``, if a test writes it, is the exit status of ssh, and ``cut`` a program that runs the
+            command of the host.
 
     Returns:
         The folder.

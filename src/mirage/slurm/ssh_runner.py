@@ -50,6 +50,9 @@ _FOR_READING = (
 _BOUNDED = 'if command -v timeout >/dev/null; then exec timeout -k 5 "$t" "$@"; else exec "$@"; fi'
 """Ends a command on the host that has lost its connection, so that it does not submit a job an hour later."""
 
+_WHOLE = f's=$(cat && echo .); s=${{s%.}}; [ "$(printf %s "$s" | wc -c)" -eq "$n" ] || exit {LOST}; printf %s "$s"'
+"""Passes a script on, if all its bytes arrived: a lost connection ends the input, and sbatch would submit a part."""
+
 
 @dataclass
 class SshRunner:
@@ -97,20 +100,24 @@ class SshRunner:
         self.count[argv[0]] += 1
         words, script = (list(argv), b"") if environment is None else _without_script(argv, environment)
         self.open_connection()
-        text = self.remote_text(words, patience_s, environment, from_pipe=bool(script))
+        text = self.remote_text(words, patience_s, environment, script_bytes=len(script))
         return self._ssh([*self._words(), self.host, text], script, patience_s, argv[0])
 
     def remote_text(
-        self, argv: Sequence[str], patience_s: float, environment: Mapping[str, str] | None, *, from_pipe: bool
+        self, argv: Sequence[str], patience_s: float, environment: Mapping[str, str] | None, *, script_bytes: int = 0
     ) -> str:
-        """The command line for the shell of the host; each word arrives there unchanged."""
+        """The command line for the shell of the host; each word arrives there unchanged.
+
+        Args:
+            script_bytes: Length of the script on standard input; 0 for none.
+        """
         bounded = f"t={max(round(patience_s), 1)}; {_BOUNDED}"
         if environment is None:
             body = _FOR_READING + bounded
         else:
             passed = {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
             argv = ["env", *(f"{name}={value}" for name, value in passed.items()), *argv]
-            body = f"cat | {{ {bounded}; }}" if from_pipe else bounded
+            body = f"n={script_bytes}; {_WHOLE} | {{ {bounded}; }}" if script_bytes else bounded
         return f"exec /bin/sh -c {shlex.quote(body)} sh {shlex.join(argv)}"
 
     def open_connection(self, *, interactive: bool = False) -> bool:
