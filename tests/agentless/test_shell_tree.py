@@ -14,6 +14,7 @@ from mirage.distill.tree_text import text_of
 from mirage.errors import ConfigurationError
 from mirage.policy.check_policy import check_policy
 from mirage.policy.example_views import example_views
+from mirage.policy.plan import Wait
 from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import Nodes, View
@@ -57,6 +58,17 @@ def test_it_submits_when_no_more_remains_than_the_used_part_of_the_wait(use: flo
     assert plan.submits == submits
     assert plan.estimate == {"remaining_s": 21_600.0, "slurm_wait_s": 25_200.0, "use": use * 1000}
     assert "spare" in plan.actions[0].reason
+
+
+@pytest.mark.parametrize(("left_s", "until_s"), [(21_600, 300), (301, 300), (299, 299)])
+def test_it_decides_in_every_pass_of_the_script(left_s: int, until_s: int, tmp_path: Path) -> None:
+    view = view_of_ten_nodes()
+    assert view.chain is not None
+    path = tmp_path / "tree.txt"
+    path.write_text(text_of(default_tree()).replace("spare < 5min", "spare < 1s"))
+    at_end = replace(view, chain=replace(view.chain, ends_s=view.now_s + left_s))
+    (wait,) = make_policy(f"shell-tree:use=0.001:tree={path}").decide(at_end).actions
+    assert wait == Wait(reason=wait.reason, until_s=view.now_s + until_s)
 
 
 def test_the_use_of_limits_is_a_mean_of_jobs_that_ran() -> None:

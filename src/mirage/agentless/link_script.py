@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from mirage.agentless.shell_code import decide_function, measured_names
+from mirage.agentless.shell_tree import PASS_S
 from mirage.distill.tree import Tree
 from mirage.errors import ConfigurationError
 
 MOST_BYTES = 6_144
 """Largest size of a script without the user's own words."""
-
-EVERY_S = 300
-"""Time between two queries of the queue."""
 
 LEAST_S = 300
 """Three links in a row that ended within this time stop the chain."""
@@ -81,7 +79,7 @@ class AgentlessSpec:
     links: int = 0
     until_s: int = 0
     until_done: bool = True
-    every_s: int = EVERY_S
+    every_s: int = PASS_S
     least_s: int = LEAST_S
 
 

@@ -11,6 +11,7 @@ from mirage.agentless.shell_features import FEATURES, NAMES, THOUSAND, measured_
 from mirage.distill.tree import Tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import reason
+from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.policy.parameter import MODEL, ParameterForm, read_parameters
 from mirage.policy.plan import Plan, Submit, Wait
@@ -19,6 +20,9 @@ from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 
 WAIT, SUBMIT = "wait", "submit"
 ANSWERS = (WAIT, SUBMIT)
+PASS_S = 5 * MINUTE_S
+"""Time between two passes of the script in a job."""
+
 MOST_LEAVES = 32
 """A tree of at most this size stays readable, and within the bytes of the compiled script."""
 
@@ -64,7 +68,8 @@ class ShellTree:
         estimate = {
             f"{name}_s" if name in DURATIONS else name: row[name] for name in ("remaining", "slurm_wait", "use")
         }
-        return Plan((Submit(reason=path) if answer == SUBMIT else Wait(reason=path),), estimate)
+        wait = Wait(reason=path, until_s=min(view.now_s + PASS_S, chain.ends_s))
+        return Plan((Submit(reason=path) if answer == SUBMIT else wait,), estimate)
 
 
 DURATIONS = frozenset(feature.name for feature in FEATURES if feature.unit == "duration")
