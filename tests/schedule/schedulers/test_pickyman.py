@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
@@ -47,6 +47,21 @@ def test_a_newcomer_preempts_at_the_end_of_the_epoch() -> None:
     # without preemption it would start at 10,000: 9,750 s from now, less 50 s until the end of the epoch
     assert _reasons(log, PREEMPT) == ["waiting-saved:job=1,victims=1,saved_s=9700,lost_s=60,leave_s=50"]
     assert _reasons(log, START)[1] == "victims-left:after_s=50,left_s=100"
+
+
+def test_victims_that_save_on_demand_leave_after_the_save() -> None:
+    log = _run("pickyman", FOUR, _pair(250, [10_000, 100], np.inf), preempt="save")
+    # the first saves until 260; the second runs until 360; then 50 s of restart and 9,750 s of work
+    assert log.rows.due_s.tolist() == pytest.approx([10_160, 360])
+    assert log.segments[0].why == BY_SAVE
+    with pytest.raises(UnknownName, match="way to preempt"):
+        make_scheduler("pickyman", preempt="slowly")
+
+
+def test_idle_gpus_of_another_pool_do_not_shorten_the_wait() -> None:
+    cluster = GpuCluster((ServerGroup("own", "gpu", 1, 4, "own"), ServerGroup("other", "gpu", 1, 8, "other")))
+    jobs = GpuJobs.linear([0, 250], [4, 4], [10_000, 100], restart_s=50.0, save_s=10.0, checkpoint_s=100, pool=0)
+    assert _run("pickyman", cluster, jobs).rows.preemptions.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,11 @@ class ExchangePlan:
         """Server → GPUs that a job holds."""
         return self._held.of(k)
 
+    def later_gpus(self, k: int) -> int:
+        """GPUs in the pool of a job that are or will be free."""
+        pool = int(self.view.jobs.pool[k])
+        return sum(free for free, of in zip(self.later, self._pool) if pool in (_ANY_POOL, of))
+
     def start(self, k: int, reason: str) -> bool:
         """Start a waiting job on GPUs that are free at once; False if it does not fit."""
         places = self._pack(k, self.now)

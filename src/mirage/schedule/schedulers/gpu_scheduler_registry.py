@@ -140,7 +140,7 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     "pickyman": GpuSchedulerSpec(
         f"{_HERE}.pickyman:PickyMan",
         "preempts at the end of an epoch if the waiting time saved exceeds the losses (IPCCC'22)",
-        {"near_end": 1.0, "width_power": 0.0},
+        {"near_end": 1.0, "width_power": 0.0, "preempt": "boundary"},
         knows_run_s=True,
     ),
     "pickyman-plus": GpuSchedulerSpec(

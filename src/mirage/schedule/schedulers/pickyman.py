@@ -22,12 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Floats
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, UnknownName
+from mirage.schedule.scheduler_contract import How
 from mirage.schedule.schedulers.exchange_plan import ExchangePlan
 from mirage.schedule.schedulers.exchanging_scheduler import Exchange, ExchangingScheduler
 from mirage.schedule.schedulers.preemption_loss import WAYS, PreemptionLoss
-
-_BOUNDARY = WAYS.index("boundary")
 
 _UNBOUNDED = 1 << 62
 
@@ -39,19 +38,23 @@ class PickyMan(ExchangingScheduler):
         near_end: A job with less remaining time than this multiple of the time that its preemption takes is nearly
             finished, and never a victim.
         width_power: Waiting jobs are considered by their remaining time times this power of their GPUs.
+        preempt: How victims leave: boundary, save or kill. As published they run until the end of their epoch.
 
     Raises:
         ConfigurationError: A number is below 0.
+        UnknownName: There is no such way to preempt.
     """
 
     name = "pickyman"
 
-    def __init__(self, near_end: float = 1.0, width_power: float = 0.0) -> None:
+    def __init__(self, near_end: float = 1.0, width_power: float = 0.0, preempt: How = "boundary") -> None:
         super().__init__(min_run_s=0.0, most_preemptions=_UNBOUNDED)
         for name, value in (("near_end", near_end), ("width_power", width_power)):
             if value < 0:
                 raise ConfigurationError(f"{name} is {value}; give a number of 0 or more")
-        self.near_end, self.width_power = near_end, width_power
+        if preempt not in WAYS:
+            raise UnknownName("way to preempt", preempt, WAYS)
+        self.near_end, self.width_power, self.preempt = near_end, width_power, preempt
 
     def keys(self, plan: ExchangePlan) -> Floats:
         """Predicted remaining time, times a power of the GPUs."""
@@ -61,8 +64,10 @@ class PickyMan(ExchangingScheduler):
     def prepare(self, plan: ExchangePlan) -> None:
         """Compute what each job loses, and when it could leave."""
         jobs = plan.view.jobs
-        self._wait_s = PreemptionLoss.of(jobs, plan.speeds).wait_s[_BOUNDARY]
-        self._lost_s = jobs.save_s + jobs.restart_s
+        loss = PreemptionLoss.of(jobs, plan.speeds)
+        way = WAYS.index(self.preempt)
+        self._wait_s = loss.wait_s[way]
+        self._lost_s = loss.lost_s[way] if self.preempt == "kill" else jobs.save_s + jobs.restart_s
         self._key = self.keys(plan)
         self._finishes_soon = jobs.left_s <= self._wait_s + self.near_end * self._lost_s
 
@@ -75,9 +80,9 @@ class PickyMan(ExchangingScheduler):
         if not victims:
             return None
         leave_s = float(self._wait_s[victims].max())
-        saved_s = plan.ends.start_s(int(jobs.gpus[k]), sum(plan.later)) - leave_s
+        saved_s = plan.ends.start_s(int(jobs.gpus[k]), plan.later_gpus(k)) - leave_s
         lost_s = float(self._lost_s[victims].sum())
         if saved_s <= lost_s:
             return None
         numbers = f"job={jobs.id[k]},victims={len(victims)},saved_s={saved_s:.0f},lost_s={lost_s:.0f}"
-        return Exchange(victims, ["boundary"] * len(victims), f"waiting-saved:{numbers},leave_s={leave_s:.0f}")
+        return Exchange(victims, [self.preempt] * len(victims), f"waiting-saved:{numbers},leave_s={leave_s:.0f}")

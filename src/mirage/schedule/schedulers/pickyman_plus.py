@@ -85,7 +85,7 @@ class PickyManPlus(ExchangingScheduler):
         if not victims:
             return None
         leave_s, ways = self._ways(victims)
-        saved_s = plan.ends.start_s(int(jobs.gpus[k]), sum(plan.later)) - leave_s
+        saved_s = plan.ends.start_s(int(jobs.gpus[k]), plan.later_gpus(k)) - leave_s
         lost_s = float(self._loss.lost_s[ways, victims].sum())
         if saved_s <= (1.0 + self.margin) * self.loss_weight * lost_s:
             return None

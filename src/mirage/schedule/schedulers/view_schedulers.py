@@ -1,7 +1,8 @@
 """Schedulers for views of a real cluster, where nothing is certain to be executed.
 
 Each decides on a view alone: a compiled one through ``ViewScheduler``, one in Python as a new object for each view. No
-job changes its size, because a running Slurm job cannot grow.
+job changes its size, because a running Slurm job cannot grow. No job leaves at the end of an epoch: Slurm does not know
+epochs, and the controller requests a checkpoint by a signal.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ VIEW_SCHEDULERS: Mapping[str, Mapping[str, Any]] = {
     "sjf": {},
     "aryl": {"elastic": False},
     "aryl-plus": {"elastic": False, "moves": False},
-    "pickyman": {},
+    "pickyman": {"preempt": "save"},
     "pickyman-plus": {},
     "fitgpp": {},
     "kueue": {},
