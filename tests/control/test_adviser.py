@@ -133,6 +133,25 @@ def test_evictions_beyond_the_budget_of_a_job_or_an_hour_would_be_refused() -> N
     assert adviser.account.refused["2 evictions in an hour"] >= 1
 
 
+def test_the_job_that_others_leave_for_comes_first_in_the_queue_before_they_leave(tmp_path: Path) -> None:
+    """PickyMan evicts job 5 for job 7; without the new order Slurm would start job 6 there."""
+    cluster = ControlCluster(jobs=[
+        running(5, "t1", tres_per_node="gres:gpu:8", TimeLimit="10:00:00"),
+        running(4, "t2", tres_per_node="gres:gpu:8", TimeLimit="40:00"),
+        pending(6, tres_per_node="gres:gpu:8", TimeLimit="12:00:00", PriorityLong=200),
+        pending(7, tres_per_node="gres:gpu:8", TimeLimit="5:00", PriorityLong=100),
+    ])  # fmt: skip
+    cluster.nodes["t1"] = cluster.nodes["t2"] = ("allocated", "gpu:a100:8", "gpu:a100:8", "train")
+    pools = replace(POOLS, scheduler="pickyman", restart_s=5.0, save_s=5.0)
+    lines = [step.line(pools).split(" (")[0] for step in Adviser(cluster.slurm, pools, tmp_path).advise(NOW_S).steps]
+    assert lines[0].startswith("preempt 5: scancel --signal=USR1")
+    assert lines[1:] == [
+        "start 7: scontrol update JobId=7 Nice=-100",
+        "postpone 6: scontrol update JobId=6 Nice=100",
+    ]
+    assert len(list(tmp_path.glob("view-*-after-evictions.json"))) == 1
+
+
 def made_up(seed: int) -> ControlCluster:
     """A cluster in some state, with loans, demand and jobs of several widths."""
     dice = random.Random(seed)
@@ -170,12 +189,19 @@ def test_recorded_views_are_decided_again_to_the_byte(scheduler: str, tmp_path: 
         assert all(decide_again(recorded) == recorded.plan for recorded in found.values())
         if len(found) == 1:
             assert found[f"view-{seed + 1:06d}.json"].plan == plan_text(advice.plan)
-        else:
-            decided = json.loads(found[f"view-{seed + 1:06d}-with-loans.json"].plan)["actions"]
-            rest = [row for row in json.loads(plan_text(advice.plan))["actions"] if row["action"] != "GpuLend"]
+            continue
+        (second,) = (name for name in found if name != f"view-{seed + 1:06d}.json")
+        decided, planned = json.loads(found[second].plan)["actions"], json.loads(plan_text(advice.plan))["actions"]
+        if "with-loans" in second:
+            rest = [row for row in planned if row["action"] != "GpuLend"]
             assert [row for row in decided if row["action"] != "GpuLend"] == rest
+        else:
+            evicted = [row["job"] for row in planned if row["action"] == "GpuPreempt"]
+            starts = [row for row in decided if row["action"] == "GpuStart" and row["job"] not in evicted]
+            assert [row for row in planned if row["action"] == "GpuStart"] == starts
+            assert evicted
     assert actions > 25
-    assert len([path for path in tmp_path.glob("view-*.json") if "loans" not in path.name]) == 25
+    assert len([path for path in tmp_path.glob("view-*.json") if path.stem.count("-") == 1]) == 25
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
 
 

@@ -171,6 +171,16 @@ def test_a_requeued_job_retains_its_first_submission_and_a_reused_id_is_another_
     assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 2
 
 
+def test_a_requeued_job_that_still_completes_retains_its_first_submission() -> None:
+    """Slurm counts the restart at once, and sets the submit time when the job has left."""
+    first, cluster = FirstSubmissions(), ControlCluster(jobs=[running(7, "t1", SubmitTime=NOW_S - 900)])
+    view_of(cluster, first)
+    cluster.jobs = [running(7, "t1", State="COMPLETING", SubmitTime=NOW_S - 900, RestartCnt=1), pending(8)]
+    view_of(cluster, first)
+    cluster.jobs = [pending(7, SubmitTime=NOW_S - 5, RestartCnt=1)]
+    assert view_of(cluster, first).jobs[0].submit_s == NOW_S - 900
+
+
 def test_a_job_without_a_limit_is_expected_to_run_for_a_year() -> None:
     view = view_of(ControlCluster(jobs=[pending(1, TimeLimit="UNLIMITED")]))
     assert view.view.jobs.run_s.tolist() == [365 * 86400]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from mirage.control.control_view import (
     FirstSubmissions,
     JobProgress,
     control_view,
+    view_after_evictions,
     view_with_loans,
 )
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import read_progress_file
 from mirage.control.recording import record
+from mirage.control.run_record import RunRecord
 from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
 from mirage.control.verbs import command_of
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
-from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn
+from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 from mirage.schedule.schedulers.view_schedulers import check_view_scheduler, decide_on_view
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
@@ -108,6 +110,7 @@ class Adviser:
         self.slurm, self.pools, self.recording = slurm, pools, recording
         self.account = Account()
         self._first = FirstSubmissions()
+        self._run = RunRecord(recording, pools) if recording is not None else None
         self._planned: frozenset[tuple[str, str]] = frozenset()
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
         self._evictions: deque[tuple[int, str]] = deque()
@@ -132,6 +135,8 @@ class Adviser:
             view = control_view(snapshot, self.pools, self._first, self._progress)
         except SlurmError as error:
             return self._nothing(now_s, str(error))
+        if self._run is not None:
+            self._run.add(snapshot, self._first, view)
         plan, view = self._decide(view)
         steps = steps_of_plan(plan, view, self.pools)
         planned = frozenset((step.kind, step.subject) for step in steps)
@@ -145,14 +150,20 @@ class Adviser:
     def _decide(self, view: ControlView) -> tuple[GpuPlan, ControlView]:
         """The plan for a view, and the view with the new loans of this plan.
 
-        A scheduler uses the nodes that it lends at its next call, a moment later. The next snapshot is a poll away. So
-        it decides at once again, on the view with the loans; the starts are those of the second decision.
+        A scheduler uses what it lends or vacates at its next call, a moment later. The next snapshot is a poll away. So
+        it decides at once again, on the view as it will then be; the starts are those of the second decision. A job
+        that others leave for thus comes first in the queue before they leave: Slurm would start another one there.
         """
         plan = self._decide_once(view)
         lends = [action for action in plan.actions if isinstance(action, GpuLend)]
+        evicted = [action.job for action in plan.actions if isinstance(action, GpuPreempt)]
+        returns = any(isinstance(action, GpuReturn) for action in plan.actions)
         is_called_soon = plan.wake_s is not None and plan.wake_s - view.view.now_s < 1.0
-        takes_back = any(isinstance(action, GpuPreempt | GpuReturn) for action in plan.actions)
-        if not lends or not is_called_soon or takes_back:
+        if evicted and not lends and not returns and not _on_lent_nodes(view, evicted):
+            again = self._decide_once(view_after_evictions(view, evicted), "-after-evictions")
+            starts = (action for action in again.actions if isinstance(action, GpuStart) and action.job not in evicted)
+            return GpuPlan((*(a for a in plan.actions if not isinstance(a, GpuStart)), *starts), plan.wake_s), view
+        if not lends or not is_called_soon or evicted or returns:
             return plan, view
         lent = view_with_loans(view, {lend.server: lend.until_s for lend in lends}, self.pools.promise_s)
         again = self._decide_once(lent, "-with-loans")
@@ -205,6 +216,12 @@ class Adviser:
                 self.account.started_after_s += now_s - known[key]
             elif not job.running and (key in known or str(job.id) in starts):
                 self._advised_s[key] = known.get(key, now_s)
+
+
+def _on_lent_nodes(view: ControlView, jobs: Sequence[int]) -> bool:
+    """Whether one of some jobs runs on a lent node."""
+    servers, held = view.view.servers, view.view.held
+    return any(servers.pool[server] != servers.home[server] for job in jobs for server in held.of(job))
 
 
 def advice_json(advice: Advice, pools: Pools) -> Mapping[str, Any]:

@@ -123,20 +123,22 @@ class FirstSubmissions:
     """The first submission of every job: Slurm replaces the submit time at a requeue.
 
     A job is the same one if its submit time is, or if it was requeued since. An id with another submit time and no
-    requeue was given to another job after a crash of slurmctld.
+    requeue was given to another job after a crash of slurmctld. While a requeued job completes, Slurm counts the
+    restart already, but the submit time is still the former one (22.05.8).
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, int, int]] = {}  # id → first submission, last one, restarts
+        self._known: dict[int, tuple[int, int, int]] = {}  # id → first submission, last one, restarts before that
 
     def update(self, jobs: Iterable[GpuQueueJob]) -> None:
         """Take the jobs of a snapshot; jobs that are not in it are forgotten."""
         known, self._known = self._known, {}
         for one in jobs:
             first_s, last_s, restarts = known.get(one.job.id, (one.job.submit_s, one.job.submit_s, one.restarts))
-            if one.job.submit_s != last_s and one.restarts <= restarts:
-                first_s = one.job.submit_s
-            self._known[one.job.id] = (first_s, one.job.submit_s, one.restarts)
+            if one.job.submit_s != last_s:
+                first_s = first_s if one.restarts > restarts else one.job.submit_s
+                restarts = one.restarts
+            self._known[one.job.id] = (first_s, one.job.submit_s, restarts)
 
     def of(self, job: QueuedJob) -> int:
         """The first known submission of a job of the last snapshot."""
@@ -233,6 +235,34 @@ def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: 
             loans[view.nodes[server]] = int(now_s) + minutes * MINUTE_S
     lent = replace(servers, pool=pool, lent_until_s=lent_until_s)
     return replace(view, view=replace(view.view, now_s=now_s + TICK_S, servers=lent), loans=loans)
+
+
+def view_after_evictions(view: ControlView, evicted: Sequence[int]) -> ControlView:
+    """A view a moment later, when some jobs have left their GPUs and wait again.
+
+    Args:
+        view: The view.
+        evicted: Numbers of running jobs; all their work is saved.
+    """
+    jobs, servers, held = view.view.jobs, view.view.servers, view.view.held
+    left = np.isin(jobs.id, evicted)
+    rows = np.repeat(left, np.diff(held.first))
+    free = servers.free.copy()
+    np.add.at(free, held.server[rows], held.gpus[rows])
+    counts = np.where(left, 0, np.diff(held.first))
+    remaining = Held(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), held.server[~rows], held.gpus[~rows])
+    zero = {name: np.where(left, 0, getattr(jobs, name)) for name in ("held", "servers")}
+    waiting = replace(
+        jobs,
+        status=np.where(left, int(JobStatus.PENDING), jobs.status),
+        gpu_type=np.where(left, -1, jobs.gpu_type),
+        safe_progress=np.where(left, jobs.progress, jobs.safe_progress),
+        queued_since_s=np.where(left, view.view.now_s, jobs.queued_since_s),
+        preemptions=jobs.preemptions + left,
+        **zero,
+    )
+    later = GpuView(view.view.now_s + TICK_S, waiting, replace(servers, free=free), (), lambda: remaining)
+    return replace(view, view=later)
 
 
 def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:

@@ -12,7 +12,7 @@ import pytest
 
 from mirage.cli import cli_context, main
 from mirage.cli.commands.control import control_run
-from tests.support.control_cluster import NOW_S, ControlCluster, pending
+from tests.support.control_cluster import NOW_S, ControlCluster, pending, running
 
 TEXT = """
 [owner]
@@ -71,6 +71,23 @@ def test_run_once_prints_what_a_controller_would_do(
     assert "views has recorded views already" in capsys.readouterr().err
     assert main(["control", "replay", "."]) == 1
     assert "has no recorded view" in capsys.readouterr().err
+
+
+def test_a_recorded_run_is_simulated(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    times = {"SubmitTime": NOW_S, "EligibleTime": NOW_S, "StartTime": NOW_S + 2, "EndTime": NOW_S + 52}
+    cluster.jobs = [running(6, "t1", State="COMPLETED", **times)]
+    run(capsys, "run", "--config", "pools.toml", "--once", "--record", "views")
+    lines = run(capsys, "replay", "views", "--simulate").splitlines()
+    assert lines[0] == "fifo: 1 runs, 0 jobs left out (never ran, or have not ended)"
+    assert lines[1].split() == ["metric", "real", "simulated", "difference", "spread"]
+    assert lines[4].split() == ["mean_jct_s", "52.00", "50.00", "-3.8%", "-"]
+    found = json.loads(run(capsys, "replay", "views", "views", "--simulate", "--json"))
+    assert [one["folder"] for one in found["runs"]] == ["views", "views"]
+    assert next(one["spread"] for one in found["metrics"] if one["metric"] == "mean_jct_s") == 0.0
+    assert main(["control", "replay", ".", "--simulate"]) == 1
+    assert "has no record of a run" in capsys.readouterr().err
+    assert main(["control", "replay", "views", "--from-scratch"]) == 2
+    assert "give --simulate" in capsys.readouterr().err
 
 
 def test_the_order_is_exported(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
