@@ -7,6 +7,12 @@ Clients send streamed requests, each on a connection of its own, and count the a
 its end) and refused (no connection, or a status other than 200). The links of ``drained`` wait for zero requests in
 flight before they end their server (``mirage link drain``). Those of ``default`` end it at the signal, as vLLM does
 without ``--shutdown-timeout``. Needs Slurm's programs, nginx, curl and the extra ``emulate``.
+
+With ``--litellm PROGRAM``, clients send to a LiteLLM proxy, and that to nginx. LiteLLM pins versions of packages that
+Mirage uses too, so install it in an environment of its own:
+
+    python -m venv litellm && litellm/bin/pip install 'litellm[proxy]'
+    python benchmarks/agent/served_hand_overs.py --litellm litellm/bin/litellm --only drained
 """
 
 from __future__ import annotations
@@ -16,13 +22,14 @@ import asyncio
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,6 +41,8 @@ from mirage.lab.real.private_cluster import PrivateCluster
 from mirage.real_time import wait_until
 
 RESULTS = ("complete", "cut", "refused")
+
+CHAINS = ("drained", "default")
 
 TOKENS, FIRST_TOKEN_S, TOKEN_S = 16, 0.5, 0.25
 """One answer takes 4.25 s: longer than a proxy needs to turn."""
@@ -68,6 +77,10 @@ http {{
 """
 
 
+KEY = f"sk-{secrets.token_hex(16)}"
+"""The key of LiteLLM, which does not start without one."""
+
+
 class Load:
     """Clients that send streamed requests, a number at a time, and count what became of them.
 
@@ -83,7 +96,8 @@ class Load:
     async def run(self) -> None:
         """Sends requests until there are enough."""
         connections = aiohttp.TCPConnector(force_close=True, limit=0)
-        async with aiohttp.ClientSession(connector=connections) as session:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with aiohttp.ClientSession(connector=connections, headers=headers) as session:
             await asyncio.gather(*(self._client(session, k) for k in range(self.clients)))
 
     async def _client(self, session: aiohttp.ClientSession, number: int) -> None:
@@ -110,7 +124,7 @@ class Load:
 
 def play(
     variables: Mapping[str, str], folder: Path, *, drains: bool, ports: tuple[int, int], requests: int, clients: int,
-    hand_overs: int = 1, limit_min: int = 2, released_s: int = 4, most: int = 1_000_000,
+    hand_overs: int = 1, limit_min: int = 2, released_s: int = 4, most: int = 1_000_000, litellm: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Plays requests through the hand-overs of one chain.
 
@@ -125,6 +139,7 @@ def play(
         limit_min: Time limit of a link, minutes.
         released_s: Seconds from the start of a link to that of the next.
         most: Largest number of requests.
+        litellm: The program of a LiteLLM proxy before nginx; None for none.
 
     Returns:
         Numbers of requests by result, of hand-overs, and the seconds that each link took to drain.
@@ -166,7 +181,11 @@ def play(
         if not wait_until(lambda: links("ready") > 0 and ":9 " not in target.read_text(), 180, 0.5):
             raise RuntimeError(f"no server is ready: {(folder / 'agent.log').read_text()[-3000:]}")
         wait_until(lambda: False, 1.0, 0.5)  # nginx reads it
-        load = Load(ports[0], clients, lambda sent: sent >= most or (sent >= requests and links("left") >= hand_overs))
+        port = ports[0]
+        if litellm is not None:
+            port = free_port()
+            processes.append(litellm_before(litellm, folder, ports[0], port))
+        load = Load(port, clients, lambda sent: sent >= most or (sent >= requests and links("left") >= hand_overs))
         asyncio.run(load.run())
         left = links("left")
         run("chain", "stop", "serve")
@@ -184,11 +203,44 @@ def play(
     }
 
 
-def play_both(cluster: PrivateCluster, folder: Path, port: Callable[[], int], **wanted: Any) -> dict[str, Any]:
+def litellm_before(program: str, folder: Path, target: int, port: int) -> subprocess.Popen[bytes]:
+    """Starts a LiteLLM proxy, and waits until it answers.
+
+    Args:
+        target: The port of the proxy that it sends to.
+        port: Its own.
+
+    Raises:
+        RuntimeError: It does not answer.
+    """
+    server = {"model": "hosted_vllm/serve", "api_base": f"http://127.0.0.1:{target}/v1", "api_key": "none"}
+    config = {
+        "model_list": [{"model_name": "serve", "litellm_params": {**server, "max_retries": 0}}],
+        "router_settings": {"num_retries": 0},  # a retry would hide a request that was refused
+    }
+    (folder / "litellm.yaml").write_text(json.dumps(config))
+    words = [program, "--config", str(folder / "litellm.yaml"), "--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "litellm.log").open("wb") as log:
+        environment = {**os.environ, "LITELLM_MASTER_KEY": KEY}
+        process = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log)
+
+    def answers() -> bool:
+        probe = ["curl", "-fs", f"http://127.0.0.1:{port}/health/liveliness"]
+        return process.poll() is not None or subprocess.run(probe, capture_output=True).returncode == 0
+
+    if not wait_until(answers, 180, 1.0) or process.poll() is not None:
+        process.kill()
+        raise RuntimeError(f"LiteLLM does not answer: {(folder / 'litellm.log').read_text()[-3000:]}")
+    return process
+
+
+def play_chains(
+    cluster: PrivateCluster, folder: Path, port: Callable[[], int], names: Sequence[str] = CHAINS, **wanted: Any
+) -> dict[str, Any]:
     """Plays a chain with draining links, and one with vLLM's default, at the same time."""
     plays = {}
     with ThreadPoolExecutor(2) as pool:
-        for k, name in enumerate(("drained", "default")):
+        for k, name in enumerate(names):
             (folder / name).mkdir()
             ports = (port(), 21_000 + 1000 * k)
             plays[name] = pool.submit(
@@ -209,6 +261,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=10_000, help="least number of requests, for each chain")
     parser.add_argument("--clients", type=int, default=100, help="requests at a time, for each chain")
+    parser.add_argument("--litellm", metavar="PROGRAM", help="a LiteLLM proxy between the clients and nginx")
+    parser.add_argument("--only", choices=CHAINS, help="play one chain alone")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave the logs there")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
@@ -220,7 +274,8 @@ def main() -> None:
         try:
             wanted = {"requests": options.requests, "clients": options.clients, "hand_overs": 2, "limit_min": 4,
                       "released_s": 70}  # fmt: skip
-            found = play_both(cluster, folder, free_port, **wanted)
+            names = CHAINS if options.only is None else (options.only,)
+            found = play_chains(cluster, folder, free_port, names, litellm=options.litellm, **wanted)
         finally:
             cluster.purge()
     for chain, figures in found.items():

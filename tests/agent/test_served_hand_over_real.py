@@ -22,7 +22,7 @@ def test_no_stream_is_cut_where_a_link_drains_and_some_are_by_default(private_cl
     program("nginx")
     cluster = private_cluster(nodes=8)
     played = benchmark_module("agent/served_hand_overs.py")
-    found = played.play_both(cluster, tmp_path, free_port, requests=150, clients=20, most=3_000)
+    found = played.play_chains(cluster, tmp_path, free_port, requests=150, clients=20, most=3_000)
     drained, default = found["drained"], found["default"]
     assert drained["requests"] >= 150
     assert (drained["cut"], drained["refused"]) == (0, 0), found
