@@ -35,6 +35,16 @@ def test_fifo_is_simulated_to_the_second() -> None:
     assert (run.real.makespan_s, run.simulated.makespan_s) == (196, 190)
 
 
+def test_a_job_of_one_node_is_not_spread_over_two() -> None:
+    """Job 3 fits on no single node until job 2 ends, and blocks job 4 until then."""
+    settings = replace(SETTINGS, nodes=(OWN, replace(OWN, name="t2")))
+    rows = [row(1, 1000, 1000, 1100, 3), row(2, 1000, 1000, 1060, 3), row(3, 1005, 1060, 1090, 2),
+            row(4, 1006, 1060, 1070, 1)]  # fmt: skip
+    assert simulate_run(settings, rows).simulated.mean_wait_s == pytest.approx((55 + 54) / 4)
+    spread = simulate_run(settings, [replace(one, nodes=2) for one in rows])
+    assert spread.simulated.mean_wait_s == pytest.approx(29 / 4), "with two nodes, job 3 starts at once on both"
+
+
 def test_aryl_lends_at_a_poll_and_gives_back_when_a_service_comes() -> None:
     """Job 2 runs on a lent node from 1010 s, until a service needs both nodes at 1050 s."""
     service = replace(row(9, 1045, 1065, 1200, nodes=2), owner=True)

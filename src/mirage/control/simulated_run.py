@@ -134,7 +134,7 @@ def simulate_run(settings: RunSettings, rows: Sequence[JobRow], from_scratch: bo
     simulation = GpuSimulation(
         _cluster(settings),
         workload,
-        SimulatedController(settings),
+        SimulatedController(settings, [job.nodes for job in played]),
         costs=LifeCosts.of(workload, first_start_s=0.0),
         demand=list(_demand([job for job in jobs if job.owner], settings, base_s, last_s)),
         known="run-time",
@@ -168,17 +168,22 @@ def run_jobs(rows: Sequence[JobRow]) -> list[RunJob]:
     return list(found.values())
 
 
+FIFO = "fifo"
+
+
 class SimulatedController:
     """A controller in simulated time, with the scheduler of a run.
 
     Args:
         settings: The settings of the run; simulated time begins at a multiple of its poll before the first snapshot.
+        nodes: The nodes that each job requests. Slurm starts it on no more, but a scheduler may spread its GPUs.
     """
 
     called_on = Event.SUBMITTED | Event.ENDED | Event.LEFT | Event.SERVERS
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(self, settings: RunSettings, nodes: Sequence[int]) -> None:
         self.name, self.round_s, self.settings = settings.scheduler, float(settings.poll_s), settings
+        self._nodes = nodes
         self._started_s: dict[int, float] = {}  # job → start of its present attempt
         self._evictions: deque[tuple[float, int]] = deque()
 
@@ -194,12 +199,37 @@ class SimulatedController:
         if not len(view.jobs):  # nothing is lent if no job takes part
             return GpuPlan(tuple(action for action in plan.actions if isinstance(action, GpuReturn)))
         is_poll = view.now_s % self.round_s < _POLL_TICKS * TICK_S
-        actions = tuple(self._promised(action, view) for action in plan.actions if self._is_done(action, view, is_poll))
+        fitting = self._on_requested_nodes(plan.actions, view)
+        actions = tuple(self._promised(action, view) for action in fitting if self._is_done(action, view, is_poll))
         for action in actions:
             if isinstance(action, GpuStart):
                 self._started_s[action.job] = view.now_s
         is_soon = plan.wake_s is not None and plan.wake_s - view.now_s < 1.0
         return GpuPlan(actions, plan.wake_s if is_poll and is_soon else None)
+
+    def _on_requested_nodes(self, actions: Sequence[GpuAction], view: GpuView) -> Iterator[GpuAction]:
+        """The actions, with starts as Slurm makes them: on one node for a job that requests one.
+
+        A scheduler may spread GPUs over several nodes. Slurm then takes the fullest node that has enough free ones; if
+        there is none the job waits, and under FIFO those behind it, too.
+        """
+        free, blocked = view.servers.free.copy(), False
+        for action in actions:
+            if isinstance(action, GpuStart) and action.places:
+                places = dict(action.places)
+                if len(places) > self._nodes[action.job] == 1:
+                    gpus = sum(places.values())
+                    room = np.flatnonzero((view.servers.pool == TRAINING) & (free >= gpus))
+                    if blocked or not len(room):
+                        blocked |= self.name == FIFO
+                        continue
+                    places = {int(room[np.argmin(free[room])]): gpus}
+                elif blocked:
+                    continue
+                for server, gpus in places.items():
+                    free[server] -= gpus
+                action = replace(action, places=places)
+            yield action
 
     def _without_progress(self, view: GpuView) -> GpuView:
         """The view with the progress that the controller derives from limits and starts."""
