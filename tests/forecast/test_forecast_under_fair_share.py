@@ -89,6 +89,25 @@ def test_the_present_link_uses_its_nodes_until_it_ends() -> None:
     assert forecast.forecast(short, NOW_ONLY).starts_s.tolist() == [[now_s + HOUR_S]]
 
 
+@pytest.mark.parametrize(("limit_min", "start_min"), [(30, 60), (24, 24)])
+def test_a_short_link_is_passed_within_minutes(limit_min: int, start_min: int) -> None:
+    """User 1 has used more than user 2 after 25 minutes.
+
+    That is before the end of a link of 30 minutes, and after the end of one of 24.
+    """
+    now_s, limit_s = 40 * DAY_S, limit_min * MINUTE_S
+    mine = {"id": 99, "user": 1, "nodes": 2, "limit_s": limit_s, "start_s": now_s, "width": 2}
+    waits = {"submit_s": now_s - 60, "eligible_s": now_s - 60, "priority": 5_000.0}
+    other = {"id": 5, "user": 2, "nodes": 2, "limit_s": 30 * MINUTE_S, **waits}
+    link = replace(chain(now_s + limit_s, nodes=2, limit_s=limit_s), user=1)
+    observed = view(
+        now_s, 2, 0, running=jobs(mine), pending=jobs(other), chain=link,
+        history=ended((2, 2, now_s - HOUR_S, now_s - HOUR_S, now_s - HOUR_S, now_s - 35 * MINUTE_S)),
+    )  # fmt: skip
+    forecast = Forecaster(1, scheduler=FAIR, arrivals=False, run_times=TrueRunTimes(np.zeros(1, dtype=np.int64)))
+    assert forecast.forecast(observed, NOW_ONLY).starts_s.tolist() == [[now_s + start_min * MINUTE_S]]
+
+
 def test_a_link_of_a_user_without_jobs_in_view_is_that_of_a_newcomer() -> None:
     now_s = 40 * DAY_S
     other = {"id": 5, "user": 2, "nodes": 2, "limit_s": 12 * HOUR_S, "start_s": now_s - HOUR_S, "width": 2}

@@ -209,8 +209,15 @@ def test_a_schedulers_parameters_of_another_type_are_refused() -> None:
 def test_priorities_and_plans_are_computed_seldom_and_never_more_often_than_by_the_scheduler() -> None:
     usual = SlurmSettings(calc_period_s=300, bf_interval_s=30)
     slow = SlurmSettings(calc_period_s=7200, bf_interval_s=900)
-    assert Forecaster(1, scheduler=usual).seldom == replace(usual, calc_period_s=HOUR_S, bf_interval_s=600)
+    assert Forecaster(1, scheduler=usual).seldom == replace(usual, bf_interval_s=600)
     assert Forecaster(1, scheduler=slow).seldom == slow
+    observed = full_machine(left_s=HOUR_S)
+    assert observed.chain is not None
+    short = replace(observed, chain=replace(observed.chain, limit_s=HOUR_S))
+    fair = replace(usual, weight_fairshare=1000.0)
+    assert [Forecaster(1, scheduler=one).ranked_every_s(short) for one in (usual, fair, slow)] == [3600, 300, 7200]
+    assert Forecaster(1, scheduler=fair).ranked_every_s(observed) == HOUR_S, "hours are enough for long links"
+    assert Forecaster(1, scheduler=fair).of(observed).are_of(short) is False
     assert Forecaster(1).scheduler == SlurmSettings()
 
 

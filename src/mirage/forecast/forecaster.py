@@ -59,6 +59,10 @@ RANKED_EVERY_S, PLANNED_EVERY_S = HOUR_S, 10 * MINUTE_S
 stay in the same order; on 60 moments of the Lonestar6 trace forecasts that plan every 30 s are no better (CRPS 1.25 h
 both), and cost twice as much."""
 
+RANKED_A_LIMIT = 12
+"""Minimum number of computations of priorities within the time limit of a link where fair-share counts: the use of its
+present link then changes the order. The ranks of links of 12 hours or more are computed every hour."""
+
 
 class Forecaster:
     """Simulates futures of the visible queue and returns when the next link starts.
@@ -96,14 +100,17 @@ class Forecaster:
         self.futures, self.seed, self.arrivals, self.threads = futures, seed, arrivals, threads
         self.spec = discipline_spec(discipline)
         self.scheduler = scheduler or SlurmSettings()
-        self.seldom = replace(
-            self.scheduler,
-            calc_period_s=max(self.scheduler.calc_period_s, RANKED_EVERY_S),
-            bf_interval_s=max(self.scheduler.bf_interval_s, PLANNED_EVERY_S),
-        )
+        self.seldom = replace(self.scheduler, bf_interval_s=max(self.scheduler.bf_interval_s, PLANNED_EVERY_S))
         self.limits = foreseen(limits) if self.spec.limits else ()
         self.age_survives_hold = self.scheduler.retains_age(limits)
         self.run_times = run_times or HistoryRunTimes()
+
+    def ranked_every_s(self, view: View) -> int:
+        """The interval of computing priorities in the futures of a view."""
+        every_s = RANKED_EVERY_S
+        if view.chain is not None and self.scheduler.weight_fairshare > 0.0:
+            every_s = min(every_s, view.chain.limit_s // RANKED_A_LIMIT)
+        return max(self.scheduler.calc_period_s, every_s)
 
     def of(self, view: View) -> QueueFutures:
         """Returns futures of the queue in a view; they serve every chain in it."""
@@ -124,7 +131,8 @@ class QueueFutures:
     """
 
     def __init__(self, forecaster: Forecaster, view: View) -> None:
-        self._source, self.spec, self.threads = view, forecaster.spec, forecaster.threads
+        self._source, self._forecaster, self.spec, self.threads = view, forecaster, forecaster.spec, forecaster.threads
+        self._ranked_every_s = forecaster.ranked_every_s(view)
         waiting = len(view.pending)
         self.view = view = with_limited(view, forecaster.limits)
         self.uses = forecaster.run_times.uses(view)
@@ -135,7 +143,13 @@ class QueueFutures:
         scheduler = forecaster.scheduler
         self.offsets, self.seed = PriorityOffsets(view, scheduler), forecaster.seed
         self.world, self.observed, scratch = revive(
-            view, self.spec, forecaster.seldom, arrivals, view.phase_s, forecaster.limits, self.offsets.fair_share
+            view,
+            self.spec,
+            replace(forecaster.seldom, calc_period_s=self._ranked_every_s),
+            arrivals,
+            view.phase_s,
+            forecaster.limits,
+            self.offsets.fair_share,
         )
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.age_survives_hold = forecaster.age_survives_hold
@@ -147,7 +161,7 @@ class QueueFutures:
         self._ids = np.concatenate([view.pending.id, view.running.id])
 
     def are_of(self, view: View) -> bool:
-        """Whether they belong to a view: same queue and moment, whatever the chain."""
+        """Whether they belong to a view: same queue, moment and ranking, whatever the chain."""
         source = self._source
         return (
             source.now_s == view.now_s
@@ -155,6 +169,7 @@ class QueueFutures:
             and source.pending is view.pending
             and source.running is view.running
             and (not len(self.world.limits) or source.held is view.held)
+            and self._ranked_every_s == self._forecaster.ranked_every_s(view)
         )
 
     def play(self, chain: ChainView, delays_s: Ints, until_s: int) -> StartForecast:
