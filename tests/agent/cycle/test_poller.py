@@ -15,7 +15,7 @@ from mirage.duration import DAY_S, HOUR_S, MINUTE_S
 from mirage.errors import SlurmUnreachable
 from mirage.forecast.past_arrivals import PAST_DAYS
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.records import AccountedJob, Machine, Queue, SlurmReservation
+from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob, SlurmReservation
 
 BEGIN_S = 100 * DAY_S
 
@@ -165,3 +165,27 @@ def test_the_same_ended_jobs_are_no_change(monkeypatch: pytest.MonkeyPatch) -> N
         polled(cluster, 4, poller)
         assert len(requested) > before
         assert poller.ended_changed == changed
+
+
+def test_a_job_that_has_just_ended_counts_before_accounting_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    poller = polled(cluster, 3)
+    known, poller.ended_changed = dict(poller.ended), False
+    begin_s = cluster.now_s
+    ended = QueuedJob(900, JobState.COMPLETED, user="ada", nodes=4, limit_s=7200, start_s=begin_s - 60, end_s=begin_s)
+    others = (
+        replace(ended, id=901, state=JobState.RUNNING, end_s=begin_s + HOUR_S),
+        replace(ended, id=902, start_s=MISSING),
+        replace(ended, id=903, state=JobState.CANCELLED, start_s=begin_s),
+    )
+    monkeypatch.setattr(cluster, "observe", lambda: Queue(cluster.now_s, (ended, *others)))
+    polled(cluster, 1, poller)
+    assert poller.ended.keys() - known.keys() == {900}
+    assert poller.ended_changed
+    found = poller.ended[900]
+    assert (found.user, found.nodes, found.limit_s, found.end_s - found.start_s) == ("ada", 4, 7200, 60)
+    polled(cluster, 1, poller)
+    assert poller.ended[900] is found, "the same job again is no change"
+    ended = replace(ended, start_s=begin_s, end_s=begin_s + MINUTE_S)  # requeued, and ended again
+    polled(cluster, 1, poller)
+    assert poller.ended[900].end_s == begin_s + MINUTE_S

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from functools import partial
 from typing import Any
 
 from mirage.agent.cycle.own_jobs import Key, OwnJobs, own_jobs, tag_of
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmError
-from mirage.job_state import MISSING, JobState
+from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
@@ -23,6 +23,9 @@ RESERVATIONS = "reservations"
 
 OVERLAP_S = 600
 """Each query of accounting begins this long before the last one: records arrive late and incomplete."""
+
+_IN_BOTH = tuple({each.name for each in fields(AccountedJob)} & {each.name for each in fields(QueuedJob)})
+"""What queue and accounting report of a job."""
 
 
 @dataclass(slots=True)
@@ -87,6 +90,7 @@ class Poller:
             return Snapshot(known, own_jobs(known.jobs, self.backend.user, store))
         self._queue = queue = self.backend.observe()
         self._queue_s = now_s
+        self._add_ended(queue)
         snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
         self._run_second_command(snapshot, now_s, store, missing_since_s)
         return snapshot
@@ -174,6 +178,22 @@ class Poller:
                 self.ended[job.id] = job
         if self._accounts_s >= 0 or since_s <= now_s - self.settings.history_s:
             self._accounts_s = now_s
+        self._drop_oldest()
+
+    def _add_ended(self, queue: Queue) -> None:
+        """Add the jobs of the queue that have run and ended, without waiting for accounting.
+
+        Otherwise the use of a link that has just ended would be missing, and its user would seem to come first.
+        """
+        for job in queue.jobs:
+            if job.state in UNFINISHED or MISSING in (job.start_s, job.end_s) or job.start_s >= job.end_s:
+                continue
+            if job.id not in self.ended or self.ended[job.id].end_s < job.end_s:
+                self.ended[job.id] = AccountedJob(**{name: getattr(job, name) for name in _IN_BOTH})
+                self.ended_changed = True
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
         too_many = max(len(self.ended) - MOST_ENDED, 0)
         for old in sorted(self.ended, key=lambda job: self.ended[job].end_s)[:too_many]:
             del self.ended[old]
