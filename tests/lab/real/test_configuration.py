@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
-from mirage.lab.real import ports, slurm_packages
+from mirage.lab.real import ports, private_cluster, slurm_packages
 from mirage.lab.real.cluster_processes import lives
 from mirage.lab.real.lab_spec import LabSpec, gres_conf, slurm_conf, slurmdbd_conf
 from mirage.lab.real.ports import free_ports
@@ -217,15 +217,30 @@ def test_the_files_are_written_once_and_describe_the_cluster_afterwards(written:
 @pytest.mark.parametrize(
     ("written", "text"),
     [
-        ("slurm-wlm 22.05.8", ""),
+        ("slurm-wlm 22.05.8", "CgroupPlugin=cgroup/v1\n"),
         ("slurm 23.02.1", "CgroupPlugin=disabled\n"),
         ("slurm 25.11.0-0rc1", "CgroupPlugin=disabled\n"),
-        ("", ""),
+        ("", "CgroupPlugin=cgroup/v1\n"),
     ],
     indirect=["written"],
 )
-def test_newer_versions_are_configured_without_cgroups(written: PrivateCluster, text: str) -> None:
+def test_no_version_is_configured_with_cgroups_that_need_systemd(written: PrivateCluster, text: str) -> None:
     assert (written.spec.etc / "cgroup.conf").read_text() == text
+
+
+@pytest.mark.parametrize("written", ["slurm-wlm 22.05.8"], indirect=True)
+def test_a_daemon_that_does_not_start_is_quoted_with_the_errors_of_its_log(
+    written: PrivateCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written.spec.directory.parent
+    (folder / "slurmd").write_text(
+        "#!/bin/sh\necho cgroup.conf is empty\n"
+        f"echo 'debug: nothing\nerror: cannot connect to dbus' > {written.spec.log}/n3.log\nexit 1\n"
+    )
+    (folder / "slurmd").chmod(0o755)
+    monkeypatch.setattr(private_cluster, "PATH", f"{folder}:{slurm_packages.PATH}")
+    with pytest.raises(SlurmUnreachable, match=r"slurmd did not start.*empty\nerror: cannot connect to dbus$"):
+        written.processes.daemon("slurmd", "-N", "n3")
 
 
 def test_nothing_runs_of_one_that_was_never_started(written: PrivateCluster) -> None:

@@ -69,7 +69,7 @@ def write_files(spec: LabSpec) -> LabSpec:
     files = {
         "slurm.conf": slurm_conf(spec, user),
         "gres.conf": gres_conf(spec, _devices(spec)),
-        "cgroup.conf": "CgroupPlugin=disabled\n" if version() >= 23 else "",
+        "cgroup.conf": f"CgroupPlugin={'disabled' if version() >= 23 else 'cgroup/v1'}\n",  # cgroup/v2 needs D-Bus
         "slurmdbd.conf": slurmdbd_conf(spec, user),
     }
     for file, text in files.items():

@@ -72,7 +72,7 @@ class ClusterProcesses:
         """Start a program that puts itself into the background, and wait until it has.
 
         Raises:
-            SlurmUnreachable: It failed; the end of its output is quoted.
+            SlurmUnreachable: It failed; the end of its output, and the errors in its own log, are quoted.
         """
         log = self.spec.log / f"{argv[0]}.start"
         with log.open("w", encoding="utf-8") as out:
@@ -81,7 +81,11 @@ class ClusterProcesses:
                 start_new_session=True, preexec_fn=_ignore_broken_pipes,
             )  # fmt: skip
         if done.returncode:
-            raise SlurmUnreachable(f"{argv[0]} did not start (status {done.returncode})", tail(log))
+            own = tail(self.spec.log / f"{argv[-1]}.log", 20).splitlines()  # of a slurmd the name of its node
+            errors = [line for line in own if "error:" in line or "fatal:" in line]
+            raise SlurmUnreachable(
+                f"{argv[0]} did not start (status {done.returncode})", "\n".join([tail(log), *errors])
+            )
 
     def background(self, name: str, *argv: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a program that stays in the foreground, and store its process id."""
