@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,34 @@ def test_pynvml_reads_devices_their_owners_and_faults(library: Path, tmp_path: P
     ledger.fault(0, xid=63)
     output, _ = reader.communicate("\n", timeout=60)
     assert output == "8 63\n"
+
+
+TABLE = """
+import ctypes, sys
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+table = ctypes.POINTER(ctypes.c_void_p)()
+assert nvml.nvmlInternalGetExportTable(ctypes.byref(table), ctypes.create_string_buffer(16)) == 0
+call = ctypes.CFUNCTYPE(ctypes.c_int)
+slots = table[0] // ctypes.sizeof(ctypes.c_void_p)
+print(slots, {call(table[k])() for k in range(1, slots)}, nvml.nvmlDeviceGetTemperature(None, 0, None))
+"""
+
+
+def test_the_table_that_nvidia_smi_requests_emulates_nothing(library: Path) -> None:
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+    done = subprocess.run([sys.executable, "-c", TABLE], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "256 {3} 3\n", "3: not supported"
+
+
+if shutil.which("nvidia-smi"):  # it is no free software, and in no gate
+
+    def test_nvidia_smi_prints_the_devices(library: Path, tmp_path: Path) -> None:
+        ledger = DeviceLedger(tmp_path / "node1.gpus", CARDS["a100"], 2)
+        ledger.hold([1], 1000)
+        ledger.set_utilisation(70)
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(library), "MIRAGE_NVML_FILE": str(tmp_path / "node1.gpus")}
+        done = subprocess.run(["nvidia-smi"], env=environment, capture_output=True, text=True, check=False)
+        assert re.search(r"\| +1 +NVIDIA A100.*\n.* 1000MiB / +40960MiB \| +70%", done.stdout), done
 
 
 def test_the_command_prints_the_settings(library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

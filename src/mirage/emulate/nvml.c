@@ -136,3 +136,18 @@ int nvmlEventSetWait_v2(EventSet *set, Event *to, u32 timeout_ms) {
     }
 }
 int nvmlEventSetWait(EventSet *set, Event *to, u32 timeout_ms) { return nvmlEventSetWait_v2(set, to, timeout_ms); }
+
+/* nvidia-smi requests an internal table of functions, with its size first, and prints N/A where one is not emulated. */
+static int not_emulated(void) { return NOT_SUPPORTED; }
+int nvmlInternalGetExportTable(void ***to, const void *id) {
+    static void *table[256] = {(void *)sizeof table};
+    for (int k = 1; k < 256; k++) table[k] = (void *)not_emulated;
+    return (void)id, *to = table, OK;
+}
+#define NOT_EMULATED(name) int name(void) { return NOT_SUPPORTED; }
+NOT_EMULATED(nvmlDeviceGetComputeMode) NOT_EMULATED(nvmlDeviceGetDisplayActive) NOT_EMULATED(nvmlDeviceGetEnforcedPowerLimit)
+NOT_EMULATED(nvmlDeviceGetFanSpeed) NOT_EMULATED(nvmlDeviceGetFieldValues) NOT_EMULATED(nvmlDeviceGetMaxMigDeviceCount)
+NOT_EMULATED(nvmlDeviceGetMigMode) NOT_EMULATED(nvmlDeviceGetPerformanceState) NOT_EMULATED(nvmlDeviceGetPersistenceMode)
+NOT_EMULATED(nvmlDeviceGetPowerManagementLimit) NOT_EMULATED(nvmlDeviceGetPowerUsage) NOT_EMULATED(nvmlDeviceGetTemperature)
+NOT_EMULATED(nvmlDeviceGetTemperatureV) NOT_EMULATED(nvmlDeviceGetVirtualizationMode) NOT_EMULATED(nvmlDeviceIsMigDeviceHandle)
+NOT_EMULATED(nvmlDeviceValidateInforom)
