@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mirage.presets.detect import ScriptShape
-from mirage.rehearsal.observation import FileChange, ObservedProcess, ObservedRun, Rehearsal, read_run
 from mirage.rehearsal.rehearse import judge, warning_of
 from mirage.rehearsal.traps import REMEDIES, find_traps, saved_step
+from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, Rehearsal, read_run
 
 INF = math.inf
 SHELL = ObservedProcess(10, 1, "bash", "/bin/bash /spool/slurm_script", catches=("USR1",))

@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 
 from mirage.array_types import Floats, Ints
-from mirage.calibration.holds import held_until
 from mirage.calibration.inferred.capacity import Capacity, capacity_over_time
 from mirage.calibration.inferred.shutdowns import Shutdown, out_of_use, shutdowns
 from mirage.calibration.inferred.think_times import as_submitted, closed_loop
+from mirage.calibration.unexplained_holds import held_until
 from mirage.calibration.wait_causes import WaitCauses, wait_causes
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING

@@ -18,8 +18,8 @@ from mirage.presets.detect import ScriptShape
 from mirage.presets.wrapper import OBSERVER, with_statement
 from mirage.real_time import wait_until
 from mirage.rehearsal import observer
-from mirage.rehearsal.observation import FileChange, ObservedRun, Rehearsal, read_run
 from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
+from mirage.rehearsal.two_runs import FileChange, ObservedRun, Rehearsal, read_run
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Submission
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mirage.rehearsal.observation import FileChange, ObservedRun, Rehearsal
+from mirage.rehearsal.two_runs import FileChange, ObservedRun, Rehearsal
 
 SOON_S = 5.0
 """A process that is gone this soon after a signal was ended by it."""

@@ -13,8 +13,8 @@ from mirage.sim.kernel.arrays import NIL, NO_JOB, RUNNING, Scratch, State, World
 from mirage.sim.kernel.job_lifecycle import requeue_held
 from mirage.sim.kernel.resources.amounts import copy_amounts
 from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.node_changes import least_free, reserved_within
 from mirage.sim.kernel.resources.node_selection import pick
-from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 
 
 @kernel()

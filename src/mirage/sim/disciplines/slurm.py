@@ -34,7 +34,7 @@ from mirage.sim.kernel.arrays import (
 from mirage.sim.kernel.job_lifecycle import call_at, fits, pending, start_on_picked
 from mirage.sim.kernel.profile import earliest, last_that_fits, last_to_start, occupies_s, rebuild, reserve
 from mirage.sim.kernel.resources.job_limits import permitted
-from mirage.sim.kernel.resources.reservations import count_nodes, next_known, reserved_away
+from mirage.sim.kernel.resources.node_changes import count_nodes, next_known, reserved_away
 
 
 @kernel()

@@ -34,7 +34,7 @@ from mirage.sim.kernel.arrays import (
 from mirage.sim.kernel.job_lifecycle import FREED, REPLAN, admit, call_at, finish, has_slot, met, wake_held
 from mirage.sim.kernel.plan_actions import apply_plan
 from mirage.sim.kernel.resources.holding import free_completed
-from mirage.sim.kernel.resources.reservations import change_level
+from mirage.sim.kernel.resources.node_changes import change_level
 
 
 @kernel()

@@ -34,8 +34,8 @@ from mirage.sim.kernel.arrays import (
 )
 from mirage.sim.kernel.resources.holding import give, give_later, take
 from mirage.sim.kernel.resources.job_limits import count_held, permitted
+from mirage.sim.kernel.resources.node_changes import least_free, reserved_within
 from mirage.sim.kernel.resources.node_selection import most_nodes, pick
-from mirage.sim.kernel.resources.reservations import least_free, reserved_within
 
 FREED, REPLAN = 1, 2
 """Bits of ``clock.ended_since``: something became free; it did so earlier than any plan expected."""

@@ -11,7 +11,7 @@ from typing import Any
 from mirage.kernel.compile import kernel
 from mirage.kernel.sorted_array import insert_at
 from mirage.sim.kernel.arrays import NEVER_S, NIL, State, World
-from mirage.sim.kernel.resources.reservations import felt_s, next_known
+from mirage.sim.kernel.resources.node_changes import felt_s, next_known
 
 
 @kernel()

@@ -21,8 +21,8 @@ from mirage.sim.kernel.pool_profile import (
 )
 from mirage.sim.kernel.resources.amounts import MEMORY, copy_amounts, set_least, with_memory
 from mirage.sim.kernel.resources.holding import add_held, release_into
+from mirage.sim.kernel.resources.node_changes import change_level, felt_s, next_known
 from mirage.sim.kernel.resources.node_selection import memory_need, most_nodes, need, pick, room
-from mirage.sim.kernel.resources.reservations import change_level, felt_s, next_known
 
 FIRST_WINDOW_S = 30
 """First window within which Slurm takes the ends of running jobs as one (select/cons_tres)."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mirage.cli import cli_context
-from mirage.cli.findings import print_findings
+from mirage.cli.check_findings import print_findings
 from mirage.cli.options import CONTEXT, examples, json_output
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.findings import print_findings
+from mirage.cli.check_findings import print_findings
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError, SlurmError
 

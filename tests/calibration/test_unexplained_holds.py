@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirage.calibration.holds import held_until
+from mirage.calibration.unexplained_holds import held_until
 from mirage.duration import DAY_S, HOUR_S
 from tests.support.made_up_site import Row, table
 
