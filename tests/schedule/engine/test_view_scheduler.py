@@ -11,7 +11,7 @@ from mirage.errors import ConfigurationError, UnknownName
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import Demand
-from mirage.schedule.engine.kernel.gpu_arrays import LEND, PREEMPT, RETURN, TICK_S
+from mirage.schedule.engine.kernel.gpu_arrays import LEND, PREEMPT, RESIZE, RETURN, TICK_S
 from mirage.schedule.engine.view_scheduler import ViewScheduler
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
 from mirage.schedule.schedulers.aryl_memory import BASE
@@ -23,13 +23,15 @@ TRAINING, INFERENCE = 0, 1
 CLUSTER = GpuCluster((ServerGroup("t", "v100", 3, 4, "training"), ServerGroup("i", "t4", 5, 4, "inference", speed=0.5)))
 
 
-def jobs_of(seed: int, n: int = 120) -> GpuJobs:
+def jobs_of(seed: int, n: int = 120, elastic: int = 1) -> GpuJobs:
     rng = np.random.default_rng(seed)
     run_s = rng.integers(60, 7200, n)
+    submit_s, gpus = np.sort(rng.integers(0, 40_000, n)), rng.choice([1, 2, 3, 4, 6], n)
     return GpuJobs.linear(
-        np.sort(rng.integers(0, 40_000, n)),
-        rng.choice([1, 2, 3, 4, 6], n),
+        submit_s,
+        gpus,
         run_s,
+        max_gpus=gpus * np.random.default_rng(seed).integers(1, elastic, n, endpoint=True),
         estimate_s=run_s * rng.uniform(0.4, 3.0, n),
         restart_s=rng.integers(0, 60, n),
         save_s=rng.integers(0, 30, n),
@@ -68,6 +70,25 @@ def test_loans_and_reclaims_need_no_memory_if_jobs_leave_at_once(name: str, seed
     assert {LEND, RETURN, PREEMPT} <= set(engine.decisions.kind.tolist())
     assert engine.segments.tobytes() == views.segments.tobytes()
     assert engine.decisions.estimate_s.tobytes() == views.decisions.estimate_s.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("on_loans", [True, False])
+@pytest.mark.parametrize("name", ["aryl", "aryl-plus"])
+def test_extra_workers_need_no_memory_if_they_are_shared_at_every_call(name: str, seed: int, on_loans: bool) -> None:
+    fixed = {"moves": False} if name == "aryl-plus" else {}
+    made = make_scheduler(name, preempt="kill", interval_s=TICK_S, extra_on_loans=on_loans, **fixed)
+    compiled = replace(made, round_s=None)
+    demand = [Demand(5000.0 * k, INFERENCE, k % 4, 5000.0 * k) for k in range(12)]
+    jobs = jobs_of(seed, elastic=3)
+    engine, views = play(compiled, jobs, demand), play(ViewScheduler(compiled, TRAINING, BASE), jobs, demand)
+    assert {LEND, RETURN, RESIZE} <= set(engine.decisions.kind.tolist())
+    assert engine.segments.tobytes() == views.segments.tobytes()
+    assert engine.decisions.estimate_s.tobytes() == views.decisions.estimate_s.tobytes()
+    lent = engine.placement_rows.server[engine.segments["first"]] >= 3
+    extra = engine.segments["gpus"] > np.asarray(jobs.gpus)[engine.segments["id"]]
+    assert (extra & ~lent).any()
+    assert (extra & lent).any() == on_loans
 
 
 def test_schedulers_without_a_view_are_refused_with_the_others() -> None:

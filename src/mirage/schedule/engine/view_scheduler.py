@@ -102,8 +102,8 @@ class ViewScheduler:
     Args:
         compiled: The scheduler; one that remembers running jobs (srtf, easy, tiresias) does not find them here.
         pool: The pool of the jobs, for views without a job.
-        widths: The row of its integer memory that has the number of servers of each job; None for a scheduler without
-            one.
+        widths: The row of its integer memory that has the number of servers of each job's base: the first of its
+            servers that have the requested GPUs together. None for a scheduler without one.
     """
 
     def __init__(self, compiled: CompiledScheduler, pool: int = -1, widths: int | None = None) -> None:
@@ -129,7 +129,7 @@ class ViewScheduler:
         gpus = view.servers.gpus
         buffer = make_plan_buffer(self.compiled, len(view.jobs), len(gpus), int(gpus.sum()))
         if self.widths is not None:
-            buffer.ranks[self.widths, rank] = view.jobs.servers
+            buffer.ranks[self.widths, rank] = _base_widths(view.jobs, held, world.gpus_for_one)
         n = -1
         for _ in range(_MOST_ANSWERS):
             n = call_scheduler(world, state, buffer, self.compiled.function)
@@ -238,6 +238,17 @@ class ViewScheduler:
 def _own(column: Ints) -> Ints:
     """A copy that kernels may write to, of the type that they are compiled for."""
     return np.array(column, dtype=np.int64)
+
+
+def _base_widths(jobs: ActiveJobs, held: Held, gpus_for_one: Ints) -> Ints:
+    """By job, the number of its first servers that have its requested GPUs together."""
+    before = np.cumsum(held.gpus) - held.gpus  # of all jobs together
+    counts = np.diff(held.first[: len(jobs) + 1])
+    job = np.repeat(np.arange(len(jobs)), counts)
+    own = before - before[held.first[job]] if len(job) else before
+    is_base = own < (jobs.gpus * gpus_for_one[jobs.gpu_type])[job]
+    widths: Ints = np.bincount(job[is_base], minlength=len(jobs))
+    return widths
 
 
 def _chunks(held: Held, n: int) -> tuple[np.recarray, Ints]:

@@ -58,6 +58,7 @@ from mirage.schedule.schedulers.aryl_memory import (
     BASE,
     ELASTIC,
     EXACT,
+    EXTRA_ON_LOANS,
     HELD,
     INTERVAL_S,
     KEYS,
@@ -97,11 +98,13 @@ def place_base(world: GpuWorld, state: GpuState, buffer: PlanBuffer, job: Any, a
 
     Returns the number of locations, 0 if it does not fit.
 
-    Inelastic jobs go to servers of their own pool first, elastic ones to lent servers first.
+    Inelastic jobs go to servers of their own pool first, elastic ones to lent servers first, if these may have extra
+    workers.
     """
     if not any_lent:
         return int(pack(world, state, buffer.free, job, job.gpus, buffer.picked))
-    for lent in (is_elastic(buffer, job), not is_elastic(buffer, job)):
+    lent_first = is_elastic(buffer, job) and buffer.parameters[EXTRA_ON_LOANS] > 0.0
+    for lent in (lent_first, not lent_first):
         for server in range(len(buffer.free)):
             matches = (state.loan_of[server] != NO_LOAN) == lent
             buffer.spare[server] = buffer.free[server] if matches else 0
@@ -258,6 +261,7 @@ def scheduler(
     width_power: float = 0.0,
     wide_starts: bool = False,
     least_work_first: bool = False,
+    extra_on_loans: bool = True,
 ) -> CompiledScheduler:
     """Aryl.
 
@@ -276,6 +280,7 @@ def scheduler(
         width_power: Waiting jobs are ordered by remaining time times this power of their GPUs.
         wide_starts: Whether an elastic job starts with all workers that it can use, if GPUs are left.
         least_work_first: Whether extra workers go to the jobs with the least remaining GPU time.
+        extra_on_loans: Whether extra workers may be on lent servers, and jobs on lent servers may have extra workers.
 
     Raises:
         ConfigurationError: A value cannot be used.
@@ -307,6 +312,7 @@ def scheduler(
         float(width_power),
         float(wide_starts),
         float(least_work_first),
+        float(extra_on_loans),
     )
     return CompiledScheduler(
         name,

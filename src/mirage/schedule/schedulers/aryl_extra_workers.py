@@ -29,6 +29,7 @@ from mirage.schedule.schedulers.aryl_memory import (
     BEST,
     COUNT,
     EXTRA,
+    EXTRA_ON_LOANS,
     FIRST,
     HELD,
     KNAPSACK,
@@ -82,6 +83,8 @@ def list_elastic(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
         moves = buffer.parameters[MOVES] > 0.0 and buffer.ranks[MOVED, job.id] == MOVES_NOW
         if job.status != RUNNING or job.gpu_type != gpu_type or moves or not is_elastic(buffer, job):
             continue
+        if not may_have_extra(state, buffer, state.chunks[job.chunk].server):
+            continue
         settle(job, state.clock[0].now_s)
         left_s = expected_left_s(job, job.progress)
         buffer.ranks[LISTED, n] = job.id
@@ -89,6 +92,12 @@ def list_elastic(world: GpuWorld, state: GpuState, buffer: PlanBuffer, gpu_type:
         buffer.memory[WORK, n] = max(left_s * usual_speed(world, job), 0.0)
         n += 1
     return n
+
+
+@kernel()
+def may_have_extra(state: GpuState, buffer: PlanBuffer, server: int) -> bool:
+    """Whether a server may have extra workers, or bases of jobs with extra workers."""
+    return bool(buffer.parameters[EXTRA_ON_LOANS] > 0.0 or state.loan_of[server] == NO_LOAN)
 
 
 @kernel(forceinline=False)
@@ -296,6 +305,8 @@ def flexible_server(
         free = buffer.free[server]
         if free == 0 or world.type_of[server] != gpu_type or not allowed(state, job.pool, server):
             continue
+        if not may_have_extra(state, buffer, server):
+            continue
         lent, fits = state.loan_of[server] != NO_LOAN, free >= gpus
         if best != NO_SERVER:
             if best_lent != lent:
@@ -335,7 +346,9 @@ def share_left(world: GpuWorld, state: GpuState, buffer: PlanBuffer, at: int, us
             continue
         pool, free = state.live[state.slot_of[buffer.ranks[LISTED, 0]]].pool, 0
         for server in range(len(buffer.free)):
-            if world.type_of[server] == gpu_type and allowed(state, pool, server):
+            if world.type_of[server] != gpu_type or not allowed(state, pool, server):
+                continue
+            if may_have_extra(state, buffer, server):
                 free += buffer.free[server]
         capacity = free // world.gpus_for_one[gpu_type]
         choose_extra(world, state, buffer, gpu_type, n, capacity)

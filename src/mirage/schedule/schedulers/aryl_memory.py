@@ -32,8 +32,8 @@ REASONS = (
 
 (
     LOANS, ELASTIC, INTERVAL_S, HEADROOM, WAY, WEIGHS_LOSS, MOST_LOSS_S, LEAST_GAIN_S, EXACT, MOVES, WIDTH_POWER,
-    WIDE_STARTS, LEAST_WORK_FIRST,
-) = range(13)  # fmt: skip
+    WIDE_STARTS, LEAST_WORK_FIRST, EXTRA_ON_LOANS,
+) = range(14)  # fmt: skip
 """Parameters by position."""
 
 

@@ -93,7 +93,7 @@ def _check(key: str, value: Any, default: Any) -> None:
 _HERE = "mirage.schedule.schedulers"
 _SOLVER = ("scipy",)
 _PREEMPT = {"preempt": "save"}
-_ARYL = {"loans": True, "elastic": True, "interval_s": 300.0, "headroom": 0.02, **_PREEMPT}
+_ARYL = {"loans": True, "elastic": True, "interval_s": 300.0, "headroom": 0.02, **_PREEMPT, "extra_on_loans": True}
 _SIA = {"fairness": -0.5, "waiting": 1.1, "most_gpus": 64, "round_s": 60.0, "tune_s": 15.0, **_PREEMPT}
 SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     "fifo": GpuSchedulerSpec(
@@ -119,7 +119,7 @@ SCHEDULERS: dict[str, GpuSchedulerSpec] = {
     "aryl": GpuSchedulerSpec(
         f"{_HERE}.aryl:scheduler",
         "inference lends idle servers to training, and elastic jobs use what is left (EuroSys'23)",
-        _ARYL,
+        {**_ARYL, "least_gain_s": 0.0},
         knows_run_s=True,
     ),
     "aryl-plus": GpuSchedulerSpec(

@@ -1,8 +1,8 @@
 """Schedulers for views of a real cluster, where nothing is certain to be executed.
 
-Each decides on a view alone: a compiled one through ``ViewScheduler``, one in Python as a new object for each view. No
-job changes its size, because a running Slurm job cannot grow. No job leaves at the end of an epoch: Slurm does not know
-epochs, and the controller requests a checkpoint by a signal.
+Each decides on a view alone: a compiled one through ``ViewScheduler``, one in Python as a new object for each view. An
+elastic job changes its size by a requeue, and is in one reservation: it has no extra workers on lent servers. No job
+leaves at the end of an epoch: Slurm does not know epochs, and the controller requests a checkpoint by a signal.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from mirage.schedule.engine.view_scheduler import ViewScheduler
 from mirage.schedule.scheduler_contract import GpuPlan, GpuView, Surroundings
 from mirage.schedule.schedulers.aryl_memory import BASE
 from mirage.schedule.schedulers.gpu_scheduler_registry import known_schedulers, make_scheduler
+from mirage.schedule.schedulers.open_parts import merged, split_servers
 
 VIEW_SCHEDULERS: Mapping[str, Mapping[str, Any]] = {
     "fifo": {},
     "sjf": {},
-    "aryl": {"elastic": False},
-    "aryl-plus": {"elastic": False, "moves": False},
+    "aryl": {"extra_on_loans": False, "least_gain_s": 300.0},
+    "aryl-plus": {"extra_on_loans": False, "moves": False},
     "pickyman": {"preempt": "save"},
     "pickyman-plus": {},
     "fitgpp": {},
@@ -29,6 +30,9 @@ VIEW_SCHEDULERS: Mapping[str, Mapping[str, Any]] = {
     "slurm-preempt": {},
 }
 """Name → parameters that are fixed on a real cluster."""
+
+ELASTIC_SCHEDULERS = frozenset({"aryl", "aryl-plus"})
+"""Schedulers that change the size of elastic jobs."""
 
 
 def decide_on_view(name: str, view: GpuView, surroundings: Surroundings, pool: int) -> GpuPlan:
@@ -46,8 +50,13 @@ def decide_on_view(name: str, view: GpuView, surroundings: Surroundings, pool: i
     """
     check_view_scheduler(name)
     made = make_scheduler(name, **VIEW_SCHEDULERS[name])
+    if isinstance(made, CompiledScheduler) and name in ELASTIC_SCHEDULERS:
+        scheduler = ViewScheduler(made, pool, BASE)
+        scheduler.begin(surroundings)
+        split = split_servers(view, pool)
+        return merged(scheduler.decide(split.view), split.real)
     if isinstance(made, CompiledScheduler):
-        made = ViewScheduler(made, pool, BASE if name.startswith("aryl") else None)
+        made = ViewScheduler(made, pool)
     begin = getattr(made, "begin", None)
     if begin is not None:
         begin(surroundings)
