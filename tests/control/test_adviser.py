@@ -133,6 +133,73 @@ def test_evictions_beyond_the_budget_of_a_job_or_an_hour_would_be_refused() -> N
     assert adviser.account.refused["2 evictions in an hour"] >= 1
 
 
+ELASTIC = replace(POOLS, scheduler="aryl", most_gpus=12)
+
+
+def elastic(gpus: int) -> dict[str, str]:
+    return {"tres_per_job": f"gres:gpu:{gpus}", "tres_per_node": "N/A", "Comment": "mirage-control gpus=3-16"}
+
+
+def test_an_elastic_job_grows_into_free_gpus_and_shrinks_for_one_that_waits(tmp_path: Path) -> None:
+    cluster = ControlCluster(jobs=[running(5, "t1", TimeLimit="9:00:00", **elastic(3))])
+    cluster.nodes["t1"] = ("mixed", "gpu:a100:8", "gpu:a100:3", "train")
+    adviser = Adviser(cluster.slurm, replace(ELASTIC, owner_nodes=("i1",)), tmp_path)
+    (grow,) = adviser.advise(NOW_S).steps
+    assert (grow.kind, grow.subject, grow.reason) == ("resize", "5", "extra-workers")
+    assert grow.commands(ELASTIC)[2:] == (
+        ("scontrol", "update", "JobId=5", "TresPerJob=gres:gpu:12"), ("scontrol", "update", "JobId=5", "StartTime=now"),
+    )  # fmt: skip
+    assert grow.undo_commands(ELASTIC)[2][-1] == "TresPerJob=gres:gpu:3"
+    cluster.jobs = [running(5, "t[1-2]", TimeLimit="9:00:00", RestartCnt=1, **elastic(12))]
+    for name, used in (("t1", 6), ("t2", 6)):
+        cluster.nodes[name] = ("mixed", "gpu:a100:8", f"gpu:a100:{used}", "train")
+    assert adviser.advise(NOW_S + 36).steps == (), "it has its largest size"
+    cluster.jobs.append(pending(6, tres_per_node="gres:gpu:6", TimeLimit="5:00"))
+    steps = adviser.advise(NOW_S + 72).steps
+    assert [(step.kind, step.subject) for step in steps] == [("resize", "5"), ("start", "6")]
+    assert steps[0].commands(ELASTIC)[2][-1] == "TresPerJob=gres:gpu:10"
+    for path in sorted(tmp_path.glob("view-*.json")):
+        found = read_recorded(path)
+        assert decide_again(found) == found.plan
+
+
+def test_an_elastic_job_that_waits_has_the_size_of_its_start_or_its_smallest_one() -> None:
+    busy = running(5, "t[1-2]", tres_per_node="gres:gpu:8", NumNodes=2)
+    cluster = ControlCluster(jobs=[busy, pending(6, **elastic(8))])
+    adviser = Adviser(cluster.slurm, replace(ELASTIC, owner_nodes=("i1",)))
+    assert [step.line(ELASTIC) for step in adviser.advise(NOW_S).steps] == [
+        "resize 6: scontrol update JobId=6 TresPerJob=gres:gpu:3 (waits-small)"
+    ]
+    cluster.jobs = [pending(6, **elastic(8))]
+    (start,) = adviser.advise(NOW_S + 36).steps
+    assert start.line(ELASTIC) == "start 6: scontrol update JobId=6 TresPerJob=gres:gpu:3 (shortest-waiting)"
+    assert Adviser(cluster.slurm, replace(ELASTIC, scheduler="sjf")).advise(NOW_S).steps[0].verbs == ()
+
+
+def test_a_job_on_a_lent_node_does_not_grow_and_resizes_have_a_budget() -> None:
+    cluster = ControlCluster(jobs=[running(5, "i2", Reservation="mirage-loan-i2", **elastic(3))])
+    cluster.nodes["i2"] = ("mixed", "gpu:t4:4", "gpu:t4:3", "inference train")
+    cluster.reservations = [loan("i2")]
+    assert "resize" not in {step.kind for step in Adviser(cluster.slurm, ELASTIC).advise(NOW_S).steps}
+    cluster.jobs = [running(5, "t1", TimeLimit="9:00:00", **elastic(3))]
+    adviser = Adviser(cluster.slurm, replace(ELASTIC, resizes_per_job_hour=1, evictions_per_hour=0))
+    assert adviser.advise(NOW_S).steps[0].refused == ""
+    cluster.jobs = [running(5, "t1", TimeLimit="9:00:00", **elastic(4)), pending(7, tres_per_node="gres:gpu:1")]
+    adviser.advise(NOW_S + 36)
+    cluster.jobs.pop()
+    cluster.jobs = [running(6, "t2", TimeLimit="9:00:00", **elastic(3))]
+    adviser.advise(NOW_S + 72)
+    cluster.jobs = [running(5, "t1", TimeLimit="9:00:00", **elastic(3))]
+    assert adviser.advise(NOW_S + 108).steps[0].refused == "1 resizes of the job in an hour"
+
+
+def test_a_range_that_does_not_count_is_reported() -> None:
+    cluster = ControlCluster(jobs=[pending(6, Comment="mirage-control gpus=2-8")])
+    advice = Adviser(cluster.slurm, ELASTIC).advise(NOW_S)
+    why = "it has a size range, but was not submitted with --gpus only"
+    assert advice_json(advice, ELASTIC)["rigid"] == {why: 1}
+
+
 def test_the_job_that_others_leave_for_comes_first_in_the_queue_before_they_leave(tmp_path: Path) -> None:
     """PickyMan evicts job 5 for job 7; without the new order Slurm would start job 6 there."""
     cluster = ControlCluster(jobs=[

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from mirage.control.verbs import FENCE, Verb
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.runner import Completed
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 from tests.support.control_site import (
     POOLS,
@@ -33,7 +30,7 @@ from tests.support.control_site import (
     kernels_are_compiled,  # noqa: F401  a fixture for every test here
 )
 from tests.support.forked_processes import Process, mirage, start
-from tests.support.second_user import OTHER, opened
+from tests.support.second_user import OTHER, SecondUser, opened
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.waiting import SLOWNESS, until
 
@@ -193,27 +190,11 @@ def test_a_controller_dies_another_begins_and_off_leaves_nothing(private_cluster
     assert site.reservations() == before
 
 
-@dataclass
-class OtherUser:
-    """A runner of commands as a second Unix user."""
-
-    cluster: Any
-
-    def run(self, argv: Sequence[str], **_: Any) -> Completed:
-        user = pwd.getpwnam(OTHER)
-        environment = {"HOME": "/tmp", "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", **self.cluster.environment}
-        done = subprocess.run(
-            argv, env=environment, cwd="/tmp", user=user.pw_uid, group=user.pw_gid, extra_groups=[],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return Completed(done.returncode, done.stdout, done.stderr)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
 def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
     opened(site.cluster)
-    slurm = SlurmClient(OtherUser(site.cluster), user=OTHER)
+    slurm = SlurmClient(SecondUser(site.cluster), user=OTHER)
     pools = replace(site.pools(), grace_s=0, owner_users=("root",))
     of_administrator = site.reservations()
     site.run("scontrol", "delete", f"ReservationName={FENCE}")
@@ -255,6 +236,12 @@ def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any,
     assert site.job(low).priority < site.job(high).priority, "a larger job has a higher priority here"
     run("evict", small)
     until(lambda: site.job(small).state is JobState.PENDING, 10, lambda: site.run("squeue"))
+
+    def released() -> bool:
+        executor.finish_evictions()
+        return "release done" in outcomes
+
+    until(released, 10, lambda: site.run("squeue"))
     executor.send(Verb("renew"))
     run("return", node="n3")
     assert restore(executor) == []

@@ -15,10 +15,9 @@ from mirage.control.control_view import (
     TRAINING,
     ControlView,
     FirstSubmissions,
-    JobProgress,
     control_view,
 )
-from mirage.control.progress_files import read_progress_file
+from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
 from mirage.errors import SlurmUnreachable
 from mirage.schedule.scheduler_contract import JobStatus
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
@@ -198,8 +197,9 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 @pytest.mark.parametrize(
     ("content", "user", "progress"),
     [
-        ({"step": 30, "steps": 120, "saved_step": 12}, ME, (0.25, 0.1)),
-        ({"step": 300, "steps": 120}, ME, (1.0, 0.0)),
+        ({"step": 30, "steps": 120, "saved_step": 12}, ME, (0.25, 0.1, "", 0)),
+        ({"step": 300, "steps": 120, "model": "bert", "batch": 48}, ME, (1.0, 0.0, "bert", 48)),
+        ({"step": 300, "steps": 120, "model": 7, "batch": "48"}, ME, (1.0, 0.0, "", 0)),
         ({"step": 30, "steps": 120}, "nobody", None),
         ({"step": -1, "steps": 0}, ME, None),
         ([1], ME, None),
@@ -211,9 +211,29 @@ def test_a_progress_file_is_read_with_care(tmp_path: Path, content: object, user
     assert read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(7, 1, user=user)) == progress  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "answered"),
+    [
+        ((0.5, 0.5), (0.5, 0.5), False),
+        ((0.5, 0.4), (0.6, 0.45), False),
+        ((0.5, 0.4), (0.6, 0.5), True),
+        ((0.5, 0.4), (1.0, 1.0), False),
+        ((0.5, 0.4), None, False),
+        (None, (0.6, 0.5), False),
+        (None, (0.6, 0.6), True),
+        (None, (0.0, 0.0), False),
+    ],
+)
+def test_a_job_has_answered_when_it_has_saved_what_it_had_reported(
+    before: tuple[float, float] | None, now: tuple[float, float] | None, answered: bool
+) -> None:
+    first, then = (None if pair is None else JobProgress(*pair) for pair in (before, now))
+    assert has_saved(first, then) == answered
+
+
 def test_no_pipe_no_link_and_no_absent_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "1.json").symlink_to(tmp_path / "3.json")
     os.mkfifo(tmp_path / "2.json")
     (tmp_path / "3.json").write_text('{"step": 1, "steps": 2}')
     found = [read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(k, 1, user=ME)) for k in (1, 2, 3, 4)]  # type: ignore[arg-type]
-    assert found == [None, None, (0.5, 0.0), None]
+    assert found == [None, None, (0.5, 0.0, "", 0), None]

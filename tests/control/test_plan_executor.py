@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import pwd
 import random
 import re
 import subprocess
@@ -54,6 +55,10 @@ class ActingCluster(ControlCluster):
                 self.reservations.append(
                     line.replace(f"StartTime={NOW_S - 60}", f"StartTime={start}", start.isdecimal())
                 )
+            if words[1] == "requeue":
+                for job in self.jobs:
+                    if job["JobID"] == words[2]:
+                        job |= {"State": "PENDING", "NodeList": "", "RestartCnt": "1", "SubmitTime": str(self.now_s)}
             if words[1] == "delete":
                 name = words[2].partition("=")[2]
                 self.reservations = [one for one in self.reservations if f"={name} " not in one]
@@ -104,6 +109,8 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
         of(5, "evict", warns=False),
     )
     assert executor.run_plan(plan(*verbs)) == 0
+    cluster.now_s += 2
+    executor.finish_evictions()
     assert [" ".join(argv) for argv in cluster.sent] == [
         "scontrol create reservation ReservationName=mirage-loan-i1 Nodes=i1 StartTime=now Duration=30 Users=ada,eve "
         "Flags=OVERLAP",
@@ -146,6 +153,16 @@ def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
     executor.finish_evictions()
     assert len(cluster.sent) == 1
     cluster.now_s += 1
+    executor.finish_evictions()
+    cluster.now_s += 0.9
+    executor.finish_evictions()
+    assert len(cluster.sent) == 3, "Slurm would end a job that starts in the second in which it was killed"
+    cluster.jobs[1] |= {"State": "COMPLETING"}
+    cluster.now_s += 0.2
+    executor.finish_evictions()
+    assert len(cluster.sent) == 3, "Slurm would overwrite the end of the hold-down"
+    cluster.jobs[1] |= {"State": "PENDING"}
+    cluster.now_s += 0.3
     executor.finish_evictions()
     assert [" ".join(argv) for argv in cluster.sent[1:]] == [
         "scontrol requeue 6",
@@ -217,11 +234,130 @@ def test_budgets_of_evictions_outlast_the_process(cluster: ActingCluster, tmp_pa
     first = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     assert first.run_plan(plan(of(5, "evict", warns=False))) == 0
     first.close()
+    cluster.jobs[0] = running(5, "t1")
     second = PlanExecutor(cluster.slurm, replace(OWNED, evictions_per_hour=1), tmp_path, cluster.clock)
     assert second.run_plan(plan(of(5, "evict", warns=False), of(6, "evict"))) == 2
     cluster.now_s += 3600
     assert second.run_plan(plan(of(5, "evict", warns=False), time_s=NOW_S + 3600)) == 0
     second.close()
+
+
+ELASTIC = replace(OWNED, most_gpus=8)
+WORDS = {"tres_per_job": "gres:gpu:a100:2", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-6"}
+
+
+@pytest.fixture
+def elastic(cluster: ActingCluster, tmp_path: Path) -> Iterator[PlanExecutor]:
+    """An executor with elastic jobs: 11 runs, 12 waits."""
+    cluster.jobs += [running(11, "t2", **WORDS), pending(12, PriorityLong=50, **WORDS)]
+    made = PlanExecutor(cluster.slurm, ELASTIC, tmp_path / "elastic", cluster.clock)
+    yield made
+    made.close()
+
+
+def test_a_job_that_waits_gets_its_size_at_once(elastic: PlanExecutor, cluster: ActingCluster) -> None:
+    assert elastic.run_plan(plan(of(12, "size", gpus=6))) == 0
+    assert cluster.sent == [("scontrol", "update", "JobId=12", "TresPerJob=gres:gpu:a100:6")]
+    assert [row["undo"]["gpus"] for row in read_journal(elastic.journal)] == [2]
+
+
+def test_a_job_that_runs_gets_its_size_between_its_requeue_and_the_end_of_its_hold_down(
+    elastic: PlanExecutor, cluster: ActingCluster
+) -> None:
+    assert elastic.run_plan(plan(of(11, "resize", gpus=4))) == 0
+    assert elastic.run_plan(plan(of(11, "resize", gpus=4), of(11, "evict"))) == 2, "it is leaving already"
+    cluster.now_s += 60
+    elastic.finish_evictions()
+    cluster.now_s += 2
+    elastic.finish_evictions()
+    assert [" ".join(argv) for argv in cluster.sent] == [
+        "scancel --signal=USR1 --full --state=RUNNING 11",
+        "scontrol requeue 11",
+        "scontrol update JobId=11 TresPerJob=gres:gpu:a100:4",
+        "scontrol update JobId=11 StartTime=now",
+    ]
+
+
+def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: ActingCluster, tmp_path: Path) -> None:
+    me = pwd.getpwuid(os.getuid()).pw_name
+    cluster.jobs += [running(11, "t2", UserName=me, **WORDS)]
+    pools = replace(ELASTIC, progress_file=f"{tmp_path}/{{job}}.json")
+    executor = PlanExecutor(cluster.slurm, pools, tmp_path / "state", cluster.clock)
+
+    def progress(step: int, saved: int) -> None:
+        (tmp_path / "11.json").write_text(json.dumps({"step": step, "steps": 100, "saved_step": saved}))
+        executor.finish_evictions()
+
+    progress(40, 40)
+    executor.run_plan(plan(of(11, "resize", gpus=4)))
+    for step, saved in ((40, 40), (52, 40)):
+        progress(step, saved)
+        assert len(cluster.sent) == 1, "it has not answered"
+    progress(60, 52)
+    assert cluster.sent[1] == ("scontrol", "requeue", "11")
+    executor.close()
+
+
+@pytest.mark.parametrize("state", ["gone", "other", "waits"])
+def test_a_job_that_leaves_during_its_resize_is_not_requeued(
+    elastic: PlanExecutor, cluster: ActingCluster, state: str
+) -> None:
+    elastic.run_plan(plan(of(11, "resize", gpus=4)))
+    del cluster.jobs[-2]
+    if state == "other":  # slurmctld has lost the job and given its id away
+        cluster.jobs.append(running(11, "t2", SubmitTime=NOW_S + 3, **WORDS))
+    if state == "waits":  # it has requeued itself
+        cluster.jobs.append(pending(11, SubmitTime=NOW_S + 20, RestartCnt=1, **WORDS))
+    cluster.now_s += 60
+    elastic.finish_evictions()
+    cluster.now_s += 2
+    elastic.finish_evictions()
+    sized = [("scontrol", "update", "JobId=11", f"TresPerJob=gres:gpu:a100:{4}"),
+             ("scontrol", "update", "JobId=11", "StartTime=now")]  # fmt: skip
+    assert cluster.sent[1:] == (sized if state == "waits" else [])
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        of(12, "size", gpus=1), of(12, "size", gpus=7), of(12, "size", gpus=2), of(12, "size"),
+        of(12, "resize", gpus=4), of(11, "size", gpus=4), of(11, "resize", gpus=7), of(11, "resize", gpus=2**40),
+        of(8, "size", gpus=2), of(5, "resize", gpus=2), of(9, "size", gpus=2), of(11, "resize", gpus="4"),
+        of(12, "size", gpus=4, gpu_type="h100"), {**of(12, "size", gpus=4), "submit_s": 1},
+    ],
+)  # fmt: skip
+def test_no_other_size_and_no_other_job_is_changed(
+    elastic: PlanExecutor, cluster: ActingCluster, verb: dict[str, Any]
+) -> None:
+    assert elastic.run_plan(plan(verb)) == 1
+    assert cluster.sent == []
+
+
+def test_resizes_have_a_budget_of_their_own_that_outlasts_the_process(cluster: ActingCluster, tmp_path: Path) -> None:
+    cluster.jobs += [running(k, "t2", **WORDS) for k in (11, 12)]
+    pools = replace(ELASTIC, resizes_per_hour=2, resizes_per_job_hour=1, evictions_per_hour=1)
+    first = PlanExecutor(cluster.slurm, pools, tmp_path, cluster.clock)
+    assert first.run_plan(plan(of(11, "resize", gpus=4, warns=False))) == 0
+    first.close()
+    cluster.jobs[-2] = running(11, "t2", **WORDS)
+    second = PlanExecutor(cluster.slurm, pools, tmp_path, cluster.clock)
+    assert second.run_plan(plan(of(11, "resize", gpus=4, warns=False))) == 1, "once per job"
+    assert second.run_plan(plan(of(12, "resize", gpus=4), of(5, "evict"))) == 0
+    cluster.jobs.append(running(13, "t2", **WORDS))
+    assert second.run_plan(plan(of(13, "resize", gpus=4))) == 1, "two in an hour"
+    second.close()
+
+
+def test_off_restores_the_size_of_jobs_that_wait(elastic: PlanExecutor, cluster: ActingCluster) -> None:
+    elastic.run_plan(plan(of(12, "size", gpus=4)))
+    cluster.jobs[-1]["tres-per-job"] = "gres:gpu:a100:4"
+    elastic.run_plan(plan(of(12, "size", gpus=6), of(11, "resize", gpus=3, warns=False)))
+    cluster.jobs[-1]["tres-per-job"] = "gres:gpu:a100:6"
+    cluster.jobs[-2] = running(11, "t2", RestartCnt=1, **{**WORDS, "tres_per_job": "gres:gpu:a100:3"})
+    cluster.sent.clear()
+    assert restore(elastic) == []
+    sizes = [argv for argv in cluster.sent if "TresPerJob" in argv[-1]]
+    assert sizes == [("scontrol", "update", "JobId=12", "TresPerJob=gres:gpu:a100:2")]
 
 
 def test_commands_in_a_minute_are_bounded(cluster: ActingCluster, tmp_path: Path) -> None:
@@ -481,9 +617,10 @@ HARMLESS = re.compile(
     r"Duration=([1-9]|[1-5]\d|60) "
     r"Users=ada,eve Flags=OVERLAP"
     r"|scontrol delete ReservationName=mirage-loan-i[123]"
-    r"|scontrol update JobId=[78] (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
-    r"|scontrol requeue [56]|scontrol update JobId=[56] (StartTime=now|ReservationName=)"
-    r"|scancel --signal=USR1 --full --state=RUNNING [56]"
+    r"|scontrol update JobId=([78]|12) (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
+    r"|scontrol requeue ([56]|11)|scontrol update JobId=([56]|11) (StartTime=now|ReservationName=)"
+    r"|scontrol update JobId=1[12] TresPerJob=gres:gpu:a100:[3-6]"
+    r"|scancel --signal=USR1 --full --state=RUNNING ([56]|11)"
 )
 """All commands that a plan may lead to on the cluster of these tests."""
 
@@ -495,15 +632,15 @@ def test_of_random_plans_nothing_else_is_sent(
     dice = random.Random(7)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     values: list[Any] = [
-        *range(12), -1, 2**31, 2**70, -90, SUBMITTED_S, NOW_S, True, None, 1.5, "i1", "i2", "i3", "t1", "i[1-3]",
+        *range(13), -1, 2**31, 2**70, -90, SUBMITTED_S, NOW_S, True, None, 1.5, "i1", "i2", "i3", "t1", "i[1-3]",
         "i1,i2", "", "i1 Users=mallory", "i1;reboot", "$(reboot)", "../i1", "ALL", "\x00", "5,9", "5 9",
         [], {}, ["i1"], "i1\n",
     ]  # fmt: skip
     names = [*PLAN_VERBS, *PLAN_VERBS, *VERBS, "cancel", "update", "shutdown", "", 3, None]
-    keys = ["job", "submit_s", "node", "nice", "minutes", "warns", "users", "command", "name "]
+    keys = ["job", "submit_s", "node", "nice", "minutes", "warns", "gpus", "users", "command", "name "]
     right: dict[str, list[Any]] = {
-        "job": [5, 6, 7, 8, 9, 10], "submit_s": [SUBMITTED_S], "node": ["i1", "i2", "i3"], "nice": [-90, -9, 3, 50],
-        "minutes": [1, 30, 60], "warns": [True, False],
+        "job": [*range(5, 13)], "submit_s": [SUBMITTED_S], "node": ["i1", "i2", "i3"], "nice": [-90, -9, 3, 50],
+        "minutes": [1, 30, 60], "warns": [True, False], "gpus": [0, 2, 3, 6, 7],
     }  # fmt: skip
 
     def verb() -> Any:
@@ -518,13 +655,18 @@ def test_of_random_plans_nothing_else_is_sent(
         return row
 
     folder = tmp_path / "state"
-    executor = PlanExecutor(cluster.slurm, replace(OWNED, evictions_per_hour=1000, grace_s=0), folder, cluster.clock)
+    cluster.jobs += [running(11, "t2", **WORDS), pending(12, PriorityLong=50, **WORDS)]
+    fresh = [dict(job) for job in cluster.jobs]
+    pools = replace(ELASTIC, evictions_per_hour=1000, resizes_per_hour=1000, grace_s=0)
+    executor = PlanExecutor(cluster.slurm, pools, folder, cluster.clock)
     for number in range(plans):
         made = plan(*(verb() for _ in range(dice.randrange(1, 3))), time_s=int(cluster.now_s))
         if dice.random() < 0.02:
             made[dice.choice(list(made))] = dice.choice(values)
         executor.run_plan(made)
         cluster.now_s += 1
+        if number % 10 == 0:
+            cluster.jobs = [dict(job) for job in fresh]
         if number % 100 == 0:
             cluster.now_s += 3600
             cluster.reservations = [loan("i2"), loan("i[1-3]", 9_000_000, name=FENCE)]
@@ -532,8 +674,8 @@ def test_of_random_plans_nothing_else_is_sent(
     sent = [" ".join(argv) for argv in cluster.sent]
     assert len(sent) > plans / 20
     assert [command for command in sent if not HARMLESS.fullmatch(command)] == []
-    kinds = {command.split("=")[0] for command in sent}
-    assert len(kinds) >= 5, "the plans reach all verbs"
+    kinds = {re.sub("[0-9]|=.*", "", command.removeprefix("scontrol update JobId=")) for command in sent}
+    assert len(kinds) >= 8, "the plans reach all verbs"
 
 
 def test_the_executor_contains_no_policy_and_no_network() -> None:

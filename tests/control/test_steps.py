@@ -153,10 +153,11 @@ def test_a_job_that_waits_for_a_loan_leaves_it_when_the_rest_is_too_short(ends_i
     assert lines(view) == ["close i2: scontrol update JobId=6 ReservationName= (too-short-for-job)"]
 
 
-def test_jobs_are_neither_cancelled_nor_resized_and_returns_come_first(view: ControlView) -> None:
+def test_jobs_are_neither_cancelled_nor_resized_without_a_range_and_returns_come_first(view: ControlView) -> None:
     found = lines(view, GpuCancel(1), GpuStart(1, {0: 4}), GpuLend(2, 0), GpuResize(0, gpus=2), GpuReturn(3))
-    assert [line.split()[0] for line in found] == ["return", "lend", "start", "other", "other"]
-    assert all("neither cancels jobs nor changes their size" in line for line in found[3:])
+    assert [line.split()[0] for line in found] == ["resize", "return", "lend", "start", "other"]
+    assert "refused, its size is from 4 to 4 GPUs" in found[0]
+    assert "does not cancel jobs" in found[4]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -15,16 +15,15 @@ from mirage.control.control_view import (
     TRAINING,
     ControlView,
     FirstSubmissions,
-    JobProgress,
     control_view,
     view_after_evictions,
     view_with_loans,
 )
 from mirage.control.pools_file import Pools
-from mirage.control.progress_files import read_progress_file
+from mirage.control.progress_files import JobProgress, read_progress_file
 from mirage.control.recording import record
 from mirage.control.run_record import RunRecord
-from mirage.control.steps import PREEMPT, START, ControlStep, steps_of_plan
+from mirage.control.steps import PREEMPT, RESIZE, START, ControlStep, steps_of_plan
 from mirage.control.verbs import command_of
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
@@ -113,7 +112,7 @@ class Adviser:
         self._run = RunRecord(recording, pools) if recording is not None else None
         self._planned: frozenset[tuple[str, str]] = frozenset()
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
-        self._evictions: deque[tuple[int, str]] = deque()
+        self._stops: dict[str, deque[tuple[int, str]]] = {PREEMPT: deque(), RESIZE: deque()}
 
     def advise(self, time_s: float) -> Advice:
         """The advice of now.
@@ -185,17 +184,22 @@ class Adviser:
         return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
 
     def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
-        """The step, refused if it is an eviction beyond the budget of the job or of the hour."""
-        if step.kind != PREEMPT or step.refused:
+        """The step, refused if it stops a running job beyond the budget of the job or of the hour."""
+        if step.refused or not any(verb.name in ("evict", "resize") for verb in step.verbs):
             return step
-        while self._evictions and self._evictions[0][0] <= now_s - HOUR_S:
-            self._evictions.popleft()
-        of_job = sum(job == step.subject for _, job in self._evictions)
-        if of_job >= self.pools.evictions_per_job_hour:
-            return replace(step, refused=f"{of_job} evictions of the job in an hour")
-        if len(self._evictions) >= self.pools.evictions_per_hour:
-            return replace(step, refused=f"{len(self._evictions)} evictions in an hour")
-        self._evictions.append((now_s, step.subject))
+        pools, stops = self.pools, self._stops[step.kind]
+        what, in_hour, of_job_hour = {
+            PREEMPT: ("evictions", pools.evictions_per_hour, pools.evictions_per_job_hour),
+            RESIZE: ("resizes", pools.resizes_per_hour, pools.resizes_per_job_hour),
+        }[step.kind]
+        while stops and stops[0][0] <= now_s - HOUR_S:
+            stops.popleft()
+        of_job = sum(job == step.subject for _, job in stops)
+        if of_job >= of_job_hour:
+            return replace(step, refused=f"{of_job} {what} of the job in an hour")
+        if len(stops) >= in_hour:
+            return replace(step, refused=f"{len(stops)} {what} in an hour")
+        stops.append((now_s, step.subject))
         return step
 
     def _count(self, steps: tuple[ControlStep, ...], news: tuple[bool, ...]) -> None:
@@ -229,6 +233,7 @@ def advice_json(advice: Advice, pools: Pools) -> Mapping[str, Any]:
     found: dict[str, Any] = {"time_s": advice.time_s, "problem": advice.problem or None}
     if advice.view is not None:
         found |= {"cluster": summary(advice.view), "left_out": dict(sorted(advice.view.left_out.items()))}
+        found["rigid"] = dict(sorted(advice.view.rigid.items()))
     found["steps"] = [
         {
             "step": step.kind,

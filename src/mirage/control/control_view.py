@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mirage.array_types import Floats, Ints
+from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes
 from mirage.control.pools_file import BORROWER, OWNER, Pools
+from mirage.control.progress_files import JobProgress
 from mirage.control.verbs import LOAN, lost_loan
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable
@@ -29,6 +31,7 @@ from mirage.schedule.scheduler_contract import (
     Servers,
     Surroundings,
 )
+from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds
 from mirage.slurm.gpu_snapshot import GpuSnapshot
 from mirage.slurm.records import QueuedJob
@@ -53,20 +56,13 @@ UNKNOWN_COLUMNS: Mapping[str, str] = {
     "safe_progress": "nothing since its start, unless its progress file is known",
     "attained_gpu_s": "of the present attempt only",
     "model": "every job speeds up linearly with its GPUs",
-    "max_gpus": "the requested GPUs: no job is elastic",
+    "min_gpus, max_gpus": "the requested GPUs, unless the job declares a size range",
     "held": "equal numbers of GPUs on all nodes of a job",
     "preemptions": "every requeue counts",
     "restart_s, save_s": "the declared costs of the file",
     "wanted_soon": "no forecast: the pending jobs of the owner",
 }
 """Columns of a view that Slurm does not know, and what they have instead."""
-
-
-class JobProgress(NamedTuple):
-    """What a progress file reports: shares of the work done, and of the work that is saved."""
-
-    done: float
-    saved: float
 
 
 ProgressOf = Callable[[QueuedJob], JobProgress | None]
@@ -81,6 +77,9 @@ class ControlJob:
         submit_s: Its first submission, also after a requeue.
         queued_s: Its last submission.
         limit_s: Its time limit; ``MISSING`` for none.
+        gpus: The GPUs that it has, or requests while it waits.
+        gpu_type: The GPU type that it requests; empty for any.
+        sizes: The numbers of GPUs that it may have.
     """
 
     id: int
@@ -94,6 +93,9 @@ class ControlJob:
     limit_s: int
     reservation: str
     running: bool
+    gpus: int = 0
+    gpu_type: str = ""
+    sizes: JobSizes = NO_SIZES
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class ControlView:
         taken_back: Nodes with a loan on which jobs of the owner run, and none that takes part; not in the view.
         stranded: Jobs that take part, and that Slurm holds because their loan has ended; not in the view.
         left_out: Jobs of the borrower's partition that are not in the view, by reason.
+        rigid: Jobs of the view that declare a size range but have one size, by reason.
     """
 
     view: GpuView
@@ -117,6 +120,7 @@ class ControlView:
     taken_back: tuple[str, ...]
     stranded: tuple[ControlJob, ...]
     left_out: Mapping[str, int]
+    rigid: Mapping[str, int]
 
 
 class FirstSubmissions:
@@ -151,6 +155,7 @@ class _Row(NamedTuple):
     one: GpuQueueJob
     submit_s: int
     places: Mapping[int, int]
+    sizes: JobSizes
 
 
 def control_view(
@@ -190,7 +195,7 @@ def control_view(
         or (nodes[name].usable and nodes[name].used == 0 and name not in busy)
     ]
     types = tuple(dict.fromkeys(node.gpu_type for node in servers))
-    rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first)
+    rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first, pools)
     columns = _servers(servers, types, rows, pools, loans, borrowed, snapshot)
     surroundings = Surroundings(
         gpu_types=types,
@@ -211,11 +216,12 @@ def control_view(
     )
     jobs = tuple(map(_control_job, rows))
     stranded = tuple(
-        _control_job(_Row(one, first.of(one.job), {}))
+        _control_job(_Row(one, first.of(one.job), {}, JobSizes(one.job.gpus, one.job.gpus)))
         for one in candidates
         if one.job.state is JobState.PENDING and lost_loan(one.job.reason, pools.owner_nodes)
     )
-    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, stranded, left_out)
+    rigid = Counter(row.sizes.rigid_why for row in rows if row.sizes.rigid_why)
+    return ControlView(view, surroundings, jobs, surroundings.servers, loans, taken_back, stranded, left_out, rigid)
 
 
 def view_with_loans(view: ControlView, until_s: Mapping[int, float], promise_s: int) -> ControlView:
@@ -316,24 +322,29 @@ def _rows(
     now_s: int,
     left_out: Counter[str],
     first: FirstSubmissions,
+    pools: Pools,
 ) -> list[_Row]:
     """The jobs of the view in the order of their first submission."""
     number = {node.name: k for k, node in enumerate(servers)}
     most = max((sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types), default=0)
     rows = []
     for one in candidates:
-        why = _why_left_out(one, number, types, most, now_s)
+        sizes = job_sizes(one, pools)
+        if pools.scheduler not in ELASTIC_SCHEDULERS:
+            sizes = JobSizes(one.job.gpus, one.job.gpus)
+        why = _why_left_out(one, number, types, most >= sizes.least, now_s)
         if why:
             left_out[why] += 1
             continue
         hosts = _hosts(one.job)
         share, rest = divmod(one.job.gpus, len(hosts)) if hosts else (0, 0)
         places = {number[host]: share + (k < rest) for k, host in enumerate(hosts)}
-        rows.append(_Row(one, first.of(one.job), {server: gpus for server, gpus in places.items() if gpus}))
+        places = {server: gpus for server, gpus in places.items() if gpus}
+        rows.append(_Row(one, first.of(one.job), places, sizes))
     return sorted(rows, key=lambda row: (row.submit_s, row.one.job.id))
 
 
-def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], most: int, now_s: int) -> str:
+def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], fits: bool, now_s: int) -> str:
     """Why a job that has opted in is not in the view; empty if it is."""
     job = one.job
     if job.gpus < 1:
@@ -348,7 +359,7 @@ def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[s
             return "names a reservation of its own"
         if one.required_nodes:
             return "requires nodes by name"
-        return "needs more GPUs than the view has of one type" if job.gpus > most else ""
+        return "" if fits else "needs more GPUs than the view has of one type"
     if job.completing:
         return "is completing"
     hosts = _hosts(job)
@@ -366,12 +377,12 @@ def _jobs(
 ) -> ActiveJobs:
     jobs = [row.one.job for row in rows]
     running = np.array([job.state is JobState.RUNNING for job in jobs], np.bool_)
-    gpus = _ints(job.gpus for job in jobs)
+    gpus, held = _ints(row.sizes.least for row in rows), _ints(job.gpus for job in jobs)
     run_s = _floats(_run_s(job) for job in jobs)
     start_s = np.where(running, _floats(job.start_s for job in jobs), UNKNOWN)
     ran_s = np.where(running, np.maximum(now_s - start_s, 0.0), 0.0)
     gpu_type = _ints(int(servers.gpu_type[next(iter(row.places))]) if row.places else -1 for row in rows)
-    done, saved = np.minimum(ran_s / run_s, 1.0), np.zeros(len(rows))
+    done, saved = np.minimum(ran_s * held / (run_s * gpus), 1.0), np.zeros(len(rows))
     for k, job in enumerate(jobs):
         known = progress_of(job) if progress_of is not None else None
         if known is not None:
@@ -386,7 +397,7 @@ def _jobs(
         model=np.full(len(rows), LINEAR),
         gpus=gpus,
         min_gpus=gpus,
-        max_gpus=gpus,
+        max_gpus=_ints(row.sizes.most for row in rows),
         pool=np.full(len(rows), TRAINING),
         types=_ints(1 << types.index(row.one.gpu_type) if row.one.gpu_type else -1 for row in rows),
         status=np.where(running, int(JobStatus.RUNNING), int(JobStatus.PENDING)),
@@ -394,8 +405,8 @@ def _jobs(
         done=done,
         progress=done * work,
         safe_progress=np.minimum(saved, done) * work,
-        attained_gpu_s=_floats(gpus * ran_s),
-        held=np.where(running, gpus, 0),
+        attained_gpu_s=_floats(held * ran_s),
+        held=np.where(running, held, 0),
         servers=_ints(len(row.places) for row in rows),
         gpu_type=gpu_type,
         batch=zeros,
@@ -429,7 +440,7 @@ def _control_job(row: _Row) -> ControlJob:
     job = row.one.job
     return ControlJob(
         job.id, job.user, job.account, row.submit_s, job.submit_s, row.one.restarts, job.priority, job.nice,
-        job.limit_s, row.one.reservation, job.state is JobState.RUNNING,
+        job.limit_s, row.one.reservation, job.state is JobState.RUNNING, job.gpus, row.one.gpu_type, row.sizes,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 
 PLAN = "plan.json"
-_TICK_S = 0.2
+_TICK_S = 0.1
 """A new plan waits for this time at most."""
 
 _PATIENCE_S = 20.0
@@ -41,7 +41,7 @@ def write_plan(folder: Path, number: int, time_s: int, verbs: list[Verb]) -> Non
     """
     rows = [
         {"name": one.name, "job": one.job, "submit_s": one.submit_s, "node": one.node, "nice": one.nice,
-         "minutes": one.minutes, "warns": one.warns}
+         "minutes": one.minutes, "warns": one.warns, "gpus": one.gpus}
         for one in verbs
     ]  # fmt: skip
     plan = {"format": PLAN_FORMAT, "number": number, "time_s": time_s, "verbs": rows}

@@ -16,17 +16,30 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
-from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
+from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
+from mirage.control.verbs import (
+    FENCE,
+    LEASE,
+    LEASE_MINUTES,
+    LOAN,
+    PLAN_VERBS,
+    Verb,
+    after_signal,
+    command_of,
+    fits_loan,
+    lost_loan,
+)
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import all_reservations
-from mirage.slurm.records import SlurmReservation
+from mirage.slurm.records import QueuedJob, SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
 
 PLAN_FORMAT = "mirage-control-plan-1"
@@ -41,8 +54,54 @@ _LOCK_PATIENCE_S = 1.0
 """A query of a lock's holder has the lock for an instant."""
 
 _NICE = 2**31 - 3
-_KINDS = {"name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool}
+_KINDS = {
+    "name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool, "gpus": int,
+}  # fmt: skip
 """Operands that a plan may give, and their types."""
+
+_KILLED_S = 1.0
+"""Seconds from a requeue to the end of the hold-down, at least.
+
+If Slurm starts a job in the second in which it was killed, the credential of the job is revoked, and Slurm ends the job
+(22.05.8: "Killing non-startable batch job").
+"""
+
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.2, 60.0
+"""Pauses between two queries of a requeued job that still completes; each is twice the one before."""
+
+EVICT, RESIZE = "evict", "resize"
+
+
+class _Leaving(NamedTuple):
+    """A running job with the signal.
+
+    Attributes:
+        due_s: When it is requeued, even if it has not saved.
+        verb: The eviction or the resize.
+        job: The job at the signal.
+        restarts: Its number of restarts.
+        before: Its progress at the signal; None if it is not known.
+    """
+
+    due_s: float
+    verb: Verb
+    job: QueuedJob
+    restarts: int
+    before: JobProgress | None
+
+
+class _HeldDown(NamedTuple):
+    """A requeued job that Slurm holds down.
+
+    Attributes:
+        next_s: When it is queried again.
+        pause_s: The pause after that, if it still completes.
+        verb: The eviction or the resize.
+    """
+
+    next_s: float
+    pause_s: float
+    verb: Verb
 
 
 class PlanExecutor:
@@ -68,13 +127,13 @@ class PlanExecutor:
         self._lock = _locked(folder)
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
-        self._evictions: deque[tuple[float, int]] = deque(
-            (row["time_s"], row["verb"]["job"])
-            for row in read_journal(self.journal)
-            if row["verb"]["name"] == "requeue"
-        )
+        self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
+        for row in read_journal(self.journal):
+            if row["verb"]["name"] == "requeue":
+                self._stops[RESIZE if row["verb"].get("gpus") else EVICT].append((row["time_s"], row["verb"]["job"]))
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
-        self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
+        self._leaving: dict[int, _Leaving] = {}  # by job
+        self._held_down: dict[int, _HeldDown] = {}  # by job
         self._renewed_s: float | None = None  # of the lease; None before it is taken
         self._mark_s = _mark_in(self.journal)
 
@@ -190,12 +249,18 @@ class PlanExecutor:
         one = jobs.get(verb.job)
         if one is None or one.job.submit_s != verb.submit_s:
             return "not a job that takes part, or requeued since"
-        if verb.name == "evict":
-            return self._why_no_eviction(one, now_s)
+        if verb.name in (EVICT, RESIZE):
+            return self._why_no_stop(verb, one, now_s)
         if verb.name == "unhold":
             return "" if lost_loan(one.job.reason, self.pools.owner_nodes) else "not held because its loan has ended"
+        return self._why_not_waiting(verb, one, jobs, now_s)
+
+    def _why_not_waiting(self, verb: Verb, one: GpuQueueJob, jobs: Mapping[int, GpuQueueJob], now_s: float) -> str:
+        """Why a verb for waiting jobs is not carried out; empty if it is."""
         if one.job.state is not JobState.PENDING or (one.reservation and not one.reservation.startswith(LOAN)):
             return "not pending, or in a reservation of its own"
+        if verb.name == "size":
+            return self._why_not_size(verb, one)
         if verb.name == "enter" and not fits_loan(one.job.limit_s, now_s, self._loans.get(LOAN + verb.node, 0)):
             return "longer than the rest of the loan, or no loan"
         highest = max(other.job.priority for other in jobs.values() if other.job.state is JobState.PENDING)
@@ -204,27 +269,48 @@ class PlanExecutor:
             return "above the highest job that takes part, or below Slurm's lowest priority"
         return ""
 
-    def _why_no_eviction(self, one: GpuQueueJob, now_s: float) -> str:
-        while self._evictions and self._evictions[0][0] <= now_s - HOUR_S:
-            self._evictions.popleft()
-        coming = [(0.0, job) for job in self._leaving]
-        evictions = [*self._evictions, *coming]
-        if one.job.state is not JobState.RUNNING or one.job.id in self._leaving:
+    def _why_not_size(self, verb: Verb, one: GpuQueueJob) -> str:
+        sizes = job_sizes(one, self.pools)
+        if not sizes.elastic or not sizes.least <= verb.gpus <= sizes.most:
+            return "not an elastic job, or not a size of its range"
+        if verb.gpus == one.job.gpus:
+            return "it has this size"
+        return "a job in a reservation does not change its size" if verb.name == RESIZE and one.reservation else ""
+
+    def _why_no_stop(self, verb: Verb, one: GpuQueueJob, now_s: float) -> str:
+        """Why a running job is not requeued, for an eviction or a new size; empty if it is."""
+        name, pools, stops = verb.name, self.pools, self._stops[verb.name]
+        if name == RESIZE and (why := self._why_not_size(verb, one)):
+            return why
+        what, in_hour, of_job_hour = {
+            EVICT: ("evictions", pools.evictions_per_hour, pools.evictions_per_job_hour),
+            RESIZE: ("resizes", pools.resizes_per_hour, pools.resizes_per_job_hour),
+        }[name]
+        while stops and stops[0][0] <= now_s - HOUR_S:
+            stops.popleft()
+        coming = [(0.0, job) for job, leaving in self._leaving.items() if leaving.verb.name == name]
+        counted = [*stops, *coming]
+        if one.job.state is not JobState.RUNNING or one.job.completing or one.job.id in self._leaving:
             return "not running, or leaving already"
-        if len(evictions) >= self.pools.evictions_per_hour:
-            return f"{len(evictions)} evictions in an hour"
-        of_job = sum(job == one.job.id for _, job in evictions)
-        return f"{of_job} evictions of the job in an hour" if of_job >= self.pools.evictions_per_job_hour else ""
+        if len(counted) >= in_hour:
+            return f"{len(counted)} {what} in an hour"
+        of_job = sum(job == one.job.id for _, job in counted)
+        return f"{of_job} {what} of the job in an hour" if of_job >= of_job_hour else ""
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
         one = jobs.get(verb.job)
-        if verb.name == "evict" and one is not None:
+        if verb.name in (EVICT, RESIZE) and one is not None:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
-            verb = replace(verb, node=lent if lent in self.pools.owner_nodes else "")
+            verb = replace(verb, node=lent if lent in self.pools.owner_nodes else "", gpu_type=one.gpu_type)
+            before = self._progress(one.job)
             if verb.warns:
                 self.send(replace(verb, name="signal"))
-            self._leaving[verb.job] = (self.clock() + self.pools.grace_s * verb.warns, verb)
+            due_s = self.clock() + self.pools.grace_s * verb.warns
+            self._leaving[verb.job] = _Leaving(due_s, verb, one.job, one.restarts, before)
             self.finish_evictions()
+        elif verb.name == "size" and one is not None:
+            verb = replace(verb, gpu_type=one.gpu_type)
+            self.send(verb, undo=replace(verb, gpus=one.job.gpus))
         elif verb.name == "lend":
             users = tuple(sorted({other.job.user for other in jobs.values()}))
             self.send(replace(verb, users=users), undo=Verb("return", node=verb.node))
@@ -256,24 +342,57 @@ class PlanExecutor:
             raise SlurmRefused("the lease has ended, as Slurm has not answered for minutes; begin again")
 
     def finish_evictions(self) -> None:
-        """Requeue jobs that still run after their grace, and end their hold-down."""
-        due = {job: verb for job, (due_s, verb) in self._leaving.items() if due_s <= self.clock()}
-        if not due:
+        """Requeue jobs that have saved or used up their grace, and end hold-downs.
+
+        While a requeued job completes, Slurm would overwrite the end of its hold-down (22.05.8).
+        """
+        now_s = self.clock()
+        due = [one for one in self._leaving.values() if one.due_s <= now_s or self._has_saved(one)]
+        held = {job: one for job, one in self._held_down.items() if one.next_s <= now_s}
+        if not due and not held:
             return
         jobs = {one.job.id: one for one in self.jobs()}
-        for job, verb in due.items():
-            del self._leaving[job]
-            one = jobs.get(job)
-            if one is None or one.job.state is not JobState.RUNNING or one.job.submit_s != verb.submit_s:
-                self._report("evict", "left by itself", asdict(verb))
-                continue
-            try:
-                self.send(replace(verb, name="requeue"))
-                self._evictions.append((self.clock(), job))
-                for name in ("leave", "release") if verb.node else ("release",):
-                    self.send(replace(verb, name=name))
-            except SlurmRefused as error:
-                self._report("evict", f"refused by Slurm: {error}", asdict(verb))
+        for leaving in due:
+            del self._leaving[leaving.verb.job]
+            self._attempt(leaving.verb, lambda: self._requeue(leaving, jobs.get(leaving.verb.job)))  # noqa: B023
+        for job, one in held.items():
+            del self._held_down[job]
+            self._attempt(one.verb, lambda: self._end_hold_down(one, jobs.get(job)))  # noqa: B023
+
+    def _attempt(self, verb: Verb, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except SlurmRefused as error:
+            self._report(verb.name, f"refused by Slurm: {error}", asdict(verb))
+
+    def _progress(self, job: QueuedJob) -> JobProgress | None:
+        return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
+
+    def _has_saved(self, leaving: _Leaving) -> bool:
+        return leaving.verb.warns and has_saved(leaving.before, self._progress(leaving.job))
+
+    def _requeue(self, leaving: _Leaving, one: GpuQueueJob | None) -> None:
+        """Requeue a job; one that is to change its size may have requeued itself."""
+        verb = leaving.verb
+        runs = one is not None and one.job.state is JobState.RUNNING and one.job.submit_s == verb.submit_s
+        waits = one is not None and one.job.state is JobState.PENDING and one.restarts > leaving.restarts
+        if runs:
+            self.send(replace(verb, name="requeue"))
+            self._stops[verb.name].append((self.clock(), verb.job))
+        if not runs and not (waits and verb.name == RESIZE):
+            self._report(verb.name, "left by itself", asdict(verb))
+            return
+        for name in after_signal(verb)[1:-1]:
+            part = replace(verb, name=name)
+            self.send(part, undo=replace(part, gpus=leaving.job.gpus) if name == "size" else None)
+        self._held_down[verb.job] = _HeldDown(self.clock() + _KILLED_S, _FIRST_PAUSE_S, verb)
+
+    def _end_hold_down(self, held: _HeldDown, one: GpuQueueJob | None) -> None:
+        if one is not None and one.job.completing and held.pause_s < _LAST_PAUSE_S:
+            next_s = self.clock() + held.pause_s
+            self._held_down[held.verb.job] = _HeldDown(next_s, 2 * held.pause_s, held.verb)
+        elif one is not None and one.job.state is JobState.PENDING:
+            self.send(replace(held.verb, name="release"))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,9 @@ class Pools:
         restart_s: Declared cost of a restart of a job.
         save_s: Declared time to write a checkpoint.
         gpu_speeds: Work that one GPU of a type does in a second; 1 for other types.
+        most_gpus: The most GPUs that an elastic job may get; 0: no job is elastic.
+        resizes_per_hour: Running jobs that may change their size in an hour.
+        resizes_per_job_hour: How often one running job may change its size in an hour.
         progress_file: Path of a job's progress file, with ``{job}`` and perhaps ``{user}``; empty for none.
     """
 
@@ -88,6 +91,9 @@ class Pools:
     restart_s: float = 60.0
     save_s: float = 30.0
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+    most_gpus: int = 0
+    resizes_per_hour: int = 12
+    resizes_per_job_hour: int = 2
     progress_file: str = ""
 
     @property
@@ -256,10 +262,13 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "jobs.signal": ("signal", _signal),
     "jobs.grace": ("grace_s", _SECONDS),
     "jobs.progress": ("progress_file", _path),
+    "jobs.most_gpus": ("most_gpus", _count(1, 100_000)),
     "rates.requests_per_minute": ("requests_per_minute", _count(REQUESTS, MOST_REQUESTS)),
     "rates.commands_per_minute": ("commands_per_minute", _count(1, 600)),
     "rates.evictions_per_hour": ("evictions_per_hour", _count(0, 1000)),
     "rates.evictions_per_job_hour": ("evictions_per_job_hour", _count(0, 60)),
+    "rates.resizes_per_hour": ("resizes_per_hour", _count(0, 1000)),
+    "rates.resizes_per_job_hour": ("resizes_per_job_hour", _count(0, 60)),
     "costs.restart": ("restart_s", _SECONDS),
     "costs.save": ("save_s", _SECONDS),
 }

@@ -10,17 +10,33 @@ import json
 import os
 import pwd
 import stat
+from typing import NamedTuple
 
-from mirage.control.control_view import JobProgress
 from mirage.slurm.records import QueuedJob
 
 _MOST_BYTES = 65_536
 
 
+class JobProgress(NamedTuple):
+    """What a progress file reports.
+
+    Attributes:
+        done: Share of the work that is done.
+        saved: Share of the work that is saved.
+        model: Name of the model; empty if the file has none.
+        batch: Total batch size; 0 if the file has none.
+    """
+
+    done: float
+    saved: float
+    model: str = ""
+    batch: int = 0
+
+
 def read_progress_file(pattern: str, job: QueuedJob) -> JobProgress | None:
     """The progress in a job's file; None where there is none that can be used.
 
-    The file has one JSON object with ``step``, ``steps`` and perhaps ``saved_step``.
+    The file has one JSON object with ``step``, ``steps`` and perhaps ``saved_step``, ``model`` and ``batch``.
 
     Args:
         pattern: Its path, with ``{job}`` and perhaps ``{user}``.
@@ -44,7 +60,27 @@ def read_progress_file(pattern: str, job: QueuedJob) -> JobProgress | None:
     step, steps, saved = (_count(declared.get(name, 0)) for name in ("step", "steps", "saved_step"))
     if steps == 0:
         return None
-    return JobProgress(min(step / steps, 1.0), min(saved / steps, 1.0))
+    model = declared.get("model")
+    return JobProgress(
+        min(step / steps, 1.0),
+        min(saved / steps, 1.0),
+        model if isinstance(model, str) else "",
+        _count(declared.get("batch")),
+    )
+
+
+def has_saved(before: JobProgress | None, now: JobProgress | None) -> bool:
+    """Whether a job has saved at least the work that it had reported at the signal.
+
+    A job that is done is not meant: it ends by itself.
+
+    Args:
+        before: Its progress at the signal; None if it was not known.
+        now: Its progress now.
+    """
+    if now is None or not 0 < now.done < 1:
+        return False
+    return now.saved > before.saved and now.saved >= before.done if before else now.saved >= now.done
 
 
 def _count(value: object) -> int:

@@ -1,7 +1,8 @@
 """The steps of a plan on a real Slurm: the verbs of a controller, and what undoes them.
 
 A step changes the order of the queue by nice values, lends nodes by reservations that end by themselves, or preempts by
-a signal, a requeue and a release of the hold-down. All of it needs the rights of an operator only.
+a signal, a requeue and a release of the hold-down. An elastic job gets its new size before this release. All of it
+needs the rights of an operator only.
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from mirage.control.control_view import INFERENCE, TRAINING, ControlJob, Control
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import LOAN, Command, Verb, command_of, fits_loan, parts
 from mirage.duration import MINUTE_S
-from mirage.schedule.scheduler_contract import GpuAction, GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
+from mirage.schedule.scheduler_contract import (
+    GpuAction,
+    GpuLend,
+    GpuPlan,
+    GpuPreempt,
+    GpuResize,
+    GpuReturn,
+    GpuStart,
+    Places,
+)
 
-CLOSE, PREEMPT, RETURN, LEND = "close", "preempt", "return", "lend"
+CLOSE, PREEMPT, RESIZE, RETURN, LEND = "close", "preempt", "resize", "return", "lend"
 RELEASE, START, POSTPONE, OTHER = "release", "start", "postpone", "other"
-_ORDER = (RELEASE, CLOSE, PREEMPT, RETURN, LEND, START, POSTPONE, OTHER)
+_ORDER = (RELEASE, CLOSE, PREEMPT, RESIZE, RETURN, LEND, START, POSTPONE, OTHER)
 
 _LOWEST_NICE = -(2**31) + 3
 """Slurm's lowest nice value."""
@@ -30,7 +40,8 @@ class ControlStep:
     """An action of a plan in verbs.
 
     Attributes:
-        kind: ``release``, ``close``, ``preempt``, ``return``, ``lend``, ``start``, ``postpone`` or ``other``.
+        kind: ``release``, ``close``, ``preempt``, ``resize``, ``return``, ``lend``, ``start``, ``postpone`` or
+            ``other``.
         subject: The job's id, or the node.
         verbs: What would be executed, in order; empty if nothing is needed.
         undo: What restores the former state.
@@ -80,7 +91,13 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
     """
     starts = {action.job: action for action in plan.actions if isinstance(action, GpuStart)}
     nices = new_nices(view.jobs, list(starts))
-    steps = [_step(action, view, pools) for action in plan.actions if not isinstance(action, GpuStart)]
+    others = (action for action in plan.actions if not isinstance(action, GpuStart))
+    steps = [_step(action, view, pools) for action in others if not _is_without_effect(action, view)]
+    steps += [
+        ControlStep(RESIZE, str(job.id), (_of_size(job, job.sizes.least),), (_of_size(job, job.gpus),), "waits-small")
+        for number, job in enumerate(view.jobs)
+        if not job.running and number not in starts and job.sizes.elastic and job.gpus != job.sizes.least
+    ]
     steps += [
         ControlStep(RELEASE, str(job.id), (_of(job, "unhold"),), (), "its-loan-has-ended") for job in view.stranded
     ]
@@ -93,6 +110,38 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
 
 def _of(job: ControlJob, name: str, node: str = "", nice: int = 0) -> Verb:
     return Verb(name, job.id, job.queued_s, node, nice)
+
+
+def _of_size(job: ControlJob, gpus: int) -> Verb:
+    """The verb of another size: at once for a waiting job, by a requeue for a running one."""
+    return Verb("resize" if job.running else "size", job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type)
+
+
+def _is_without_effect(action: GpuAction, view: ControlView) -> bool:
+    """Whether an action changes only a batch size, or the servers: Slurm has no such lever."""
+    return isinstance(action, GpuResize) and _size_of(action, view) == view.jobs[action.job].gpus
+
+
+def _size_of(action: GpuStart | GpuResize, view: ControlView) -> int:
+    """The number of GPUs that a job has after an action."""
+    return sum((action.places or {}).values()) or action.gpus or view.jobs[action.job].gpus
+
+
+def _on_lent(places: Places | None, view: ControlView) -> list[str]:
+    """The lent nodes among the servers of a job."""
+    return [view.nodes[server] for server in places or () if view.view.servers.home[server] == INFERENCE]
+
+
+def _resize(action: GpuResize, view: ControlView) -> ControlStep:
+    job, gpus, why = view.jobs[action.job], _size_of(action, view), ""
+    lent = _on_lent(view.view.held.of(action.job), view) or _on_lent(action.places, view)
+    if not job.sizes.least <= gpus <= job.sizes.most:
+        why = f"its size is from {job.sizes.least} to {job.sizes.most} GPUs"
+    elif lent:
+        why = f"a job on a lent node, here {lent[0]}, does not change its size"
+    if why:
+        return ControlStep(RESIZE, str(job.id), reason=action.reason, refused=why)
+    return ControlStep(RESIZE, str(job.id), (_of_size(job, gpus),), (_of_size(job, job.gpus),), action.reason)
 
 
 def _closures(plan: GpuPlan, view: ControlView) -> Iterator[ControlStep]:
@@ -127,22 +176,27 @@ def _step(action: GpuAction, view: ControlView, pools: Pools) -> ControlStep:
         return ControlStep(PREEMPT, str(job.id), (evict,), reason=action.reason)
     if isinstance(action, GpuLend):
         return _lend(action, view, pools)
+    if isinstance(action, GpuResize):
+        return _resize(action, view)
     if isinstance(action, GpuReturn):
         return _return(view.nodes[action.server], view, action.reason)
     return ControlStep(
         OTHER,
         type(action).__name__.removeprefix("Gpu").lower(),
         reason=action.reason,
-        refused="a controller neither cancels jobs nor changes their size",
+        refused="a controller does not cancel jobs",
     )
 
 
 def _start(action: GpuStart, view: ControlView, nice: int | None) -> ControlStep:
     job, places = view.jobs[action.job], action.places or {}
     subject, reason = str(job.id), action.reason
-    lent = [view.nodes[server] for server in places if view.view.servers.home[server] == INFERENCE]
+    lent, gpus = _on_lent(places, view), _size_of(action, view)
     former = job.reservation.removeprefix(LOAN)
     verbs, undo = [], []
+    if gpus != job.gpus and not job.sizes.least <= gpus <= job.sizes.most:
+        why = f"its size is from {job.sizes.least} to {job.sizes.most} GPUs"
+        return ControlStep(START, subject, reason=reason, refused=why)
     if lent and len(places) > 1:
         why = f"it would span {', '.join(lent)} and other nodes, but a job runs in one reservation"
         return ControlStep(START, subject, reason=reason, refused=why)
@@ -151,11 +205,14 @@ def _start(action: GpuStart, view: ControlView, nice: int | None) -> ControlStep
     if lent and not fits_loan(job.limit_s, view.view.now_s, view.loans[lent[0]]):
         why = f"its time limit is longer than the rest of the loan of {lent[0]}"
         return ControlStep(START, subject, reason=reason, refused=why)
+    if gpus != job.gpus:
+        verbs.append(_of_size(job, gpus))
+        undo.append(_of_size(job, job.gpus))
     if lent and former != lent[0]:
         verbs.append(_of(job, "enter", lent[0]))
     elif former and not lent:
         verbs.append(_of(job, "leave"))
-    if verbs:
+    if (lent and former != lent[0]) or (former and not lent):
         undo.append(_of(job, "enter", former) if former else _of(job, "leave"))
     if nice is not None:
         if nice < _LOWEST_NICE:

@@ -52,6 +52,8 @@ class Verb:
         nice: A nice value.
         minutes: Duration of a loan.
         warns: Whether an eviction begins with the signal.
+        gpus: Number of GPUs of an elastic job from now on.
+        gpu_type: The GPU type that the job requests; empty for any. A plan cannot set it.
         users: Users of a loan or of the fence; a plan cannot set them.
         start_s: Start of the lease in seconds since 1970, the mark of its holder; a plan cannot set it.
     """
@@ -63,24 +65,33 @@ class Verb:
     nice: int = 0
     minutes: int = 0
     warns: bool = True
+    gpus: int = 0
+    gpu_type: str = ""
     users: tuple[str, ...] = ()
     start_s: int = 0
 
 
 def command_of(verb: Verb, pools: Pools) -> Command:
-    """The command of a verb that is one; ``evict`` is several (``parts``)."""
+    """The command of a verb that is one; ``evict`` and ``resize`` are several (``parts``)."""
     return _COMMANDS[verb.name](verb, pools)
 
 
 def parts(verb: Verb) -> tuple[Verb, ...]:
-    """The verbs that an eviction consists of; any other verb is its own part.
+    """The verbs that an eviction or a resize consists of; any other verb is its own part.
 
-    The job leaves its loan before its hold-down ends: it would start there again.
+    After a requeue Slurm holds a job down for its ``cred_expire``. In this time the job gets its new size, or leaves
+    its loan: it would start there again. So a controller that dies in between leaves a job that starts by itself.
     """
-    if verb.name != "evict":
+    if verb.name not in ("evict", "resize"):
         return (verb,)
-    names = (*(("signal",) if verb.warns else ()), "requeue", *(("leave",) if verb.node else ()), "release")
-    return tuple(replace(verb, name=name) for name in names)
+    return tuple(replace(verb, name=name) for name in ("signal", *after_signal(verb)) if name != "signal" or verb.warns)
+
+
+def after_signal(verb: Verb) -> tuple[str, ...]:
+    """The parts of an eviction or a resize that follow when the job has saved."""
+    if verb.name == "resize":
+        return ("requeue", "size", "release")
+    return ("requeue", *(("leave",) if verb.node else ()), "release")
 
 
 def lost_loan(reason: str, nodes: Container[str]) -> bool:
@@ -138,6 +149,7 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
     "enter": _update(lambda verb: f"ReservationName={LOAN}{verb.node}"),
     "leave": _update(lambda verb: "ReservationName="),
     "nice": _update(lambda verb: f"Nice={verb.nice}"),
+    "size": _update(lambda verb: f"TresPerJob=gres:gpu:{f'{verb.gpu_type}:' if verb.gpu_type else ''}{verb.gpus}"),
     "signal": lambda verb, pools: (
         "scancel",
         f"--signal={pools.signal}",
@@ -150,8 +162,8 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
     "unhold": lambda verb, _: ("scontrol", "release", str(verb.job)),
 }
 
-VERBS = (*_COMMANDS, "evict")
+VERBS = (*_COMMANDS, "evict", "resize")
 """All verbs. A plan has only those of ``PLAN_VERBS``."""
 
-PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict", "unhold")
+PLAN_VERBS = ("lend", "return", "enter", "leave", "nice", "evict", "unhold", "size", "resize")
 """The verbs that a plan may contain."""

@@ -25,6 +25,7 @@ class GpuQueueJob:
         gpu_type: The GPU type that it requests; empty for any.
         reservation: The reservation that it names; empty for none.
         required_nodes: Nodes that it requires, as a host list; empty for none.
+        gpus_per_job: Whether it requests its GPUs for the whole job only (``--gpus``), and Slurm chooses the nodes.
     """
 
     job: QueuedJob
@@ -32,6 +33,7 @@ class GpuQueueJob:
     gpu_type: str = ""
     reservation: str = ""
     required_nodes: str = ""
+    gpus_per_job: bool = False
 
 
 def gpu_queue_command(mark: str = "") -> tuple[str, ...]:
@@ -55,7 +57,8 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         if job.gpus == 0:
             job = replace(job, gpus=gres_gpus_per_node(text_of(of_job)))
         gpu_type = requested_gpu_type(text_of(of_job) or text_of(of_node))
-        jobs.append(GpuQueueJob(job, count_of(restarts), gpu_type, text_of(reservation), text_of(required)))
+        per_job = bool(text_of(of_job)) and not text_of(of_node)
+        jobs.append(GpuQueueJob(job, count_of(restarts), gpu_type, text_of(reservation), text_of(required), per_job))
     return tuple(jobs), tuple(unreadable)
 
 

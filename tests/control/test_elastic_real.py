@@ -1,0 +1,197 @@
+"""Elastic jobs on a real slurmctld: a new size by a requeue, and nothing left held."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
+from mirage.control.pools_file import Pools
+from mirage.control.restore import restore
+from mirage.control.verbs import Verb
+from mirage.job_state import JobState
+from mirage.slurm.client import SlurmClient
+from tests.support.control_site import (
+    Site,
+    kernels_are_compiled,  # noqa: F401  a fixture for every test here
+)
+from tests.support.elastic_job import RESTORE_S, SAVE_S, SCRIPT, Event, events
+from tests.support.forked_processes import mirage, start
+from tests.support.second_user import OTHER, SecondUser, opened
+from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.waiting import SLOWNESS, until
+
+pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
+
+RANGE = "mirage-control gpus=2-6"
+
+
+def pools_of(site: Site) -> Pools:
+    pools = replace(site.pools(), most_gpus=6, grace_s=60, resizes_per_job_hour=9, owner_users=("root",))
+    return replace(pools, progress_file=f"{site.folder}/{{job}}.json")
+
+
+def submitted(site: Site, *words: str, comment: str = RANGE) -> int:
+    """An elastic job; its files have its id."""
+    argv = (
+        "sbatch",
+        "--parsable",
+        "-p",
+        "train",
+        "-t",
+        "120",
+        "-o",
+        "/dev/null",
+        "--mem=10",
+        f"--comment={comment}",
+        *words,
+    )
+    return int(site.run(*argv, "--wrap", f"exec bash {site.folder}/job.sh {site.folder}/$SLURM_JOB_ID"))
+
+
+def run(executor: PlanExecutor, site: Site, job: int, name: str, gpus: int) -> int:
+    """Carry out a plan of one verb; returns the number of refusals."""
+    row = {"name": name, "job": job, "submit_s": site.job(job).submit_s, "gpus": gpus}
+    return executor.run_plan({"format": PLAN_FORMAT, "number": 1, "time_s": int(time.time()), "verbs": [row]})
+
+
+def ticks(executor: PlanExecutor, done: Callable[[], object], what: Callable[[], str], usual_s: float = 20) -> None:
+    """Tick as the process of an executor does."""
+
+    def tick() -> bool:
+        executor.finish_evictions()
+        return bool(done())
+
+    until(tick, usual_s, what, pause_s=0.1)
+
+
+def size(site: Site, job: int) -> int:
+    """The GPUs that a job requests."""
+    return int(re.findall(r"TresPerJob=gres:gpu:(\d+)", site.run("scontrol", "show", "job", str(job)))[0])
+
+
+def held(site: Site) -> list[str]:
+    """Jobs that are held."""
+    return [line for line in site.run("squeue", "-h", "-o", "%i %r").splitlines() if "Held" in line]
+
+
+def beyond_s(log: list[Event]) -> float:
+    """Seconds from the last signal to the next restored job, beyond save and restore."""
+    signal = max(k for k, event in enumerate(log) if event.what == "signal")
+    return next(e for e in log[signal:] if e.what == "restored").time_s - log[signal].time_s - SAVE_S - RESTORE_S
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
+def test_an_operator_resizes_another_users_job_in_two_seconds_beyond_save_and_restore(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path, accounting=True, enforce="")
+    site.shell.script("job.sh", SCRIPT)
+    opened(site.cluster)
+    site.run("sacctmgr", "-i", "add", "account", "operators")
+    site.run("sacctmgr", "-i", "add", "user", OTHER, "account=operators")
+    site.run("sacctmgr", "-i", "modify", "user", OTHER, "set", "AdminLevel=Operator")
+    slurm_log = site.cluster.spec.log / "slurmctld.log"
+    at = slurm_log.stat().st_size
+    executor = PlanExecutor(
+        SlurmClient(SecondUser(site.cluster), user=OTHER), pools_of(site), tmp_path / "s", time.time
+    )
+    outcomes: list[str] = []
+    executor.on_outcome = lambda outcome: outcomes.append(f"{outcome['what']} {outcome['outcome']}")
+    job, bystander = submitted(site, "--gpus=2"), submitted(site, "--gpus=1", comment="gpus=1-4")
+    log = tmp_path / f"{job}.log"
+    until(lambda: "restored" in str(events(log)), 20, lambda: site.run("squeue"))
+    assert run(executor, site, bystander, "resize", 4) == 1, "it has not opted in"
+    times = []
+    for number, (gpus, nodes) in enumerate(((6, 2), (3, 1), (2, 1)), 2):
+        assert run(executor, site, job, "resize", gpus) == 0, outcomes
+        restored = lambda n=number: sum(e.what == "restored" for e in events(log)) == n  # noqa: E731
+        ticks(executor, restored, lambda: f"{site.run('squeue')}\n{outcomes}\n{events(log)}")
+        assert size(site, job) == gpus
+        saved, last = [e for e in events(log) if e.what == "saved"][-1], events(log)[-1]
+        assert (last.step, last.nodes) == (saved.step, nodes), "nothing is lost"
+        times.append(beyond_s(events(log)))
+    print(f"beyond save and restore: {', '.join(f'{t:.2f} s' for t in times)}")
+    assert min(times) <= 2.0, times
+
+    ends = submitted(site, "--gpus=2")
+    until(lambda: "restored" in str(events(tmp_path / f"{ends}.log")), 20, lambda: site.run("squeue"))
+    executor.pools = replace(executor.pools, grace_s=2)
+    assert run(executor, site, ends, "resize", 4) == 0
+    site.run("scancel", str(ends))
+    ticks(executor, lambda: "resize left by itself" in outcomes, lambda: str(outcomes))
+
+    waits = submitted(site, "--gpus=6", "--hold")
+    assert run(executor, site, waits, "size", 2) == 0
+    assert size(site, waits) == 2
+    restore(executor)
+    executor.close()
+    assert size(site, waits) == 6
+    assert not [line for line in held(site) if not line.startswith(f"{waits} ")]
+    received = slurm_log.read_text()[at:]
+    assert "REQUEST_JOB_REQUEUE" in received
+    assert "Security violation" not in received
+
+
+def test_a_controller_dies_between_the_requeue_and_the_new_size_and_nothing_is_left_held(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path)
+    site.shell.script("job.sh", SCRIPT)
+    job = submitted(site, "--gpus=2")
+    log = tmp_path / f"{job}.log"
+    until(lambda: "restored" in str(events(log)), 20, lambda: site.run("squeue"))
+
+    class Killed(BaseException):
+        pass
+
+    def dying(executor: PlanExecutor, last: str) -> None:
+        """Let an executor die after a command: what it wrote and sent is all that is left."""
+        send = executor.send
+
+        def send_and_die(verb: Verb, undo: Verb | None = None) -> None:
+            send(verb, undo)
+            if verb.name == last:
+                raise Killed
+
+        executor.send = send_and_die  # type: ignore[method-assign]
+
+    for number, (last, gpus) in enumerate((("requeue", 2), ("size", 4)), 2):
+        executor = PlanExecutor(site.shell.slurm, pools_of(site), tmp_path / "state", time.time)
+        dying(executor, last)
+        run(executor, site, job, "resize", 4)
+        with pytest.raises(Killed):
+            ticks(executor, lambda: False, lambda: "it did not die")
+        executor.close()
+        restored = lambda n=number: sum(e.what == "restored" for e in events(log)) == n  # noqa: E731
+        until(restored, 20, lambda: site.run("squeue"))
+        assert size(site, job) == gpus
+        assert held(site) == []
+    more = f'[rates]\nresizes_per_job_hour = 9\n[jobs]\nmost_gpus = 6\nprogress = "{tmp_path}/{{job}}.json"'
+    (tmp_path / "pools.toml").write_text((tmp_path / "pools.toml").read_text().replace("[jobs]", more))
+    act = ("control", "run", "--config", "pools.toml", "--act", "--state", "state", "--record", "views")
+    process = start(mirage, *act, env=site.shell.environment, cwd=tmp_path, out=tmp_path / "out", err=tmp_path / "err")
+    AGENTS.append(process)
+    until(lambda: events(log)[-1].what == "restored" and size(site, job) == 6, 30, (tmp_path / "err").read_text)
+    process.kill()
+    site.shell.mirage("control", "replay", "views")
+    waits = site.submit("--gpus-per-node=3", "-t", "5")
+    process = start(
+        mirage, *act[:-1], "more", env=site.shell.environment, cwd=tmp_path, out=tmp_path / "out", err=tmp_path / "err"
+    )
+    AGENTS.append(process)
+    until(lambda: site.job(waits).state is JobState.RUNNING, 30, (tmp_path / "err").read_text)
+    until(lambda: site.job(job).state is JobState.RUNNING, 30, (tmp_path / "err").read_text)
+    assert 2 <= size(site, job) <= 5, "it has made room"
+    site.shell.mirage("control", "off", "--config", "pools.toml", "--state", "state")
+    assert held(site) == []
+    assert "mirage-loan" not in str(site.reservations())
+    assert process.wait(SLOWNESS * 10) == 1
+    site.shell.mirage("control", "replay", "more")
