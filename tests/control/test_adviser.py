@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from mirage.control.adviser import Adviser, advice_json
+from mirage.control.model_profiles import job_model
+from mirage.control.progress_files import JobProgress
 from mirage.control.recording import decide_again, plan_text, read_recorded, record
 from mirage.errors import ConfigurationError
-from mirage.schedule.schedulers.view_schedulers import VIEW_SCHEDULERS
+from mirage.job_state import JobState
+from mirage.schedule.schedulers.view_schedulers import REMEMBERING, VIEW_SCHEDULERS, ViewDecider
+from mirage.slurm.records import QueuedJob
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+from tests.support.toy_profiles import write_profiles
 
 QUERIES = {"squeue", "sinfo", "scontrol --oneliner show reservation"}
 
@@ -242,7 +247,7 @@ def made_up(seed: int) -> ControlCluster:
     return cluster
 
 
-@pytest.mark.parametrize("scheduler", VIEW_SCHEDULERS)
+@pytest.mark.parametrize("scheduler", [name for name in VIEW_SCHEDULERS if name not in REMEMBERING])
 def test_recorded_views_are_decided_again_to_the_byte(scheduler: str, tmp_path: Path) -> None:
     actions = 0
     adviser = None
@@ -270,6 +275,85 @@ def test_recorded_views_are_decided_again_to_the_byte(scheduler: str, tmp_path: 
     assert actions > 25
     assert len([path for path in tmp_path.glob("view-*.json") if path.stem.count("-") == 1]) == 25
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
+
+
+def sia_cluster() -> ControlCluster:
+    cluster = ControlCluster()
+    del cluster.nodes["i3"]
+    for name in cluster.nodes:
+        cluster.nodes[name] = ("idle", "gpu:slow:4", "gpu:slow:0", "train inference")
+    return cluster
+
+
+def test_sia_learns_from_its_views_and_replays_them(tmp_path: Path) -> None:
+    profiles = write_profiles(tmp_path / "profiles")
+    pools = replace(ELASTIC, scheduler="sia", profiles=str(profiles), owner_nodes=("i1", "i2"), resizes_per_job_hour=9)
+    cluster, sized = sia_cluster(), {"tres_per_node": "N/A", "SubmitTime": NOW_S - 5000}
+    words = "mirage-control gpus=1-8 model=toy batch=40"
+    adviser = Adviser(cluster.slurm, pools, tmp_path)
+
+    def steps(jobs: list[dict[str, str]], gpus: int, time_s: int) -> list[str]:
+        cluster.jobs = jobs
+        cluster.nodes["t1"] = ("mixed", "gpu:slow:4", f"gpu:slow:{gpus}", "train")
+        return [step.line(pools) for step in adviser.advise(time_s).steps]
+
+    one = {**sized, "Comment": words, "tres_per_job": "gres:gpu:1"}
+    assert steps([pending(5, **one)], 0, NOW_S) == ["start 5: no command needed (goodput:gpu_type=slow,gpus=1)"]
+    (grow,) = steps([running(5, "t1", **one)], 1, NOW_S + 60)
+    assert "TresPerJob=gres:gpu:2" in grow
+    two = {**one, "tres_per_job": "gres:gpu:2"}
+    (grow,) = steps([running(5, "t1", RestartCnt=1, **two)], 2, NOW_S + 120)
+    assert "TresPerJob=gres:gpu:4" in grow, "at most twice as many as before"
+    assert adviser.account.steps == {"start": 1, "resize": 1}
+    deciders: dict[str, ViewDecider] = {}
+    recorded = [read_recorded(path) for path in sorted(tmp_path.glob("view-*.json"))]
+    assert [decide_again(one, deciders) == one.plan for one in recorded] == [True] * 3
+    for path in tmp_path.glob("speeds-*.npz"):
+        path.write_bytes(b"no arrays")
+    with pytest.raises(ConfigurationError, match="is no recorded view"):
+        read_recorded(tmp_path / "view-000001.json")
+
+
+def test_a_job_without_a_known_model_has_one_size_for_sia(tmp_path: Path) -> None:
+    pools = replace(ELASTIC, scheduler="sia", profiles=str(write_profiles(tmp_path)), owner_nodes=("i1", "i2"))
+    cluster = sia_cluster()
+    cells = {"tres_per_job": "gres:gpu:2", "tres_per_node": "N/A"}
+    words = ("gpus=2-8", "gpus=2-8 model=other", "gpus=2-8 model=toy", "model=other")
+    cluster.jobs = [pending(k, Comment=f"mirage-control {word}", **cells) for k, word in enumerate(words, 5)]
+    advice = Adviser(cluster.slurm, pools).advise(NOW_S)
+    assert advice.view is not None
+    assert advice.view.rigid == {"it names no model": 1, "its model is not in the profiles": 1}
+    assert advice.view.view.jobs.max_gpus.tolist() == [2, 2, 8, 2]
+    assert advice.view.view.jobs.model.tolist() == [-1, -1, 0, -1]
+    assert {step.subject for step in advice.steps if step.kind == "start"} == {"5", "6", "7", "8"}
+
+
+def test_sia_needs_profiles_of_the_nodes(tmp_path: Path) -> None:
+    cluster = sia_cluster()
+    cluster.jobs = [pending(5)]
+    with pytest.raises(ConfigurationError, match=r"sia needs measured speeds; give \[profiles\] folder"):
+        Adviser(cluster.slurm, replace(POOLS, scheduler="sia"))
+    pools = replace(POOLS, scheduler="sia", profiles=str(write_profiles(tmp_path)), owner_nodes=("i1", "i2"))
+    for name in cluster.nodes:
+        cluster.nodes[name] = ("idle", "gpu:4", "gpu:0", "train inference")
+    with pytest.raises(ConfigurationError, match=r"GPUs without a type; give \[profiles\] gpu_type"):
+        Adviser(cluster.slurm, pools).advise(NOW_S)
+    assert not Adviser(cluster.slurm, replace(pools, profiles_gpu_type="fast")).advise(NOW_S).problem
+
+
+@pytest.mark.parametrize(
+    ("comment", "progress", "model"),
+    [
+        ("mirage-control model=toy,batch=40", None, ("toy", 40)),
+        ("model=toy", JobProgress(0.1, 0.0, "other", 16), ("toy", 16)),
+        ("batch=-4 batchsize=3", JobProgress(0.1, 0.0, "other", 16), ("other", 16)),
+        ("batch=99999999999", None, ("", 0)),
+    ],
+)
+def test_a_job_declares_its_model_in_its_comment_or_its_progress_file(
+    comment: str, progress: JobProgress | None, model: tuple[str, int]
+) -> None:
+    assert job_model(QueuedJob(7, JobState.PENDING, comment=comment), progress) == model
 
 
 def test_a_file_that_is_no_recorded_view_is_named(tmp_path: Path) -> None:

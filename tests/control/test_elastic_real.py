@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from mirage.control.adviser import Adviser
+from mirage.control.executor_process import read_plan, write_plan
 from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
 from mirage.control.pools_file import Pools
 from mirage.control.restore import restore
@@ -26,6 +28,7 @@ from tests.support.elastic_job import RESTORE_S, SAVE_S, SCRIPT, Event, events
 from tests.support.forked_processes import mirage, start
 from tests.support.second_user import OTHER, SecondUser, opened
 from tests.support.started_agents import AGENTS, no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
+from tests.support.toy_profiles import write_profiles
 from tests.support.waiting import SLOWNESS, until
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.slow]
@@ -195,3 +198,41 @@ def test_a_controller_dies_between_the_requeue_and_the_new_size_and_nothing_is_l
     assert "mirage-loan" not in str(site.reservations())
     assert process.wait(SLOWNESS * 10) == 1
     site.shell.mirage("control", "replay", "more")
+
+
+def test_sia_starts_a_job_on_one_gpu_and_doubles_it(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path)
+    site.shell.script("job.sh", SCRIPT)
+    more = f'[profiles]\nfolder = "{write_profiles(tmp_path / "profiles")}"\ngpu_type = "slow"\n[jobs]'
+    (tmp_path / "pools.toml").write_text((tmp_path / "pools.toml").read_text().replace("[jobs]", more))
+    pools = replace(pools_of(site), scheduler="sia", restart_s=1.0)
+    (tmp_path / "views").mkdir()
+    adviser = Adviser(site.shell.slurm, pools, tmp_path / "views")
+    executor = PlanExecutor(site.shell.slurm, pools, tmp_path / "state", time.time)
+    blocker = site.submit("--gpus-per-node=4", "-N2", "-t", "9")
+    site.until_running(blocker)
+    job = submitted(site, "--gpus=4", comment="mirage-control gpus=1-4 model=toy batch=40")
+    log = tmp_path / f"{job}.log"
+
+    def poll() -> None:
+        advice = adviser.advise(time.time())
+        assert not advice.problem
+        write_plan(
+            tmp_path, 1, advice.time_s, [verb for step in advice.steps if not step.refused for verb in step.verbs]
+        )
+        executor.run_plan(read_plan(tmp_path)[1])
+
+    poll()
+    assert size(site, job) == 1, "it waits with its smallest size"
+    site.run("scancel", str(blocker))
+    sizes = []
+    for number in (1, 2, 3):
+        restored = lambda n=number: sum(e.what == "restored" for e in events(log)) == n  # noqa: E731
+        ticks(executor, restored, lambda: f"{site.run('squeue')}\n{executor.journal.read_text()}")
+        sizes.append(size(site, job))
+        poll()
+    assert sizes == [1, 2, 4]
+    restore(executor)
+    executor.close()
+    site.shell.mirage("control", "replay", "views")
+    assert held(site) == []

@@ -19,6 +19,7 @@ from mirage.control.control_view import (
     view_after_evictions,
     view_with_loans,
 )
+from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress, read_progress_file
 from mirage.control.recording import record
@@ -28,10 +29,12 @@ from mirage.control.verbs import command_of
 from mirage.duration import HOUR_S
 from mirage.errors import SlurmError
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
-from mirage.schedule.schedulers.view_schedulers import check_view_scheduler, decide_on_view
+from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
+from mirage.schedule.speeds.profiles import Profiles
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
 from mirage.slurm.records import QueuedJob
+from mirage.slurm.text.gpu_nodes import GpuNode
 
 KUEUE_OFFSET = "kueue.x-k8s.io/priority-boost"
 
@@ -101,13 +104,15 @@ class Adviser:
 
     Raises:
         UnknownName: There is no such scheduler.
-        ConfigurationError: The scheduler cannot decide on views of a real cluster.
+        ConfigurationError: The scheduler cannot decide on views of a real cluster, or lacks profiles.
     """
 
     def __init__(self, slurm: SlurmClient, pools: Pools, recording: Path | None = None) -> None:
-        check_view_scheduler(pools.scheduler)
+        check_scheduler(pools)
         self.slurm, self.pools, self.recording = slurm, pools, recording
         self.account = Account()
+        self._decider = ViewDecider(pools.scheduler, TRAINING)
+        self._profiles: tuple[list[tuple[str, int]], Profiles | None] = ([], None)
         self._first = FirstSubmissions()
         self._run = RunRecord(recording, pools) if recording is not None else None
         self._planned: frozenset[tuple[str, str]] = frozenset()
@@ -123,7 +128,7 @@ class Adviser:
             time_s: The present time, in seconds since 1970.
 
         Raises:
-            ConfigurationError: The recording cannot be written.
+            ConfigurationError: The recording cannot be written, or the profiles cannot be read.
         """
         self.account.snapshots += 1
         now_s = int(time_s)
@@ -131,7 +136,7 @@ class Adviser:
             snapshot = take_gpu_snapshot(self.slurm, now_s)
             if not snapshot.jobs:
                 return self._nothing(now_s, "squeue reports no job; nothing is decided")
-            view = control_view(snapshot, self.pools, self._first, self._progress)
+            view = control_view(snapshot, self.pools, self._first, self._progress, self._profiles_of)
         except SlurmError as error:
             return self._nothing(now_s, str(error))
         if self._run is not None:
@@ -154,6 +159,8 @@ class Adviser:
         that others leave for thus comes first in the queue before they leave: Slurm would start another one there.
         """
         plan = self._decide_once(view)
+        if self.pools.scheduler in REMEMBERING:  # it uses at once what it vacates
+            return plan, view
         lends = [action for action in plan.actions if isinstance(action, GpuLend)]
         evicted = [action.job for action in plan.actions if isinstance(action, GpuPreempt)]
         returns = any(isinstance(action, GpuReturn) for action in plan.actions)
@@ -170,7 +177,7 @@ class Adviser:
         return GpuPlan((*lends, *others), again.wake_s), lent
 
     def _decide_once(self, view: ControlView, suffix: str = "") -> GpuPlan:
-        plan = decide_on_view(self.pools.scheduler, view.view, view.surroundings, TRAINING)
+        plan = self._decider.decide(view.view, view.surroundings, view.keys)
         if self.recording is not None:
             name = f"view-{self.account.snapshots:06d}{suffix}.json"
             record(self.recording / name, self.pools.scheduler, view, plan)
@@ -179,6 +186,12 @@ class Adviser:
     def _nothing(self, now_s: int, problem: str) -> Advice:
         self.account.without_decision += 1
         return Advice(now_s, problem)
+
+    def _profiles_of(self, nodes: Sequence[GpuNode]) -> Profiles | None:
+        kinds = [(node.gpu_type, node.gpus) for node in nodes]
+        if self._profiles[0] != kinds:
+            self._profiles = kinds, profiles_of_nodes(self.pools, nodes)
+        return self._profiles[1]
 
     def _progress(self, job: QueuedJob) -> JobProgress | None:
         return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from mirage.control.control_view import FirstSubmissions, control_view
+from mirage.control.model_profiles import check_scheduler
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
 from mirage.errors import SlurmError
-from mirage.schedule.schedulers.view_schedulers import check_view_scheduler
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.survey import FAIL, MEASURED, OK, OLDEST, WARN, Finding, detect
@@ -30,7 +30,7 @@ def check_control(slurm: SlurmClient, pools: Pools, time_s: float) -> list[Findi
         UnknownName: There is no such scheduler.
         ConfigurationError: The scheduler cannot decide on views.
     """
-    check_view_scheduler(pools.scheduler)
+    check_scheduler(pools)
     found: list[Finding] = [Finding(OK, "scheduler", pools.scheduler)]
     try:
         version = detect(slurm.runner)

@@ -16,6 +16,7 @@ import numpy as np
 
 from mirage.array_types import Floats, Ints
 from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes
+from mirage.control.model_profiles import job_model
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
 from mirage.control.verbs import LOAN, lost_loan
@@ -31,8 +32,9 @@ from mirage.schedule.scheduler_contract import (
     Servers,
     Surroundings,
 )
-from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
-from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds
+from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS, REMEMBERING
+from mirage.schedule.speeds.profiles import Profiles
+from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds, runs_on
 from mirage.slurm.gpu_snapshot import GpuSnapshot
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.slurm_view import is_blocked
@@ -55,7 +57,7 @@ UNKNOWN_COLUMNS: Mapping[str, str] = {
     "done": "the time since its start as a share of its limit, unless its progress file is known",
     "safe_progress": "nothing since its start, unless its progress file is known",
     "attained_gpu_s": "of the present attempt only",
-    "model": "every job speeds up linearly with its GPUs",
+    "model": "every job speeds up linearly with its GPUs, unless it names a model with profiles",
     "min_gpus, max_gpus": "the requested GPUs, unless the job declares a size range",
     "held": "equal numbers of GPUs on all nodes of a job",
     "preemptions": "every requeue counts",
@@ -66,6 +68,7 @@ UNKNOWN_COLUMNS: Mapping[str, str] = {
 
 
 ProgressOf = Callable[[QueuedJob], JobProgress | None]
+ProfilesOf = Callable[[Sequence[GpuNode]], Profiles | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,11 @@ class ControlView:
     left_out: Mapping[str, int]
     rigid: Mapping[str, int]
 
+    @property
+    def keys(self) -> tuple[tuple[int, int], ...]:
+        """What identifies each job in all views: its id and its first submission."""
+        return tuple((job.id, job.submit_s) for job in self.jobs)
+
 
 class FirstSubmissions:
     """The first submission of every job: Slurm replaces the submit time at a requeue.
@@ -156,10 +164,17 @@ class _Row(NamedTuple):
     submit_s: int
     places: Mapping[int, int]
     sizes: JobSizes
+    progress: JobProgress | None = None
+    model: int = LINEAR
+    batch: int = 0
 
 
 def control_view(
-    snapshot: GpuSnapshot, pools: Pools, first: FirstSubmissions, progress_of: ProgressOf | None = None
+    snapshot: GpuSnapshot,
+    pools: Pools,
+    first: FirstSubmissions,
+    progress_of: ProgressOf | None = None,
+    profiles_of: ProfilesOf = lambda _: None,
 ) -> ControlView:
     """The view of the pools in a snapshot.
 
@@ -168,10 +183,12 @@ def control_view(
         pools: The settings.
         first: The first submissions; updated.
         progress_of: What is known of the progress of a job.
+        profiles_of: The measured speeds on some nodes, if there are any.
 
     Raises:
         SlurmUnreachable: A node of the pools is not reported, or slurmctld does not know its state, as after a restart;
             or no node has GPUs.
+        ConfigurationError: There are no profiles for these nodes.
     """
     nodes = _nodes_of(snapshot, pools)
     first.update(snapshot.jobs)
@@ -194,22 +211,28 @@ def control_view(
         or name in borrowed
         or (nodes[name].usable and nodes[name].used == 0 and name not in busy)
     ]
-    types = tuple(dict.fromkeys(node.gpu_type for node in servers))
+    of_pools = [nodes[name] for name in pools.nodes]
+    types = tuple(dict.fromkeys(node.gpu_type for node in of_pools))
+    profiles = profiles_of(of_pools) if pools.scheduler in REMEMBERING else None
     rows = _rows(candidates, servers, types, snapshot.time_s, left_out, first, pools)
+    known = [row._replace(progress=progress_of(row.one.job) if progress_of is not None else None) for row in rows]
+    rows = [_with_model(row, profiles) for row in known]
     columns = _servers(servers, types, rows, pools, loans, borrowed, snapshot)
     surroundings = Surroundings(
         gpu_types=types,
         pools=POOL_NAMES,
         servers=tuple(node.name for node in servers),
-        models=(),
-        speeds=linear_speeds(np.array([pools.gpu_speeds.get(gpu_type, 1.0) for gpu_type in types])),
+        models=profiles.models if profiles else (),
+        speeds=profiles.speeds
+        if profiles
+        else linear_speeds(np.array([pools.gpu_speeds.get(gpu_type, 1.0) for gpu_type in types])),
         jobs=len(rows),
         gpus_for_one=(1,) * len(types),
     )
     held = _held(rows)
     view = GpuView(
         float(snapshot.time_s),
-        _jobs(rows, columns, types, surroundings, snapshot.time_s, pools, progress_of),
+        _jobs(rows, columns, types, surroundings, snapshot.time_s, pools),
         columns,
         (),
         lambda: held,
@@ -373,7 +396,6 @@ def _jobs(
     surroundings: Surroundings,
     now_s: int,
     pools: Pools,
-    progress_of: ProgressOf | None,
 ) -> ActiveJobs:
     jobs = [row.one.job for row in rows]
     running = np.array([job.state is JobState.RUNNING for job in jobs], np.bool_)
@@ -383,18 +405,19 @@ def _jobs(
     ran_s = np.where(running, np.maximum(now_s - start_s, 0.0), 0.0)
     gpu_type = _ints(int(servers.gpu_type[next(iter(row.places))]) if row.places else -1 for row in rows)
     done, saved = np.minimum(ran_s * held / (run_s * gpus), 1.0), np.zeros(len(rows))
-    for k, job in enumerate(jobs):
-        known = progress_of(job) if progress_of is not None else None
-        if known is not None:
-            done[k], saved[k] = known.done, known.saved
-    work = gpus * run_s
-    nothing, zeros = np.full(len(rows), UNKNOWN), np.zeros(len(rows), np.int64)
+    for k, row in enumerate(rows):
+        if row.progress is not None:
+            done[k], saved[k] = row.progress.done, row.progress.saved
+    speeds, model = surroundings.speeds, _ints(row.model for row in rows)
+    work, measured = gpus * run_s, model != LINEAR
+    work[measured] = speeds.epoch_end[model[measured], speeds.epochs[model[measured]] - 1]
+    nothing = np.full(len(rows), UNKNOWN)
     restarts = _ints(row.one.restarts for row in rows)
     restart_s, save_s = np.full(len(rows), float(pools.restart_s)), np.full(len(rows), float(pools.save_s))
     return ActiveJobs(
         id=np.arange(len(rows)),
         submit_s=_floats(row.submit_s for row in rows),
-        model=np.full(len(rows), LINEAR),
+        model=model,
         gpus=gpus,
         min_gpus=gpus,
         max_gpus=_ints(row.sizes.most for row in rows),
@@ -409,7 +432,7 @@ def _jobs(
         held=np.where(running, held, 0),
         servers=_ints(len(row.places) for row in rows),
         gpu_type=gpu_type,
-        batch=zeros,
+        batch=_ints(row.batch for row in rows),
         start_s=start_s,
         paused_until_s=nothing,
         restarts=restarts,
@@ -421,6 +444,22 @@ def _jobs(
         rescale_s=restart_s,
         save_s=save_s,
     )
+
+
+def _with_model(row: _Row, profiles: Profiles | None) -> _Row:
+    """The row with its model; without one, the job has its present size."""
+    if profiles is None:
+        return row
+    name, batch = job_model(row.one.job, row.progress)
+    model = profiles.models.index(name) if name in profiles.models else LINEAR
+    if model != LINEAR and runs_on(profiles.speeds, np.array([model])).any():
+        least, most = int(profiles.speeds.init_batch[model]), int(profiles.speeds.max_batch[model])
+        return row._replace(model=model, batch=min(max(batch, least), most) if batch else most)
+    if not row.sizes.elastic:
+        return row
+    present = row.one.job.gpus
+    why = "its model is not in the profiles" if name else "it names no model"
+    return row._replace(sizes=JobSizes(present, present, why))
 
 
 def _run_s(job: QueuedJob) -> float:

@@ -67,6 +67,8 @@ class Pools:
         most_gpus: The most GPUs that an elastic job may get; 0: no job is elastic.
         resizes_per_hour: Running jobs that may change their size in an hour.
         resizes_per_job_hour: How often one running job may change its size in an hour.
+        profiles: Folder of measured speeds, as of ``mirage schedule``; empty for none.
+        profiles_gpu_type: The type in the profiles of GPUs that Slurm reports without a type; empty for none.
         progress_file: Path of a job's progress file, with ``{job}`` and perhaps ``{user}``; empty for none.
     """
 
@@ -94,6 +96,8 @@ class Pools:
     most_gpus: int = 0
     resizes_per_hour: int = 12
     resizes_per_job_hour: int = 2
+    profiles: str = ""
+    profiles_gpu_type: str = ""
     progress_file: str = ""
 
     @property
@@ -246,7 +250,7 @@ def _path(value: object) -> str:
 
 
 _SECONDS = _duration_s(0, DAY_S)
-_TABLES = ("owner", "borrower", "jobs", "rates", "costs")
+_TABLES = ("owner", "borrower", "jobs", "rates", "costs", "profiles")
 _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "scheduler": ("scheduler", _word),
     "poll": ("poll_s", _duration_s(1, HOUR_S)),
@@ -271,6 +275,8 @@ _KEYS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "rates.resizes_per_job_hour": ("resizes_per_job_hour", _count(0, 60)),
     "costs.restart": ("restart_s", _SECONDS),
     "costs.save": ("save_s", _SECONDS),
+    "profiles.folder": ("profiles", _path),
+    "profiles.gpu_type": ("profiles_gpu_type", _word),
 }
 """Keys as a file names them: the attribute, and the reader of its value."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,8 +18,8 @@ from mirage.atomic_file import write_output
 from mirage.control.control_view import TRAINING, ControlView
 from mirage.errors import ConfigurationError
 from mirage.schedule.scheduler_contract import ActiveJobs, GpuPlan, GpuView, Held, Servers, Surroundings
-from mirage.schedule.schedulers.view_schedulers import decide_on_view
-from mirage.schedule.speeds.speed_arrays import linear_speeds
+from mirage.schedule.schedulers.view_schedulers import ViewDecider
+from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
 
 FORMAT = "mirage-control-view-1"
 
@@ -34,12 +37,14 @@ class Recorded:
     Attributes:
         scheduler: Name of the scheduler.
         plan: The plan, as ``plan_text`` writes it.
+        keys: What identifies each job in all views.
     """
 
     scheduler: str
     view: GpuView
     surroundings: Surroundings
     plan: str
+    keys: tuple[tuple[int, int], ...]
 
 
 def plan_text(plan: GpuPlan) -> str:
@@ -70,6 +75,8 @@ def record(path: Path, scheduler: str, view: ControlView, plan: GpuPlan) -> None
             "now_s": shown.now_s,
             "gpu_types": surroundings.gpu_types,
             "type_speed": surroundings.speeds.type_speed.tolist(),
+            "models": surroundings.models,
+            "speeds": _record_speeds(path.parent, surroundings.speeds) if surroundings.models else None,
             "pools": surroundings.pools,
             "nodes": surroundings.servers,
             "slurm_jobs": [{"id": job.id, "submit_s": job.submit_s, "user": job.user} for job in view.jobs],
@@ -100,22 +107,54 @@ def read_recorded(path: Path) -> Recorded:
             gpu_types=tuple(found["gpu_types"]),
             pools=tuple(found["pools"]),
             servers=tuple(found["nodes"]),
-            models=(),
-            speeds=linear_speeds(np.array(found["type_speed"])),
+            models=tuple(found.get("models", ())),
+            speeds=_recorded_speeds(path.parent / str(found["speeds"]))
+            if found.get("models")
+            else linear_speeds(np.array(found["type_speed"])),
             jobs=len(found["jobs"]["id"]),
             gpus_for_one=(1,) * len(found["gpu_types"]),
         )
         jobs, servers = (ActiveJobs(**_columns(found["jobs"])), Servers(**_columns(found["servers"])))
         view = GpuView(float(found["now_s"]), jobs, servers, (), lambda: held)
         _check_shapes(view, surroundings)
-        return Recorded(str(found["scheduler"]), view, surroundings, str(found["plan"]))
+        keys = tuple((int(row["id"]), int(row["submit_s"])) for row in found["slurm_jobs"])
+        if len(keys) != len(jobs):
+            raise ValueError("its jobs do not fit together")
+        return Recorded(str(found["scheduler"]), view, surroundings, str(found["plan"]), keys)
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{path} is no recorded view: {error!r}; record the views again") from error
 
 
-def decide_again(recorded: Recorded) -> str:
-    """The plan for a recorded view, as text; it equals ``Recorded.plan``."""
-    return plan_text(decide_on_view(recorded.scheduler, recorded.view, recorded.surroundings, TRAINING))
+def decide_again(recorded: Recorded, deciders: dict[str, ViewDecider] | None = None) -> str:
+    """The plan for a recorded view, as text; it equals ``Recorded.plan``.
+
+    Args:
+        recorded: The view.
+        deciders: The schedulers so far, by name, if the views of a run are decided one after another; updated.
+    """
+    made = {} if deciders is None else deciders
+    if recorded.scheduler not in made:
+        made[recorded.scheduler] = ViewDecider(recorded.scheduler, TRAINING)
+    return plan_text(made[recorded.scheduler].decide(recorded.view, recorded.surroundings, recorded.keys))
+
+
+def _record_speeds(folder: Path, speeds: Speeds) -> str:
+    """Write the measured speeds into a folder once; returns the name of the file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **speeds._asdict())
+    digest = hashlib.sha256(b"".join(column.tobytes() for column in speeds)).hexdigest()
+    name = f"speeds-{digest[:16]}.npz"
+    if not (folder / name).exists():
+        write_output(folder / name, buffer.getvalue(), 0o600)
+    return name
+
+
+def _recorded_speeds(path: Path) -> Speeds:
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return Speeds(**{name: found[name] for name in Speeds._fields})
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
 
 
 def _check_shapes(view: GpuView, surroundings: Surroundings) -> None:
@@ -127,7 +166,7 @@ def _check_shapes(view: GpuView, surroundings: Surroundings) -> None:
     ranges = [
         (servers.gpu_type, 0, types), (servers.pool, 0, pools), (servers.home, 0, pools),
         (view.jobs.gpu_type, -1, types), (view.jobs.pool, 0, pools),
-        (held.server, 0, len(surroundings.servers)), (view.jobs.model, -1, 0),
+        (held.server, 0, len(surroundings.servers)), (view.jobs.model, -1, len(surroundings.models)),
         (view.jobs.servers, 0, len(surroundings.servers) + 1),
     ]  # fmt: skip
     is_right = (

@@ -37,7 +37,7 @@ from mirage.schedule.scheduler_contract import (
     GpuView,
     Surroundings,
 )
-from mirage.schedule.schedulers.view_schedulers import decide_on_view
+from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 
 _POLL_TICKS = 4
@@ -114,6 +114,8 @@ def simulate_run(settings: RunSettings, rows: Sequence[JobRow], from_scratch: bo
     Raises:
         ConfigurationError: No job of the run has ended, or the scheduler cannot decide here.
     """
+    if settings.scheduler in REMEMBERING:
+        raise ConfigurationError(f"a run of {settings.scheduler} is not simulated: it needs the models of the jobs")
     last_s = max((row.time_s for row in rows), default=settings.first_s)
     jobs = run_jobs(rows)
     played = [job for job in jobs if not job.owner and sum(job.ran_s(last_s)) > 0]
@@ -184,6 +186,7 @@ class SimulatedController:
     def __init__(self, settings: RunSettings, nodes: Sequence[int]) -> None:
         self.name, self.round_s, self.settings = settings.scheduler, float(settings.poll_s), settings
         self._nodes = nodes
+        self._decider = ViewDecider(self.name, TRAINING)
         self._started_s: dict[int, float] = {}  # job → start of its present attempt
         self._evictions: deque[tuple[float, int]] = deque()
 
@@ -195,7 +198,7 @@ class SimulatedController:
         """The plan of the scheduler, as far as a controller and Slurm carry it out now."""
         if not self.settings.progress:
             view = self._without_progress(view)
-        plan = decide_on_view(self.name, view, self._surroundings, TRAINING)
+        plan = self._decider.decide(view, self._surroundings)
         if not len(view.jobs):  # nothing is lent if no job takes part
             return GpuPlan(tuple(action for action in plan.actions if isinstance(action, GpuReturn)))
         is_poll = view.now_s % self.round_s < _POLL_TICKS * TICK_S

@@ -1,13 +1,13 @@
 """Schedulers for views of a real cluster, where nothing is certain to be executed.
 
-Each decides on a view alone: a compiled one through ``ViewScheduler``, one in Python as a new object for each view. An
+Each but Sia decides on a view alone: a compiled one through ``ViewScheduler``, one in Python as a new object. An
 elastic job changes its size by a requeue, and is in one reservation: it has no extra workers on lent servers. No job
 leaves at the end of an epoch: Slurm does not know epochs, and the controller requests a checkpoint by a signal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from mirage.errors import ConfigurationError, UnknownName
@@ -17,6 +17,7 @@ from mirage.schedule.scheduler_contract import GpuPlan, GpuView, Surroundings
 from mirage.schedule.schedulers.aryl_memory import BASE
 from mirage.schedule.schedulers.gpu_scheduler_registry import known_schedulers, make_scheduler
 from mirage.schedule.schedulers.open_parts import merged, split_servers
+from mirage.schedule.schedulers.sia_views import SiaViews
 
 VIEW_SCHEDULERS: Mapping[str, Mapping[str, Any]] = {
     "fifo": {},
@@ -28,39 +29,61 @@ VIEW_SCHEDULERS: Mapping[str, Mapping[str, Any]] = {
     "fitgpp": {},
     "kueue": {},
     "slurm-preempt": {},
+    "sia": {"round_s": 1.0},
+    "sia-plus": {"round_s": 1.0},
 }
 """Name → parameters that are fixed on a real cluster."""
 
-ELASTIC_SCHEDULERS = frozenset({"aryl", "aryl-plus"})
+REMEMBERING = frozenset({"sia", "sia-plus"})
+"""Schedulers that learn from all views; they need measured speeds, and jobs with models."""
+
+ELASTIC_SCHEDULERS = frozenset({"aryl", "aryl-plus", *REMEMBERING})
 """Schedulers that change the size of elastic jobs."""
 
 
-def decide_on_view(name: str, view: GpuView, surroundings: Surroundings, pool: int) -> GpuPlan:
-    """The plan of a scheduler for one view; equal views give equal plans.
+class ViewDecider:
+    """A scheduler for the successive views of one cluster.
+
+    Most schedulers are made anew for each view, and a plan depends on the view alone. Those of ``REMEMBERING`` learn
+    from all views: equal successions of views give equal plans.
 
     Args:
         name: One of ``VIEW_SCHEDULERS``.
-        view: The view; its jobs are numbered from 0 in the order of submission.
-        surroundings: The facts of the cluster.
         pool: The pool of the jobs.
 
     Raises:
         UnknownName: There is no such scheduler.
         ConfigurationError: It needs what a view of a real cluster lacks.
     """
-    check_view_scheduler(name)
-    made = make_scheduler(name, **VIEW_SCHEDULERS[name])
-    if isinstance(made, CompiledScheduler) and name in ELASTIC_SCHEDULERS:
-        scheduler = ViewScheduler(made, pool, BASE)
-        scheduler.begin(surroundings)
-        split = split_servers(view, pool)
-        return merged(scheduler.decide(split.view), split.real)
-    if isinstance(made, CompiledScheduler):
-        made = ViewScheduler(made, pool)
-    begin = getattr(made, "begin", None)
-    if begin is not None:
-        begin(surroundings)
-    return made.decide(view)
+
+    def __init__(self, name: str, pool: int) -> None:
+        check_view_scheduler(name)
+        self.name, self.pool = name, pool
+        made = make_scheduler(name, **VIEW_SCHEDULERS[name])
+        self._made = None if isinstance(made, CompiledScheduler) or name not in REMEMBERING else SiaViews(made, pool)
+
+    def decide(self, view: GpuView, surroundings: Surroundings, keys: Sequence[Hashable] = ()) -> GpuPlan:
+        """The plan for a view.
+
+        Args:
+            view: The view; its jobs are numbered from 0 in the order of submission.
+            surroundings: The facts of the cluster.
+            keys: What identifies each job in all views, by its id in this view; needed by schedulers that remember.
+        """
+        if self._made is not None:
+            return self._made.decide(view, surroundings, keys)
+        made = make_scheduler(self.name, **VIEW_SCHEDULERS[self.name])
+        if isinstance(made, CompiledScheduler) and self.name in ELASTIC_SCHEDULERS:
+            scheduler = ViewScheduler(made, self.pool, BASE)
+            scheduler.begin(surroundings)
+            split = split_servers(view, self.pool)
+            return merged(scheduler.decide(split.view), split.real)
+        if isinstance(made, CompiledScheduler):
+            made = ViewScheduler(made, self.pool)
+        begin = getattr(made, "begin", None)
+        if begin is not None:
+            begin(surroundings)
+        return made.decide(view)
 
 
 def check_view_scheduler(name: str) -> None:
@@ -74,6 +97,6 @@ def check_view_scheduler(name: str) -> None:
         raise UnknownName("GPU scheduler", name, VIEW_SCHEDULERS)
     if name not in VIEW_SCHEDULERS:
         raise ConfigurationError(
-            f"the scheduler {name} needs measured speeds or a memory of running jobs, which Slurm does not have; "
+            f"the scheduler {name} needs a memory of running jobs, which Slurm does not have; "
             f"choose one of {', '.join(VIEW_SCHEDULERS)}"
         )

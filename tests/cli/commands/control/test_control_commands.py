@@ -164,8 +164,10 @@ def test_a_signal_in_a_destructor_ends_the_run(
 def test_wrong_options_are_named(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["control", "run", "--config", "absent.toml", "--once"]) == 1
     assert "cannot read absent.toml" in capsys.readouterr().err
-    assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", "sia"]) == 1
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", "srtf"]) == 1
     assert "choose one of fifo, sjf" in capsys.readouterr().err
+    assert main(["control", "run", "--config", "pools.toml", "--once", "--scheduler", "sia"]) == 1
+    assert "give [profiles] folder" in capsys.readouterr().err
     assert main(["control", "run", "--config", "pools.toml", "--once", "--record", "no/folder"]) == 1
     assert "cannot make no/folder" in capsys.readouterr().err
     assert not cluster.ran

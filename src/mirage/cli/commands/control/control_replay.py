@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from mirage.schedule.schedulers.view_schedulers import ViewDecider
 
 
 @click.command(
@@ -44,12 +48,13 @@ def replay(ctx: click.Context, folders: tuple[Path, ...], simulate: bool, from_s
 
     n_views, different = 0, []
     for folder in folders:
+        deciders: dict[str, ViewDecider] = {}
         paths = sorted(folder.glob("view-*.json"))
         if not paths:
             raise ConfigurationError(f"{folder} has no recorded view; name a folder that --record has written")
         for path in paths:
             recorded = read_recorded(path)
-            if decide_again(recorded) != recorded.plan:
+            if decide_again(recorded, deciders) != recorded.plan:
                 different.append(path.name if len(folders) == 1 else str(path))
         n_views += len(paths)
     if as_json:
