@@ -365,7 +365,8 @@ def test_a_file_that_is_no_recorded_view_is_named(tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     short = {**good, "jobs": {**good["jobs"], "gpus": good["jobs"]["gpus"][1:]}}
     far = {**good, "held": {**good["held"], "server": [99] * len(good["held"]["server"])}}
-    for broken in ({**good, "format": "other"}, {**good, "jobs": {}}, [], {**good, "servers": 3}, short, far):
+    strange = {**good, "jobs": {**good["jobs"], "model": [0] * len(good["jobs"]["model"])}}
+    for broken in (strange, {**good, "format": "other"}, {**good, "jobs": {}}, [], {**good, "servers": 3}, short, far):
         path.write_text(json.dumps(broken))
         with pytest.raises(ConfigurationError, match="view-000001"):
             read_recorded(path)

@@ -191,6 +191,19 @@ def test_progress_comes_from_the_file_of_the_job() -> None:
     assert (jobs.done[0], jobs.progress[0], jobs.safe_progress[0]) == (0.5, 0.5 * 4 * 3600, 0.25 * 4 * 3600)
 
 
+def test_an_elastic_job_has_the_base_of_its_range_and_works_with_all_it_holds() -> None:
+    cells = {"tres_per_job": "gres:gpu:6", "tres_per_node": "N/A", "Comment": "mirage-control gpus=3-12"}
+    cluster = ControlCluster(jobs=[running(5, "t1", **cells), running(6, "t2")])
+    jobs = view_of(cluster, scheduler="aryl", most_gpus=9).view.jobs
+    assert [column.tolist() for column in (jobs.gpus, jobs.min_gpus, jobs.max_gpus, jobs.held)] == [
+        [3, 4], [3, 4], [9, 4], [6, 4],
+    ]  # fmt: skip
+    assert jobs.done.tolist() == pytest.approx([2 / 3, 1 / 3]), "20 of 60 minutes on twice its base"
+    assert jobs.attained_gpu_s.tolist() == [6 * 1200, 4 * 1200]
+    rigid = view_of(cluster, scheduler="fifo", most_gpus=9).view.jobs
+    assert [column.tolist() for column in (rigid.gpus, rigid.max_gpus)] == [[6, 4], [6, 4]]
+
+
 ME = pwd.getpwuid(os.getuid()).pw_name
 
 

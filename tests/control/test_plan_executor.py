@@ -333,6 +333,14 @@ def test_no_other_size_and_no_other_job_is_changed(
     assert cluster.sent == []
 
 
+def test_a_job_in_a_reservation_does_not_change_its_size_while_it_runs(
+    elastic: PlanExecutor, cluster: ActingCluster
+) -> None:
+    cluster.jobs += [running(13, "i2", Reservation="mirage-loan-i2", **WORDS)]
+    assert elastic.run_plan(plan(of(13, "resize", gpus=4))) == 1
+    assert cluster.sent == []
+
+
 def test_resizes_have_a_budget_of_their_own_that_outlasts_the_process(cluster: ActingCluster, tmp_path: Path) -> None:
     cluster.jobs += [running(k, "t2", **WORDS) for k in (11, 12)]
     pools = replace(ELASTIC, resizes_per_hour=2, resizes_per_job_hour=1, evictions_per_hour=1)

@@ -160,6 +160,24 @@ def test_jobs_are_neither_cancelled_nor_resized_without_a_range_and_returns_come
     assert "does not cancel jobs" in found[4]
 
 
+def test_an_elastic_job_changes_its_size_within_its_range_and_on_its_own_pool() -> None:
+    words = {"tres_per_job": "gres:gpu:3", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-6"}
+    lent = running(6, "i2", Reservation="mirage-loan-i2", SubmitTime=NOW_S - 500, **words)
+    cluster = ControlCluster(jobs=[running(5, "t1", **words), lent], reservations=[loan("i2")])
+    pools = replace(POOLS, scheduler="aryl", most_gpus=8)
+    view = control_view(take_gpu_snapshot(cluster.slurm, NOW_S), pools, FirstSubmissions())
+    found = lines(view, GpuResize(0, {0: 2, 1: 2}, reason="r"))
+    assert found == [
+        "resize 5: scancel --signal=USR1 --full --state=RUNNING 5; scontrol requeue 5; "
+        "scontrol update JobId=5 TresPerJob=gres:gpu:4; scontrol update JobId=5 StartTime=now (r)"
+    ]
+    assert lines(view, GpuResize(0, {1: 3}, reason="moves"), GpuResize(0, batch=64)) == [], "Slurm has no such lever"
+    refused = "a job on a lent node, here i2, does not change its size"
+    assert lines(view, GpuResize(0, {0: 3, 3: 1})) == [f"resize 5: refused, {refused} ()"]
+    assert lines(view, GpuResize(1, {3: 4})) == [f"resize 6: refused, {refused} ()"]
+    assert "its size is from 2 to 6 GPUs" in lines(view, GpuResize(0, {0: 7}))[0]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_new_priorities_are_in_order_and_never_above_the_places_that_these_jobs_had(seed: int) -> None:
     dice = random.Random(seed)
