@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +87,10 @@ class Shell:
             AGENTS.append(start(mirage, *words, env=environment, cwd=self.folder, out=log, err=log))
         return AGENTS[-1]
 
-    def agent_with(self, **settings: Any) -> Process:
-        """An agent with settings that have no option."""
+    def agent_with(self, point: str = "never", **settings: Any) -> Process:
+        """An agent with settings that have no option, which dies at a point of ``dying_agent``."""
         url, log = f"sqlite:///{self.environment['MIRAGE_HOME']}/store.db", self.folder / "agent.log"
-        words = (url, "never", json.dumps(settings))
+        words = (url, point, json.dumps(settings))
         AGENTS.append(start(dying_agent.main, *words, env=self.environment, cwd=self.folder, out=log, err=log))
         return AGENTS[-1]
 
@@ -102,9 +104,7 @@ class Shell:
         return found
 
     def store_identity(self) -> str:
-        import sqlite3
-
-        with sqlite3.connect(f"{self.environment['MIRAGE_HOME']}/store.db") as store:
+        with closing(sqlite3.connect(f"{self.environment['MIRAGE_HOME']}/store.db")) as store:
             return str(store.execute("select identity from store").fetchone()[0])
 
     def jobs(self, chain: str) -> dict[int, list[JobState]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -69,6 +71,17 @@ def test_a_replaced_store_is_not_written(store: SqlStore, path: Path) -> None:
                 call()
         assert other.chains() == []
         assert other.lease() is None
+
+
+def test_writes_outlive_a_second_opening_in_the_process_and_the_end_of_another(store: SqlStore, path: Path) -> None:
+    """The last process that closes the store deletes its log; this one still has it open."""
+    with closing(open_store(f"sqlite:///{path}")):
+        ends = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('SELECT * FROM chains'); c.close()"
+        subprocess.run([sys.executable, "-c", ends], check=True)
+        store.change_chain(1, refusals=7)
+        reads = f"import sqlite3; print(*sqlite3.connect({str(path)!r}).execute('SELECT refusals FROM chains'))"
+        printed = subprocess.run([sys.executable, "-c", reads], check=True, capture_output=True, text=True).stdout
+    assert printed == "(7,)\n"
 
 
 def test_no_connection_makes_a_file(path: Path) -> None:

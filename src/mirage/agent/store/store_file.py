@@ -5,6 +5,8 @@ A missing file is created only where there was no store before.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Callable
@@ -46,7 +48,9 @@ class StoreFile:
     def open(cls, path: Path) -> StoreFile:
         """The file, created where there never was one, for its owner only.
 
-        Environments may contain secrets.
+        Environments may contain secrets. An existing file is never opened here: to close it would drop the locks of
+        all connections of this process (https://sqlite.org/howtocorrupt.html, 2.2), so that the next command that ends
+        deletes a log that is in use.
 
         Raises:
             StoreError: It cannot be created.
@@ -56,11 +60,12 @@ class StoreFile:
             private_folder(path.parent)
             if not path.exists():
                 refuse_anew(path, "gone")
-            number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            try:
-                found = os.fstat(number)
-            finally:
-                os.close(number)
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            found = os.stat(path)
+            if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+                number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+                raise OSError(number, os.strerror(number))
             close_to_others(path, *(path.with_name(path.name + end) for end in SIDE_FILES))
         except OSError as error:
             raise StoreError(
