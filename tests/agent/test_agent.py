@@ -196,7 +196,7 @@ def test_a_lost_answer_makes_no_second_job(make) -> None:
 def test_a_submission_that_never_happened_is_made_again_once_that_is_certain(make) -> None:
     world = make()
     chain = world.add(limit="4:00:00")
-    assert world.store.attempt(chain.id, 1, int(world.slurm.clock()))  # somebody died right before sbatch
+    assert world.store.attempt(chain.id, 1, int(world.slurm.clock()), 0)  # somebody died right before sbatch
     world.live(60)
     assert world.links(chain)[0].job == MISSING
     world.live(HOUR_S)

@@ -246,6 +246,30 @@ def test_an_agent_that_was_killed_after_the_update_leaves_the_usual_limit_in_the
     assert world.update().limits == ["1440"]
 
 
+def test_an_agent_that_was_killed_next_to_an_update_leaves_no_limit_that_is_out_of_date(tmp_path: Path) -> None:
+    world = Sized(tmp_path, queued(1, shortened_from_s=24 * HOUR_S, **DAY_LONG)).update()
+    assert (world.limits, world.kinds, world.world.links[0].shortened_from_s) == ([], [], MISSING)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "left_h", "size"),
+    [(120, 4, (MISSING, MISSING)), (300, 4, (216, 300)), (216, 24, (MISSING, MISSING)), (100, 1, (54, 100))],
+)
+def test_a_planned_link_follows_an_edit_of_its_limit(
+    tmp_path: Path, minutes: int, left_h: int, size: tuple[int, int]
+) -> None:
+    before = planned(1, limit_s=216 * MINUTE_S, shortened_from_s=24 * HOUR_S)
+    world = Sized(tmp_path, before, options={"time": str(minutes)}).update(maintenance(left_h * HOUR_S))
+    link = world.world.links[0]
+    assert (link.limit_s, link.shortened_from_s) == tuple(m if m == MISSING else m * MINUTE_S for m in size)
+
+
+def test_a_link_without_an_answer_of_sbatch_stays_as_it_was_submitted(tmp_path: Path) -> None:
+    before = planned(1, limit_s=216 * MINUTE_S, shortened_from_s=24 * HOUR_S, attempted_s=NOW_S - 1)
+    world = Sized(tmp_path, before).update()
+    assert (world.world.links[0].limit_s, world.world.links[0].shortened_from_s) == (216 * MINUTE_S, 24 * HOUR_S)
+
+
 @pytest.mark.parametrize(("budget_h", "limits"), [(24.0, []), (10.51, ["630"]), (0.001, ["1"])])
 def test_a_link_stays_within_the_budget(tmp_path: Path, budget_h: float, limits: list[str]) -> None:
     world = Sized(tmp_path, queued(1, **DAY_LONG), budget_node_h=budget_h).update()

@@ -120,11 +120,18 @@ def test_what_does_not_exist_cannot_be_changed(store: SqlStore) -> None:
 
 def test_a_submission_is_claimed_once(store: SqlStore) -> None:
     chain = store.add_chain("train", SPEC, 100)
-    assert store.attempt(chain.id, 1, 105)
-    assert not store.attempt(chain.id, 1, 106)
+    assert store.attempt(chain.id, 1, 105, 0)
+    assert not store.attempt(chain.id, 1, 106, 0)
     store.change_link(chain.id, 1, attempted_s=MISSING)
-    assert store.attempt(chain.id, 1, 107)
+    assert store.attempt(chain.id, 1, 107, 0)
     assert store.links(chain.id)[0].attempted_s == 107
+
+
+def test_what_was_edited_since_it_was_read_is_not_submitted(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    store.change_spec(chain, SPEC)
+    assert not store.attempt(chain.id, 1, 105, chain.edits)
+    assert store.attempt(chain.id, 1, 106, chain.edits + 1)
 
 
 def test_open_links_come_with_the_last_three(store: SqlStore) -> None:
@@ -413,7 +420,7 @@ def test_a_store_on_a_shared_disk_works(tmp_path: Path, opened, monkeypatch) -> 
     monkeypatch.setattr("mirage.agent.store.engine.journal_mode", lambda path: "DELETE")
     store = opened(f"sqlite:///{tmp_path}/store.db")
     chain = store.add_chain("train", SPEC, 100)
-    assert store.attempt(chain.id, 1, 105)
+    assert store.attempt(chain.id, 1, 105, 0)
     with store._reading() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2

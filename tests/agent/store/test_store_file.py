@@ -48,7 +48,7 @@ def every_write(store: SqlStore) -> list[object]:
         lambda: store.take_lease("one", 1.0, 60),
         lambda: store.drop_lease("one"),
         lambda: store.change_chain(1, event, refusals=1),
-        lambda: store.attempt(1, 1, 5),
+        lambda: store.attempt(1, 1, 5, 0),
         lambda: store.add_chain("other", SPEC, 1),
         store.check_present,
         store.chains,

@@ -71,7 +71,9 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
 def begin_attempt(
     store: Store, chain: Chain, link: Link, previous: Link | None, now_s: int, folder: Path | None = None
 ) -> Attempt | None:
-    """Store that a link is about to be submitted; None where another process has done so.
+    """Store that a link is about to be submitted.
+
+    None where another process has done so, or has edited the chain since it was read.
 
     Args:
         folder: The agent's folder now; None for that of the chain's submission.
@@ -83,7 +85,7 @@ def begin_attempt(
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
     submission = link_submission(chain, known, link.number, job, held, folder, limit_s=link.limit_s)
-    return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s) else None
+    return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s, chain.edits) else None
 
 
 def _may_run(chain: Chain, previous: Link) -> bool:

@@ -111,6 +111,8 @@ class LinkSizing:
         if chain.state is not ChainState.ACTIVE or not waiting:
             return context.change_chain(chain, reserved="") if chain.reserved else chain
         link = waiting[-1]
+        if link.state is LinkState.PLANNED and link.attempted_s != MISSING:  # sbatch may have made it with this limit
+            return chain
         if not (context.reservations or chain.reserved or chain.spec.budget_node_h or link.shortened_from_s != MISSING):
             return chain
         nodes = self._nodes(context, chain, link)
@@ -173,11 +175,12 @@ class LinkSizing:
         return options
 
     def _usual_limit_s(self, context: CycleContext, chain: Chain, link: Link) -> int:
-        """The limit of a link that is not shortened; ``MISSING`` where it is not known."""
-        if link.shortened_from_s != MISSING:
-            return link.shortened_from_s
+        """The limit of a link that is not shortened; ``MISSING`` where it is not known.
+
+        That of a planned link is the one of the present specification: the chain may have been edited.
+        """
         if link.state is not LinkState.PLANNED:
-            return link.limit_s
+            return link.limit_s if link.shortened_from_s == MISSING else link.shortened_from_s
         _, options = self.options[chain.id]
         if (given_s := given_limit_s(dict(options))) is not None:
             return given_s
@@ -192,7 +195,10 @@ class LinkSizing:
         present_s = link.limit_s if link.limit_s > 0 else usual_s
         key = (chain.id, link.number)
         refused_s, last_refusal = self.refused.get(key, (MISSING, ""))
-        if wanted_s == present_s or (last_refusal and context.now_s - refused_s < context.settings.sight_s):
+        if wanted_s == present_s:
+            _correct(context, link, usual_s)
+            return
+        if last_refusal and context.now_s - refused_s < context.settings.sight_s:
             return
         if link.state is not LinkState.PLANNED:
             if context.job_of(chain, link) is None:
@@ -218,6 +224,18 @@ class LinkSizing:
         event = context.event(*key, SIZED_BACK, f"{job}: its limit is {format_duration(usual_s)} again")
         limit_s = MISSING if link.state is LinkState.PLANNED else usual_s
         context.change_link(link, event, limit_s=limit_s, shortened_from_s=MISSING)
+
+
+def _correct(context: CycleContext, link: Link, usual_s: int) -> None:
+    """Correct the usual limit that is stored with a link of the right limit.
+
+    It is out of date where an agent was killed before Slurm changed the limit, or after it changed it back, and where
+    the chain was edited.
+    """
+    from_s = MISSING if link.limit_s in (MISSING, usual_s) else usual_s
+    if link.shortened_from_s != from_s and link.shortened_from_s != MISSING:
+        limit_s = MISSING if link.state is LinkState.PLANNED and from_s == MISSING else link.limit_s
+        context.change_link(link, limit_s=limit_s, shortened_from_s=from_s)
 
 
 def _within_budget_s(context: CycleContext, chain: Chain) -> int:

@@ -86,11 +86,14 @@ class Store(Protocol):
         """Set columns of a link and write events, in one transaction."""
         ...
 
-    def attempt(self, chain: int, number: int, now_s: int) -> bool:
+    def attempt(self, chain: int, number: int, now_s: int, edits: int) -> bool:
         """Claim the submission of a planned link: set ``attempted_s`` where it is ``MISSING``.
 
+        Args:
+            edits: Number of edits of the specification that is about to be submitted.
+
         Returns:
-            False where another process has claimed it already.
+            False where another process has claimed it already, or has edited the chain since it was read.
         """
         ...
 

@@ -281,13 +281,15 @@ class SqlStore(LeasedDatabase):
                 raise StoreError(f"chain {chain} has no link {number} to change")
             _write_events(connection, events)
 
-    def attempt(self, chain: int, number: int, now_s: int) -> bool:
-        """Claim the submission of a planned link."""
+    def attempt(self, chain: int, number: int, now_s: int, edits: int) -> bool:
+        """Claim the submission of a planned link of a chain that has this number of edits."""
+        read = sa.select(chains.c.id).where((chains.c.id == chain) & (chains.c.edits == edits))
         free = (
             (links.c.chain == chain)
             & (links.c.number == number)
             & (links.c.state == LinkState.PLANNED.value)
             & (links.c.attempted_s == MISSING)
+            & links.c.chain.in_(read)
         )
         with self._writing() as connection:
             return bool(connection.execute(links.update().where(free).values(attempted_s=now_s)).rowcount)
