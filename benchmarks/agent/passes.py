@@ -1,10 +1,11 @@
 """Passes every five minutes against a resident agent, on a simulated cluster.
 
-    python benchmarks/agent/passes.py --days 6 --seeds 0,1 -o passes.json
+    python benchmarks/agent/passes.py --hand-overs 14 --seeds 1 -o passes.json
 
-One chain is kept alive three ways: by the policy reactive, by another policy with a resident agent, and by that
-policy with passes of ``mirage agent once``, each with the knowledge of a new process. Reported is the share of the
-reactive gap that each closes, and the passes' share of the agent's.
+Every few hours a chain begins on a copy of the cluster, and one hand-over is played three ways: by the policy reactive,
+by another policy with a resident agent, and by that policy with passes of ``mirage agent once``, each with the
+knowledge of a new process. The first link begins in the same second each way, so the hand-overs differ by the way
+alone. Reported are the share of the cost of ``reactive`` that each way avoids, and the passes' share of the agent's.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from mirage.agent.agent import Agent
-from mirage.agent.chain.history import chain_run
+from mirage.agent.chain.submission import submit_link
 from mirage.agent.cycle.readiness import SystemShell
 from mirage.agent.hosting.one_pass import OnePass, pass_settings
 from mirage.agent.hosting.pass_memory import PassMemory
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.duration import DAY_S, HOUR_S, format_duration
+from mirage.job_state import MISSING
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
@@ -39,6 +41,8 @@ WARM_UP_DAYS = 14
 NODES, LIMIT_S = 8, 12 * HOUR_S
 WAYS = ("reactive", "agent", "passes")
 EVERY_S = 300
+BETWEEN_S = 7 * HOUR_S + 1_234
+"""Between two beginnings: no multiple of the interval of passes."""
 
 
 def started(seed: int, days: int, load: float) -> Simulation:
@@ -51,8 +55,8 @@ def started(seed: int, days: int, load: float) -> Simulation:
     return sim
 
 
-def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int, interruption_cost: float) -> dict[str, Any]:
-    """The hours of interruption and overlap of a chain until a time."""
+def hand_over(sim: Simulation, policy: str, every_s: int, interruption_cost: float) -> dict[str, Any]:
+    """The hours of interruption and overlap of a chain's first hand-over."""
     slurm, began_s = VirtualSlurm(sim), time.process_time()
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
@@ -63,6 +67,8 @@ def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int, interru
         options: dict[str, str | None] = {"nodes": str(NODES), "time": format_duration(LIMIT_S)}
         spec = ChainSpec(Submission(str(script), options), policy=policy, interruption_cost=interruption_cost)
         chain = store.add_chain("service", spec, slurm.now_s)
+        submit_link(store, slurm, chain, store.links(chain.id)[0], None, slurm.now_s)
+        until_s = slurm.now_s + 6 * LIMIT_S
 
         def agent(settings: AgentSettings) -> Agent:
             return Agent(
@@ -70,21 +76,25 @@ def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int, interru
                 settings=settings,
             )  # fmt: skip
 
-        passes = 0
+        def is_over() -> bool:
+            links = store.links(chain.id)
+            handed_over = len(links) > 1 and links[1].started_s != MISSING and links[0].state is LinkState.ENDED
+            return handed_over or slurm.now_s >= until_s
+
+        polls = 0
         if every_s:
-            while slurm.now_s < until_s:
+            while not is_over():
                 slurm.sleep(every_s - slurm.now_s % every_s)
                 one = agent(pass_settings(AgentSettings(), every_s))
-                OnePass(one, PassMemory.read(memory), memory, every_s).run(slurm.sleep, lambda: False)
-                passes += 1
+                polls += OnePass(one, PassMemory.read(memory), memory, every_s).run(slurm.sleep, lambda: False).polls
         else:
-            agent(AgentSettings(lease_s=DAY_S)).run(slurm.sleep, lambda: slurm.now_s >= until_s)
-        run = chain_run(store.chain("service"), store.links(chain.id), (), until_s, nodes=NODES)
+            agent(AgentSettings(lease_s=DAY_S)).run(slurm.sleep, is_over)
+        before, after = store.links(chain.id)[:2]
+        gap_h = ((after.started_s if after.started_s != MISSING else until_s) - before.ended_s) / HOUR_S
     return {
-        "interruption_h": run.interruption_s / HOUR_S,
-        "overlap_h": run.overlap_s / HOUR_S,
-        "hand_overs": len(run.hand_overs),
-        "passes": passes,
+        "interruption_h": round(max(gap_h, 0.0), 4),
+        "overlap_h": round(max(-gap_h, 0.0), 4),
+        "polls": polls,
         "cpu_s": round(time.process_time() - began_s, 1),
     }
 
@@ -92,28 +102,32 @@ def keep_alive(sim: Simulation, policy: str, every_s: int, until_s: int, interru
 def main() -> None:
     """Play all ways of all seeds, and print the shares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=6)
-    parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--load", type=float, default=0.8)
+    parser.add_argument("--hand-overs", type=int, default=14, help="for each seed")
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--load", type=float, default=0.85)
     parser.add_argument("--policy", default="what-if:32")
-    parser.add_argument("--interruption-cost", type=float, default=4.0)
+    parser.add_argument("--interruption-cost", type=float, default=1.0)
     parser.add_argument("-o", "--out", default="passes.json")
     given = parser.parse_args()
     rows = []
     for seed in map(int, given.seeds.split(",")):
-        sim = started(seed, given.days, given.load)
-        until_s = sim.now_s + given.days * DAY_S
-        for way in WAYS:
-            policy, every_s = "reactive" if way == "reactive" else given.policy, EVERY_S if way == "passes" else 0
-            figures = keep_alive(sim.fork(), policy, every_s, until_s, given.interruption_cost)
-            row = {"seed": seed, "way": way, "policy": policy, **figures}
-            rows.append(row)
-            print(row, flush=True)
-    gap_h = {way: sum(row["interruption_h"] for row in rows if row["way"] == way) for way in WAYS}
-    closed = {way: 1 - gap_h[way] / gap_h["reactive"] for way in WAYS if gap_h["reactive"]}
-    share = closed["passes"] / closed["agent"] if closed.get("agent") else None
-    print(f"gap closed: agent {closed.get('agent')}, passes {closed.get('passes')}; passes / agent = {share}")
-    Path(given.out).write_text(json.dumps({"rows": rows, "closed": closed, "passes_of_agent": share}, indent=2))
+        sim = started(seed, given.hand_overs * BETWEEN_S // DAY_S + 3, given.load)
+        for number in range(given.hand_overs):
+            sim.advance(sim.now_s + BETWEEN_S)
+            for way in WAYS:
+                policy, every_s = "reactive" if way == "reactive" else given.policy, EVERY_S if way == "passes" else 0
+                figures = hand_over(sim.fork(), policy, every_s, given.interruption_cost)
+                rows.append({"seed": seed, "number": number, "way": way, "policy": policy, **figures})
+                print(rows[-1], flush=True)
+    costs_h = {way: sum(given.interruption_cost * row["interruption_h"] + row["overlap_h"] for row in rows
+                        if row["way"] == way) for way in WAYS}  # fmt: skip
+    gaps_h = {way: sum(row["interruption_h"] for row in rows if row["way"] == way) for way in WAYS}
+    shares = {}
+    for name, of in (("interruption", gaps_h), ("cost", costs_h)):
+        avoided = {way: of["reactive"] - of[way] for way in WAYS}
+        shares[name] = avoided["passes"] / avoided["agent"] if avoided["agent"] else None
+        print(f"{name}: {of}; passes / agent = {shares[name]}")
+    Path(given.out).write_text(json.dumps({"rows": rows, "passes_of_agent": shares}, indent=2))
 
 
 if __name__ == "__main__":

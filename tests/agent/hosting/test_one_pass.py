@@ -14,7 +14,7 @@ import pytest
 from mirage.agent.agent import Agent
 from mirage.agent.chain.tag import parse_tag
 from mirage.agent.cycle.submit import Submissions
-from mirage.agent.hosting.one_pass import MOST_QUERIES, OnePass, PassReport, pass_settings
+from mirage.agent.hosting.one_pass import MOST_QUERIES, STARTED_S, OnePass, PassReport, pass_settings
 from mirage.agent.hosting.pass_memory import DEFAULT_EVERY_S, PassMemory, interval_s
 from mirage.agent.model import Chain, ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
@@ -119,12 +119,13 @@ def test_a_link_is_released_at_the_moment_that_its_policy_names_between_two_pass
     assert second.released_s == moment_s
     assert released[0].time_s < moment_s < released[0].time_s + EVERY_S
     assert 0 <= second.started_s - moment_s <= 60
+    assert first.signalled_s - moment_s <= STARTED_S, "the pass stays for the start"
 
 
 def test_a_link_that_waits_for_its_time_is_released_where_the_running_one_fails(cron: Cron) -> None:
     chain = cron.add(policy="lead:1.05")
     while not (links := cron.store.links(chain.id)) or links[-1].begins_s == MISSING:
-        cron.live(EVERY_S)
+        cron.live(EVERY_S, stay_s=0)
     first, second = links[-2:]
     cron.slurm.cancel(first.job)
     cron.slurm.sleep(1)

@@ -9,6 +9,7 @@ moment of a hand-over that is due to the second.
 from __future__ import annotations
 
 import logging
+import math
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from mirage.agent.agent import Agent
 from mirage.agent.hosting.pass_memory import LAST_PASSES, PassMemory
-from mirage.agent.model import Cycle
+from mirage.agent.model import Cycle, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import drop_if_gone
 from mirage.duration import MINUTE_S
@@ -42,6 +43,9 @@ LEAVES_BEFORE_S = 15
 """A pass ends this long before the next one, which would otherwise find the lease held."""
 
 DEFAULT_STAY_S = 5 * MINUTE_S
+
+STARTED_S = MINUTE_S
+"""Slurm has started a link that may start from a moment on, and can, within this time."""
 
 
 def pass_settings(settings: AgentSettings, every_s: int) -> AgentSettings:
@@ -162,18 +166,35 @@ class OnePass:
         return self._cycle() if waited else cycle
 
     def _stay(self, cycle: Cycle, begun_s: int, sleep: Callable[[float], object], stop: Callable[[], bool]) -> Cycle:
-        """Wait for each moment of a hand-over before the next pass."""
+        """Wait for each moment of a hand-over before the next pass.
+
+        A link that may start from a moment on that lies before the next pass is such a moment, too: until its start is
+        noticed, two links hold nodes.
+        """
         agent, until_s = self.agent, begun_s + min(self.stay_s, self.every_s - LEAVES_BEFORE_S)
         while not cycle.trouble and not stop():
             now_s = agent.clock()
-            moment_s = agent.turns.next_moment_s()
+            starts_s, starting = self._next_start(now_s)
+            moment_s = min(agent.turns.next_moment_s(), starts_s)
             if not moment_s < until_s:
                 break
             agent.pause(max(moment_s - now_s, 1.0), sleep, stop)
             self.stayed_s += max(round(agent.clock() - now_s), 0)
             if not stop():
+                if moment_s == starts_s:
+                    agent.turns.interrupted(starting)
                 cycle = self._settle(self._cycle(), stop)
         return cycle
+
+    def _next_start(self, now_s: float) -> tuple[float, list[int]]:
+        """The next time at which a link that waits for a moment has started, and its chain.
+
+        Infinite where none waits for one.
+        """
+        waiting = [link for link in self.agent.store.links(open=True) if link.state is LinkState.QUEUED]
+        starts = [(link.begins_s + STARTED_S, link.chain) for link in waiting if link.begins_s + STARTED_S > now_s]
+        at_s = min((start_s for start_s, _ in starts), default=math.inf)
+        return at_s, [chain for start_s, chain in starts if start_s == at_s]
 
     def _recall(self) -> None:
         """Start with the knowledge of the last pass, as far as it is of this store."""
