@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -54,6 +55,8 @@ class ActingCluster(ControlCluster):
                 self.reservations.append(
                     line.replace(f"StartTime={NOW_S - 60}", f"StartTime={start}", start.isdecimal())
                 )
+            if words[1:2] + words[3:] == ("update", "ReservationName="):
+                next(job for job in self.jobs if f"JobId={job['JobID']}" == words[2])["Reservation"] = "(null)"
             if words[1] == "delete":
                 name = words[2].partition("=")[2]
                 self.reservations = [one for one in self.reservations if f"={name} " not in one]
@@ -112,7 +115,6 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
         "scontrol delete ReservationName=mirage-loan-i2",
         "scontrol update JobId=8 Nice=-90",
         "scontrol requeue 5",
-        "scontrol update JobId=5 StartTime=now",
     ]
 
 
@@ -147,11 +149,130 @@ def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
     assert len(cluster.sent) == 1
     cluster.now_s += 1
     executor.finish_evictions()
-    assert [" ".join(argv) for argv in cluster.sent[1:]] == [
-        "scontrol requeue 6",
-        "scontrol update JobId=6 ReservationName=",
-        "scontrol update JobId=6 StartTime=now",
-    ]
+    assert cluster.sent[1:] == [REQUEUE, LEAVE]
+
+
+REQUEUE = ("scontrol", "requeue", "6")
+LEAVE = ("scontrol", "update", "JobId=6", "ReservationName=")
+LEFT_S = NOW_S + 1
+RELEASE = ("scontrol", "update", "JobId=6", f"StartTime=uts{LEFT_S + 1}")
+"""Its node refuses a start in the second in which it has left."""
+
+
+def leaves(cluster: ActingCluster, **cells: object) -> None:
+    """Job 6 leaves its node after a requeue; only then Slurm delays its start."""
+    delayed = {"EligibleTime": NOW_S + 2000, "SubmitTime": LEFT_S, "Reason": "BeginTime"}
+    cluster.jobs[1] = pending(6, **{"UserName": "eve", "RestartCnt": 1, **delayed, **cells})
+
+
+def completes(cluster: ActingCluster) -> None:
+    cluster.jobs[1] |= {"State": "COMPLETING", "RestartCnt": "1", "Reservation": "(null)"}
+
+
+def test_a_requeued_job_is_released_after_it_has_left_its_node(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    completes(cluster)
+    queries = len(cluster.ran)
+    for _ in range(40):
+        cluster.now_s += 0.25
+        executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE], "a release would have no effect yet"
+    assert 8 <= len(cluster.ran) - queries <= 14, "about one query a second"
+    leaves(cluster)
+    cluster.now_s += 1
+    executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE, RELEASE]
+    cluster.now_s += 100
+    executor.tick()
+    assert len(cluster.sent) == 3
+
+
+def test_a_requeued_job_is_released_when_slurm_answers_again(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    leaves(cluster)
+    cluster.now_s, cluster.status = cluster.now_s + 1, 1
+    with pytest.raises(SlurmUnreachable):
+        executor.tick()
+    cluster.now_s, cluster.status = cluster.now_s + 1, 0
+    executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE, RELEASE]
+
+
+@pytest.mark.parametrize("by", ["off", "the next controller"])
+@pytest.mark.parametrize("last", [REQUEUE, LEAVE, RELEASE])
+def test_what_a_controller_has_requeued_is_released_after_its_death(
+    cluster: ActingCluster, tmp_path: Path, last: tuple[str, ...], by: str
+) -> None:
+    """The process dies before it sends the last command, which is in its journal."""
+    dies = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    original = cluster.run
+
+    def run(argv: Sequence[str], **options: Any) -> Completed:
+        if tuple(argv) == last:
+            raise KeyboardInterrupt
+        return original(argv, **options)
+
+    cluster.run = run  # type: ignore[method-assign]
+    with contextlib.suppress(KeyboardInterrupt):
+        dies.run_plan(plan(of(6, "evict", warns=False)))
+        leaves(cluster)
+        cluster.now_s += 1
+        dies.tick()
+        pytest.fail("it does not die")
+    dies.close()
+    cluster.run = original  # type: ignore[method-assign]
+    if last != REQUEUE:
+        leaves(cluster, Reservation="mirage-loan-i2" if last == LEAVE else "(null)")
+    cluster.sent.clear()
+    cluster.now_s += 2
+    after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    if by == "off":
+        assert restore(after) == []
+    else:
+        after.begin()
+        after.tick()
+    sent = [argv for argv in cluster.sent if argv in (REQUEUE, LEAVE, RELEASE)]
+    running_in_loan = [LEAVE] if by == "off" else [REQUEUE, LEAVE]
+    assert sent == {REQUEUE: running_in_loan, LEAVE: [LEAVE, RELEASE], RELEASE: [RELEASE]}[last]
+    after.close()
+
+
+def test_a_job_is_not_released_for_an_eviction_of_long_ago(cluster: ActingCluster, tmp_path: Path) -> None:
+    first = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    first.run_plan(plan(of(6, "evict", warns=False)))
+    first.close()
+    for later_s, cells in ((901, {}), (2, {"RestartCnt": 0})):
+        cluster.now_s = NOW_S + later_s
+        leaves(cluster, **cells)  # the user has set a time, or it is another job after a crash of slurmctld
+        cluster.sent.clear()
+        after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        after.begin()
+        after.tick()
+        assert RELEASE not in cluster.sent
+        after.close()
+
+
+def test_the_next_controller_requeues_what_has_the_signal_and_off_does_not(
+    cluster: ActingCluster, tmp_path: Path
+) -> None:
+    dies = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    dies.run_plan(plan(of(6, "evict")))
+    dies.close()
+    outcomes: list[str] = []
+    for later_s, requeues in ((361, False), (30, False), (60, True)):
+        cluster.sent.clear()
+        cluster.now_s = NOW_S + later_s
+        off = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        off.on_outcome = lambda outcome: outcomes.append(outcome["outcome"])
+        assert restore(off) == []
+        assert REQUEUE not in cluster.sent, "off evicts no job"
+        off.close()
+        after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        after.begin()
+        after.tick()
+        assert (REQUEUE in cluster.sent) == requeues
+        after.close()
+    assert sum("scontrol requeue 6" in outcome for outcome in outcomes) == 2
 
 
 def test_a_job_that_leaves_within_the_grace_is_not_requeued(executor: PlanExecutor, cluster: ActingCluster) -> None:
@@ -482,7 +603,7 @@ HARMLESS = re.compile(
     r"Users=ada,eve Flags=OVERLAP"
     r"|scontrol delete ReservationName=mirage-loan-i[123]"
     r"|scontrol update JobId=[78] (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
-    r"|scontrol requeue [56]|scontrol update JobId=[56] (StartTime=now|ReservationName=)"
+    r"|scontrol requeue [56]|scontrol update JobId=[56] (StartTime=uts\d+|ReservationName=)"
     r"|scancel --signal=USR1 --full --state=RUNNING [56]"
 )
 """All commands that a plan may lead to on the cluster of these tests."""

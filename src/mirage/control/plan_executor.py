@@ -13,11 +13,12 @@ import json
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from mirage.control.begun_evictions import LONGEST_S, Requeued, requeued_jobs, warned_jobs
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import HOUR_S, MINUTE_S
@@ -68,15 +69,15 @@ class PlanExecutor:
         self._lock = _locked(folder)
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
+        rows = read_journal(self.journal)
         self._evictions: deque[tuple[float, int]] = deque(
-            (row["time_s"], row["verb"]["job"])
-            for row in read_journal(self.journal)
-            if row["verb"]["name"] == "requeue"
+            (row["time_s"], row["verb"]["job"]) for row in rows if row["verb"]["name"] == "requeue"
         )
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
+        self._requeued = requeued_jobs(rows, clock())
         self._renewed_s: float | None = None  # of the lease; None before it is taken
-        self._mark_s = _mark_in(self.journal)
+        self._mark_s = _mark_in(rows)
 
     def close(self) -> None:
         """Release the lock of the folder."""
@@ -87,11 +88,14 @@ class PlanExecutor:
     def begin(self) -> None:
         """Take the lease in Slurm, and make the fence if there is none.
 
+        Evictions that a former process has begun with this folder go on.
+
         Raises:
             SlurmRefused: Another controller has the lease, or the rights are missing.
             ConfigurationError: There is no fence, and the file does not name the users of the owner.
         """
         self._hold_lease()
+        self._leaving = warned_jobs(read_journal(self.journal), self.clock(), self.pools.grace_s)
 
     def _hold_lease(self) -> dict[str, SlurmReservation]:
         """Renew or take the lease, and make the fence if needed; returns the reservations.
@@ -209,7 +213,7 @@ class PlanExecutor:
             self._evictions.popleft()
         coming = [(0.0, job) for job in self._leaving]
         evictions = [*self._evictions, *coming]
-        if one.job.state is not JobState.RUNNING or one.job.id in self._leaving:
+        if not _runs(one) or one.job.id in self._leaving:
             return "not running, or leaving already"
         if len(evictions) >= self.pools.evictions_per_hour:
             return f"{len(evictions)} evictions in an hour"
@@ -256,24 +260,77 @@ class PlanExecutor:
             raise SlurmRefused("the lease has ended, as Slurm has not answered for minutes; begin again")
 
     def finish_evictions(self) -> None:
-        """Requeue jobs that still run after their grace, and end their hold-down."""
-        due = {job: verb for job, (due_s, verb) in self._leaving.items() if due_s <= self.clock()}
-        if not due:
+        """Requeue jobs that still run after their grace; release those that have been requeued."""
+        now_s = self.clock()
+        due = {job: verb for job, (due_s, verb) in self._leaving.items() if due_s <= now_s}
+        if not due and all(one.check_s > now_s for one in self._requeued.values()):
             return
         jobs = {one.job.id: one for one in self.jobs()}
         for job, verb in due.items():
-            del self._leaving[job]
             one = jobs.get(job)
-            if one is None or one.job.state is not JobState.RUNNING or one.job.submit_s != verb.submit_s:
+            if one is not None and _runs(one) and one.job.submit_s == verb.submit_s:
+                self._evictions.append((now_s, job))
+                self._requeue(verb)
+            else:
                 self._report("evict", "left by itself", asdict(verb))
+            self._leaving.pop(job, None)
+        self._release(jobs, but=due)
+
+    def release_requeued(self) -> tuple[int, ...]:
+        """Release the requeued jobs that have left their nodes; returns the ids of the others.
+
+        No job is evicted.
+        """
+        if self._requeued:
+            jobs = {one.job.id: one for one in self.jobs()}
+            self._requeued = {job: one for job, one in self._requeued.items() if not _is_on(one, jobs.get(job))}
+            self._release(jobs)
+        return tuple(self._requeued)
+
+    def _requeue(self, verb: Verb) -> None:
+        self._requeued[verb.job] = Requeued(verb, self.clock(), self.clock())
+        self._leaving.pop(verb.job, None)
+        try:
+            self.send(replace(verb, name="requeue"))
+        except SlurmRefused as error:
+            del self._requeued[verb.job]
+            self._report("evict", f"refused by Slurm: {error}", asdict(verb))
+            return
+        if verb.node:
+            self._send_if_allowed(replace(verb, name="leave"))
+
+    def _release(self, jobs: Mapping[int, GpuQueueJob], but: Container[int] = ()) -> None:
+        """Release those requeued jobs that have left their nodes.
+
+        A job first leaves its loan: it would start there again. It may start in the second after the one in which it
+        left: its node refuses an earlier start, and the job then fails (``Job credential revoked``, 22.05.8).
+
+        Args:
+            jobs: The jobs that take part, by id.
+            but: Jobs that have been requeued since.
+        """
+        now_s = self.clock()
+        for job, requeued in list(self._requeued.items()):
+            verb, one = requeued.verb, jobs.get(job)
+            if job in but or requeued.check_s > now_s:
                 continue
-            try:
-                self.send(replace(verb, name="requeue"))
-                self._evictions.append((self.clock(), job))
-                for name in ("leave", "release") if verb.node else ("release",):
-                    self.send(replace(verb, name=name))
-            except SlurmRefused as error:
-                self._report("evict", f"refused by Slurm: {error}", asdict(verb))
+            if one is not None and one.job.completing and now_s - requeued.since_s <= LONGEST_S:
+                requeued.wait(now_s)
+            elif _is_on(requeued, one):
+                self._requeue(verb)  # the process died before, or slurmctld has lost it
+            else:
+                if one is not None and one.job.state is JobState.PENDING and one.restarts:
+                    if one.reservation.startswith(LOAN):
+                        self._send_if_allowed(replace(verb, name="leave"))
+                    if one.job.eligible_s > now_s:
+                        self._send_if_allowed(replace(verb, name="release", start_s=one.job.submit_s + 1))
+                del self._requeued[job]
+
+    def _send_if_allowed(self, verb: Verb) -> None:
+        try:
+            self.send(verb)
+        except SlurmRefused as error:
+            self._report("evict", f"refused by Slurm: {error}", asdict(verb))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -305,13 +362,22 @@ class PlanExecutor:
         self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})
 
 
-def _mark_in(journal: Path) -> int:
+def _runs(one: GpuQueueJob) -> bool:
+    return one.job.state is JobState.RUNNING and not one.job.completing
+
+
+def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
+    """Whether a job still runs as before its requeue."""
+    return one is not None and _runs(one) and one.job.submit_s == requeued.verb.submit_s
+
+
+def _mark_in(rows: Sequence[Mapping[str, Any]]) -> int:
     """The start of the last lease in a journal; −1 for none.
 
     A reservation has no comment (22.05.8). So a start in the past is the mark of a lease. It is in the journal before
     the lease is in Slurm: a process that is killed between the two leaves a lease that the next one recognises.
     """
-    marks = [row["verb"].get("start_s", 0) for row in read_journal(journal) if row["verb"]["name"] == "lease"]
+    marks = [row["verb"].get("start_s", 0) for row in rows if row["verb"]["name"] == "lease"]
     return int(marks[-1]) if marks else -1
 
 
@@ -388,9 +454,3 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
             if isinstance(row, dict) and isinstance(row.get("verb"), dict):
                 rows.append(row)
     return rows
-
-
-def verb_from_json(row: Mapping[str, Any]) -> Verb:
-    """A verb of the journal."""
-    known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
-    return Verb(**{**known, "users": tuple(row["users"])})

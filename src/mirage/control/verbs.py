@@ -7,7 +7,8 @@ need the rights of an operator, and no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from mirage.control.pools_file import Pools
 
@@ -53,7 +54,8 @@ class Verb:
         minutes: Duration of a loan.
         warns: Whether an eviction begins with the signal.
         users: Users of a loan or of the fence; a plan cannot set them.
-        start_s: Start of the lease in seconds since 1970, the mark of its holder; a plan cannot set it.
+        start_s: Start of the lease in seconds since 1970, the mark of its holder; or when a requeued job may start, 0
+            for two seconds from now. A plan cannot set it.
     """
 
     name: str
@@ -65,6 +67,12 @@ class Verb:
     warns: bool = True
     users: tuple[str, ...] = ()
     start_s: int = 0
+
+
+def verb_from_json(row: Mapping[str, Any]) -> Verb:
+    """A verb of the journal."""
+    known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
+    return Verb(**{**known, "users": tuple(row["users"])})
 
 
 def command_of(verb: Verb, pools: Pools) -> Command:
@@ -146,7 +154,7 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
         str(verb.job),
     ),
     "requeue": lambda verb, _: ("scontrol", "requeue", str(verb.job)),
-    "release": _update(lambda verb: "StartTime=now"),
+    "release": _update(lambda verb: f"StartTime=uts{verb.start_s}" if verb.start_s else "StartTime=now+2"),
     "unhold": lambda verb, _: ("scontrol", "release", str(verb.job)),
 }
 
