@@ -25,6 +25,7 @@ from mirage.control.verbs import FENCE, Verb
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import REQUESTS, take_gpu_snapshot
 from mirage.slurm.runner import Completed
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 from tests.support import dying_executor
@@ -108,6 +109,9 @@ def test_the_adviser_changes_nothing_and_ends_with_an_account(private_cluster: A
     assert "REQUEST_JOB_INFO" in received, "the log shows requests"
     assert not [change for change in CHANGES if change in received]
     assert site.run("scontrol", "show", "reservation") == before
+    at = log.stat().st_size
+    take_gpu_snapshot(site.shell.slurm, time.time())
+    assert len(re.findall(r"received opcode REQUEST_\w+_INFO", log.read_text()[at:])) == REQUESTS
 
 
 def test_the_executor_lends_and_takes_back_under_the_rights_of_an_operator(

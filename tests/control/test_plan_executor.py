@@ -325,7 +325,7 @@ def test_what_is_not_allowed_is_refused_and_not_sent(executor: PlanExecutor, clu
 
 @pytest.mark.parametrize(
     "bad",
-    [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 73),
+    [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 121),
      plan(of(5, "evict"), time_s=NOW_S + 5), {**plan(of(5, "evict")), "format": "other"},
      {**plan(), "verbs": {"name": "evict"}}, {**plan(), "time_s": "now"}],
 )  # fmt: skip

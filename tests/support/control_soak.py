@@ -42,6 +42,7 @@ echo end >> $1
 
 SETTINGS = """
 [rates]
+requests_per_minute = 60
 commands_per_minute = 600
 evictions_per_hour = 1000
 evictions_per_job_hour = 60
@@ -85,7 +86,7 @@ class Soak(Site):
         self.most = most
         self.dice = random.Random(seed)
         self.shell.script("finite.sh", FINITE)
-        pools = (folder / "pools.toml").read_text().replace('"aryl"', '"aryl"\npoll = "33s"')
+        pools = (folder / "pools.toml").read_text().replace('"aryl"', '"aryl"\npoll = "6s"')
         pools = pools.replace("[borrower]", f'promise = "{PROMISE_S}s"\n[borrower]')
         (folder / "pools.toml").write_text(f'{pools}grace = "2s"\n{SETTINGS}')
         (folder / "jobs").mkdir()

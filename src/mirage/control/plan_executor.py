@@ -34,6 +34,9 @@ PLAN_FORMAT = "mirage-control-plan-1"
 RENEW_S = 120
 """Seconds between two renewals of the lease."""
 
+RENEWAL_REQUESTS = 2
+"""Requests to slurmctld that a renewal takes: reservations, and the new end."""
+
 _MARGIN_S = 30
 _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
