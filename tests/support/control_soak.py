@@ -14,7 +14,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,9 @@ PROMISE_S = 120
 LOSS_S = 6.0
 """Slurmctld may lose a job, or its start, of less than this before it was killed."""
 
+DELAY_S = 120
+"""Slurm's delay of a requeued job that nobody releases: its default."""
+
 KILLED = ("planner", "executor", "both")
 
 
@@ -82,7 +85,7 @@ class Soak(Site):
     """
 
     def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8) -> None:
-        super().__init__(private_cluster, folder, nodes=6)
+        super().__init__(private_cluster, folder, nodes=6, cred_expire_s=DELAY_S)
         self.most = most
         self.dice = random.Random(seed)
         self.shell.script("finite.sh", FINITE)
@@ -107,7 +110,7 @@ class Soak(Site):
         self._open = [job for job in self._open if "end" not in self.lines(job)]
         owned = [job for job in self._open if job.name.startswith("owner")]
         if not owned and self.dice.random() < 0.5:
-            width = self.dice.choice((1, 2))
+            width = self.dice.choice((1, 2, 4))
             self.finite("owner", 5, f"-N{width}", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
         while len(self._open) < self.most:
             gpus, seconds = self.dice.choice((1, 2, 3, 4, 4)), self.dice.choice((2, 5, self.most + 3))
@@ -176,6 +179,25 @@ class Soak(Site):
         ended = lambda: controller.poll() is not None and lock_holder(self.folder / "state") is None  # noqa: E731
         until(ended, 10, (self.folder / "state.log").read_text, pause_s=0.05)
         self.slowest_end_s = max(self.slowest_end_s, time.monotonic() - begun_s)
+
+    def kill_between_requeue_and_release(self, controller: Process) -> None:
+        """kill -9 as soon as the executor has requeued a job that runs on a lent node."""
+        before = self.verbs_sent()["requeue"]
+        for _ in range(4):
+            self.finite("train", 30, "--gpus=4", "-p", "train", "--comment=mirage-control")
+        self._wait(self.borrowers, 25, 0.3)
+        self.finite("owner", 3, "-N4", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
+        requeues = self._wait(lambda: self.verbs_sent()["requeue"] > before, 25, 0.005)
+        self.counts["killed after a requeue"] += requeues
+        time.sleep(self.dice.choice((0.0, 0.02, 0.1, 0.5)))
+        self.kill(controller, "executor")
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], seconds: float, pause_s: float) -> bool:
+        end_s = time.monotonic() + seconds
+        while not (found := condition()) and time.monotonic() < end_s:
+            time.sleep(pause_s)
+        return found
 
     def refuse_a_second(self, state: str) -> None:
         """A second controller must not begin, with the folder of the first or another."""
@@ -308,8 +330,16 @@ class Soak(Site):
 
     def verbs_sent(self) -> Counter[str]:
         """The commands in the journal, by verb."""
-        lines = (self.folder / "state" / "journal.jsonl").read_text().splitlines()
+        path = self.folder / "state" / "journal.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
         return Counter(json.loads(line)["verb"]["name"] for line in lines if line.endswith("}"))
+
+    def replay(self) -> int:
+        """Decide all recorded views again; returns their number."""
+        folders = sorted(str(path) for path in self.folder.glob("views-*") if any(path.glob("view-*.json")))
+        found = json.loads(self.shell.mirage("control", "replay", "--json", *folders))
+        assert found["different"] == []
+        return int(found["views"])
 
     def report(self, **figures: Any) -> dict[str, Any]:
         """The figures of a run; also printed."""
