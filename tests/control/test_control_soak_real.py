@@ -58,6 +58,7 @@ def test_killed_controllers_lose_no_job_and_off_restores(
     assert "Traceback" not in log
     assert "another controller acts on this cluster" not in log, "the next one with the folder begins at once"
     assert off_s < 60
+    assert site.administrators_requests() == 0
     assert found["second refused"] == seconds
     assert (site.lost(), site.twice()) == ([], [])
     assert views >= (100 if lives > 50 else 1)

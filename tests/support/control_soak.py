@@ -11,6 +11,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -234,6 +235,7 @@ class Soak(Site):
         drained = set(self.run("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N").split())
         for node in sorted(drained):
             with contextlib.suppress(SlurmError):  # slurmctld does not know its state yet
+                self.counts["nodes resumed"] += 1
                 self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
                 self.counts["drained by slurmctld"] += 1
 
@@ -340,6 +342,15 @@ class Soak(Site):
         found = json.loads(self.shell.mirage("control", "replay", "--json", *folders))
         assert found["different"] == []
         return int(found["views"])
+
+    def administrators_requests(self) -> int:
+        """Requests in slurmctld's log that need an administrator, without those of this site."""
+        log = (self.cluster.spec.log / "slurmctld.log").read_text(errors="replace")
+        assert "received opcode REQUEST_CREATE_RESERVATION" in log, "the log shows requests"
+        kinds = "UPDATE_NODE|UPDATE_PARTITION|CREATE_PARTITION|DELETE_PARTITION|RECONFIGURE|SHUTDOWN|CONTROL"
+        sent = Counter(re.findall(rf"received opcode REQUEST_({kinds})\b", log))
+        own = {"RECONFIGURE": self.counts["reconfigure"], "UPDATE_NODE": self.counts["nodes resumed"]}
+        return sum((sent - Counter(own)).values())
 
     def report(self, **figures: Any) -> dict[str, Any]:
         """The figures of a run; also printed."""
