@@ -184,8 +184,9 @@ class Soak(Site):
     def kill_between_requeue_and_release(self, controller: Process) -> None:
         """kill -9 as soon as the executor has requeued a job that runs on a lent node."""
         before = self.verbs_sent()["requeue"]
-        for _ in range(4):
-            self.finite("train", 30, "--gpus=4", "-p", "train", "--comment=mirage-control")
+        long = [job for job in self._open if job.name.startswith("long") and "end" not in self.lines(job)]
+        for _ in range(4 - len(long)):
+            self.finite("long", 20, "--gpus=4", "-p", "train", "--comment=mirage-control")
         self._wait(self.borrowers, 25, 0.3)
         self.finite("owner", 3, "-N4", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
         requeues = self._wait(lambda: self.verbs_sent()["requeue"] > before, 25, 0.005)
@@ -271,7 +272,7 @@ class Soak(Site):
         """Wait for the jobs; a requeued job is held for two minutes without a release."""
         begun_s = time.monotonic()
         queue = lambda: self.run("squeue", "-O", "JobID,Name,State,Reason:60,Reservation")  # noqa: E731
-        until(self._all_have_ended, 40, queue, pause_s=1)
+        until(self._all_have_ended, 60, queue, pause_s=1)
         self.drain_s = time.monotonic() - begun_s
 
     def _all_have_ended(self) -> bool:
