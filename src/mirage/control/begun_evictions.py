@@ -38,6 +38,11 @@ class Requeued:
         self.check_s = now_s + (0.5 if waited_s < 2 else 1.0 if waited_s < MINUTE_S else 10.0)
 
 
+def evictions_in(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, int]]:
+    """Time in seconds since 1970 and job of each eviction of a journal."""
+    return [(row["time_s"], row["verb"]["job"]) for row in rows if row["verb"]["name"] == "requeue"]
+
+
 def requeued_jobs(rows: Sequence[Mapping[str, Any]], now_s: float) -> dict[int, Requeued]:
     """Jobs that were requeued not long ago and perhaps not released, by id.
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mirage.control.begun_evictions import LONGEST_S, Requeued, requeued_jobs, warned_jobs
+from mirage.control.begun_evictions import LONGEST_S, Requeued, evictions_in, requeued_jobs, warned_jobs
 from mirage.control.pools_file import Pools
 from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import HOUR_S, MINUTE_S
@@ -73,9 +73,7 @@ class PlanExecutor:
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
         rows = read_journal(self.journal)
-        self._evictions: deque[tuple[float, int]] = deque(
-            (row["time_s"], row["verb"]["job"]) for row in rows if row["verb"]["name"] == "requeue"
-        )
+        self._evictions = deque(evictions_in(rows))
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._leaving: dict[int, tuple[float, Verb]] = {}  # job → when it is requeued
         self._requeued = requeued_jobs(rows, clock())

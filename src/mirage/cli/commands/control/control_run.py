@@ -130,6 +130,11 @@ def _run(
     if folder is not None:
         _make_folder(folder)
     adviser = Adviser(cli_context.client(), pools, folder)
+    if actor is not None:
+        from mirage.control.begun_evictions import evictions_in
+        from mirage.control.plan_executor import read_journal
+
+        adviser.count_evictions(evictions_in(read_journal(actor.folder / "journal.jsonl")))
     if once:
         advice = adviser.advise(cli_context.clock())
         if form is None:
