@@ -37,8 +37,7 @@ trap '' USR1
 exec 9> $1.lock
 flock --nonblock 9 || echo twice >> $1
 echo start $(date +%s.%N) >> $1
-sleep $2
-echo end >> $1
+sleep $2 && echo end >> $1
 """
 
 SETTINGS = """
