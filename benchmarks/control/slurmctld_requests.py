@@ -2,7 +2,8 @@
 
 ``mirage control run --act`` with Aryl and the default rates: 96 nodes train and 32 belong to an owner. Training jobs of
 one and of eight nodes come now and then, and twice a service that needs 30 nodes. The requests are those in slurmctld's
-own log. The jobs are submitted with ``sbatch``, which sends one request of another kind.
+own log. The jobs are submitted with ``sbatch``, which sends one request of another kind. With ``--calm`` no job comes
+or ends after the first loans.
 
     python benchmarks/control/slurmctld_requests.py -o requests.json
 """
@@ -69,7 +70,7 @@ def requests(log: Path, from_s: float, until_s: float) -> list[tuple[float, str]
     return found
 
 
-def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Random) -> tuple[float, float]:
+def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Random, calm: bool) -> tuple[float, float]:
     """Run a controller while jobs come; returns its begin and end in seconds since 1970."""
 
     def submit(name: str, partition: str, nodes: int, seconds: int, *words: str) -> None:
@@ -83,8 +84,8 @@ def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Ran
                 "Duration=infinite", "Users=root", "Flags=IGNORE_JOBS,OVERLAP")  # fmt: skip
     optin = "--comment=mirage-control"
     for k in range(13):
-        submit(f"wide-{k}", "train", 8, dice.randrange(200, 900), optin)
-    for k in range(20):
+        submit(f"wide-{k}", "train", 8, 3600 if calm else dice.randrange(200, 900), optin)
+    for k in range(0 if calm else 20):
         submit(f"small-{k}", "train", 1, dice.randrange(100, 600), optin)
     time.sleep(5)
     environment = {**os.environ, **cluster.environment, "MIRAGE_HOME": str(folder / "home")}
@@ -92,7 +93,7 @@ def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Ran
         words = ("control", "run", "--config", str(folder / "pools.toml"), "--act", "--state", str(folder / "state"))
         controller = subprocess.Popen([sys.executable, "-m", "mirage", *words], env=environment, stdout=log, stderr=log)
         begun_s = time.time()
-        services = [0.3 * minutes, 0.65 * minutes]
+        services = [] if calm else [0.3 * minutes, 0.65 * minutes]
         try:
             while time.time() < begun_s + 60 * minutes:
                 if controller.poll() is not None:
@@ -100,7 +101,7 @@ def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Ran
                 if services and time.time() > begun_s + 60 * services[0]:
                     services.pop(0)
                     submit("service", "inference", 30, 60, f"--reservation={FENCE}")
-                if dice.random() < 0.02:
+                if not calm and dice.random() < 0.02:
                     submit("later", "train", dice.choice((1, 1, 1, 8)), dice.randrange(60, 300), optin)
                 time.sleep(1)
             return begun_s, time.time()
@@ -109,7 +110,7 @@ def play(cluster: PrivateCluster, folder: Path, minutes: float, dice: random.Ran
             controller.wait(60)
 
 
-def measure(nodes: int, owned: int, minutes: float, seed: int) -> dict[str, Any]:
+def measure(nodes: int, owned: int, minutes: float, seed: int, calm: bool) -> dict[str, Any]:
     """The requests of a run."""
     with tempfile.TemporaryDirectory(prefix="mirage-req-") as name:
         folder, own = Path(name), nodes - owned
@@ -123,7 +124,7 @@ def measure(nodes: int, owned: int, minutes: float, seed: int) -> dict[str, Any]
         (folder / "pools.toml").write_text(POOLS.format(first=own + 1, last=nodes, own=own))
         try:
             cluster.up(600)
-            begun_s, ended_s = play(cluster, folder, minutes, random.Random(seed))
+            begun_s, ended_s = play(cluster, folder, minutes, random.Random(seed), calm)
             found = requests(cluster.spec.log / "slurmctld.log", begun_s, ended_s)
             print((folder / "controller.log").read_text()[-4000:], file=sys.stderr)
         finally:
@@ -148,9 +149,10 @@ def main() -> None:
     parser.add_argument("--owned", type=int, default=32, help="nodes of the owner")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--calm", action="store_true", help="no job comes or ends after the beginning")
     parser.add_argument("-o", "--output", type=Path, help="file for the results (JSON)")
     given = parser.parse_args()
-    found = measure(given.nodes, given.owned, given.minutes, given.seed)
+    found = measure(given.nodes, given.owned, given.minutes, given.seed, given.calm)
     for what in ("queries", "commands"):
         print(f"{what} by minute: {found[what]}, mean {statistics.mean(found[what]):.1f}")
     print(json.dumps(found["kinds"]))
