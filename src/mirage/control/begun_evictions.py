@@ -1,8 +1,8 @@
 """Evictions that have begun, as the journal knows them after the death of a controller.
 
 Slurm delays the start of a requeued job by the life of a credential (120 s by default). This hold-down begins when the
-job has left its nodes: an earlier release has no effect. A release in the same second is too early, too: of 25 such
-jobs 17 failed, because a node refuses all credentials from before the end of the last attempt (22.05.8).
+job has left its nodes: an earlier release has no effect. A release in the same second is too early, too: of 50 such
+jobs 31 failed, because a node refuses all credentials from before the end of the last attempt (22.05.8).
 """
 
 from __future__ import annotations
