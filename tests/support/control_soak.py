@@ -84,8 +84,8 @@ class Soak(Site):
         slowest_end_s: The longest time that a controller needed to end after one of its processes was killed.
     """
 
-    def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8) -> None:
-        super().__init__(private_cluster, folder, nodes=6, cred_expire_s=DELAY_S)
+    def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8, delay_s: int = DELAY_S) -> None:
+        super().__init__(private_cluster, folder, nodes=6, cred_expire_s=delay_s)
         self.most = most
         self.dice = random.Random(seed)
         self.shell.script("finite.sh", FINITE)
