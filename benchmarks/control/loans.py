@@ -5,6 +5,7 @@ random moments. Planner and executor are those of ``mirage control run --act``, 
 
 ``lend``: from the command that lends a node to the start of a waiting job there.
 ``fence``: from the snapshot to the first signal of an eviction; before it, all waiting jobs have left the loans.
+``hold``: from the requeue of a job to its release, after which it may start in the next second.
 ``owner``: from the submission of a service to its start, if lent nodes are needed for it; a breach takes longer than
 1.2 polls and the grace.
 
@@ -67,7 +68,7 @@ class Measured:
 
     def __init__(self, folder: Path, seed: int, poll_s: int, grace_s: int) -> None:
         extra = ("PartitionName=inference Nodes=n[3-6]", "PartitionName=train Nodes=ALL")
-        self.cluster = PrivateCluster(LabSpec(folder / "slurm", nodes=6, gpus=4, extra=extra))
+        self.cluster = PrivateCluster(LabSpec(folder / "slurm", nodes=6, gpus=4, extra=extra, cred_expire_s=120))
         self.folder, self.dice = folder, random.Random(seed)
         self.pools = replace(POOLS, poll_s=poll_s, grace_s=grace_s)
         self.lend_s: list[float] = []
@@ -164,12 +165,24 @@ class Measured:
             self.executor.tick()
             time.sleep(0.1)
 
+    def hold_s(self) -> list[float]:
+        """Seconds from each requeue to the release of the job."""
+        found, requeued = [], {}
+        for row in self.rows():
+            job = row["verb"]["job"]
+            if row["verb"]["name"] == "requeue":
+                requeued[job] = row["time_s"]
+            elif row["verb"]["name"] == "release" and job in requeued:
+                found.append(row["time_s"] - requeued.pop(job))
+        return found
+
     def report(self) -> dict[str, Any]:
         """The figures."""
         minutes = (time.monotonic() - self.begun_s) / 60
         return {
             "returns": self.returns, "breaches": self.breaches, "lend_s": self.lend_s, "fence_s": self.fence_s,
-            "owner_s": self.owner_s, "reference_s": self.reference_s, "minutes": round(minutes, 1),
+            "owner_s": self.owner_s, "hold_s": self.hold_s(), "reference_s": self.reference_s,
+            "minutes": round(minutes, 1),
         }  # fmt: skip
 
 
@@ -208,7 +221,7 @@ def main() -> None:
     ]
     seeds = [json.loads(process.communicate()[0]) for process in running]
     reference_s = statistics.median(value for seed in seeds for value in seed["reference_s"])
-    for name in ("lend_s", "fence_s", "owner_s"):
+    for name in ("lend_s", "fence_s", "owner_s", "hold_s"):
         values = sorted(value for seed in seeds for value in seed[name])
         middle = statistics.median(values)
         print(f"{name}: {len(values)}, median {middle:.2f} s ({middle / reference_s:.1f} × the start of a job on an "

@@ -126,7 +126,14 @@ def test_evictions_beyond_the_budget_of_a_job_or_an_hour_would_be_refused() -> N
         cluster.nodes[name] = ("mixed", "gpu:t4:4", "gpu:t4:4", "inference train")
     adviser = Adviser(cluster.slurm, pools)
     evictions = lambda advice: [(s.subject, s.refused) for s in advice.steps if s.kind == "preempt"]  # noqa: E731
-    assert evictions(adviser.advise(NOW_S)) == [("1", ""), ("2", ""), ("3", "2 evictions in an hour")]
+    for later_s in (0, 30):  # a step that was refused is so at the next snapshot, too
+        advice = adviser.advise(NOW_S + later_s)
+        assert evictions(advice) == [("1", ""), ("2", ""), ("3", "2 evictions in an hour")]
+    assert not any(new for step, new in zip(advice.steps, advice.news, strict=True) if step.kind == "preempt")
+    restarted = Adviser(cluster.slurm, pools)
+    restarted.count_stops({"evict": [(NOW_S - 3601.0, 7), (NOW_S - 60.0, 1)], "resize": [(NOW_S - 50.0, 2)]})
+    expected = [("1", "1 evictions of the job in an hour"), ("2", ""), ("3", "2 evictions in an hour")]
+    assert evictions(restarted.advise(NOW_S)) == expected
     calm, cluster.jobs = cluster.jobs, [pending(8)]
     adviser.advise(NOW_S + 60)
     cluster.jobs = calm
@@ -152,7 +159,8 @@ def test_an_elastic_job_grows_into_free_gpus_and_shrinks_for_one_that_waits(tmp_
     (grow,) = adviser.advise(NOW_S).steps
     assert (grow.kind, grow.subject, grow.reason) == ("resize", "5", "extra-workers")
     assert grow.commands(ELASTIC)[2:] == (
-        ("scontrol", "update", "JobId=5", "TresPerJob=gres:gpu:12"), ("scontrol", "update", "JobId=5", "StartTime=now"),
+        ("scontrol", "update", "JobId=5", "TresPerJob=gres:gpu:12"),
+        ("scontrol", "update", "JobId=5", "StartTime=now+2"),
     )  # fmt: skip
     assert grow.undo_commands(ELASTIC)[2][-1] == "TresPerJob=gres:gpu:3"
     cluster.jobs = [running(5, "t[1-2]", TimeLimit="9:00:00", RestartCnt=1, **elastic(12))]

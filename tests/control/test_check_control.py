@@ -25,7 +25,7 @@ def test_a_cluster_that_is_ready() -> None:
     assert rows["owner"][1] == "3 nodes, 12 GPUs"
     assert rows["loans"][1] == "1 now"
     assert rows["jobs"][1:] == ("1 pending and 1 running jobs take part", "left out: 1 has not opted in")
-    assert rows["requests"][1] == "5 a minute: 3 every 36 s"
+    assert rows["requests"][1] == "5 a minute: 5 every 60 s"
     changing = ("update", "create", "delete", "requeue", "modify")
     assert not [argv for argv in cluster.ran if set(changing) & set(argv) or argv[0] in ("scancel", "sbatch")]
 

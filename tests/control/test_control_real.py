@@ -23,7 +23,9 @@ from mirage.control.verbs import FENCE, Verb
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import REQUESTS, take_gpu_snapshot
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
+from tests.support import dying_executor
 from tests.support.control_site import (
     POOLS,
     Site,
@@ -104,6 +106,9 @@ def test_the_adviser_changes_nothing_and_ends_with_an_account(private_cluster: A
     assert "REQUEST_JOB_INFO" in received, "the log shows requests"
     assert not [change for change in CHANGES if change in received]
     assert site.run("scontrol", "show", "reservation") == before
+    at = log.stat().st_size
+    take_gpu_snapshot(site.shell.slurm, time.time())
+    assert len(re.findall(r"received opcode REQUEST_\w+_INFO", log.read_text()[at:])) == REQUESTS
 
 
 def test_the_executor_lends_and_takes_back_under_the_rights_of_an_operator(
@@ -259,6 +264,45 @@ def test_an_operator_may_send_all_verbs_and_others_may_not(private_cluster: Any,
         "release",
     }
     assert not re.search("denied|Security violation", log.read_text()[at:])
+
+
+def test_what_a_killed_controller_has_requeued_starts_without_slurms_delay(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    """Slurm delays the start of a requeued job by two minutes here."""
+    site = Site(private_cluster, tmp_path, cred_expire_s=120)
+    (tmp_path / "pools.toml").write_text(f"{POOLS}[rates]\nevictions_per_job_hour = 60\n")
+    config, state = str(tmp_path / "pools.toml"), str(tmp_path / "state")
+    small = site.submit("--gpus=3", "-t", "40")
+    site.until_running(small)
+
+    def die_after(verb: str) -> None:
+        words = (config, state, str(small), str(site.job(small).submit_s), verb)
+        log = tmp_path / "dying.log"
+        process = start(dying_executor.main, *words, env=site.shell.environment, cwd=tmp_path, out=log, err=log)
+        assert process.wait(SLOWNESS * 10) == -signal.SIGKILL, log.read_text()
+
+    def is_delayed() -> bool:
+        job = site.job(small)
+        return job.state is JobState.PENDING and job.eligible_s > time.time() + 60
+
+    for by in ("the next controller", "off"):
+        die_after("requeue")
+        until(is_delayed, 10, lambda: site.run("squeue"))
+        begun_s = time.monotonic()
+        if by == "off":
+            site.shell.mirage("control", "off", "--config", config, "--state", state)
+        else:
+            executor = PlanExecutor(site.shell.slurm, site.pools(), Path(state), time.time)
+            executor.begin()
+            executor.tick()
+            executor.close()
+        site.until_running(small)
+        assert time.monotonic() - begun_s < SLOWNESS * 10
+    restarted = site.job(small)
+    die_after("release")
+    site.until_running(small)
+    assert site.job(small).start_s - restarted.start_s < 100, "a controller that lives releases it, too"
 
 
 @pytest.mark.soak

@@ -19,7 +19,7 @@ from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.runner import Completed, SystemRunner
 from tests.support.control_site import Site, kernels_are_compiled  # noqa: F401  a fixture for every test here
-from tests.support.control_soak import KILLED, PROMISE_S, Soak
+from tests.support.control_soak import DELAY_S, KILLED, PROMISE_S, Soak
 from tests.support.started_agents import no_agent_outlives_its_test  # noqa: F401  a fixture for every test here
 from tests.support.waiting import until
 
@@ -40,6 +40,9 @@ def test_killed_controllers_lose_no_job_and_off_restores(
             site.refuse_a_second("state" if life % 2 else f"other-{life}")
         if life % 10 == 1:
             site.reconfigure()
+        if lives > 50 and life % 4 == 2:
+            site.kill_between_requeue_and_release(controller)
+            continue
         site.wait_with_jobs(site.dice.uniform(0, 8))
         site.kill(controller, KILLED[life % 3])
     controller = site.controller()
@@ -49,13 +52,18 @@ def test_killed_controllers_lose_no_job_and_off_restores(
     assert site.state() == site.before
     controller.wait(60)
     site.until_all_have_ended()
-    found = site.report(off_s=round(off_s, 2))
+    views = site.replay()
+    found = site.report(off_s=round(off_s, 2), views=views)
     log = (tmp_path / "state.log").read_text()
     assert "Traceback" not in log
     assert "another controller acts on this cluster" not in log, "the next one with the folder begins at once"
     assert off_s < 60
+    assert site.administrators_requests() == 0
     assert found["second refused"] == seconds
     assert (site.lost(), site.twice()) == ([], [])
+    assert views >= (100 if lives > 50 else 1)
+    assert site.counts["killed after a requeue"] >= 10 or lives <= 50
+    assert site.drain_s < DELAY_S, "no job waits for the end of Slurm's delay"
     assert set(found["verbs"]) >= ({"lease", "lend", "nice", "enter"} if lives > 50 else {"lease", "renew"})
 
 
@@ -63,7 +71,9 @@ def test_killed_controllers_lose_no_job_and_off_restores(
 def test_a_killed_slurmctld_loses_only_what_it_has_not_written(
     private_cluster: Any, tmp_path: Path, kills: int
 ) -> None:
-    site = Soak(private_cluster, tmp_path, seed=kills, most=8 if kills > 10 else 5)
+    site = Soak(
+        private_cluster, tmp_path, seed=kills, most=8 if kills > 10 else 5, delay_s=5
+    )  # of jobs that it forgets
     (tmp_path / "views-0").mkdir()
     site.adviser = Adviser(site.shell.slurm, site.pools(), tmp_path / "views-0")
     controller = site.controller()

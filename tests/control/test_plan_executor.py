@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -55,10 +56,8 @@ class ActingCluster(ControlCluster):
                 self.reservations.append(
                     line.replace(f"StartTime={NOW_S - 60}", f"StartTime={start}", start.isdecimal())
                 )
-            if words[1] == "requeue":
-                for job in self.jobs:
-                    if job["JobID"] == words[2]:
-                        job |= {"State": "PENDING", "NodeList": "", "RestartCnt": "1", "SubmitTime": str(self.now_s)}
+            if words[1:2] + words[3:] == ("update", "ReservationName="):
+                next(job for job in self.jobs if f"JobId={job['JobID']}" == words[2])["Reservation"] = "(null)"
             if words[1] == "delete":
                 name = words[2].partition("=")[2]
                 self.reservations = [one for one in self.reservations if f"={name} " not in one]
@@ -109,8 +108,6 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
         of(5, "evict", warns=False),
     )
     assert executor.run_plan(plan(*verbs)) == 0
-    cluster.now_s += 2
-    executor.finish_evictions()
     assert [" ".join(argv) for argv in cluster.sent] == [
         "scontrol create reservation ReservationName=mirage-loan-i1 Nodes=i1 StartTime=now Duration=30 Users=ada,eve "
         "Flags=OVERLAP",
@@ -119,7 +116,6 @@ def test_every_verb_of_a_plan_is_its_command(executor: PlanExecutor, cluster: Ac
         "scontrol delete ReservationName=mirage-loan-i2",
         "scontrol update JobId=8 Nice=-90",
         "scontrol requeue 5",
-        "scontrol update JobId=5 StartTime=now",
     ]
 
 
@@ -154,21 +150,130 @@ def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
     assert len(cluster.sent) == 1
     cluster.now_s += 1
     executor.finish_evictions()
-    cluster.now_s += 0.9
-    executor.finish_evictions()
-    assert len(cluster.sent) == 3, "Slurm would end a job that starts in the second in which it was killed"
-    cluster.jobs[1] |= {"State": "COMPLETING"}
-    cluster.now_s += 0.2
-    executor.finish_evictions()
-    assert len(cluster.sent) == 3, "Slurm would overwrite the end of the hold-down"
-    cluster.jobs[1] |= {"State": "PENDING"}
-    cluster.now_s += 0.3
-    executor.finish_evictions()
-    assert [" ".join(argv) for argv in cluster.sent[1:]] == [
-        "scontrol requeue 6",
-        "scontrol update JobId=6 ReservationName=",
-        "scontrol update JobId=6 StartTime=now",
-    ]
+    assert cluster.sent[1:] == [REQUEUE, LEAVE]
+
+
+REQUEUE = ("scontrol", "requeue", "6")
+LEAVE = ("scontrol", "update", "JobId=6", "ReservationName=")
+LEFT_S = NOW_S + 1
+RELEASE = ("scontrol", "update", "JobId=6", f"StartTime=uts{LEFT_S + 1}")
+"""Its node refuses a start in the second in which it has left."""
+
+
+def leaves(cluster: ActingCluster, **cells: object) -> None:
+    """Job 6 leaves its node after a requeue; only then Slurm delays its start."""
+    delayed = {"EligibleTime": NOW_S + 2000, "SubmitTime": LEFT_S, "Reason": "BeginTime"}
+    cluster.jobs[1] = pending(6, **{"UserName": "eve", "RestartCnt": 1, **delayed, **cells})
+
+
+def completes(cluster: ActingCluster) -> None:
+    cluster.jobs[1] |= {"State": "COMPLETING", "RestartCnt": "1", "Reservation": "(null)"}
+
+
+def test_a_requeued_job_is_released_after_it_has_left_its_node(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    completes(cluster)
+    queries = len(cluster.ran)
+    for _ in range(40):
+        cluster.now_s += 0.25
+        executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE], "a release would have no effect yet"
+    assert 8 <= len(cluster.ran) - queries <= 14, "about one query a second"
+    leaves(cluster)
+    cluster.now_s += 1
+    executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE, RELEASE]
+    cluster.now_s += 100
+    executor.tick()
+    assert len(cluster.sent) == 3
+
+
+def test_a_requeued_job_is_released_when_slurm_answers_again(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    leaves(cluster)
+    cluster.now_s, cluster.status = cluster.now_s + 1, 1
+    with pytest.raises(SlurmUnreachable):
+        executor.tick()
+    cluster.now_s, cluster.status = cluster.now_s + 1, 0
+    executor.tick()
+    assert cluster.sent == [REQUEUE, LEAVE, RELEASE]
+
+
+@pytest.mark.parametrize("by", ["off", "the next controller"])
+@pytest.mark.parametrize("last", [REQUEUE, LEAVE, RELEASE])
+def test_what_a_controller_has_requeued_is_released_after_its_death(
+    cluster: ActingCluster, tmp_path: Path, last: tuple[str, ...], by: str
+) -> None:
+    """The process dies before it sends the last command, which is in its journal."""
+    dies = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    original = cluster.run
+
+    def run(argv: Sequence[str], **options: Any) -> Completed:
+        if tuple(argv) == last:
+            raise KeyboardInterrupt
+        return original(argv, **options)
+
+    cluster.run = run  # type: ignore[method-assign]
+    with contextlib.suppress(KeyboardInterrupt):
+        dies.run_plan(plan(of(6, "evict", warns=False)))
+        leaves(cluster)
+        cluster.now_s += 1
+        dies.tick()
+        pytest.fail("it does not die")
+    dies.close()
+    cluster.run = original  # type: ignore[method-assign]
+    if last != REQUEUE:
+        leaves(cluster, Reservation="mirage-loan-i2" if last == LEAVE else "(null)")
+    cluster.sent.clear()
+    cluster.now_s += 2
+    after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    if by == "off":
+        assert restore(after) == []
+    else:
+        after.begin()
+        after.tick()
+    sent = [argv for argv in cluster.sent if argv in (REQUEUE, LEAVE, RELEASE)]
+    running_in_loan = [LEAVE] if by == "off" else [REQUEUE, LEAVE]
+    assert sent == {REQUEUE: running_in_loan, LEAVE: [LEAVE, RELEASE], RELEASE: [RELEASE]}[last]
+    after.close()
+
+
+def test_a_job_is_not_released_for_an_eviction_of_long_ago(cluster: ActingCluster, tmp_path: Path) -> None:
+    first = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    first.run_plan(plan(of(6, "evict", warns=False)))
+    first.close()
+    for later_s, cells in ((901, {}), (2, {"RestartCnt": 0})):
+        cluster.now_s = NOW_S + later_s
+        leaves(cluster, **cells)  # the user has set a time, or it is another job after a crash of slurmctld
+        cluster.sent.clear()
+        after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        after.begin()
+        after.tick()
+        assert RELEASE not in cluster.sent
+        after.close()
+
+
+def test_the_next_controller_requeues_what_has_the_signal_and_off_does_not(
+    cluster: ActingCluster, tmp_path: Path
+) -> None:
+    dies = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+    dies.run_plan(plan(of(6, "evict")))
+    dies.close()
+    outcomes: list[str] = []
+    for later_s, requeues in ((361, False), (30, False), (60, True)):
+        cluster.sent.clear()
+        cluster.now_s = NOW_S + later_s
+        off = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        off.on_outcome = lambda outcome: outcomes.append(outcome["outcome"])
+        assert restore(off) == []
+        assert REQUEUE not in cluster.sent, "off evicts no job"
+        off.close()
+        after = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
+        after.begin()
+        after.tick()
+        assert (REQUEUE in cluster.sent) == requeues
+        after.close()
+    assert sum("scontrol requeue 6" in outcome for outcome in outcomes) == 2
 
 
 def test_a_job_that_leaves_within_the_grace_is_not_requeued(executor: PlanExecutor, cluster: ActingCluster) -> None:
@@ -221,7 +326,7 @@ def test_what_is_not_allowed_is_refused_and_not_sent(executor: PlanExecutor, clu
 
 @pytest.mark.parametrize(
     "bad",
-    [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 73),
+    [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 121),
      plan(of(5, "evict"), time_s=NOW_S + 5), {**plan(of(5, "evict")), "format": "other"},
      {**plan(), "verbs": {"name": "evict"}}, {**plan(), "time_s": "now"}],
 )  # fmt: skip
@@ -269,13 +374,69 @@ def test_a_job_that_runs_gets_its_size_between_its_requeue_and_the_end_of_its_ho
     cluster.now_s += 60
     elastic.finish_evictions()
     cluster.now_s += 2
+    cluster.jobs[-2] |= {"State": "COMPLETING", "RestartCnt": "1"}
+    elastic.finish_evictions()
+    assert len(cluster.sent) == 2, "it has not left its node"
+    requeued(cluster)
+    cluster.now_s += 2
     elastic.finish_evictions()
     assert [" ".join(argv) for argv in cluster.sent] == [
-        "scancel --signal=USR1 --full --state=RUNNING 11",
-        "scontrol requeue 11",
-        "scontrol update JobId=11 TresPerJob=gres:gpu:a100:4",
-        "scontrol update JobId=11 StartTime=now",
-    ]
+        "scancel --signal=USR1 --full --state=RUNNING 11", "scontrol requeue 11", *(" ".join(argv) for argv in SIZED),
+    ]  # fmt: skip
+
+
+SIZED = (
+    ("scontrol", "update", "JobId=11", "TresPerJob=gres:gpu:a100:4"),
+    ("scontrol", "update", "JobId=11", f"StartTime=uts{NOW_S + 21}"),
+)
+
+
+def requeued(cluster: ActingCluster) -> None:
+    """Job 11 has left its node, and Slurm delays its start."""
+    cluster.jobs = [job for job in cluster.jobs if job["JobID"] != "11"]
+    delayed = {"SubmitTime": NOW_S + 20, "EligibleTime": NOW_S + 2000, "RestartCnt": 1}
+    cluster.jobs.append(pending(11, **{**delayed, **WORDS}))
+
+
+@pytest.mark.parametrize("by", ["off", "the next controller"])
+@pytest.mark.parametrize("dies_after", ["signal", "requeue"])
+def test_a_resize_continues_after_the_death_of_its_controller(
+    cluster: ActingCluster, tmp_path: Path, dies_after: str, by: str
+) -> None:
+    cluster.jobs += [running(11, "t2", **WORDS)]
+    dies = PlanExecutor(cluster.slurm, ELASTIC, tmp_path, cluster.clock)
+    dies.run_plan(plan(of(11, "resize", gpus=4, warns=dies_after == "signal")))
+    dies.close()
+    cluster.sent.clear()
+    if dies_after == "requeue":
+        requeued(cluster)
+    cluster.now_s += 61
+    after = PlanExecutor(cluster.slurm, ELASTIC, tmp_path, cluster.clock)
+    if by == "off":
+        assert restore(after) == []
+        assert [argv for argv in cluster.sent if argv[2:3] == ("JobId=11",)] == [*SIZED[1:]] * (dies_after == "requeue")
+    else:
+        after.begin()
+        after.tick()
+        if dies_after == "signal":
+            assert ("scontrol", "requeue", "11") in cluster.sent
+            requeued(cluster)
+            cluster.now_s += 2
+            after.tick()
+        assert tuple(argv for argv in cluster.sent if argv[2:3] == ("JobId=11",)) == SIZED
+        assert after.run_plan(plan(of(11, "evict", gpus=4))) == 1
+    after.close()
+
+
+def test_an_eviction_with_a_size_counts_as_an_eviction(elastic: PlanExecutor, cluster: ActingCluster) -> None:
+    assert elastic.run_plan(plan(of(11, "evict", gpus=4, warns=False))) == 0
+    requeued(cluster)
+    cluster.now_s += 21
+    elastic.finish_evictions()
+    assert cluster.sent == [("scontrol", "requeue", "11"), SIZED[1]]
+    cluster.jobs[-1] |= {"State": "RUNNING", "NodeList": "t2"}
+    later = {"name": "evict", "job": 11, "submit_s": NOW_S + 20}
+    assert elastic.run_plan(plan(later)) == 1, "one eviction of a job in an hour"
 
 
 def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: ActingCluster, tmp_path: Path) -> None:
@@ -307,14 +468,12 @@ def test_a_job_that_leaves_during_its_resize_is_not_requeued(
     if state == "other":  # slurmctld has lost the job and given its id away
         cluster.jobs.append(running(11, "t2", SubmitTime=NOW_S + 3, **WORDS))
     if state == "waits":  # it has requeued itself
-        cluster.jobs.append(pending(11, SubmitTime=NOW_S + 20, RestartCnt=1, **WORDS))
+        requeued(cluster)
     cluster.now_s += 60
     elastic.finish_evictions()
     cluster.now_s += 2
     elastic.finish_evictions()
-    sized = [("scontrol", "update", "JobId=11", f"TresPerJob=gres:gpu:a100:{4}"),
-             ("scontrol", "update", "JobId=11", "StartTime=now")]  # fmt: skip
-    assert cluster.sent[1:] == (sized if state == "waits" else [])
+    assert cluster.sent[1:] == ([*SIZED] if state == "waits" else [])
 
 
 @pytest.mark.parametrize(
@@ -626,7 +785,7 @@ HARMLESS = re.compile(
     r"Users=ada,eve Flags=OVERLAP"
     r"|scontrol delete ReservationName=mirage-loan-i[123]"
     r"|scontrol update JobId=([78]|12) (ReservationName=(mirage-loan-i[123])?|Nice=-?\d+)"
-    r"|scontrol requeue ([56]|11)|scontrol update JobId=([56]|11) (StartTime=now|ReservationName=)"
+    r"|scontrol requeue ([56]|11)|scontrol update JobId=([56]|11) (StartTime=uts\d+|ReservationName=)"
     r"|scontrol update JobId=1[12] TresPerJob=gres:gpu:a100:[3-6]"
     r"|scancel --signal=USR1 --full --state=RUNNING ([56]|11)"
 )
@@ -683,7 +842,7 @@ def test_of_random_plans_nothing_else_is_sent(
     assert len(sent) > plans / 20
     assert [command for command in sent if not HARMLESS.fullmatch(command)] == []
     kinds = {re.sub("[0-9]|=.*", "", command.removeprefix("scontrol update JobId=")) for command in sent}
-    assert len(kinds) >= 8, "the plans reach all verbs"
+    assert len(kinds) >= 7, "the plans reach all verbs"
 
 
 def test_the_executor_contains_no_policy_and_no_network() -> None:

@@ -11,7 +11,7 @@ from mirage.errors import ConfigurationError
 
 GOOD = """
 scheduler = "aryl"
-poll = "45s"
+poll = "75s"
 [owner]
 nodes = ["inf[1-2]", "inf9"]
 partitions = ["inference"]
@@ -26,7 +26,7 @@ signal = "USR2"
 grace = "90s"
 progress = "/scratch/{user}/{job}.json"
 [rates]
-requests_per_minute = 4
+requests_per_minute = 5
 evictions_per_hour = 3
 [costs]
 restart = "2m"
@@ -44,7 +44,7 @@ def read(folder: Path, text: str):
 def test_every_value_arrives(tmp_path: Path) -> None:
     pools = read(tmp_path, GOOD)
     assert pools.nodes == ("gpu1", "gpu2", "gpu3", "inf1", "inf2", "inf9")
-    assert (pools.poll_s, pools.promise_s, pools.grace_s, pools.restart_s, pools.save_s) == (45, 7200, 90, 120, 30)
+    assert (pools.poll_s, pools.promise_s, pools.grace_s, pools.restart_s, pools.save_s) == (75, 7200, 90, 120, 30)
     assert (pools.evictions_per_hour, pools.evictions_per_job_hour, pools.signal) == (3, 1, "USR2")
     assert (pools.gpu_speeds, pools.scheduler) == ({"t4": 0.33}, "aryl")
 
@@ -52,9 +52,9 @@ def test_every_value_arrives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('poll = "45s"', 'poll = "20s"', r"20s needs more than 4 requests a minute; poll every 45s"),
-        ('poll = "45s"', "poll = 45", r"poll = 45: a duration is a text"),
-        ('poll = "45s"', 'pol = "45s"', r"unknown key pol\. Known: scheduler, poll, and the tables owner"),
+        ('poll = "75s"', 'poll = "20s"', r"20s needs more than 5 requests a minute; poll every 60s"),
+        ('poll = "75s"', "poll = 75", r"poll = 75: a duration is a text"),
+        ('poll = "75s"', 'pol = "75s"', r"unknown key pol\. Known: scheduler, poll, and the tables owner"),
         ('"gpu[1-3]"', '"gpu[1-3]", "inf1"', r"node inf1 is in both pools"),
         ('"gpu[1-3]"', '"gpu[3-1]"', r"\[borrower\] nodes = .*descending"),
         ('partition = "train"', 'partition = "inference"', r"inference belongs to both pools"),
@@ -62,7 +62,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ('comment = "mirage-control"\naccounts = ["vision"]', "", r"no job takes part"),
         ('signal = "USR2"', 'signal = "KILL"', r"signal = 'KILL': it is one of USR1"),
         ("/scratch/{user}/{job}.json", "scratch/{job}.json", r"give a path from / with \{job\} in it"),
-        ("requests_per_minute = 4", "requests_per_minute = 60", r"from 3 to 6"),
+        ("requests_per_minute = 5", "requests_per_minute = 61", r"from 5 to 60"),
         ("t4 = 0.33", "t4 = 0", r"\[gpu_speeds\] t4 = 0: it is a number above 0"),
         ('nodes = ["inf[1-2]", "inf9"]', "", r"\[owner\] nodes is missing"),
         ('nodes = ["inf[1-2]", "inf9"]', "nodes = []", r"it is a list of nodes"),

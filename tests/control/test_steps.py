@@ -80,7 +80,7 @@ def test_an_eviction_warns_then_requeues_then_ends_the_hold_down(view: ControlVi
     assert step.commands(POOLS) == (
         ("scancel", "--signal=USR1", "--full", "--state=RUNNING", "5"),
         ("scontrol", "requeue", "5"),
-        ("scontrol", "update", "JobId=5", "StartTime=now"),
+        ("scontrol", "update", "JobId=5", "StartTime=now+2"),
     )
     (step,) = steps_of_plan(GpuPlan((GpuPreempt(0, "kill"),)), view, POOLS)
     assert step.commands(POOLS)[0] == ("scontrol", "requeue", "5")
@@ -118,7 +118,7 @@ def test_jobs_leave_a_loan_before_they_wait_again_and_before_it_is_deleted(view:
     evict, back = steps_of_plan(GpuPlan((GpuReturn(3), GpuPreempt(0))), lent, POOLS)
     assert evict.commands(POOLS)[-2:] == (
         ("scontrol", "update", "JobId=5", "ReservationName="),
-        ("scontrol", "update", "JobId=5", "StartTime=now"),
+        ("scontrol", "update", "JobId=5", "StartTime=now+2"),
     )
     assert back.commands(POOLS) == (
         ("scontrol", "update", "JobId=6", "ReservationName="),
@@ -169,7 +169,7 @@ def test_an_elastic_job_changes_its_size_within_its_range_and_on_its_own_pool() 
     found = lines(view, GpuResize(0, {0: 2, 1: 2}, reason="r"))
     assert found == [
         "resize 5: scancel --signal=USR1 --full --state=RUNNING 5; scontrol requeue 5; "
-        "scontrol update JobId=5 TresPerJob=gres:gpu:4; scontrol update JobId=5 StartTime=now (r)"
+        "scontrol update JobId=5 TresPerJob=gres:gpu:4; scontrol update JobId=5 StartTime=now+2 (r)"
     ]
     assert lines(view, GpuResize(0, {1: 3}, reason="moves"), GpuResize(0, batch=64)) == [], "Slurm has no such lever"
     refused = "a job on a lent node, here i2, does not change its size"

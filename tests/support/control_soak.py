@@ -11,10 +11,11 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,12 @@ trap '' USR1
 exec 9> $1.lock
 flock --nonblock 9 || echo twice >> $1
 echo start $(date +%s.%N) >> $1
-sleep $2
-echo end >> $1
+sleep $2 && echo end >> $1
 """
 
 SETTINGS = """
 [rates]
+requests_per_minute = 60
 commands_per_minute = 600
 evictions_per_hour = 1000
 evictions_per_job_hour = 60
@@ -50,6 +51,9 @@ evictions_per_job_hour = 60
 PROMISE_S = 120
 LOSS_S = 6.0
 """Slurmctld may lose a job, or its start, of less than this before it was killed."""
+
+DELAY_S = 120
+"""Slurm's delay of a requeued job that nobody releases: its default."""
 
 KILLED = ("planner", "executor", "both")
 
@@ -80,12 +84,12 @@ class Soak(Site):
         slowest_end_s: The longest time that a controller needed to end after one of its processes was killed.
     """
 
-    def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8) -> None:
-        super().__init__(private_cluster, folder, nodes=6)
+    def __init__(self, private_cluster: Any, folder: Path, seed: int, most: int = 8, delay_s: int = DELAY_S) -> None:
+        super().__init__(private_cluster, folder, nodes=6, cred_expire_s=delay_s)
         self.most = most
         self.dice = random.Random(seed)
         self.shell.script("finite.sh", FINITE)
-        pools = (folder / "pools.toml").read_text().replace('"aryl"', '"aryl"\npoll = "33s"')
+        pools = (folder / "pools.toml").read_text().replace('"aryl"', '"aryl"\npoll = "6s"')
         pools = pools.replace("[borrower]", f'promise = "{PROMISE_S}s"\n[borrower]')
         (folder / "pools.toml").write_text(f'{pools}grace = "2s"\n{SETTINGS}')
         (folder / "jobs").mkdir()
@@ -106,7 +110,7 @@ class Soak(Site):
         self._open = [job for job in self._open if "end" not in self.lines(job)]
         owned = [job for job in self._open if job.name.startswith("owner")]
         if not owned and self.dice.random() < 0.5:
-            width = self.dice.choice((1, 2))
+            width = self.dice.choice((1, 2, 4))
             self.finite("owner", 5, f"-N{width}", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
         while len(self._open) < self.most:
             gpus, seconds = self.dice.choice((1, 2, 3, 4, 4)), self.dice.choice((2, 5, self.most + 3))
@@ -176,6 +180,26 @@ class Soak(Site):
         until(ended, 10, (self.folder / "state.log").read_text, pause_s=0.05)
         self.slowest_end_s = max(self.slowest_end_s, time.monotonic() - begun_s)
 
+    def kill_between_requeue_and_release(self, controller: Process) -> None:
+        """kill -9 as soon as the executor has requeued a job that runs on a lent node."""
+        before = self.verbs_sent()["requeue"]
+        long = [job for job in self._open if job.name.startswith("long") and "end" not in self.lines(job)]
+        for _ in range(4 - len(long)):
+            self.finite("long", 20, "--gpus=4", "-p", "train", "--comment=mirage-control")
+        self._wait(self.borrowers, 25, 0.3)
+        self.finite("owner", 3, "-N4", "--gpus-per-node=4", "-p", "inference", f"--reservation={FENCE}")
+        requeues = self._wait(lambda: self.verbs_sent()["requeue"] > before, 25, 0.005)
+        self.counts["killed after a requeue"] += requeues
+        time.sleep(self.dice.choice((0.0, 0.02, 0.1, 0.5)))
+        self.kill(controller, "executor")
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], seconds: float, pause_s: float) -> bool:
+        end_s = time.monotonic() + seconds
+        while not (found := condition()) and time.monotonic() < end_s:
+            time.sleep(pause_s)
+        return found
+
     def refuse_a_second(self, state: str) -> None:
         """A second controller must not begin, with the folder of the first or another."""
         why = "another controller acts with" if state == "state" else "another controller acts on this cluster"
@@ -211,6 +235,7 @@ class Soak(Site):
         drained = set(self.run("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N").split())
         for node in sorted(drained):
             with contextlib.suppress(SlurmError):  # slurmctld does not know its state yet
+                self.counts["nodes resumed"] += 1
                 self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
                 self.counts["drained by slurmctld"] += 1
 
@@ -246,7 +271,7 @@ class Soak(Site):
         """Wait for the jobs; a requeued job is held for two minutes without a release."""
         begun_s = time.monotonic()
         queue = lambda: self.run("squeue", "-O", "JobID,Name,State,Reason:60,Reservation")  # noqa: E731
-        until(self._all_have_ended, 40, queue, pause_s=1)
+        until(self._all_have_ended, 60, queue, pause_s=1)
         self.drain_s = time.monotonic() - begun_s
 
     def _all_have_ended(self) -> bool:
@@ -307,8 +332,25 @@ class Soak(Site):
 
     def verbs_sent(self) -> Counter[str]:
         """The commands in the journal, by verb."""
-        lines = (self.folder / "state" / "journal.jsonl").read_text().splitlines()
+        path = self.folder / "state" / "journal.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
         return Counter(json.loads(line)["verb"]["name"] for line in lines if line.endswith("}"))
+
+    def replay(self) -> int:
+        """Decide all recorded views again; returns their number."""
+        folders = sorted(str(path) for path in self.folder.glob("views-*") if any(path.glob("view-*.json")))
+        found = json.loads(self.shell.mirage("control", "replay", "--json", *folders))
+        assert found["different"] == []
+        return int(found["views"])
+
+    def administrators_requests(self) -> int:
+        """Requests in slurmctld's log that need an administrator, without those of this site."""
+        log = (self.cluster.spec.log / "slurmctld.log").read_text(errors="replace")
+        assert "received opcode REQUEST_CREATE_RESERVATION" in log, "the log shows requests"
+        kinds = "UPDATE_NODE|UPDATE_PARTITION|CREATE_PARTITION|DELETE_PARTITION|RECONFIGURE|SHUTDOWN|CONTROL"
+        sent = Counter(re.findall(rf"received opcode REQUEST_({kinds})\b", log))
+        own = {"RECONFIGURE": self.counts["reconfigure"], "UPDATE_NODE": self.counts["nodes resumed"]}
+        return sum((sent - Counter(own)).values())
 
     def report(self, **figures: Any) -> dict[str, Any]:
         """The figures of a run; also printed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class Adviser:
         self._profiles: tuple[list[tuple[str, int]], Profiles | None] = ([], None)
         self._first = FirstSubmissions()
         self._run = RunRecord(recording, pools) if recording is not None else None
-        self._planned: frozenset[tuple[str, str]] = frozenset()
+        self._planned: frozenset[tuple[str, str, bool]] = frozenset()  # kind, subject, and whether it was refused
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
         self._stops: dict[str, deque[tuple[int, str]]] = {PREEMPT: deque(), RESIZE: deque()}
 
@@ -143,13 +143,25 @@ class Adviser:
             self._run.add(snapshot, self._first, view)
         plan, view = self._decide(view)
         steps = steps_of_plan(plan, view, self.pools)
-        planned = frozenset((step.kind, step.subject) for step in steps)
-        news = tuple((step.kind, step.subject) not in self._planned for step in steps)
-        self._planned = planned
-        steps = tuple(self._within_budget(step, now_s) if new else step for step, new in zip(steps, news, strict=True))
+        steps = tuple(
+            step if (step.kind, step.subject, False) in self._planned else self._within_budget(step, now_s)
+            for step in steps
+        )
+        planned = [(step.kind, step.subject, bool(step.refused)) for step in steps]
+        news = tuple(one not in self._planned for one in planned)
+        self._planned = frozenset(planned)
         self._count(steps, news)
         self._compare_starts(view, steps, now_s)
         return Advice(now_s, "", view, plan, steps, news)
+
+    def count_stops(self, stops: Mapping[str, Iterable[tuple[float, int]]]) -> None:
+        """Count evictions and resizes of a former controller in the budgets.
+
+        Args:
+            stops: By verb, time in seconds since 1970 and job of each, in order.
+        """
+        for kind, verb in ((PREEMPT, "evict"), (RESIZE, "resize")):
+            self._stops[kind].extend((int(time_s), str(job)) for time_s, job in stops[verb])
 
     def _decide(self, view: ControlView) -> tuple[GpuPlan, ControlView]:
         """The plan for a view, and the view with the new loans of this plan.

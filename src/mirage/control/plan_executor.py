@@ -13,26 +13,25 @@ import json
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mirage.control.begun_evictions import (
+    EVICT,
+    LONGEST_S,
+    RESIZE,
+    Requeued,
+    kind_of,
+    requeued_jobs,
+    stops_in,
+    warned_jobs,
+)
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
-from mirage.control.verbs import (
-    FENCE,
-    LEASE,
-    LEASE_MINUTES,
-    LOAN,
-    PLAN_VERBS,
-    Verb,
-    after_signal,
-    command_of,
-    fits_loan,
-    lost_loan,
-)
+from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import HOUR_S, MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
@@ -45,6 +44,9 @@ from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu
 PLAN_FORMAT = "mirage-control-plan-1"
 RENEW_S = 120
 """Seconds between two renewals of the lease."""
+
+RENEWAL_REQUESTS = 2
+"""Requests to slurmctld that a renewal takes: reservations, and the new end."""
 
 _MARGIN_S = 30
 _OLDEST_START_S = 540
@@ -59,18 +61,6 @@ _KINDS = {
 }  # fmt: skip
 """Operands that a plan may give, and their types."""
 
-_KILLED_S = 1.0
-"""Seconds from a requeue to the end of the hold-down, at least.
-
-If Slurm starts a job in the second in which it was killed, the credential of the job is revoked, and Slurm ends the job
-(22.05.8: "Killing non-startable batch job").
-"""
-
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.2, 60.0
-"""Pauses between two queries of a requeued job that still completes; each is twice the one before."""
-
-EVICT, RESIZE = "evict", "resize"
-
 
 class _Leaving(NamedTuple):
     """A running job with the signal.
@@ -78,30 +68,16 @@ class _Leaving(NamedTuple):
     Attributes:
         due_s: When it is requeued, even if it has not saved.
         verb: The eviction or the resize.
-        job: The job at the signal.
+        job: The job at the signal; None if a former process has sent it.
         restarts: Its number of restarts.
         before: Its progress at the signal; None if it is not known.
     """
 
     due_s: float
     verb: Verb
-    job: QueuedJob
-    restarts: int
-    before: JobProgress | None
-
-
-class _HeldDown(NamedTuple):
-    """A requeued job that Slurm holds down.
-
-    Attributes:
-        next_s: When it is queried again.
-        pause_s: The pause after that, if it still completes.
-        verb: The eviction or the resize.
-    """
-
-    next_s: float
-    pause_s: float
-    verb: Verb
+    job: QueuedJob | None = None
+    restarts: int = 0
+    before: JobProgress | None = None
 
 
 class PlanExecutor:
@@ -127,15 +103,13 @@ class PlanExecutor:
         self._lock = _locked(folder)
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
-        self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
-        for row in read_journal(self.journal):
-            if row["verb"]["name"] == "requeue":
-                self._stops[RESIZE if row["verb"].get("gpus") else EVICT].append((row["time_s"], row["verb"]["job"]))
+        rows = read_journal(self.journal)
+        self._stops = {kind: deque(stops) for kind, stops in stops_in(rows).items()}
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._leaving: dict[int, _Leaving] = {}  # by job
-        self._held_down: dict[int, _HeldDown] = {}  # by job
+        self._requeued = requeued_jobs(rows, clock())
         self._renewed_s: float | None = None  # of the lease; None before it is taken
-        self._mark_s = _mark_in(self.journal)
+        self._mark_s = _mark_in(rows)
 
     def close(self) -> None:
         """Release the lock of the folder."""
@@ -146,11 +120,15 @@ class PlanExecutor:
     def begin(self) -> None:
         """Take the lease in Slurm, and make the fence if there is none.
 
+        Evictions and resizes that a former process has begun with this folder go on.
+
         Raises:
             SlurmRefused: Another controller has the lease, or the rights are missing.
             ConfigurationError: There is no fence, and the file does not name the users of the owner.
         """
         self._hold_lease()
+        warned = warned_jobs(read_journal(self.journal), self.clock(), self.pools.grace_s)
+        self._leaving = {job: _Leaving(due_s, verb) for job, (due_s, verb) in warned.items()}
 
     def _hold_lease(self) -> dict[str, SlurmReservation]:
         """Renew or take the lease, and make the fence if needed; returns the reservations.
@@ -288,9 +266,9 @@ class PlanExecutor:
         }[name]
         while stops and stops[0][0] <= now_s - HOUR_S:
             stops.popleft()
-        coming = [(0.0, job) for job, leaving in self._leaving.items() if leaving.verb.name == name]
+        coming = [(0.0, job) for job, leaving in self._leaving.items() if kind_of(leaving.verb) == name]
         counted = [*stops, *coming]
-        if one.job.state is not JobState.RUNNING or one.job.completing or one.job.id in self._leaving:
+        if not _runs(one) or one.job.id in self._leaving:
             return "not running, or leaving already"
         if len(counted) >= in_hour:
             return f"{len(counted)} {what} in an hour"
@@ -301,7 +279,8 @@ class PlanExecutor:
         one = jobs.get(verb.job)
         if verb.name in (EVICT, RESIZE) and one is not None:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
-            verb = replace(verb, node=lent if lent in self.pools.owner_nodes else "", gpu_type=one.gpu_type)
+            node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
+            verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type)
             before = self._progress(one.job)
             if verb.warns:
                 self.send(replace(verb, name="signal"))
@@ -342,57 +321,98 @@ class PlanExecutor:
             raise SlurmRefused("the lease has ended, as Slurm has not answered for minutes; begin again")
 
     def finish_evictions(self) -> None:
-        """Requeue jobs that have saved or used up their grace, and end hold-downs.
-
-        While a requeued job completes, Slurm would overwrite the end of its hold-down (22.05.8).
-        """
+        """Requeue jobs that have saved or used up their grace; release requeued ones."""
         now_s = self.clock()
         due = [one for one in self._leaving.values() if one.due_s <= now_s or self._has_saved(one)]
-        held = {job: one for job, one in self._held_down.items() if one.next_s <= now_s}
-        if not due and not held:
+        if not due and all(one.check_s > now_s for one in self._requeued.values()):
             return
         jobs = {one.job.id: one for one in self.jobs()}
         for leaving in due:
-            del self._leaving[leaving.verb.job]
-            self._attempt(leaving.verb, lambda: self._requeue(leaving, jobs.get(leaving.verb.job)))  # noqa: B023
-        for job, one in held.items():
-            del self._held_down[job]
-            self._attempt(one.verb, lambda: self._end_hold_down(one, jobs.get(job)))  # noqa: B023
+            self._stop(leaving, jobs.get(leaving.verb.job))
+            self._leaving.pop(leaving.verb.job, None)
+        self._release(jobs, but=[leaving.verb.job for leaving in due])
 
-    def _attempt(self, verb: Verb, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except SlurmRefused as error:
-            self._report(verb.name, f"refused by Slurm: {error}", asdict(verb))
+    def release_requeued(self) -> tuple[int, ...]:
+        """Release the requeued jobs that have left their nodes; returns the ids of the others.
+
+        No job is evicted, and none gets another size.
+        """
+        if self._requeued:
+            jobs = {one.job.id: one for one in self.jobs()}
+            self._requeued = {job: one for job, one in self._requeued.items() if not _is_on(one, jobs.get(job))}
+            self._release(jobs, resizes=False)
+        return tuple(self._requeued)
 
     def _progress(self, job: QueuedJob) -> JobProgress | None:
         return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
 
     def _has_saved(self, leaving: _Leaving) -> bool:
-        return leaving.verb.warns and has_saved(leaving.before, self._progress(leaving.job))
+        job = leaving.job
+        return job is not None and leaving.verb.warns and has_saved(leaving.before, self._progress(job))
 
-    def _requeue(self, leaving: _Leaving, one: GpuQueueJob | None) -> None:
+    def _stop(self, leaving: _Leaving, one: GpuQueueJob | None) -> None:
         """Requeue a job; one that is to change its size may have requeued itself."""
-        verb = leaving.verb
-        runs = one is not None and one.job.state is JobState.RUNNING and one.job.submit_s == verb.submit_s
-        waits = one is not None and one.job.state is JobState.PENDING and one.restarts > leaving.restarts
-        if runs:
-            self.send(replace(verb, name="requeue"))
-            self._stops[verb.name].append((self.clock(), verb.job))
-        if not runs and not (waits and verb.name == RESIZE):
-            self._report(verb.name, "left by itself", asdict(verb))
-            return
-        for name in after_signal(verb)[1:-1]:
-            part = replace(verb, name=name)
-            self.send(part, undo=replace(part, gpus=leaving.job.gpus) if name == "size" else None)
-        self._held_down[verb.job] = _HeldDown(self.clock() + _KILLED_S, _FIRST_PAUSE_S, verb)
+        verb, now_s = leaving.verb, self.clock()
+        if one is not None and _runs(one) and one.job.submit_s == verb.submit_s:
+            self._stops[kind_of(verb)].append((now_s, verb.job))
+            self._requeue(verb)
+        elif (
+            one is not None and leaving.job is not None and kind_of(verb) == RESIZE
+            and one.job.state is JobState.PENDING and one.restarts > leaving.restarts
+        ):  # fmt: skip
+            self._requeued[verb.job] = Requeued(verb, now_s, now_s)
+        else:
+            self._report(kind_of(verb), "left by itself", asdict(verb))
 
-    def _end_hold_down(self, held: _HeldDown, one: GpuQueueJob | None) -> None:
-        if one is not None and one.job.completing and held.pause_s < _LAST_PAUSE_S:
-            next_s = self.clock() + held.pause_s
-            self._held_down[held.verb.job] = _HeldDown(next_s, 2 * held.pause_s, held.verb)
-        elif one is not None and one.job.state is JobState.PENDING:
-            self.send(replace(held.verb, name="release"))
+    def _requeue(self, verb: Verb) -> None:
+        self._requeued[verb.job] = Requeued(verb, self.clock(), self.clock())
+        self._leaving.pop(verb.job, None)
+        try:
+            self.send(replace(verb, name="requeue"))
+        except SlurmRefused as error:
+            del self._requeued[verb.job]
+            self._report(kind_of(verb), f"refused by Slurm: {error}", asdict(verb))
+            return
+        if verb.node:
+            self._send_if_allowed(replace(verb, name="leave"))
+
+    def _release(self, jobs: Mapping[int, GpuQueueJob], but: Container[int] = (), *, resizes: bool = True) -> None:
+        """Release those requeued jobs that have left their nodes.
+
+        A job first leaves its loan: it would start there again. It gets its new size. It may start in the second after
+        the one in which it left: its node refuses an earlier start, and the job then fails (``Job credential revoked``,
+        22.05.8).
+
+        Args:
+            jobs: The jobs that take part, by id.
+            but: Jobs that have been requeued since.
+            resizes: Whether jobs get their new size.
+        """
+        now_s = self.clock()
+        for job, requeued in list(self._requeued.items()):
+            verb, one = requeued.verb, jobs.get(job)
+            if job in but or requeued.check_s > now_s:
+                continue
+            if one is not None and one.job.completing and now_s - requeued.since_s <= LONGEST_S:
+                requeued.wait(now_s)
+            elif _is_on(requeued, one):
+                self._requeue(verb)  # the process died before, or slurmctld has lost it
+            else:
+                if one is not None and one.job.state is JobState.PENDING and one.restarts:
+                    if one.reservation.startswith(LOAN):
+                        self._send_if_allowed(replace(verb, name="leave"))
+                    size = replace(verb, name="size", gpu_type=one.gpu_type)
+                    if resizes and kind_of(verb) == RESIZE and not self._why_not_size(size, one):
+                        self._send_if_allowed(size, undo=replace(size, gpus=one.job.gpus))
+                    if one.job.eligible_s > now_s:
+                        self._send_if_allowed(replace(verb, name="release", start_s=one.job.submit_s + 1))
+                del self._requeued[job]
+
+    def _send_if_allowed(self, verb: Verb, undo: Verb | None = None) -> None:
+        try:
+            self.send(verb, undo)
+        except SlurmRefused as error:
+            self._report(kind_of(verb), f"refused by Slurm: {error}", asdict(verb))
 
     # -- effects -------------------------------------------------------------------------------------------------------
 
@@ -424,13 +444,22 @@ class PlanExecutor:
         self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})
 
 
-def _mark_in(journal: Path) -> int:
+def _runs(one: GpuQueueJob) -> bool:
+    return one.job.state is JobState.RUNNING and not one.job.completing
+
+
+def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
+    """Whether a job still runs as before its requeue."""
+    return one is not None and _runs(one) and one.job.submit_s == requeued.verb.submit_s
+
+
+def _mark_in(rows: Sequence[Mapping[str, Any]]) -> int:
     """The start of the last lease in a journal; −1 for none.
 
     A reservation has no comment (22.05.8). So a start in the past is the mark of a lease. It is in the journal before
     the lease is in Slurm: a process that is killed between the two leaves a lease that the next one recognises.
     """
-    marks = [row["verb"].get("start_s", 0) for row in read_journal(journal) if row["verb"]["name"] == "lease"]
+    marks = [row["verb"].get("start_s", 0) for row in rows if row["verb"]["name"] == "lease"]
     return int(marks[-1]) if marks else -1
 
 
@@ -507,9 +536,3 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
             if isinstance(row, dict) and isinstance(row.get("verb"), dict):
                 rows.append(row)
     return rows
-
-
-def verb_from_json(row: Mapping[str, Any]) -> Verb:
-    """A verb of the journal."""
-    known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
-    return Verb(**{**known, "users": tuple(row["users"])})

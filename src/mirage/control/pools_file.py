@@ -3,7 +3,7 @@
 An example; the page about control in the documentation describes all keys:
 
     scheduler = "aryl"
-    poll = "36s"
+    poll = "60s"
 
     [owner]
     nodes = ["inf[1-4]"]
@@ -32,8 +32,8 @@ from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
 
 OWNER, BORROWER = "owner", "borrower"
-MOST_REQUESTS = 6
-"""Requests to slurmctld in a minute, at most."""
+USUAL_REQUESTS, MOST_REQUESTS = 6, 60
+"""Requests to slurmctld in a minute: by default, and what an operator may allow at most."""
 
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "CONT")
 
@@ -57,7 +57,7 @@ class Pools:
         signal: Signal that requests a checkpoint before a requeue.
         grace_s: Seconds between the signal and the requeue.
         promise_s: Duration of a loan: Slurm ends it then.
-        requests_per_minute: Requests to slurmctld in a minute, at most.
+        requests_per_minute: Requests to slurmctld in a minute for snapshots and the lease, at most.
         commands_per_minute: Commands that change something in a minute, at most.
         evictions_per_hour: Jobs that may be preempted in an hour.
         evictions_per_job_hour: How often one job may be preempted in an hour.
@@ -80,13 +80,13 @@ class Pools:
     owner_users: tuple[str, ...] = ()
     owner_accounts: tuple[str, ...] = ()
     scheduler: str = "fifo"
-    poll_s: int = 36
+    poll_s: int = 60
     comment: str = ""
     accounts: tuple[str, ...] = ()
     signal: str = "USR1"
     grace_s: int = 60
     promise_s: int = HOUR_S
-    requests_per_minute: int = MOST_REQUESTS
+    requests_per_minute: int = USUAL_REQUESTS
     commands_per_minute: int = 30
     evictions_per_hour: int = 6
     evictions_per_job_hour: int = 1

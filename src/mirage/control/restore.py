@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from mirage.control.plan_executor import PlanExecutor, read_journal, verb_from_json
-from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan
+from mirage.control.begun_evictions import warned_jobs
+from mirage.control.plan_executor import PlanExecutor, read_journal
+from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan, verb_from_json
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState
+from mirage.real_time import wait_until
 from mirage.slurm.gpu_snapshot import all_reservations
+from mirage.slurm.text.gpu_queue import GpuQueueJob
+
+_PATIENCE_S = 35.0
+"""Real seconds in which a requeued job must leave its nodes: Slurm kills it after 30 s (KillWait)."""
 
 
 def restore(executor: PlanExecutor) -> list[str]:
@@ -17,7 +24,7 @@ def restore(executor: PlanExecutor) -> list[str]:
     Jobs that run on lent nodes go on there, outside of the loan: none is evicted. The loans are those that Slurm has.
     Nice values are restored from the journal, also of jobs that run: they may be requeued. Jobs that wait get their
     former size; jobs that run retain the present one, as Slurm cannot change it. The fence is removed if the
-    controller made it.
+    controller made it. Jobs that the controller has requeued start without Slurm's delay.
 
     Raises:
         SlurmUnreachable: Slurm does not answer, or its answer cannot be read; run it again.
@@ -28,7 +35,9 @@ def restore(executor: PlanExecutor) -> list[str]:
             executor.send(verb)
         except SlurmRefused as error:
             refused.append(str(error))
-    return refused
+    wait_until(lambda: not executor.release_requeued(), _PATIENCE_S, pause_s=0.5)
+    late = executor.release_requeued()
+    return refused + [f"job {job} was requeued and has not left its nodes; repeat the command" for job in late]
 
 
 def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
@@ -43,6 +52,7 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         if LOAN + node in names:
             yield Verb("return", node=node)
     rows = read_journal(executor.journal)
+    _report_warned(executor, rows, jobs)
     restored: set[tuple[str, int]] = set()
     for row in rows:
         verb = verb_from_json(row["verb"])
@@ -63,3 +73,13 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         yield Verb("unfence")
     if LEASE in names:
         yield Verb("unlease")
+
+
+def _report_warned(executor: PlanExecutor, rows: Sequence[Mapping[str, Any]], jobs: Mapping[int, GpuQueueJob]) -> None:
+    """Name jobs that have the signal and were not requeued: they may wait for that."""
+    warned = warned_jobs(rows, executor.clock(), executor.pools.grace_s)
+    for number, (_, verb) in warned.items():
+        one = jobs.get(number)
+        if one is not None and one.job.state is JobState.RUNNING and one.job.submit_s == verb.submit_s:
+            outcome = f"job {number} was signalled and goes on; if it waits for a requeue: scontrol requeue {number}"
+            executor.on_outcome({"time_s": executor.clock(), "what": "evict", "outcome": outcome, "detail": {}})

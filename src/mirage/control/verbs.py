@@ -7,7 +7,8 @@ need the rights of an operator, and no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from mirage.control.pools_file import Pools
 
@@ -55,7 +56,8 @@ class Verb:
         gpus: Number of GPUs of an elastic job from now on.
         gpu_type: The GPU type that the job requests; empty for any. A plan cannot set it.
         users: Users of a loan or of the fence; a plan cannot set them.
-        start_s: Start of the lease in seconds since 1970, the mark of its holder; a plan cannot set it.
+        start_s: Start of the lease in seconds since 1970, the mark of its holder; or when a requeued job may start, 0
+            for two seconds from now. A plan cannot set it.
     """
 
     name: str
@@ -71,6 +73,12 @@ class Verb:
     start_s: int = 0
 
 
+def verb_from_json(row: Mapping[str, Any]) -> Verb:
+    """A verb of the journal."""
+    known = {field.name: row[field.name] for field in fields(Verb) if field.name in row}
+    return Verb(**{**known, "users": tuple(row["users"])})
+
+
 def command_of(verb: Verb, pools: Pools) -> Command:
     """The command of a verb that is one; ``evict`` and ``resize`` are several (``parts``)."""
     return _COMMANDS[verb.name](verb, pools)
@@ -84,14 +92,9 @@ def parts(verb: Verb) -> tuple[Verb, ...]:
     """
     if verb.name not in ("evict", "resize"):
         return (verb,)
-    return tuple(replace(verb, name=name) for name in ("signal", *after_signal(verb)) if name != "signal" or verb.warns)
-
-
-def after_signal(verb: Verb) -> tuple[str, ...]:
-    """The parts of an eviction or a resize that follow when the job has saved."""
-    if verb.name == "resize":
-        return ("requeue", "size", "release")
-    return ("requeue", *(("leave",) if verb.node else ()), "release")
+    signal, leave = ("signal",) if verb.warns else (), ("leave",) if verb.node else ()
+    size = ("size",) if verb.name == "resize" else ()
+    return tuple(replace(verb, name=name) for name in (*signal, "requeue", *leave, *size, "release"))
 
 
 def lost_loan(reason: str, nodes: Container[str]) -> bool:
@@ -158,7 +161,7 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
         str(verb.job),
     ),
     "requeue": lambda verb, _: ("scontrol", "requeue", str(verb.job)),
-    "release": _update(lambda verb: "StartTime=now"),
+    "release": _update(lambda verb: f"StartTime=uts{verb.start_s}" if verb.start_s else "StartTime=now+2"),
     "unhold": lambda verb, _: ("scontrol", "release", str(verb.job)),
 }
 

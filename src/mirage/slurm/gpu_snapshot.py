@@ -12,8 +12,11 @@ from mirage.slurm.text.gpu_nodes import GPU_NODES_COMMAND, GpuNode, read_gpu_nod
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
 from mirage.slurm.text.reservations import RESERVATIONS_COMMAND, read_reservations
 
-REQUESTS = 3
-"""Requests to slurmctld that one snapshot takes."""
+REQUESTS = 5
+"""Requests to slurmctld that one snapshot takes.
+
+``squeue`` requests jobs and partitions, ``sinfo`` partitions and nodes, and ``scontrol`` reservations (22.05.8).
+"""
 
 
 @dataclass(frozen=True, slots=True)

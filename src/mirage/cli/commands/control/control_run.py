@@ -100,11 +100,12 @@ class Actor(NamedTuple):
 def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
     """An executor, started before a scheduler is imported."""
     from mirage.control.executor_process import end_executor, start_executor
-    from mirage.control.plan_executor import RENEW_S
+    from mirage.control.plan_executor import RENEW_S, RENEWAL_REQUESTS
     from mirage.slurm.gpu_snapshot import REQUESTS
 
-    if 60 * REQUESTS / pools.poll_s + 60 / RENEW_S > pools.requests_per_minute:
-        least_s = math.ceil(60 * REQUESTS / (pools.requests_per_minute - 60 / RENEW_S))
+    renewals = 60 * RENEWAL_REQUESTS / RENEW_S
+    if 60 * REQUESTS / pools.poll_s + renewals > pools.requests_per_minute:
+        least_s = math.ceil(60 * REQUESTS / (pools.requests_per_minute - renewals))
         raise ConfigurationError(f"{path}: poll = {pools.poll_s}s is too often with --act; give {least_s}s or more")
     process = start_executor(path, folder)
     if process is None:
@@ -129,6 +130,11 @@ def _run(
     if folder is not None:
         _make_folder(folder)
     adviser = Adviser(cli_context.client(), pools, folder)
+    if actor is not None:
+        from mirage.control.begun_evictions import stops_in
+        from mirage.control.plan_executor import read_journal
+
+        adviser.count_stops(stops_in(read_journal(actor.folder / "journal.jsonl")))
     if once:
         advice = adviser.advise(cli_context.clock())
         if form is None:

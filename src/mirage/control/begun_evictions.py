@@ -1,0 +1,94 @@
+"""Evictions and resizes that have begun, as the journal of a dead controller knows them.
+
+Slurm delays the start of a requeued job by the life of a credential (120 s by default). This hold-down begins when the
+job has left its nodes: an earlier release has no effect. A release in the same second is too early, too: of 50 such
+jobs 31 failed, because a node refuses all credentials from before the end of the last attempt (22.05.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mirage.control.verbs import LEASE_MINUTES, Verb, verb_from_json
+from mirage.duration import MINUTE_S
+
+EVICT, RESIZE = "evict", "resize"
+"""The verbs that stop a running job."""
+
+LONGEST_S = 15 * MINUTE_S
+"""Nothing is done for a job that was requeued longer ago: a hold-down has ended, or a user has set a time since."""
+
+
+@dataclass(slots=True)
+class Requeued:
+    """A job that was requeued, and has not been released.
+
+    Attributes:
+        verb: Its eviction or resize.
+        since_s: When it was requeued, in seconds since 1970.
+        check_s: When Slurm is queried about it again.
+    """
+
+    verb: Verb
+    since_s: float
+    check_s: float
+
+    def wait(self, now_s: float) -> None:
+        """Put the next query off: the longer it takes, the longer are the pauses."""
+        waited_s = now_s - self.since_s
+        self.check_s = now_s + (0.5 if waited_s < 2 else 1.0 if waited_s < MINUTE_S else 10.0)
+
+
+def kind_of(verb: Verb) -> str:
+    """The verb of a plan that a part of an eviction or a resize belongs to."""
+    return RESIZE if verb.gpus else EVICT
+
+
+def stops_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, int]]]:
+    """Time in seconds since 1970 and job of the evictions and of the resizes of a journal."""
+    found: dict[str, list[tuple[float, int]]] = {EVICT: [], RESIZE: []}
+    for row in rows:
+        if row["verb"]["name"] == "requeue":
+            found[kind_of(verb_from_json(row["verb"]))].append((row["time_s"], row["verb"]["job"]))
+    return found
+
+
+def requeued_jobs(rows: Sequence[Mapping[str, Any]], now_s: float) -> dict[int, Requeued]:
+    """Jobs that were requeued not long ago and perhaps not released, by id.
+
+    A row of the journal is older than its act. So a release counts as done only if other rows follow.
+
+    Args:
+        rows: The journal.
+        now_s: The present time, in seconds since 1970.
+    """
+    found: dict[int, Requeued] = {}
+    for number, row in enumerate(rows):
+        verb = verb_from_json(row["verb"])
+        if verb.name == "requeue" and now_s - row["time_s"] <= LONGEST_S:
+            found[verb.job] = Requeued(verb, row["time_s"], row["time_s"])
+        elif verb.name == "release" and number < len(rows) - 1:
+            found.pop(verb.job, None)
+    return found
+
+
+def warned_jobs(rows: Sequence[Mapping[str, Any]], now_s: float, grace_s: int) -> dict[int, tuple[float, Verb]]:
+    """When jobs are requeued that have the signal, by id, with their eviction or resize.
+
+    One that a lease and a grace ago did not go on is over: the job has worked since.
+
+    Args:
+        rows: The journal.
+        now_s: The present time, in seconds since 1970.
+        grace_s: Time from the signal to the requeue.
+    """
+    found: dict[int, tuple[float, Verb]] = {}
+    for row in rows:
+        verb, due_s = verb_from_json(row["verb"]), row["time_s"] + grace_s
+        if verb.name == "signal" and now_s <= due_s + LEASE_MINUTES * MINUTE_S:
+            found[verb.job] = (due_s, replace(verb, name=kind_of(verb)))
+        elif verb.name == "requeue":
+            found.pop(verb.job, None)
+    return found
