@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -317,9 +319,10 @@ def test_sia_learns_from_its_views_and_replays_them(tmp_path: Path) -> None:
     recorded = [read_recorded(path) for path in sorted(tmp_path.glob("view-*.json"))]
     assert [decide_again(one, deciders) == one.plan for one in recorded] == [True] * 3
     for path in tmp_path.glob("speeds-*.npz"):
-        path.write_bytes(b"no arrays")
-    with pytest.raises(ConfigurationError, match="is no recorded view"):
-        read_recorded(tmp_path / "view-000001.json")
+        for damaged in (b"no arrays", b"", path.read_bytes().replace(b"PK", b"P\x00", 1)):
+            path.write_bytes(damaged)
+            with pytest.raises(ConfigurationError, match="is no recorded view"):
+                read_recorded(tmp_path / "view-000001.json")
 
 
 def test_a_job_without_a_known_model_has_one_size_for_sia(tmp_path: Path) -> None:
@@ -381,3 +384,60 @@ def test_a_file_that_is_no_recorded_view_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ConfigurationError, match="cannot read"):
         read_recorded(path)
+
+
+@pytest.mark.parametrize("scheduler", ["sia", "sia-plus"])
+def test_sia_follows_gpus_that_other_users_take_and_give_back(scheduler: str, tmp_path: Path) -> None:
+    profiles = str(write_profiles(tmp_path))
+    pools = replace(ELASTIC, scheduler=scheduler, profiles=profiles, owner_nodes=("i1", "i2"), most_gpus=4)
+    cluster, per_job = sia_cluster(), {"tres_per_node": "N/A", "SubmitTime": NOW_S - 5000}
+    cluster.nodes["t2"] = ("drained", "gpu:slow:4", "gpu:slow:0", "train")
+    adviser = Adviser(cluster.slurm, pools)
+    rigid = {**per_job, "Comment": "mirage-control", "tres_per_job": "gres:gpu:4"}
+    elastic = {**per_job, "Comment": "mirage-control gpus=1-4 model=toy batch=40", "tres_per_job": "gres:gpu:2"}
+    other = running(9, "t1", Comment="", tres_per_node="gres:gpu:2")
+
+    def steps(time_s: int, used: int, *jobs: dict[str, str]) -> list[tuple[str, str]]:
+        cluster.jobs = [*jobs]
+        cluster.nodes["t1"] = ("mixed", "gpu:slow:4", f"gpu:slow:{used}", "train")
+        advice = adviser.advise(time_s)
+        assert not advice.problem
+        return [(step.kind, step.subject) for step in advice.steps]
+
+    assert steps(NOW_S, 0, pending(5, **rigid)) == [("start", "5")]
+    assert steps(NOW_S + 60, 4, other, running(6, "t1", **elastic)) == [], "it has all that the other has left"
+    assert steps(NOW_S + 120, 0, pending(7, **rigid)) == [("start", "7")]
+
+
+def test_sia_learns_the_model_of_a_job_from_a_later_progress_file(tmp_path: Path) -> None:
+    pools = replace(
+        ELASTIC, scheduler="sia", profiles=str(write_profiles(tmp_path / "profiles")), owner_nodes=("i1", "i2"),
+        progress_file=f"{tmp_path}/{{job}}.json",
+    )  # fmt: skip
+    cluster = sia_cluster()
+    me = pwd.getpwuid(os.getuid()).pw_name
+    cells = {"Comment": "mirage-control gpus=1-8", "tres_per_job": "gres:gpu:1", "tres_per_node": "N/A", "UserName": me}
+    cluster.jobs = [pending(5, **cells)]
+    adviser = Adviser(cluster.slurm, pools)
+    adviser.advise(NOW_S)
+    (tmp_path / "5.json").write_text(
+        json.dumps({"step": 3, "steps": 9000, "saved_step": 1, "model": "toy", "batch": 40})
+    )
+    cluster.jobs = [running(5, "t1", **cells)]
+    cluster.nodes["t1"] = ("mixed", "gpu:slow:4", "gpu:slow:1", "train")
+    advice = adviser.advise(NOW_S + 60)
+    assert advice.view is not None
+    assert advice.view.view.jobs.model.tolist() == [0]
+    assert {step.kind for step in advice.steps} == {"resize"}, "it does not leave"
+
+
+def test_other_gpus_than_at_the_beginning_end_no_controller(tmp_path: Path) -> None:
+    pools = replace(POOLS, scheduler="sia", profiles=str(write_profiles(tmp_path)), owner_nodes=("i1", "i2"))
+    cluster = sia_cluster()
+    cluster.jobs = [pending(5)]
+    adviser = Adviser(cluster.slurm, pools)
+    assert not adviser.advise(NOW_S).problem
+    cluster.nodes["t2"] = ("idle", "(null)", "(null)", "train")
+    assert "GPUs without a type" in adviser.advise(NOW_S + 60).problem
+    cluster.nodes["t2"] = ("idle", "gpu:slow:4", "gpu:slow:0", "train")
+    assert not adviser.advise(NOW_S + 120).problem

@@ -463,6 +463,7 @@ def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: Acti
 def test_a_job_that_leaves_during_its_resize_is_not_requeued(
     elastic: PlanExecutor, cluster: ActingCluster, state: str
 ) -> None:
+    elastic.pools = replace(elastic.pools, resizes_per_job_hour=1)
     elastic.run_plan(plan(of(11, "resize", gpus=4)))
     del cluster.jobs[-2]
     if state == "other":  # slurmctld has lost the job and given its id away
@@ -474,6 +475,9 @@ def test_a_job_that_leaves_during_its_resize_is_not_requeued(
     cluster.now_s += 2
     elastic.finish_evictions()
     assert cluster.sent[1:] == ([*SIZED] if state == "waits" else [])
+    cluster.jobs = [running(11, "t2", SubmitTime=NOW_S + 20, RestartCnt=1, **WORDS)]
+    again = {"name": "resize", "job": 11, "submit_s": NOW_S + 20, "gpus": 3}
+    assert elastic.run_plan(plan(again, time_s=int(cluster.now_s))) == 1, "the signal was one resize in an hour"
 
 
 @pytest.mark.parametrize(

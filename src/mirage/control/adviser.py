@@ -27,7 +27,7 @@ from mirage.control.run_record import RunRecord
 from mirage.control.steps import PREEMPT, RESIZE, START, ControlStep, steps_of_plan
 from mirage.control.verbs import command_of
 from mirage.duration import HOUR_S
-from mirage.errors import SlurmError
+from mirage.errors import ConfigurationError, SlurmError
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.speeds.profiles import Profiles
@@ -138,6 +138,10 @@ class Adviser:
                 return self._nothing(now_s, "squeue reports no job; nothing is decided")
             view = control_view(snapshot, self.pools, self._first, self._progress, self._profiles_of)
         except SlurmError as error:
+            return self._nothing(now_s, str(error))
+        except ConfigurationError as error:  # of the profiles, when Slurm reports other GPUs than at the beginning
+            if self.account.snapshots == 1:
+                raise
             return self._nothing(now_s, str(error))
         if self._run is not None:
             self._run.add(snapshot, self._first, view)

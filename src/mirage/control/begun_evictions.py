@@ -47,11 +47,15 @@ def kind_of(verb: Verb) -> str:
 
 
 def stops_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, int]]]:
-    """Time in seconds since 1970 and job of the evictions and of the resizes of a journal."""
+    """Time in seconds since 1970 and job of the evictions and of the resizes of a journal.
+
+    A job with the signal counts even if it leaves by itself: it was made to.
+    """
     found: dict[str, list[tuple[float, int]]] = {EVICT: [], RESIZE: []}
     for row in rows:
-        if row["verb"]["name"] == "requeue":
-            found[kind_of(verb_from_json(row["verb"]))].append((row["time_s"], row["verb"]["job"]))
+        verb = verb_from_json(row["verb"])
+        if verb.name == "signal" or (verb.name == "requeue" and not verb.warns):
+            found[kind_of(verb)].append((row["time_s"], verb.job))
     return found
 
 

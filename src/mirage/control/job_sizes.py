@@ -39,9 +39,6 @@ class JobSizes(NamedTuple):
 NO_SIZES = JobSizes(0, 0)
 
 
-NO_SIZES = JobSizes(0, 0)
-
-
 def job_sizes(one: GpuQueueJob, pools: Pools) -> JobSizes:
     """The sizes that a job may have; the present one only if it is not elastic.
 

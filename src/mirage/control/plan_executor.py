@@ -266,13 +266,11 @@ class PlanExecutor:
         }[name]
         while stops and stops[0][0] <= now_s - HOUR_S:
             stops.popleft()
-        coming = [(0.0, job) for job, leaving in self._leaving.items() if kind_of(leaving.verb) == name]
-        counted = [*stops, *coming]
         if not _runs(one) or one.job.id in self._leaving:
             return "not running, or leaving already"
-        if len(counted) >= in_hour:
-            return f"{len(counted)} {what} in an hour"
-        of_job = sum(job == one.job.id for _, job in counted)
+        if len(stops) >= in_hour:
+            return f"{len(stops)} {what} in an hour"
+        of_job = sum(job == one.job.id for _, job in stops)
         return f"{of_job} {what} of the job in an hour" if of_job >= of_job_hour else ""
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
@@ -282,6 +280,7 @@ class PlanExecutor:
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
             verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type)
             before = self._progress(one.job)
+            self._stops[kind_of(verb)].append((self.clock(), verb.job))
             if verb.warns:
                 self.send(replace(verb, name="signal"))
             due_s = self.clock() + self.pools.grace_s * verb.warns
@@ -354,7 +353,6 @@ class PlanExecutor:
         """Requeue a job; one that is to change its size may have requeued itself."""
         verb, now_s = leaving.verb, self.clock()
         if one is not None and _runs(one) and one.job.submit_s == verb.submit_s:
-            self._stops[kind_of(verb)].append((now_s, verb.job))
             self._requeue(verb)
         elif (
             one is not None and leaving.job is not None and kind_of(verb) == RESIZE

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -140,11 +141,11 @@ def decide_again(recorded: Recorded, deciders: dict[str, ViewDecider] | None = N
 
 def _record_speeds(folder: Path, speeds: Speeds) -> str:
     """Write the measured speeds into a folder once; returns the name of the file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **speeds._asdict())
     digest = hashlib.sha256(b"".join(column.tobytes() for column in speeds)).hexdigest()
     name = f"speeds-{digest[:16]}.npz"
     if not (folder / name).exists():
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **speeds._asdict())
         write_output(folder / name, buffer.getvalue(), 0o600)
     return name
 
@@ -153,7 +154,7 @@ def _recorded_speeds(path: Path) -> Speeds:
     try:
         with np.load(path, allow_pickle=False) as found:
             return Speeds(**{name: found[name] for name in Speeds._fields})
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"cannot read {path}: {error}") from error
 
 

@@ -176,6 +176,7 @@ def test_a_job_that_has_just_ended_counts_before_accounting_reports_it(monkeypat
     others = (
         replace(ended, id=901, state=JobState.RUNNING, end_s=begin_s + HOUR_S),
         replace(ended, id=902, start_s=MISSING),
+        replace(ended, id=904, state=JobState.UNKNOWN, end_s=begin_s + HOUR_S),
         replace(ended, id=903, state=JobState.CANCELLED, start_s=begin_s),
     )
     monkeypatch.setattr(cluster, "observe", lambda: Queue(cluster.now_s, (ended, *others)))

@@ -11,10 +11,11 @@ from typing import Any
 from mirage.agent.cycle.own_jobs import Key, OwnJobs, own_jobs, tag_of
 from mirage.agent.settings import AgentSettings
 from mirage.errors import SlurmError
-from mirage.job_state import MISSING, UNFINISHED, JobState
+from mirage.job_state import MISSING, JobState
 from mirage.policy.view import MOST_ENDED
 from mirage.slurm.backend import Backend
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
+from mirage.slurm_words.states import ALIVE
 
 log = logging.getLogger("mirage.agent")
 
@@ -186,7 +187,7 @@ class Poller:
         Otherwise the use of a link that has just ended would be missing, and its user would seem to come first.
         """
         for job in queue.jobs:
-            if job.state in UNFINISHED or MISSING in (job.start_s, job.end_s) or job.start_s >= job.end_s:
+            if job.state in ALIVE or MISSING in (job.start_s, job.end_s) or job.start_s >= job.end_s:
                 continue
             if job.id not in self.ended or self.ended[job.id].end_s < job.end_s:
                 self.ended[job.id] = AccountedJob(**{name: getattr(job, name) for name in _IN_BOTH})

@@ -92,7 +92,7 @@ class Configurations:
 class OfferedConfigurations:
     """The configurations of the present servers.
 
-    They are made again when servers change pools or jobs have new sizes.
+    They are made again when servers change pools or usable GPUs, or jobs have new sizes.
 
     Args:
         most_gpus: Largest shape on several servers, unless a job requests or needs more.
@@ -102,16 +102,19 @@ class OfferedConfigurations:
         self._most_gpus = most_gpus
         self._shapes: Configurations | None = None
         self._pool: Ints
+        self._gpus: Ints
         self._sizes: set[int] = set()
 
     def offer(self, jobs: JobColumns, servers: Servers) -> Configurations:
         """The configurations now; the same object until they change."""
         sizes = set(jobs.gpus[jobs.model < 0].tolist()) | set(jobs.min_gpus.tolist())
-        if self._shapes is None or not (sizes <= self._sizes and np.array_equal(self._pool, servers.pool)):
+        same = self._shapes is not None and np.array_equal(self._pool, servers.pool)
+        if not same or not sizes <= self._sizes or not np.array_equal(self._gpus, servers.gpus):
             self._sizes |= sizes
-            self._pool = servers.pool.copy()
+            self._pool, self._gpus = servers.pool.copy(), servers.gpus.copy()
             requested = tuple(sorted(self._sizes))
             self._shapes = configurations(servers.gpu_type, servers.gpus, servers.pool, self._most_gpus, requested)
+        assert self._shapes is not None
         return self._shapes
 
 

@@ -153,7 +153,8 @@ class Sia:
         """
         jobs, servers = JobColumns(view), view.servers
         shapes = self.offered.offer(jobs, servers)
-        new = self.user_batch[jobs.id] < 0
+        batch = self.user_batch[jobs.id]
+        new = (batch < 0) | ((batch == 0) & (jobs.model >= 0))  # a real job may name its model later
         self.user_batch[jobs.id[new]] = jobs.batch[new]
         if new.any():
             refuse_too_large(jobs, jobs.min_gpus, servers, shapes.capacity, shapes.pool, "Sia")

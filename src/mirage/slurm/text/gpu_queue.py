@@ -12,6 +12,7 @@ from mirage.slurm_words.numbers import count_of, whole_number
 from mirage.slurm_words.tres import gres_gpus_per_node
 
 _MORE = ("tres-per-job", "tres-per-node", "RestartCnt", "Reservation", "ReqNodes")
+_ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
 
 
@@ -25,7 +26,8 @@ class GpuQueueJob:
         gpu_type: The GPU type that it requests; empty for any.
         reservation: The reservation that it names; empty for none.
         required_nodes: Nodes that it requires, as a host list; empty for none.
-        gpus_per_job: Whether it requests its GPUs for the whole job only (``--gpus``), and Slurm chooses the nodes.
+        gpus_per_job: Whether it requests GPUs of one type for the whole job only (``--gpus``), and Slurm chooses the
+            nodes.
     """
 
     job: QueuedJob
@@ -56,8 +58,9 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         job = queued_job(cells[len(_MORE) :])
         if job.gpus == 0:
             job = replace(job, gpus=gres_gpus_per_node(text_of(of_job)))
-        gpu_type = requested_gpu_type(text_of(of_job) or text_of(of_node))
-        per_job = bool(text_of(of_job)) and not text_of(of_node)
+        one = _ONE_TYPE.fullmatch(text_of(of_job))
+        gpu_type = one[1] or "" if one else requested_gpu_type(text_of(of_job) or text_of(of_node))
+        per_job = one is not None and not text_of(of_node)
         jobs.append(GpuQueueJob(job, count_of(restarts), gpu_type, text_of(reservation), text_of(required), per_job))
     return tuple(jobs), tuple(unreadable)
 

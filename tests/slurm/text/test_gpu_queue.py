@@ -1,0 +1,28 @@
+"""What a controller reads of the GPUs that a job requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirage.slurm.gpu_snapshot import take_gpu_snapshot
+from tests.support.control_cluster import NOW_S, ControlCluster, pending
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_node", "gpu_type", "per_job"),
+    [
+        ("gres:gpu:2", "N/A", "", True),
+        ("gres/gpu:a100:2", "N/A", "a100", True),
+        ("gres:gpu:4090:2", "N/A", "4090", True),
+        ("gres:gpu:a100:2,gres:gpu:t4:2", "N/A", "a100", False),
+        ("gres:gpu:2", "gres:gpu:1", "", False),
+        ("N/A", "gres:gpu:t4:1", "t4", False),
+        ("gres:shard:2", "N/A", "", False),
+    ],
+)
+def test_only_gpus_of_one_type_for_the_whole_job_are_one_number(
+    of_job: str, of_node: str, gpu_type: str, per_job: bool
+) -> None:
+    cluster = ControlCluster(jobs=[pending(5, tres_per_job=of_job, tres_per_node=of_node)])
+    (one,) = take_gpu_snapshot(cluster.slurm, NOW_S).jobs
+    assert (one.gpu_type, one.gpus_per_job) == (gpu_type, per_job)
