@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mirage.control.begun_evictions import EVICT, RESIZE, why_over_budget
 from mirage.control.control_view import (
     INFERENCE,
     TRAINING,
@@ -24,9 +25,8 @@ from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress, read_progress_file
 from mirage.control.recording import record
 from mirage.control.run_record import RunRecord
-from mirage.control.steps import PREEMPT, RESIZE, START, ControlStep, steps_of_plan
+from mirage.control.steps import START, ControlStep, steps_of_plan
 from mirage.control.verbs import command_of
-from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, GpuReturn, GpuStart
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
@@ -117,7 +117,7 @@ class Adviser:
         self._run = RunRecord(recording, pools) if recording is not None else None
         self._planned: frozenset[tuple[str, str, bool]] = frozenset()  # kind, subject, and whether it was refused
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
-        self._stops: dict[str, deque[tuple[int, str]]] = {PREEMPT: deque(), RESIZE: deque()}
+        self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
 
     def advise(self, time_s: float) -> Advice:
         """The advice of now.
@@ -164,8 +164,8 @@ class Adviser:
         Args:
             stops: By verb, time in seconds since 1970 and job of each, in order.
         """
-        for kind, verb in ((PREEMPT, "evict"), (RESIZE, "resize")):
-            self._stops[kind].extend((int(time_s), str(job)) for time_s, job in stops[verb])
+        for kind, former in stops.items():
+            self._stops[kind].extend(former)
 
     def _decide(self, view: ControlView) -> tuple[GpuPlan, ControlView]:
         """The plan for a view, and the view with the new loans of this plan.
@@ -214,21 +214,13 @@ class Adviser:
 
     def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
         """The step, refused if it stops a running job beyond the budget of the job or of the hour."""
-        if step.refused or not any(verb.name in ("evict", "resize") for verb in step.verbs):
+        verb = next((verb for verb in step.verbs if verb.name in (EVICT, RESIZE)), None)
+        if step.refused or verb is None:
             return step
-        pools, stops = self.pools, self._stops[step.kind]
-        what, in_hour, of_job_hour = {
-            PREEMPT: ("evictions", pools.evictions_per_hour, pools.evictions_per_job_hour),
-            RESIZE: ("resizes", pools.resizes_per_hour, pools.resizes_per_job_hour),
-        }[step.kind]
-        while stops and stops[0][0] <= now_s - HOUR_S:
-            stops.popleft()
-        of_job = sum(job == step.subject for _, job in stops)
-        if of_job >= of_job_hour:
-            return replace(step, refused=f"{of_job} {what} of the job in an hour")
-        if len(stops) >= in_hour:
-            return replace(step, refused=f"{len(stops)} {what} in an hour")
-        stops.append((now_s, step.subject))
+        stops = self._stops[verb.name]
+        if why := why_over_budget(verb.name, verb.job, stops, self.pools, now_s):
+            return replace(step, refused=why)
+        stops.append((now_s, verb.job))
         return step
 
     def _count(self, steps: tuple[ControlStep, ...], news: tuple[bool, ...]) -> None:

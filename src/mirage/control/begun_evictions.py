@@ -7,12 +7,14 @@ jobs 31 failed, because a node refuses all credentials from before the end of th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mirage.control.pools_file import Pools
 from mirage.control.verbs import LEASE_MINUTES, Verb, verb_from_json
-from mirage.duration import MINUTE_S
+from mirage.duration import HOUR_S, MINUTE_S
 
 EVICT, RESIZE = "evict", "resize"
 """The verbs that stop a running job."""
@@ -39,6 +41,28 @@ class Requeued:
         """Put the next query off: the longer it takes, the longer are the pauses."""
         waited_s = now_s - self.since_s
         self.check_s = now_s + (0.5 if waited_s < 2 else 1.0 if waited_s < MINUTE_S else 10.0)
+
+
+def why_over_budget(kind: str, job: int, stops: deque[tuple[float, int]], pools: Pools, now_s: float) -> str:
+    """Why another eviction or resize of a job is beyond the limits; empty if it is not.
+
+    Args:
+        kind: ``evict`` or ``resize``.
+        job: The job.
+        stops: Time in seconds since 1970 and job of those so far; those of more than an hour ago are removed.
+        pools: The settings.
+        now_s: The present time, in seconds since 1970.
+    """
+    what, in_hour, of_job_hour = {
+        EVICT: ("evictions", pools.evictions_per_hour, pools.evictions_per_job_hour),
+        RESIZE: ("resizes", pools.resizes_per_hour, pools.resizes_per_job_hour),
+    }[kind]
+    while stops and stops[0][0] <= now_s - HOUR_S:
+        stops.popleft()
+    of_job = sum(other == job for _, other in stops)
+    if of_job >= of_job_hour:
+        return f"{of_job} {what} of the job in an hour"
+    return f"{len(stops)} {what} in an hour" if len(stops) >= in_hour else ""
 
 
 def kind_of(verb: Verb) -> str:

@@ -27,12 +27,13 @@ from mirage.control.begun_evictions import (
     requeued_jobs,
     stops_in,
     warned_jobs,
+    why_over_budget,
 )
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
 from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
-from mirage.duration import HOUR_S, MINUTE_S
+from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.real_time import wait_until
@@ -257,21 +258,11 @@ class PlanExecutor:
 
     def _why_no_stop(self, verb: Verb, one: GpuQueueJob, now_s: float) -> str:
         """Why a running job is not requeued, for an eviction or a new size; empty if it is."""
-        name, pools, stops = verb.name, self.pools, self._stops[verb.name]
-        if name == RESIZE and (why := self._why_not_size(verb, one)):
+        if verb.name == RESIZE and (why := self._why_not_size(verb, one)):
             return why
-        what, in_hour, of_job_hour = {
-            EVICT: ("evictions", pools.evictions_per_hour, pools.evictions_per_job_hour),
-            RESIZE: ("resizes", pools.resizes_per_hour, pools.resizes_per_job_hour),
-        }[name]
-        while stops and stops[0][0] <= now_s - HOUR_S:
-            stops.popleft()
         if not _runs(one) or one.job.id in self._leaving:
             return "not running, or leaving already"
-        if len(stops) >= in_hour:
-            return f"{len(stops)} {what} in an hour"
-        of_job = sum(job == one.job.id for _, job in stops)
-        return f"{of_job} {what} of the job in an hour" if of_job >= of_job_hour else ""
+        return why_over_budget(verb.name, verb.job, self._stops[verb.name], self.pools, now_s)
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
         one = jobs.get(verb.job)
