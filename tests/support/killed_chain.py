@@ -29,6 +29,7 @@ QUICK = {
     "vanish_s": 5,
     "lease_s": 30,
     "early_s": 0,
+    "first_retry_s": 1,
     "nap_s": 0.2,
 }
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirage.agent.cycle.retries import BROKEN, clock_of, count_end, links_a_day, pause, pause_if_spent
-from mirage.agent.model import ChainState, Link
+from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-from tests.support.one_chain import NOW_S, OneChain, ended, planned, running
+from tests.support.one_chain import NOW_S, OneChain, ended, held, planned, running
 
 
 def counted(world: OneChain, link: Link) -> OneChain:
@@ -129,6 +129,20 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
         "job 102 (link 2) was cancelled from outside while it waited; `mirage chain resume train` continues it"
     )
     assert world.events == [(0, "paused", world.chain.why)]
+
+
+def test_a_waiting_link_that_a_command_cancels_does_not_pause_the_chain() -> None:
+    """The agent observes the end before the command has marked the link."""
+    world = OneChain(held(2))
+    context = world.context
+    withdrawn = [context.event(1, number, "withdrawn", "job 102, replaced by hand") for number in (1, 2)]
+    world.store.reported.append(withdrawn[0])
+    link = context.change_link(world.links[0], state=LinkState.ENDED, ended_s=NOW_S, outcome=JobState.CANCELLED)
+    assert count_end(context, world.chain, link).state is ChainState.PAUSED  # the event of another link
+    context.change_chain(world.chain, state=ChainState.ACTIVE)
+    world.store.reported.append(withdrawn[1])
+    assert count_end(context, world.chain, link).state is ChainState.ACTIVE
+    assert world.links[0].was_withdrawn
 
 
 def test_a_pause_reports_why() -> None:

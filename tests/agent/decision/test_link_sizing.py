@@ -264,6 +264,14 @@ def test_a_planned_link_follows_an_edit_of_its_limit(
     assert (link.limit_s, link.shortened_from_s) == tuple(m if m == MISSING else m * MINUTE_S for m in size)
 
 
+def test_a_planned_link_has_its_usual_limit_while_the_nodes_are_not_known(tmp_path: Path) -> None:
+    """An earlier agent sized it, then the chain was edited."""
+    world = Sized(tmp_path, planned(1, limit_s=8 * MINUTE_S, shortened_from_s=32 * MINUTE_S), options={"time": "39"})
+    world.world.context.machine = None
+    world.update(maintenance(HOUR_S))
+    assert (world.world.links[0].limit_s, world.world.links[0].shortened_from_s) == (MISSING, MISSING)
+
+
 def test_a_link_without_an_answer_of_sbatch_stays_as_it_was_submitted(tmp_path: Path) -> None:
     before = planned(1, limit_s=216 * MINUTE_S, shortened_from_s=24 * HOUR_S, attempted_s=NOW_S - 1)
     world = Sized(tmp_path, before).update()

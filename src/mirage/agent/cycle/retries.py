@@ -27,6 +27,12 @@ LINKS_A_DAY, SPARE_LINKS = 3, 5
 CLEARED = "exclusion-cleared"
 """Kind of the event that the nodes excluded for failures may be used again."""
 
+WITHDRAWN = "withdrawn"
+"""Kind of the event that a waiting link is cancelled by a command of Mirage, or by the agent of a chain that ends."""
+
+RECENT_EVENTS = 50
+"""Number of last events of a chain that are searched."""
+
 NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL})
 """A link that follows one of these outcomes is a replacement, and does not count."""
 
@@ -114,7 +120,7 @@ def failed_soon(link: Link, settings: AgentSettings) -> bool:
 
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     """The chain after a link has ended: unchanged, slowed down, or paused."""
-    by_us = link.cancelled_s != MISSING or link.was_withdrawn
+    by_us = link.cancelled_s != MISSING or link.was_withdrawn or _cancelled_by_command(context, link)
     if by_us and link.signalled_s == MISSING:  # ended by us before it could prove itself
         return chain
     if link.started_s == MISSING:
@@ -134,6 +140,21 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     if link.outcome is JobState.COMPLETED and chain.failures:
         chain = context.change_chain(chain, failures=0)
     return _slowed(context, chain, quick_ends, what)
+
+
+def _cancelled_by_command(context: CycleContext, link: Link) -> bool:
+    """Whether a command of Mirage has cancelled a waiting link; it is then withdrawn.
+
+    The command writes its event before it cancels, and marks the link after that. This cycle may have read the link
+    before, or the command was killed.
+    """
+    if link.outcome is not JobState.CANCELLED or link.started_s != MISSING:
+        return False
+    events = context.store.events(link.chain, last=RECENT_EVENTS)
+    if not any(event.kind == WITHDRAWN and event.link == link.number for event in events):
+        return False
+    context.change_link(link, cancelled_s=context.now_s, withdrawn_s=context.now_s)
+    return True
 
 
 def _never_started(context: CycleContext, chain: Chain, link: Link) -> Chain:

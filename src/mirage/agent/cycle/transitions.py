@@ -7,7 +7,7 @@ from dataclasses import replace
 from mirage.agent.chain.budget import Budget, budget_of, next_size
 from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import clock_of, count_end
+from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end
 from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, next_link
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
@@ -16,8 +16,6 @@ WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 INTERRUPTED, RESERVED, BUDGET_LOW = "interrupted", "reserved", "budget-low"
 """Kinds of events: a long interruption, a reservation that lets no link run, and the last link within a budget."""
-
-RECENT_EVENTS = 50
 
 AT_THE_LIMIT_S = 180
 """An exit this close before the limit is a drain, not the end of the work."""
@@ -75,11 +73,11 @@ def withdraw(context: CycleContext, chain: Chain) -> None:
     for link in context.of(chain, *WAITING):
         if link.state is LinkState.PLANNED and link.attempted_s == MISSING:
             ended = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
-            event = context.event(chain.id, link.number, "withdrawn", "never submitted")
+            event = context.event(chain.id, link.number, WITHDRAWN, "never submitted")
             context.change_link(link, event, **ended, withdrawn_s=context.now_s)
         else:
             only_pending = chain.state is not ChainState.STOPPING
-            _cancel(context, chain, link, "withdrawn", only_pending=only_pending, withdrawn_s=context.now_s)
+            _cancel(context, chain, link, WITHDRAWN, only_pending=only_pending, withdrawn_s=context.now_s)
 
 
 def _cancel_running(context: CycleContext, chain: Chain) -> None:

@@ -118,6 +118,8 @@ class LinkSizing:
         nodes = self._nodes(context, chain, link)
         usual_s = self._usual_limit_s(context, chain, link) if nodes is not None else MISSING
         if nodes is None or usual_s <= 0:
+            if link.state is LinkState.PLANNED:  # the chain may have been edited since it was sized
+                _correct(context, link, MISSING)
             known = ReservedTime.of(chain.reserved)
             is_over = known is not None and known.until_s <= context.now_s
             return _with_reserved(context, chain, None) if is_over else chain

@@ -160,6 +160,7 @@ def cancel_jobs(
         unanswered: What happens, or is to be done, where Slurm gives no answer.
     """
     from mirage.agent.cycle.own_jobs import is_of_link, own_jobs
+    from mirage.agent.cycle.retries import WITHDRAWN
     from mirage.agent.model import EventRecord, LinkState
     from mirage.job_state import MISSING, JobState
     from mirage.slurm_words.states import ALIVE
@@ -176,9 +177,10 @@ def cancel_jobs(
             if link.cancelled_s != MISSING or job is None or not is_of_link(job, chain.key, link.number):
                 continue
             if link.state in states and not (only_pending and job.state is not JobState.PENDING):
+                event = EventRecord(chain.id, link.number, now_s, WITHDRAWN, f"job {job.id}, {why}")
+                store.change_link(chain.id, link.number, event)  # the agent may observe the end at once
                 slurm.cancel(job.id, only_pending=only_pending)
-                event = EventRecord(chain.id, link.number, now_s, "withdrawn", f"job {job.id}, {why}")
-                store.change_link(chain.id, link.number, event, cancelled_s=now_s, withdrawn_s=now_s)
+                store.change_link(chain.id, link.number, cancelled_s=now_s, withdrawn_s=now_s)
                 cancelled.append(job.id)
             elif job.state in ALIVE:
                 running.append(job.id)
