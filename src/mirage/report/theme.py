@@ -180,6 +180,8 @@ STYLES = {
     **{f"t{k}": Style(f"series-{k}", bold=True) for k in range(1, SERIES + 1)},
     "hollow": Style("card"),
     "flat": Style(stroke="none"),
+    "pale": Style(opacity=0.62),
+    "paler": Style(opacity=0.32),
 }
 """The styles of all charts; of several styles of one mark, a later one here overrides an earlier one."""
 

@@ -111,13 +111,13 @@ def test_executors_have_lanes_and_jobs_their_colours() -> None:
     picture = executors_chart([LOG], "4 executors", 600)
     (heading, note, name, *_) = texts_of(picture)
     assert (heading, note) == (
-        "Executors over time, by job", "4 executors; jobs get the colours in turn, by order of arrival"
+        "Executors over time, by job", "4 executors; jobs get 24 colours in turn, by order of arrival"
     )  # fmt: skip
     assert name == "fair: mean 120 s from arrival to end"
     minutes = seconds_at(picture)
     found = {mark.style: mark for mark in marks_of(picture) if isinstance(mark, Bars)}
-    assert set(found) == {"s1 flat", "s2 flat"}
-    (a, b), (c, d) = found["s1 flat"].corners, found["s2 flat"].corners
+    assert set(found) == {"s1 flat", "s2 flat", "s2 flat pale"}
+    (a, b), (c,), (d,) = (found[style].corners for style in ("s1 flat", "s2 flat", "s2 flat pale"))
     spans = [(minutes(x), minutes(x + wide)) for x, _, wide in (a, b, c, d)]
     assert spans == [pytest.approx(span) for span in ((0, 1), (0.5, 1.5), (1, 2), (1.5, 4))]
     assert [y - a[1] for _, y, _ in (a, b, c, d)] == [0, 18, 0, 27], "nine pixels a lane"

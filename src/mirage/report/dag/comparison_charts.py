@@ -106,6 +106,8 @@ def _seconds(value: float) -> str:
 _LANES_TOP_PX, _BELOW_PX, _JOBS_PX = 2.0, 30.0, 56.0
 _LEFT_PX, _RIGHT_PX = 72.0, 10.0
 
+_JOB_STYLES = tuple(f"s{k + 1} flat{shade}" for shade in ("", " pale", " paler") for k in range(SERIES))
+
 LEAST_PX = 0.4
 """Narrower stretches are not drawn; they would be invisible."""
 
@@ -176,7 +178,7 @@ def executors_chart(logs: Sequence[EpisodeLog], heading: str, width: float = WID
     lane_px = 9.0 if logs[0].executors <= 16 else 3.0
     most = max(int(_in_system(log)[1].max()) for log in logs)
     panels = [(_name(log), _episode_panel(log, width - 2 * MARGIN_PX, end_s, lane_px, most)) for log in logs]
-    note = f"{heading}; jobs get the colours in turn, by order of arrival"
+    note = f"{heading}; jobs get {len(_JOB_STYLES)} colours in turn, by order of arrival"
     return stacked(panels, "Executors over time, by job", [note])
 
 
@@ -214,12 +216,12 @@ def _episode_panel(log: EpisodeLog, width: float, end_s: float, lane_px: float, 
 
 def _bars(log: EpisodeLog, frame: Frame, lane_px: float) -> list[Drawn]:
     """Draws one mark per colour: thousands of separate bars would make a large file."""
-    corners: list[list[tuple[float, float, float]]] = [[] for _ in range(SERIES)]
+    corners: list[list[tuple[float, float, float]]] = [[] for _ in _JOB_STYLES]
     for job, executor, begin_s, end_s in zip(log.job, log.executor, log.begin_s, log.end_s, strict=True):
         left, right = frame.x.clip(begin_s), frame.x.clip(end_s)
         if right - left >= LEAST_PX:
-            corners[int(job) % SERIES].append((left, frame.y.place(-float(executor)), right - left))
-    return [Bars(found, lane_px - 1, f"s{k + 1} flat") for k, found in enumerate(corners) if found]
+            corners[int(job) % len(_JOB_STYLES)].append((left, frame.y.place(-float(executor)), right - left))
+    return [Bars(found, lane_px - 1, style) for style, found in zip(_JOB_STYLES, corners, strict=True) if found]
 
 
 def _minutes(axis: Axis) -> list[Tick]:
