@@ -10,7 +10,7 @@ from mirage.agent.chain.tag import Tag
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.own_jobs import own_jobs, tag_of
 from mirage.agent.cycle.poller import Snapshot
-from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, LinkState, StoreIdentity
+from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState, StoreIdentity
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
@@ -57,9 +57,18 @@ class Notebook:
     def identity(self) -> StoreIdentity:
         return StoreIdentity(STORE)
 
-    def change_chain(self, chain: int, *events: EventRecord, **columns: Any) -> None:
+    def change_chain(
+        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: Any
+    ) -> bool:
+        if from_state not in (None, self.chains[chain].state):
+            return False
         self.chains[chain] = replace(self.chains[chain], **columns)
         self.reported += events
+        return True
+
+    def chain(self, name: str) -> Chain:
+        (found,) = (chain for chain in self.chains.values() if chain.name == name)
+        return found
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: Any) -> None:
         self.rows[chain, number] = replace(self.rows[chain, number], **columns)

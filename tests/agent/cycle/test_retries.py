@@ -145,6 +145,15 @@ def test_a_waiting_link_that_a_command_cancels_does_not_pause_the_chain() -> Non
     assert world.links[0].was_withdrawn
 
 
+def test_a_pause_does_not_undo_a_stop_that_a_command_has_stored_in_the_meantime() -> None:
+    world = OneChain()
+    stale = world.chain
+    world.store.change_chain(1, state=ChainState.STOPPING, why="stopped by hand")
+    assert pause(world.context, stale, "it broke") == world.chain
+    assert (world.chain.state, world.chain.why, world.events) == (ChainState.STOPPING, "stopped by hand", [])
+    assert world.context.chains[1].state is ChainState.STOPPING
+
+
 def test_a_pause_reports_why() -> None:
     world = OneChain()
     assert pause(world.context, world.context.chains[1], "the user's wish") == world.chain

@@ -103,6 +103,16 @@ def test_changes_come_with_their_events(store: SqlStore) -> None:
     assert store.chains(alive=True) == []
 
 
+def test_a_state_is_only_changed_from_the_one_that_was_read(store: SqlStore) -> None:
+    chain = store.add_chain("train", SPEC, 100)
+    event = EventRecord(chain.id, 0, 110, "stopping")
+    assert store.change_chain(chain.id, event, from_state=ChainState.ACTIVE, state=ChainState.STOPPING, why="by hand")
+    late = replace(event, kind="paused")
+    assert not store.change_chain(chain.id, late, from_state=ChainState.ACTIVE, state=ChainState.PAUSED, why="late")
+    assert (store.chain("train").state, store.chain("train").why) == (ChainState.STOPPING, "by hand")
+    assert [e.kind for e in store.events(chain.id)] == ["stopping"]
+
+
 def test_what_does_not_exist_cannot_be_changed(store: SqlStore) -> None:
     chain = store.add_chain("train", SPEC, 100)
     with pytest.raises(TypeError, match="links have no colour"):
@@ -115,6 +125,8 @@ def test_what_does_not_exist_cannot_be_changed(store: SqlStore) -> None:
         store.change_link(chain.id, 2, EventRecord(chain.id, 2, 1, "started"), job=7)
     with pytest.raises(StoreError, match="no chain with the number 99"):
         store.change_chain(99, refusals=1)
+    with pytest.raises(StoreError, match="no chain with the number 99"):
+        store.change_chain(99, from_state=ChainState.ACTIVE, state=ChainState.PAUSED)
     assert store.events(chain.id) == []
 
 

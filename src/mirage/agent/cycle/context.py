@@ -57,10 +57,17 @@ class CycleContext:
         return EventRecord(chain, link, self.now_s, kind, detail)
 
     def change_chain(self, chain: Chain, *events: EventRecord, **columns: Any) -> Chain:
-        """Change a chain in the store, then here."""
-        self.store.change_chain(chain.id, *events, **columns)
-        self._log(events)
-        changed = replace(self.chains[chain.id], **columns)
+        """Change a chain in the store, then here.
+
+        Where a command has changed its state since it was read, no new state is set; the chain is as in the store.
+        """
+        known = self.chains[chain.id]
+        from_state = known.state if "state" in columns else None
+        if self.store.change_chain(chain.id, *events, from_state=from_state, **columns):
+            self._log(events)
+            changed = replace(known, **columns)
+        else:
+            changed = self.store.chain(known.name)
         self.chains[chain.id] = changed
         return changed
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from mirage.agent.model import Chain, ChainSpec, DecisionRecord, EventRecord, Link, StoreIdentity
+from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, StoreIdentity
 
 
 class Store(Protocol):
@@ -55,8 +55,13 @@ class Store(Protocol):
         """The chain with a name; ``UnknownName`` lists the known ones."""
         ...
 
-    def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
-        """Set columns of a chain and write events, in one transaction."""
+    def change_chain(
+        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: object
+    ) -> bool:
+        """Set columns of a chain and write events, in one transaction.
+
+        False, and nothing is written, where the chain is not in ``from_state`` any more.
+        """
         ...
 
     def change_spec(self, chain: Chain, spec: ChainSpec, *events: EventRecord) -> None:

@@ -210,13 +210,19 @@ class SqlStore(LeasedDatabase):
             raise UnknownName("chain", name, found)
         return found[name]
 
-    def change_chain(self, chain: int, *events: EventRecord, **columns: object) -> None:
-        """Set columns of a chain and write events."""
-        values = settable(chains, columns)
+    def change_chain(
+        self, chain: int, *events: EventRecord, from_state: ChainState | None = None, **columns: object
+    ) -> bool:
+        """Set columns of a chain and write events, unless it has left ``from_state``."""
+        values, here = settable(chains, columns), chains.c.id == chain
+        unchanged = here if from_state is None else here & (chains.c.state == from_state.value)
         with self._writing() as connection:
-            if values and not connection.execute(chains.update().where(chains.c.id == chain).values(values)).rowcount:
+            if values and not connection.execute(chains.update().where(unchanged).values(values)).rowcount:
+                if from_state is not None and connection.execute(sa.select(chains.c.id).where(here)).first():
+                    return False
                 raise StoreError(f"there is no chain with the number {chain} to change")
             _write_events(connection, events)
+        return True
 
     def change_spec(self, chain: Chain, spec: ChainSpec, *events: EventRecord) -> None:
         """Replace the specification of a chain as it was read."""

@@ -205,4 +205,5 @@ def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -
         columns |= {"refusals": 0, "failures": 0, "quick_ends": 0, "next_try_s": 0, "resumed_s": now_s}
     if state in ("ending", "stopping"):
         columns["stopped_s"] = now_s
-    store.change_chain(chain.id, event, state=ChainState(state), why=why, **columns)
+    if not store.change_chain(chain.id, event, from_state=chain.state, state=ChainState(state), why=why, **columns):
+        raise ConfigurationError(f"chain {chain.name} was changed in the meantime; repeat this command")
