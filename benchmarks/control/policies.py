@@ -236,6 +236,8 @@ class Run:
             if self.controller is not None:
                 self.controller[1].tick()
             time.sleep(0.2)
+        while self.controller is not None and self.cluster.run("squeue", "-h"):
+            time.sleep(0.5)
         self.poll()  # the record then has the end of the last job
 
     at_s: dict[str, float]

@@ -10,13 +10,13 @@ import pytest
 
 from mirage.control.adviser import Adviser
 from mirage.control.run_record import JobRow, RunNode, RunSettings, read_run
-from mirage.control.simulated_run import compared, run_jobs, simulate_run
+from mirage.control.simulated_run import _leave_s, compared, run_jobs, simulate_run
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
 
 OWN, LENT = RunNode("t1", 4, "gpu", 1.0, False), RunNode("i1", 4, "gpu", 1.0, True)
-SETTINGS = RunSettings("fifo", 1000, 10, 5, 600, 3.0, 1000, 1000, False, (OWN, LENT, replace(LENT, name="i2")))
+SETTINGS = RunSettings("fifo", 1000, 10, 5, 600, 3.0, 1000, 1000, False, False, (OWN, LENT, replace(LENT, name="i2")))
 
 
 def row(number: int, first_s: int, start_s: int, end_s: int, gpus: int = 4, **changes: int) -> JobRow:
@@ -45,6 +45,30 @@ def test_a_job_of_one_node_is_not_spread_over_two() -> None:
     assert spread.simulated.mean_wait_s == pytest.approx(29 / 4), "with two nodes, job 3 starts at once on both"
 
 
+@pytest.mark.parametrize(
+    ("backfills", "limit_s", "started_s"), [(False, 100, 1103), (True, 100, 1006), (True, 295, 1103)]
+)
+def test_slurm_starts_a_later_job_that_delays_no_earlier_one(backfills: bool, limit_s: int, started_s: int) -> None:
+    """With Aryl, job 3 waits for job 2, although a GPU is free until 1300 s."""
+    rows = [
+        row(1, 1000, 1000, 1100, 3),
+        row(2, 1005, 1100, 1103, limit_s=60),
+        row(3, 1006, 1006, 1056, 1, limit_s=limit_s),
+    ]
+    settings = replace(SETTINGS, scheduler="aryl", backfills=backfills, nodes=(OWN,))
+    waited_s = 0 + (1100 - 1005) + (started_s - 1006)
+    assert simulate_run(settings, rows).simulated.mean_wait_s == pytest.approx(waited_s / 3, abs=0.1)
+
+
+@pytest.mark.parametrize(("progress", "left_s", "leave_s"), [(False, 1062, 12), (False, 1059, 9), (True, 1052, 2)])
+def test_an_evicted_job_leaves_as_late_as_in_the_run(progress: bool, left_s: int, leave_s: int) -> None:
+    """Job 1 was evicted at the poll of 1050 s, with a grace of 5 s."""
+    first = row(1, 1000, 1000, MISSING)
+    rows = [first, replace(first, start_s=MISSING, submit_s=left_s, restarts=1), row(1, 1000, 1200, 1300, restarts=1)]
+    assert _leave_s(replace(SETTINGS, progress=progress), run_jobs(rows)) == leave_s
+    assert _leave_s(SETTINGS, run_jobs(rows[:1])) == 5
+
+
 def test_aryl_lends_at_a_poll_and_gives_back_when_a_service_comes() -> None:
     """Job 2 runs on a lent node from 1010 s, until a service needs both nodes at 1050 s."""
     service = replace(row(9, 1045, 1065, 1200, nodes=2), owner=True)
@@ -54,8 +78,8 @@ def test_aryl_lends_at_a_poll_and_gives_back_when_a_service_comes() -> None:
     run = simulate_run(replace(SETTINGS, scheduler="aryl"), rows)
     # after the service it is lent a node again: the real run is made up, and had only one loan
     assert (run.real.loans, run.simulated.loans, run.real.preemptions, run.simulated.preemptions) == (1, 2, 1, 1)
-    # it runs from 1010 to 1050 and saves for 5 s; of 90 s of work 50 and a restart of 3 s are left, from 1200 s on
-    assert run.simulated.mean_jct_s == pytest.approx((300 + 1200 + 53 - 1002) / 2, abs=0.1)
+    # it runs from 1010 to 1050 and leaves after 6 s; of 89 s of work 49 and a restart of 3 s are left, from 1200 s on
+    assert run.simulated.mean_jct_s == pytest.approx((300 + 1200 + 52 - 1002) / 2, abs=0.1)
     no_budget = simulate_run(replace(SETTINGS, scheduler="aryl", evictions_per_hour=0), rows)
     assert no_budget.simulated.preemptions == 0
     assert simulate_run(replace(SETTINGS, scheduler="aryl"), rows, from_scratch=True).simulated.preemptions == 1

@@ -114,7 +114,7 @@ class Adviser:
         self._decider = ViewDecider(pools.scheduler, TRAINING)
         self._profiles: tuple[list[tuple[str, int]], Profiles | None] = ([], None)
         self._first = FirstSubmissions()
-        self._run = RunRecord(recording, pools) if recording is not None else None
+        self._run = RunRecord(recording, pools, slurm.configuration) if recording is not None else None
         self._planned: frozenset[tuple[str, str, bool]] = frozenset()  # kind, subject, and whether it was refused
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
         self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
@@ -144,7 +144,10 @@ class Adviser:
                 raise
             return self._nothing(now_s, str(error))
         if self._run is not None:
-            self._run.add(snapshot, self._first, view)
+            try:
+                self._run.add(snapshot, self._first, view)
+            except SlurmError as error:
+                return self._nothing(now_s, str(error))
         plan, view = self._decide(view)
         steps = steps_of_plan(plan, view, self.pools)
         steps = tuple(

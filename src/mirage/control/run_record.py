@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class RunSettings:
     Attributes:
         first_s: Time of the first snapshot, in seconds since 1970.
         progress: Whether the controller reads the progress files of jobs.
+        backfills: Whether Slurm backfills (``SchedulerType=sched/backfill``).
         nodes: The nodes of both pools, those of the borrower first.
     """
 
@@ -60,6 +61,7 @@ class RunSettings:
     evictions_per_hour: int
     evictions_per_job_hour: int
     progress: bool
+    backfills: bool
     nodes: tuple[RunNode, ...]
 
 
@@ -96,10 +98,11 @@ class RunRecord:
     Args:
         folder: The folder; its files are readable by their owner only.
         pools: The settings.
+        options: Returns the options of ``scontrol show config``.
     """
 
-    def __init__(self, folder: Path, pools: Pools) -> None:
-        self.folder, self.pools = folder, pools
+    def __init__(self, folder: Path, pools: Pools, options: Callable[[], Mapping[str, str]]) -> None:
+        self.folder, self.pools, self.options = folder, pools, options
         self._last: dict[int, JobRow] = {}
         self._is_begun = False
 
@@ -113,6 +116,7 @@ class RunRecord:
 
         Raises:
             ConfigurationError: A file cannot be written.
+            SlurmError: No answer about Slurm's options, for the first snapshot.
         """
         if not self._is_begun:
             self._begin(snapshot)
@@ -136,7 +140,8 @@ class RunRecord:
         )  # fmt: skip
         settings = RunSettings(
             pools.scheduler, snapshot.time_s, pools.poll_s, pools.grace_s, pools.promise_s, pools.restart_s,
-            pools.evictions_per_hour, pools.evictions_per_job_hour, bool(pools.progress_file), nodes,
+            pools.evictions_per_hour, pools.evictions_per_job_hour, bool(pools.progress_file),
+            self.options().get("schedulertype") == "sched/backfill", nodes,
         )  # fmt: skip
         write_output(self.folder / RUN, json.dumps({"format": FORMAT, **asdict(settings)}) + "\n", 0o600)
         self._is_begun = True

@@ -122,14 +122,15 @@ def simulate_run(settings: RunSettings, rows: Sequence[JobRow], from_scratch: bo
     ended = [job for job in played if job.end_s != MISSING]
     if not ended:
         raise ConfigurationError("no job of this run has ended; record a longer run")
+    leave_s = _leave_s(settings, played)
     base_s = _base_s(settings, min(job.first_s for job in played))
     workload = GpuJobs.linear(
         [job.first_s - base_s for job in played],
         [job.gpus for job in played],
-        [_work_s(job, settings, last_s, from_scratch) for job in played],
+        [_work_s(job, settings, leave_s, last_s, from_scratch) for job in played],
         estimate_s=[float(job.limit_s) if job.limit_s > 0 else np.nan for job in played],
         restart_s=settings.restart_s,
-        save_s=settings.grace_s,
+        save_s=leave_s,
         pool=TRAINING,
         name=tuple(str(k) for k in range(len(played))),
     )
@@ -170,6 +171,37 @@ def run_jobs(rows: Sequence[JobRow]) -> list[RunJob]:
     return list(found.values())
 
 
+class _FreeGpus:
+    """The free GPUs of a node over time, as the time limits promise them."""
+
+    def __init__(self) -> None:
+        self._changes: dict[float, int] = {}
+
+    @property
+    def now(self) -> int:
+        """The free GPUs at the beginning."""
+        return self._changes[min(self._changes)]
+
+    def change(self, time_s: float, gpus: int) -> None:
+        """More free GPUs from a time on."""
+        self._changes[time_s] = self._changes.get(time_s, 0) + gpus
+
+    def use(self, start_s: float, run_s: float, gpus: int) -> None:
+        """Fewer free GPUs for a time."""
+        self.change(start_s, -gpus)
+        self.change(start_s + run_s, gpus)
+
+    def earliest_s(self, run_s: float, gpus: int) -> float:
+        """The first time from which a number of GPUs is free for a duration; infinity for never."""
+        free, since_s = 0, math.inf
+        for time_s in sorted(self._changes):
+            if time_s >= since_s + run_s:
+                break
+            free += self._changes[time_s]
+            since_s = math.inf if free < gpus else min(since_s, time_s)
+        return since_s
+
+
 FIFO = "fifo"
 
 
@@ -196,6 +228,7 @@ class SimulatedController:
 
     def decide(self, view: GpuView) -> GpuPlan:
         """The plan of the scheduler, as far as a controller and Slurm carry it out now."""
+        view = replace(view, jobs=replace(view.jobs, save_s=np.full(len(view.jobs), float(self.settings.grace_s))))
         if not self.settings.progress:
             view = self._without_progress(view)
         plan = self._decider.decide(view, self._surroundings)
@@ -204,6 +237,8 @@ class SimulatedController:
         is_poll = view.now_s % self.round_s < _POLL_TICKS * TICK_S
         fitting = self._on_requested_nodes(plan.actions, view)
         actions = tuple(self._promised(action, view) for action in fitting if self._is_done(action, view, is_poll))
+        if self.settings.backfills:
+            actions += tuple(self._backfilled(actions, view))
         for action in actions:
             if isinstance(action, GpuStart):
                 self._started_s[action.job] = view.now_s
@@ -233,6 +268,39 @@ class SimulatedController:
                     free[server] -= gpus
                 action = replace(action, places=places)
             yield action
+
+    def _backfilled(self, actions: Sequence[GpuAction], view: GpuView) -> Iterator[GpuStart]:
+        """The starts that Slurm adds on nodes of the borrower, which the scheduler has left free.
+
+        A waiting job starts if it delays no earlier one, as far as the time limits tell. Jobs of several nodes are left
+        to the scheduler.
+        """
+        started = {action.job: action.places or {} for action in actions if isinstance(action, GpuStart)}
+        free = {int(server): _FreeGpus() for server in np.flatnonzero(view.servers.home == TRAINING)}
+        limits_s = dict(zip(view.jobs.id.tolist(), view.jobs.run_s.tolist(), strict=True))
+        for server, gpus in free.items():
+            gpus.change(view.now_s, int(view.servers.free[server]))
+        for k in np.flatnonzero(view.jobs.held).tolist():
+            job = int(view.jobs.id[k])
+            for server, count in view.held.of(k).items():
+                if server in free:
+                    free[server].change(max(self._started_s[job] + limits_s[job], view.now_s + 1.0), count)
+        for job, places in started.items():
+            for server, count in places.items():
+                if server in free:
+                    free[server].use(view.now_s, limits_s[job], count)
+        order = np.lexsort((view.jobs.id, view.jobs.submit_s))
+        for k in order[view.jobs.pending[order]].tolist():
+            job, count = int(view.jobs.id[k]), int(view.jobs.gpus[k])
+            if job in started or self._nodes[job] != 1:
+                continue
+            starts_s = {server: gpus.earliest_s(limits_s[job], count) for server, gpus in free.items()}
+            server = min(starts_s, key=lambda one: (starts_s[one], free[one].now))
+            if starts_s[server] == math.inf:
+                continue
+            free[server].use(starts_s[server], limits_s[job], count)
+            if starts_s[server] == view.now_s:
+                yield GpuStart(job, {server: count}, reason="backfill")
 
     def _without_progress(self, view: GpuView) -> GpuView:
         """The view with the progress that the controller derives from limits and starts."""
@@ -280,13 +348,24 @@ def _base_s(settings: RunSettings, first_s: int) -> int:
     return settings.first_s - polls * settings.poll_s
 
 
-def _work_s(job: RunJob, settings: RunSettings, last_s: int, from_scratch: bool) -> float:
+def _leave_s(settings: RunSettings, jobs: Sequence[RunJob]) -> float:
+    """The median time from a poll that evicts a job until the job has left its nodes.
+
+    Without progress files it is at least the grace. A job that ignores SIGTERM leaves ``KillWait`` later.
+    """
+    least_s = 0 if settings.progress else settings.grace_s
+    ends_s = [end_s for job in jobs for _, end_s in list(job.attempts.values())[:-1] if end_s != MISSING]
+    since_s = [(end_s - least_s - settings.first_s) % settings.poll_s + least_s for end_s in ends_s]
+    return float(np.median(since_s)) if since_s else float(settings.grace_s)
+
+
+def _work_s(job: RunJob, settings: RunSettings, leave_s: float, last_s: int, from_scratch: bool) -> float:
     ran_s = job.ran_s(last_s)
     if job.end_s == MISSING:
         return float(max(job.limit_s, sum(ran_s)))
     if from_scratch:
         return float(max(ran_s[-1] - settings.restart_s * (len(ran_s) > 1), 1))
-    return float(max(sum(ran_s) - (len(ran_s) - 1) * (settings.grace_s + settings.restart_s), 1))
+    return float(max(sum(ran_s) - (len(ran_s) - 1) * (leave_s + settings.restart_s), 1))
 
 
 def _cluster(settings: RunSettings) -> GpuCluster:
