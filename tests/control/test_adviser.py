@@ -20,6 +20,7 @@ from mirage.job_state import JobState
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, VIEW_SCHEDULERS, ViewDecider
 from mirage.slurm.records import QueuedJob
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+from tests.support.hanging_files import hanging
 from tests.support.toy_profiles import write_profiles
 
 QUERIES = {"squeue", "sinfo", "scontrol --oneliner show reservation"}
@@ -407,6 +408,17 @@ def test_sia_follows_gpus_that_other_users_take_and_give_back(scheduler: str, tm
     assert steps(NOW_S, 0, pending(5, **rigid)) == [("start", "5")]
     assert steps(NOW_S + 60, 4, other, running(6, "t1", **elastic)) == [], "it has all that the other has left"
     assert steps(NOW_S + 120, 0, pending(7, **rigid)) == [("start", "7")]
+
+
+def test_a_progress_file_that_hangs_counts_as_absent(tmp_path: Path) -> None:
+    me = pwd.getpwuid(os.getuid()).pw_name
+    cluster = ControlCluster(jobs=[running(6, "t1", UserName=me), running(7, "t2", UserName=me)])
+    (tmp_path / "7.json").write_text('{"step": 8, "steps": 10}')
+    adviser = Adviser(cluster.slurm, replace(POOLS, progress_file=f"{tmp_path}/{{job}}.json"))
+    with hanging(tmp_path / "6.json"):
+        advice = adviser.advise(NOW_S)
+    assert advice.view is not None
+    assert advice.view.view.jobs.done.tolist() == pytest.approx([1 / 3, 0.8])
 
 
 def test_sia_learns_the_model_of_a_job_from_a_later_progress_file(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pwd
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +13,10 @@ from mirage.control.control_view import (
     FirstSubmissions,
     control_view,
 )
-from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
+from mirage.control.progress_files import JobProgress
 from mirage.errors import SlurmUnreachable
 from mirage.schedule.scheduler_contract import JobStatus
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
-from mirage.slurm.records import QueuedJob
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
 
 
@@ -202,51 +197,3 @@ def test_an_elastic_job_has_the_base_of_its_range_and_works_with_all_it_holds() 
     assert jobs.attained_gpu_s.tolist() == [6 * 1200, 4 * 1200]
     rigid = view_of(cluster, scheduler="fifo", most_gpus=9).view.jobs
     assert [column.tolist() for column in (rigid.gpus, rigid.max_gpus)] == [[6, 4], [6, 4]]
-
-
-ME = pwd.getpwuid(os.getuid()).pw_name
-
-
-@pytest.mark.parametrize(
-    ("content", "user", "progress"),
-    [
-        ({"step": 30, "steps": 120, "saved_step": 12}, ME, (0.25, 0.1, "", 0)),
-        ({"step": 300, "steps": 120, "model": "bert", "batch": 48}, ME, (1.0, 0.0, "bert", 48)),
-        ({"step": 300, "steps": 120, "model": 7, "batch": "48"}, ME, (1.0, 0.0, "", 0)),
-        ({"step": 30, "steps": 120}, "nobody", None),
-        ({"step": -1, "steps": 0}, ME, None),
-        ([1], ME, None),
-        ("[" * 70_000, ME, None),
-    ],
-)
-def test_a_progress_file_is_read_with_care(tmp_path: Path, content: object, user: str, progress: object) -> None:
-    (tmp_path / "7.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    assert read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(7, 1, user=user)) == progress  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "answered"),
-    [
-        ((0.5, 0.5), (0.5, 0.5), False),
-        ((0.5, 0.4), (0.6, 0.45), False),
-        ((0.5, 0.4), (0.6, 0.5), True),
-        ((0.5, 0.4), (1.0, 1.0), False),
-        ((0.5, 0.4), None, False),
-        (None, (0.6, 0.5), False),
-        (None, (0.6, 0.6), True),
-        (None, (0.0, 0.0), False),
-    ],
-)
-def test_a_job_has_answered_when_it_has_saved_what_it_had_reported(
-    before: tuple[float, float] | None, now: tuple[float, float] | None, answered: bool
-) -> None:
-    first, then = (None if pair is None else JobProgress(*pair) for pair in (before, now))
-    assert has_saved(first, then) == answered
-
-
-def test_no_pipe_no_link_and_no_absent_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "1.json").symlink_to(tmp_path / "3.json")
-    os.mkfifo(tmp_path / "2.json")
-    (tmp_path / "3.json").write_text('{"step": 1, "steps": 2}')
-    found = [read_progress_file(f"{tmp_path}/{{job}}.json", QueuedJob(k, 1, user=ME)) for k in (1, 2, 3, 4)]  # type: ignore[arg-type]
-    assert found == [None, None, (0.5, 0.0, "", 0), None]

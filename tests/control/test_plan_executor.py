@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import pwd
@@ -20,13 +21,14 @@ from typing import Any
 
 import pytest
 
-from mirage.control import executor_process
+from mirage.control import executor_process, progress_files
 from mirage.control.plan_executor import PLAN_FORMAT, RENEW_S, PlanExecutor, lock_holder, read_journal
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, LEASE, PLAN_VERBS, VERBS
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
 from mirage.slurm.runner import Completed
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan, pending, running
+from tests.support.hanging_files import hanging
 
 OWNED = replace(POOLS, owner_users=("bob",), commands_per_minute=600)
 
@@ -447,6 +449,7 @@ def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: Acti
 
     def progress(step: int, saved: int) -> None:
         (tmp_path / "11.json").write_text(json.dumps({"step": step, "steps": 100, "saved_step": saved}))
+        cluster.now_s += 1
         executor.finish_evictions()
 
     progress(40, 40)
@@ -457,6 +460,54 @@ def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: Acti
     progress(60, 52)
     assert cluster.sent[1] == ("scontrol", "requeue", "11")
     executor.close()
+
+
+def test_a_file_system_that_hangs_stops_nothing_and_the_grace_decides(cluster: ActingCluster, tmp_path: Path) -> None:
+    me = pwd.getpwuid(os.getuid()).pw_name
+    cluster.jobs += [running(11, "t2", UserName=me, **WORDS), running(12, "t2", UserName=me, **WORDS)]
+    pools = replace(ELASTIC, progress_file=f"{tmp_path}/{{job}}.json")
+    executor = PlanExecutor(cluster.slurm, pools, tmp_path / "state", cluster.clock)
+    executor.begin()
+    saved = {"step": 1, "steps": 9, "saved_step": 1}
+    with hanging(tmp_path / "11.json"):
+        assert executor.run_plan(plan(of(11, "evict"), {"name": "return", "node": "i2"}, of(12, "evict"))) == 0
+        (tmp_path / "12.json").write_text(json.dumps(saved))
+        cluster.now_s += 1
+        executor.tick()
+        assert cluster.sent[-1] == ("scontrol", "requeue", "12"), "it has saved"
+        cluster.now_s += 59
+        executor.tick()
+        assert ("scontrol", "requeue", "11") in cluster.sent
+    assert ("scontrol", "delete", "ReservationName=mirage-loan-i2") in cluster.sent
+    executor.close()
+
+
+def test_a_progress_file_is_read_more_seldom_the_longer_its_job_saves(
+    cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: list[float] = []
+    monkeypatch.setattr(progress_files, "read_progress_file", lambda *_: readings.append(cluster.now_s))
+    executor = PlanExecutor(cluster.slurm, replace(OWNED, progress_file="{job}"), tmp_path, cluster.clock)
+    executor.run_plan(plan(of(5, "evict")))
+    readings.clear()
+    for tenth in range(1, 590):
+        cluster.now_s = NOW_S + tenth / 10
+        executor.tick()
+    late = [after - before for before, after in itertools.pairwise(readings)]
+    assert max(late[:10]) < 0.11, "a save of a second is noticed at once"
+    assert min(late[-40:]) > 0.99
+    assert len(readings) < 90
+    executor.close()
+
+
+def test_the_lock_ends_before_a_thread_that_hangs(executor: PlanExecutor, tmp_path: Path) -> None:
+    lock = tmp_path / "state" / "lock"
+    descriptors = [int(link.name) for link in Path("/proc/self/fd").iterdir() if link.exists() and link.samefile(lock)]
+    copies = [os.dup(descriptor) for descriptor in descriptors]
+    assert len(copies) == 1
+    executor.close()
+    assert lock_holder(tmp_path / "state") is None
+    executor._lock = copies[0]  # which the fixture closes
 
 
 @pytest.mark.parametrize("state", ["gone", "other", "waits"])

@@ -22,7 +22,7 @@ from mirage.control.control_view import (
 )
 from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
-from mirage.control.progress_files import JobProgress, read_progress_file
+from mirage.control.progress_files import ProgressFiles
 from mirage.control.recording import record
 from mirage.control.run_record import RunRecord
 from mirage.control.steps import START, ControlStep, steps_of_plan
@@ -33,7 +33,6 @@ from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import take_gpu_snapshot
-from mirage.slurm.records import QueuedJob
 from mirage.slurm.text.gpu_nodes import GpuNode
 
 KUEUE_OFFSET = "kueue.x-k8s.io/priority-boost"
@@ -113,6 +112,7 @@ class Adviser:
         self.account = Account()
         self._decider = ViewDecider(pools.scheduler, TRAINING)
         self._profiles: tuple[list[tuple[str, int]], Profiles | None] = ([], None)
+        self._progress = ProgressFiles(pools.progress_file)
         self._first = FirstSubmissions()
         self._run = RunRecord(recording, pools, slurm.configuration) if recording is not None else None
         self._planned: frozenset[tuple[str, str, bool]] = frozenset()  # kind, subject, and whether it was refused
@@ -136,7 +136,7 @@ class Adviser:
             snapshot = take_gpu_snapshot(self.slurm, now_s)
             if not snapshot.jobs:
                 return self._nothing(now_s, "squeue reports no job; nothing is decided")
-            view = control_view(snapshot, self.pools, self._first, self._progress, self._profiles_of)
+            view = control_view(snapshot, self.pools, self._first, self._progress.read, self._profiles_of)
         except SlurmError as error:
             return self._nothing(now_s, str(error))
         except ConfigurationError as error:  # of the profiles, when Slurm reports other GPUs than at the beginning
@@ -211,9 +211,6 @@ class Adviser:
         if self._profiles[0] != kinds:
             self._profiles = kinds, profiles_of_nodes(self.pools, nodes)
         return self._profiles[1]
-
-    def _progress(self, job: QueuedJob) -> JobProgress | None:
-        return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
 
     def _within_budget(self, step: ControlStep, now_s: int) -> ControlStep:
         """The step, refused if it stops a running job beyond the budget of the job or of the hour."""

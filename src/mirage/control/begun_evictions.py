@@ -1,4 +1,6 @@
-"""Evictions and resizes that have begun, as the journal of a dead controller knows them.
+"""Evictions and resizes that have begun.
+
+The journal of a dead controller shows those that it has not completed.
 
 Slurm delays the start of a requeued job by the life of a credential (120 s by default). This hold-down begins when the
 job has left its nodes: an earlier release has no effect. A release in the same second is too early, too: of 50 such
@@ -8,19 +10,59 @@ jobs 31 failed, because a node refuses all credentials from before the end of th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mirage.control.pools_file import Pools
+from mirage.control.progress_files import JobProgress, has_saved
 from mirage.control.verbs import LEASE_MINUTES, Verb, verb_from_json
 from mirage.duration import HOUR_S, MINUTE_S
+from mirage.slurm.records import QueuedJob
 
 EVICT, RESIZE = "evict", "resize"
 """The verbs that stop a running job."""
 
 LONGEST_S = 15 * MINUTE_S
 """Nothing is done for a job that was requeued longer ago: a hold-down has ended, or a user has set a time since."""
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A running job with the signal.
+
+    Attributes:
+        due_s: When it is requeued, even if it has not saved; in seconds since 1970.
+        verb: Its eviction or resize.
+        since_s: When it got the signal.
+        job: The job at the signal; None if a former process has sent it.
+        restarts: Its number of restarts.
+        before: Its progress at the signal; None if it is not known.
+        read_s: When its progress file is read again.
+    """
+
+    due_s: float
+    verb: Verb
+    since_s: float = 0.0
+    job: QueuedJob | None = None
+    restarts: int = 0
+    before: JobProgress | None = None
+    read_s: float = 0.0
+
+    def has_saved(self, progress_of: Callable[[QueuedJob], JobProgress | None], now_s: float) -> bool:
+        """Whether the progress file shows a save since the signal; False between readings.
+
+        A file is read after each tenth of the time since the signal, and after a second at most: this adds a tenth to
+        the time that a save takes.
+
+        Args:
+            progress_of: What is known of the progress of a job.
+            now_s: The present time, in seconds since 1970.
+        """
+        if self.job is None or not self.verb.warns or now_s < self.read_s:
+            return False
+        self.read_s = now_s + min((now_s - self.since_s) / 10, 1.0)
+        return has_saved(self.before, progress_of(self.job))
 
 
 @dataclass(slots=True)

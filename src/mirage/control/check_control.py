@@ -9,7 +9,7 @@ from dataclasses import replace
 from mirage.control.control_view import FirstSubmissions, control_view
 from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
-from mirage.control.progress_files import read_progress_file
+from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
 from mirage.errors import ConfigurationError, SlurmError
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
@@ -104,10 +104,13 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
 
 def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     """The jobs that take part, and why others do not."""
-    progress = (lambda job: read_progress_file(pools.progress_file, job)) if pools.progress_file else None
     try:
         view = control_view(
-            snapshot, pools, FirstSubmissions(), progress, lambda nodes: profiles_of_nodes(pools, nodes)
+            snapshot,
+            pools,
+            FirstSubmissions(),
+            ProgressFiles(pools.progress_file).read,
+            lambda nodes: profiles_of_nodes(pools, nodes),
         )
     except (SlurmError, ConfigurationError) as error:
         yield Finding(FAIL, "jobs", "no view", str(error))

@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -139,23 +140,23 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the planner, too, which ends this process
     clock = lambda: time.clock_gettime(time.CLOCK_REALTIME)  # noqa: E731
     try:
-        executor = PlanExecutor(SlurmClient(), read_pools(config), folder, clock)
-        executor.on_outcome = _print
-        executor.begin()
-        print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
-        written_ns, done = _written_ns(folder), read_plan(folder)[0]
-        begun()
-        while not ended[0] and os.getppid() == planner:
-            try:
-                if written_ns != (written_ns := _written_ns(folder)):
-                    number, plan = read_plan(folder)
-                    if number not in (done, -1):
-                        done = number
-                        executor.run_plan(plan)
-                executor.tick()
-            except SlurmUnreachable as error:
-                print(f"mirage: {error}", file=sys.stderr, flush=True)
-            time.sleep(_TICK_S)
+        with closing(PlanExecutor(SlurmClient(), read_pools(config), folder, clock)) as executor:
+            executor.on_outcome = _print
+            executor.begin()
+            print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
+            written_ns, done = _written_ns(folder), read_plan(folder)[0]
+            begun()
+            while not ended[0] and os.getppid() == planner:
+                try:
+                    if written_ns != (written_ns := _written_ns(folder)):
+                        number, plan = read_plan(folder)
+                        if number not in (done, -1):
+                            done = number
+                            executor.run_plan(plan)
+                    executor.tick()
+                except SlurmUnreachable as error:
+                    print(f"mirage: {error}", file=sys.stderr, flush=True)
+                time.sleep(_TICK_S)
     except MirageError as error:
         print(f"mirage: error: {error}", file=sys.stderr, flush=True)
         return 1

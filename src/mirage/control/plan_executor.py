@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mirage.control.begun_evictions import (
     EVICT,
     LONGEST_S,
     RESIZE,
+    Leaving,
     Requeued,
     kind_of,
     requeued_jobs,
@@ -31,7 +32,7 @@ from mirage.control.begun_evictions import (
 )
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
-from mirage.control.progress_files import JobProgress, has_saved, read_progress_file
+from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
@@ -39,7 +40,7 @@ from mirage.job_state import JobState
 from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import all_reservations
-from mirage.slurm.records import QueuedJob, SlurmReservation
+from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
 
 PLAN_FORMAT = "mirage-control-plan-1"
@@ -61,24 +62,6 @@ _KINDS = {
     "name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool, "gpus": int,
 }  # fmt: skip
 """Operands that a plan may give, and their types."""
-
-
-class _Leaving(NamedTuple):
-    """A running job with the signal.
-
-    Attributes:
-        due_s: When it is requeued, even if it has not saved.
-        verb: The eviction or the resize.
-        job: The job at the signal; None if a former process has sent it.
-        restarts: Its number of restarts.
-        before: Its progress at the signal; None if it is not known.
-    """
-
-    due_s: float
-    verb: Verb
-    job: QueuedJob | None = None
-    restarts: int = 0
-    before: JobProgress | None = None
 
 
 class PlanExecutor:
@@ -104,16 +87,21 @@ class PlanExecutor:
         self._lock = _locked(folder)
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
+        self._progress = ProgressFiles(pools.progress_file)
         rows = read_journal(self.journal)
         self._stops = {kind: deque(stops) for kind, stops in stops_in(rows).items()}
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
-        self._leaving: dict[int, _Leaving] = {}  # by job
+        self._leaving: dict[int, Leaving] = {}  # by job
         self._requeued = requeued_jobs(rows, clock())
         self._renewed_s: float | None = None  # of the lease; None before it is taken
         self._mark_s = _mark_in(rows)
 
     def close(self) -> None:
-        """Release the lock of the folder."""
+        """Release the lock of the folder.
+
+        A thread with a file that hangs may outlast the process, and its descriptors with it.
+        """
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
         os.close(self._lock)
 
     # -- lease and fence ---------------------------------------------------------------------------------------------
@@ -129,7 +117,7 @@ class PlanExecutor:
         """
         self._hold_lease()
         warned = warned_jobs(read_journal(self.journal), self.clock(), self.pools.grace_s)
-        self._leaving = {job: _Leaving(due_s, verb) for job, (due_s, verb) in warned.items()}
+        self._leaving = {job: Leaving(due_s, verb) for job, (due_s, verb) in warned.items()}
 
     def _hold_lease(self) -> dict[str, SlurmReservation]:
         """Renew or take the lease, and make the fence if needed; returns the reservations.
@@ -270,12 +258,13 @@ class PlanExecutor:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
             verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type)
-            before = self._progress(one.job)
+            before = self._progress.read(one.job)
             self._stops[kind_of(verb)].append((self.clock(), verb.job))
             if verb.warns:
                 self.send(replace(verb, name="signal"))
-            due_s = self.clock() + self.pools.grace_s * verb.warns
-            self._leaving[verb.job] = _Leaving(due_s, verb, one.job, one.restarts, before)
+            now_s = self.clock()
+            due_s = now_s + self.pools.grace_s * verb.warns
+            self._leaving[verb.job] = Leaving(due_s, verb, now_s, one.job, one.restarts, before)
             self.finish_evictions()
         elif verb.name == "size" and one is not None:
             verb = replace(verb, gpu_type=one.gpu_type)
@@ -313,7 +302,7 @@ class PlanExecutor:
     def finish_evictions(self) -> None:
         """Requeue jobs that have saved or used up their grace; release requeued ones."""
         now_s = self.clock()
-        due = [one for one in self._leaving.values() if one.due_s <= now_s or self._has_saved(one)]
+        due = [one for one in self._leaving.values() if one.due_s <= now_s or one.has_saved(self._progress.read, now_s)]
         if not due and all(one.check_s > now_s for one in self._requeued.values()):
             return
         jobs = {one.job.id: one for one in self.jobs()}
@@ -333,14 +322,7 @@ class PlanExecutor:
             self._release(jobs, resizes=False)
         return tuple(self._requeued)
 
-    def _progress(self, job: QueuedJob) -> JobProgress | None:
-        return read_progress_file(self.pools.progress_file, job) if self.pools.progress_file else None
-
-    def _has_saved(self, leaving: _Leaving) -> bool:
-        job = leaving.job
-        return job is not None and leaving.verb.warns and has_saved(leaving.before, self._progress(job))
-
-    def _stop(self, leaving: _Leaving, one: GpuQueueJob | None) -> None:
+    def _stop(self, leaving: Leaving, one: GpuQueueJob | None) -> None:
         """Requeue a job; one that is to change its size may have requeued itself."""
         verb, now_s = leaving.verb, self.clock()
         if one is not None and _runs(one) and one.job.submit_s == verb.submit_s:

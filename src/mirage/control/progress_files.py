@@ -1,7 +1,7 @@
 """Progress files of jobs, as ``mirage emulate train --progress`` writes them.
 
 The files belong to the users of the jobs. A file is read only if it is a regular one of the job's own user, and only
-its first bytes.
+its first bytes. Each is read in a thread of its own: a file system that hangs must not delay returns of loans.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import json
 import os
 import pwd
 import stat
+import threading
+from concurrent.futures import Future, wait
 from typing import NamedTuple
 
 from mirage.slurm.records import QueuedJob
 
 _MOST_BYTES = 65_536
+_PATIENCE_S, _SHORT_PATIENCE_S = 1.0, 0.05
+_AT_ONCE = 8
 
 
 class JobProgress(NamedTuple):
@@ -31,6 +35,41 @@ class JobProgress(NamedTuple):
     saved: float
     model: str = ""
     batch: int = 0
+
+
+class ProgressFiles:
+    """The progress files of jobs; one that cannot be read in time counts as absent.
+
+    A call waits for a second at most, and for a twentieth while other files hang. If eight hang, none is read. A job
+    with a file that hangs has no progress; the end of its grace then decides.
+
+    Args:
+        pattern: Path of a file, with ``{job}`` and perhaps ``{user}``; empty if jobs have none.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self._under_way: dict[int, Future[JobProgress | None]] = {}  # by job
+
+    def read(self, job: QueuedJob) -> JobProgress | None:
+        """The progress of a job now; None if it is not known."""
+        self._under_way = {number: answer for number, answer in self._under_way.items() if not answer.done()}
+        if not self.pattern or job.id in self._under_way or len(self._under_way) >= _AT_ONCE:
+            return None
+        answer: Future[JobProgress | None] = Future()
+        threading.Thread(target=_answer, args=(self.pattern, job, answer), name="progress", daemon=True).start()
+        wait([answer], _SHORT_PATIENCE_S if self._under_way else _PATIENCE_S)
+        if answer.done():
+            return answer.result()
+        self._under_way[job.id] = answer  # a late answer is dropped: it is not the progress of now
+        return None
+
+
+def _answer(pattern: str, job: QueuedJob, answer: Future[JobProgress | None]) -> None:
+    try:
+        answer.set_result(read_progress_file(pattern, job))
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 def read_progress_file(pattern: str, job: QueuedJob) -> JobProgress | None:
