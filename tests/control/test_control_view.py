@@ -113,6 +113,8 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         pending(11, Comment="not-mirage-control"),
         pending(12, Comment="a, mirage-control"),
         pending(13, State="COMPLETED"),
+        pending(17, tres_per_node="N/A", tres_per_socket="gres:gpu:2"),
+        pending(18, tres_per_node="N/A", tres_per_task="gres:gpu:2", NumTasks=9),
     ]
     view = view_of(ControlCluster(jobs=jobs))
     assert [job.id for job in view.jobs] == [2, 12, 15]
@@ -121,7 +123,8 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
         "does not compete: held, or waits for a time, a job or a limit": 2,
         "has no GPU": 1,
         "needs a GPU type that the pools do not have": 1,
-        "needs more GPUs than the view has of one type": 1,
+        "needs more GPUs than the view has of one type": 2,
+        "requests GPUs per socket: their number is not known": 1,
         "requires nodes by name": 1,
         "names a reservation of its own": 1,
         "is completing": 1,

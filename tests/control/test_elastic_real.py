@@ -14,12 +14,15 @@ import pytest
 
 from mirage.control.adviser import Adviser
 from mirage.control.executor_process import read_plan, write_plan
+from mirage.control.job_sizes import job_sizes
 from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
 from mirage.control.pools_file import Pools
 from mirage.control.restore import restore
 from mirage.control.verbs import Verb
+from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import take_gpu_snapshot
 from tests.support.control_site import (
     Site,
     kernels_are_compiled,  # noqa: F401  a fixture for every test here
@@ -196,6 +199,32 @@ def test_a_controller_dies_between_the_requeue_and_the_new_size_and_nothing_is_l
     assert "mirage-loan" not in str(site.reservations())
     assert process.wait(SLOWNESS * 10) == 1
     site.shell.mirage("control", "replay", "more")
+
+
+def test_gpus_are_counted_as_slurm_gives_them_and_a_size_that_slurm_refuses_is_not_planned(
+    private_cluster: Any, tmp_path: Path
+) -> None:
+    site = Site(private_cluster, tmp_path)
+    snapshot = lambda: take_gpu_snapshot(site.shell.slurm, int(time.time()))  # noqa: E731
+    for gpus, words, elastic in (
+        (4, ("--gpus=4", "--gpus-per-task=2"), False),
+        (6, ("--gpus-per-task=2", "-n3"), False),
+        (4, ("--gpus=4", "--gpus-per-node=2"), False),
+        (6, ("--gpus=6", "--ntasks-per-gpu=1"), True),
+    ):
+        job = site.submit(*words, "--hold", comment=RANGE)
+        waits = snapshot().jobs[-1]
+        if "--gpus-per-task=2" in words:
+            with pytest.raises(SlurmUnreachable, match="Invalid generic resource"):
+                site.run("scontrol", "update", f"JobId={job}", f"TresPerJob=gres:gpu:{gpus + 2}")
+        site.run("scontrol", "release", str(job))
+        site.until_running(job)
+        runs = snapshot().jobs[-1]
+        assert (waits.job.id, runs.job.id) == (job, job)
+        assert sum(node.used for node in snapshot().nodes) == runs.job.gpus == waits.job.gpus == gpus
+        assert job_sizes(runs, pools_of(site)).elastic == job_sizes(waits, pools_of(site)).elastic == elastic
+        site.run("scancel", "--signal=KILL", "--full", str(job))
+        until(lambda: not site.run("squeue", "-h"), 20, lambda: site.run("squeue"))
 
 
 def test_sia_starts_a_job_on_one_gpu_and_doubles_it(private_cluster: Any, tmp_path: Path) -> None:

@@ -370,6 +370,8 @@ def _rows(
 def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], fits: bool, now_s: int) -> str:
     """Why a job that has opted in is not in the view; empty if it is."""
     job = one.job
+    if one.gpus_unknown:
+        return "requests GPUs per socket: their number is not known"
     if job.gpus < 1:
         return "has no GPU"
     if one.gpu_type and one.gpu_type not in types:

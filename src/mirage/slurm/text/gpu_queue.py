@@ -11,7 +11,10 @@ from mirage.slurm_words.absent import text_of
 from mirage.slurm_words.numbers import count_of, whole_number
 from mirage.slurm_words.tres import gres_gpus_per_node
 
-_MORE = ("tres-per-job", "tres-per-node", "RestartCnt", "Reservation", "ReqNodes")
+_MORE = (
+    "tres-per-job", "tres-per-node", "tres-per-task", "tres-per-socket", "NumTasks", "RestartCnt", "Reservation",
+    "ReqNodes",
+)  # fmt: skip
 _ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
 
@@ -21,13 +24,15 @@ class GpuQueueJob:
     """A job of the queue, with what only a controller reads.
 
     Attributes:
-        job: The job; its GPUs include those requested for the whole job (``--gpus``).
+        job: The job; its GPUs include those requested for the whole job (``--gpus``) or for each task
+            (``--gpus-per-task``). With both, those for the whole job count (22.05.8).
         restarts: Number of times that it was requeued. Slurm gives a requeued job a new submit time.
         gpu_type: The GPU type that it requests; empty for any.
         reservation: The reservation that it names; empty for none.
         required_nodes: Nodes that it requires, as a host list; empty for none.
         gpus_per_job: Whether it requests GPUs of one type for the whole job only (``--gpus``), and Slurm chooses the
-            nodes.
+            nodes. Slurm refuses another size of a job that also requests GPUs per task (22.05.8).
+        gpus_unknown: Whether it requests GPUs, and their number is not known (``--gpus-per-socket``).
     """
 
     job: QueuedJob
@@ -36,6 +41,7 @@ class GpuQueueJob:
     reservation: str = ""
     required_nodes: str = ""
     gpus_per_job: bool = False
+    gpus_unknown: bool = False
 
 
 def gpu_queue_command(mark: str = "") -> tuple[str, ...]:
@@ -54,14 +60,23 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         if len(cells) != len(_MORE) + len(FIELDS) or whole_number(cells[len(_MORE)]) is None:
             unreadable.append(record.strip()[:200])
             continue
-        of_job, of_node, restarts, reservation, required = cells[: len(_MORE)]
+        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required = map(text_of, cells[: len(_MORE)])
         job = queued_job(cells[len(_MORE) :])
         if job.gpus == 0:
-            job = replace(job, gpus=gres_gpus_per_node(text_of(of_job)))
-        one = _ONE_TYPE.fullmatch(text_of(of_job))
-        gpu_type = one[1] or "" if one else requested_gpu_type(text_of(of_job) or text_of(of_node))
-        per_job = one is not None and not text_of(of_node)
-        jobs.append(GpuQueueJob(job, count_of(restarts), gpu_type, text_of(reservation), text_of(required), per_job))
+            job = replace(job, gpus=gres_gpus_per_node(of_job) or gres_gpus_per_node(of_task) * count_of(tasks, 1))
+        one = _ONE_TYPE.fullmatch(of_job)
+        gpu_type = one[1] or "" if one else requested_gpu_type(of_job or of_node or of_task or of_socket)
+        jobs.append(
+            GpuQueueJob(
+                job,
+                count_of(restarts),
+                gpu_type,
+                reservation,
+                required,
+                gpus_per_job=one is not None and not (of_node or of_task or of_socket),
+                gpus_unknown=job.gpus == 0 and gres_gpus_per_node(of_socket) > 0,
+            )
+        )
     return tuple(jobs), tuple(unreadable)
 
 
