@@ -12,7 +12,7 @@ from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import LifeCosts
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
-from mirage.schedule.rounds.highs import OUT_OF_TIME, Solution
+from mirage.schedule.rounds.highs import OUT_OF_ITERATIONS, Solution
 from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuView
 from mirage.schedule.schedulers.gavel import Gavel, by_priority, shares
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
@@ -168,11 +168,11 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 def test_a_program_without_a_solution_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = Solution(None, np.nan, np.nan, OUT_OF_TIME)
-    monkeypatch.setattr("mirage.schedule.schedulers.gavel.minimise", lambda *_, **__: none)
+    none = Solution(None, np.nan, np.nan, OUT_OF_ITERATIONS)
+    monkeypatch.setattr("mirage.schedule.schedulers.gavel.minimise_linear", lambda *_, **__: none)
     with pytest.raises(ConfigurationError) as refused:
         shares(np.ones((3, 1)), np.ones(3, np.int64), np.ones(1, np.int64), "max-sum")
-    assert str(refused.value) == "Gavel's linear program of 3 jobs has no solution; HiGHS: out of time"
+    assert str(refused.value) == "Gavel's linear program of 3 jobs has no solution; HiGHS: out of iterations"
 
 
 def test_max_min_gives_equal_gains_over_an_equal_split() -> None:

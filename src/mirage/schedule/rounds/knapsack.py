@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.kernel.compile import kernel
-from mirage.schedule.rounds.highs import OPTIMAL, minimise
+from mirage.schedule.rounds.highs import OPTIMAL, minimise_linear
 
 NONE = -1
 """No configuration."""
@@ -94,7 +94,6 @@ def choose(
     kind: NDArray[np.int64],
     capacity: NDArray[np.int64],
     tolerance: float = 1e-4,
-    limit_s: float = 1.0,
 ) -> ConfigurationChoice:
     """The configurations with the largest total value.
 
@@ -105,7 +104,6 @@ def choose(
         kind: GPU type of each configuration.
         capacity: GPUs of each type.
         tolerance: Permitted distance from the optimum.
-        limit_s: Time limit of HiGHS in seconds, if it is needed.
     """
     jobs, configurations = value.shape
     if not jobs:
@@ -119,7 +117,7 @@ def choose(
     if states <= _MOST_STATES:
         found = _by_numbers(options, gpus, kind, capacity, bound - found - tolerance, bound, found, scratch)
         return ConfigurationChoice(scratch.best, float(found), float(bound), OPTIMAL)
-    status = _by_rounding(options, gpus, kind, capacity, found, scratch, limit_s)
+    status = _by_rounding(options, gpus, kind, capacity, found, scratch)
     chosen = scratch.best
     held = chosen >= 0
     return ConfigurationChoice(chosen, float(value[held, chosen[held]].sum()), float(bound), status)
@@ -391,7 +389,6 @@ def _by_rounding(
     capacity: NDArray[np.int64],
     found: float,
     scratch: KnapsackScratch,
-    limit_s: float,
 ) -> str:
     """Improve ``scratch.best`` by the rounded linear program and ``grow``; returns the status."""
     from scipy.sparse import csr_array, vstack
@@ -401,7 +398,7 @@ def _by_rounding(
     each = csr_array((np.ones(last), columns, options.first), shape=(jobs, last))
     types = csr_array((gpus[configuration], (kind[configuration], columns)), shape=(len(capacity), last))
     limits = np.concatenate([np.ones(jobs), capacity])
-    solution = minimise(-options.value[:last], vstack([each, types]), limits, integer=False, limit_s=limit_s)
+    solution = minimise_linear(-options.value[:last], vstack([each, types]), limits)
     if solution.x is None:
         return solution.status
     greedy = scratch.best.copy()

@@ -19,7 +19,7 @@ from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError
 from mirage.kernel.compile import kernel
 from mirage.schedule.rounds.configurations import JobColumns, refuse_too_large, server_kinds
-from mirage.schedule.rounds.highs import minimise
+from mirage.schedule.rounds.highs import minimise_linear
 from mirage.schedule.scheduler_contract import (
     GpuAction,
     GpuPlan,
@@ -173,7 +173,7 @@ def shares(rate: Floats, gpus: Ints, capacity: Ints, objective: Objective) -> Fl
     rows = coo_array(
         (np.concatenate(entry), (np.concatenate(row), np.concatenate(column))), shape=(len(limit), len(cost))
     )
-    solution = minimise(cost, rows.tocsr(), limit, integer=False, upper=upper)
+    solution = minimise_linear(cost, rows.tocsr(), limit, upper)
     if solution.x is None:
         raise ConfigurationError(f"Gavel's linear program of {jobs} jobs has no solution; HiGHS: {solution.status}")
     share = solution.x[:n].reshape(jobs, kinds)
