@@ -22,8 +22,8 @@ from pathlib import Path
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([
     "tests.support.dying_agent", "mirage.agent.hosting.one_pass", "mirage.agent.service",
-    "mirage.cli.commands.agent_command", "mirage.cli.commands.chain.list", "mirage.cli.commands.chain.show",
-    "mirage.cli.commands.chain.submit_command", "sqlalchemy.dialects.sqlite",
+    "mirage.cli.commands.agent.agent_run", "mirage.cli.commands.agent.agent_start", "mirage.cli.commands.chain.list",
+    "mirage.cli.commands.chain.show", "mirage.cli.commands.chain.submit_command", "sqlalchemy.dialects.sqlite",
 ])  # fmt: skip
 
 

@@ -28,7 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "adopt": ("chain.adopt_command:adopt", "Keep a job alive that runs or waits already."),
         "rehearse": ("chain.rehearse_command:rehearse", "Try whether a training leaves in time and resumes."),
         "chain": ("chain:chain", "List chains, inspect them and control them."),
-        "agent": ("agent_command:agent", "Start, stop and find the agent."),
+        "agent": ("agent:agent", "Start, stop and find the agent."),
         "link": ("chain.link:link", "Inside a job: report that it is ready, or done."),
         "endpoint": ("chain.endpoint_command:endpoint", "Point a proxy at a chain's live job."),
         "predict": ("predict:predict", "When a job will start, and which request would start sooner."),

@@ -207,7 +207,7 @@ def test_how_often_the_site_is_calibrated(
     monkeypatch.setattr(Agent, "run", lambda agent, *_: made.append(agent))
     monkeypatch.setattr("mirage.agent.monitoring.log.start_logging", lambda **_: None)
     monkeypatch.setattr(
-        "mirage.cli.commands.agent_command.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None)
+        "mirage.cli.commands.agent.agent_run.StopSignals", lambda: SimpleNamespace(sleep=None, arrived=None)
     )
     monkeypatch.delenv("MIRAGE_CALIBRATE_EVERY", raising=False)
     if interval is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from mirage.agent.site_file import read_site_files
 from mirage.cli import cli_context as cluster
-from mirage.cli.commands.agent_command import _connect
+from mirage.cli.commands.agent.agent_run import _connect
 from tests.support.ssh_server import login_host
 
 

@@ -1,0 +1,72 @@
+"""``mirage agent start`` and ``stop``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from mirage.cli import cli_context as cluster
+from mirage.cli.commands.agent.agent_install import check_job_options, job_options, submit_agent_job
+from mirage.cli.commands.agent.foreground_agent import is_pass_under_way
+from mirage.cli.options import CONTEXT, examples
+from mirage.errors import SlurmError
+
+
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mirage agent start", "mirage agent start --systemd", "mirage agent start --in-job -p service -t 1-0"
+    ),
+)
+@click.option("--systemd", is_flag=True, help="Run it as a user unit that systemd keeps alive.")
+@click.option("--in-job", is_flag=True, help="Run it as a small Slurm job that submits its own successor.")
+@job_options
+def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbatch_options: tuple[str, ...]) -> None:
+    """Start the agent if none runs; with --in-job, words after -- are options for sbatch.
+
+    It is not started if Slurm's commands reach another cluster than that of the chains.
+    """
+    from mirage.agent import service
+
+    check_job_options(in_job, partition, limit_s, sbatch_options)
+    home = cluster.home()
+    with cluster.store() as store:
+        found = service.running_agent(store, cluster.clock())
+        identity = store.identity().identity
+        if found is not None and found.here and is_pass_under_way(store):
+            service.stop(found)
+            found = None
+        if found is None:
+            cluster.check_cluster(store)
+            _warn_of_silence()
+    if found is not None:
+        click.echo(f"an agent runs already on {found.host}, process {found.pid}", err=True)
+    elif systemd:
+        click.echo(f"started by systemd as {service.install_unit(os.environ).name}")
+    elif in_job:
+        click.echo(submit_agent_job(home, identity, partition, limit_s, sbatch_options))
+    else:
+        click.echo(f"started process {service.start(home, os.environ)}; it logs to {home.log}")
+
+
+def _warn_of_silence() -> None:
+    """Prints a warning if Slurm gives no answer now."""
+    try:
+        cluster.client().probe()
+    except SlurmError as error:
+        click.echo(f"mirage: warning: {error}; the agent tries again until Slurm answers", err=True)
+
+
+@click.command(context_settings=CONTEXT, epilog=examples("mirage agent stop"))
+def stop() -> None:
+    """End the agent of this host; a chain continues only with jobs that are already queued."""
+    from mirage.agent import service
+
+    with cluster.store() as store:
+        found = service.running_agent(store, cluster.clock())
+    if found is None:
+        click.echo("no agent runs", err=True)
+        return
+    service.stop(found)
+    click.echo(f"ended process {found.pid}")
