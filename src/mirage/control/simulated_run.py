@@ -40,6 +40,9 @@ from mirage.schedule.scheduler_contract import (
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 
+HOLD_DOWN_S = 2.0
+"""From the moment in which a requeued job has left its nodes to its earliest start, as the executor releases it."""
+
 _POLL_TICKS = 4
 """Calls of the scheduler within these ticks after a poll belong to it: it uses at once what it lends."""
 
@@ -243,7 +246,12 @@ class SimulatedController:
             if isinstance(action, GpuStart):
                 self._started_s[action.job] = view.now_s
         is_soon = plan.wake_s is not None and plan.wake_s - view.now_s < 1.0
-        return GpuPlan(actions, plan.wake_s if is_poll and is_soon else None)
+        return GpuPlan(actions, plan.wake_s if is_poll and is_soon else self._held_down_until_s(view))
+
+    def _held_down_until_s(self, view: GpuView) -> float | None:
+        """When Slurm can start the job that was requeued last; None if it can already."""
+        ends_s = view.jobs.queued_since_s[view.jobs.pending & (view.jobs.preemptions > 0)] + HOLD_DOWN_S
+        return float(ends_s.max()) if (ends_s > view.now_s).any() else None
 
     def _on_requested_nodes(self, actions: Sequence[GpuAction], view: GpuView) -> Iterator[GpuAction]:
         """The actions, with starts as Slurm makes them: on one node for a job that requests one.
@@ -292,7 +300,8 @@ class SimulatedController:
         order = np.lexsort((view.jobs.id, view.jobs.submit_s))
         for k in order[view.jobs.pending[order]].tolist():
             job, count = int(view.jobs.id[k]), int(view.jobs.gpus[k])
-            if job in started or self._nodes[job] != 1:
+            requeued_s = view.now_s - float(view.jobs.queued_since_s[k])
+            if job in started or self._nodes[job] != 1 or (view.jobs.preemptions[k] and requeued_s < HOLD_DOWN_S):
                 continue
             starts_s = {server: gpus.earliest_s(limits_s[job], count) for server, gpus in free.items()}
             server = min(starts_s, key=lambda one: (starts_s[one], free[one].now))
