@@ -91,6 +91,13 @@ def test_a_billion_hosts_are_too_many_and_one_less_is_not():
     assert count_hosts(" n[3-3],m ") == 2
 
 
+def test_more_than_a_million_hosts_are_counted_but_not_named():
+    with pytest.raises(ValueError, match=r"'n\[1-1048577\]' names 1,048,577 hosts; at most 1,048,576 are read"):
+        expand_hosts("n[1-1048577]")
+    with pytest.raises(ValueError, match="names 999,999,999 hosts"):
+        expand_hosts("n[1-999999999]")
+
+
 def test_hosts_retain_their_zeros_and_their_order():
     assert expand_hosts("n[9-11],n[009-010]") == ["n9", "n10", "n11", "n009", "n010"]
     assert expand_hosts(" b2,a[3,1] ") == ["b2", "a3", "a1"]

@@ -9,6 +9,7 @@ from mirage.errors import shown
 from mirage.slurm_words.absent import is_absent
 
 _TOO_MANY = 10**9
+_MOST_EXPANDED = 1 << 20  # Slurm has at most 65,536 nodes
 _GROUP = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 _OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
@@ -34,10 +35,13 @@ def expand_hosts(hostlist: str) -> list[str]:
     """The hosts a list names, in its order, with the leading zeros of their numbers.
 
     Raises:
-        ValueError: As ``count_hosts``.
+        ValueError: As ``count_hosts``, or they are more than a million.
     """
-    if count_hosts(hostlist) == 0:
+    count = count_hosts(hostlist)
+    if count == 0:
         return []
+    if count > _MOST_EXPANDED:
+        raise ValueError(f"the host list {shown(hostlist)} names {count:,} hosts; at most {_MOST_EXPANDED:,} are read")
     return [host for name in _OUTSIDE_BRACKETS.split(hostlist.strip()) for host in _expand_one(name)]
 
 
