@@ -82,6 +82,14 @@ KEYS = "name, gpu_type, servers, gpus_per_server, pool, speed, gpus_for_one"
         ),
         (TOML.replace("servers = 2", "servers = 0"), "server group 'old': 0 servers of 4 GPUs; both are 1 or more"),
         (TOML.replace("_server = 4", "_server = 0"), "server group 'old': 2 servers of 0 GPUs; both are 1 or more"),
+        (
+            TOML.replace("servers = 2", "servers = 4_000_000_000"),
+            "server group 'old': 4,000,000,000 servers of 4 GPUs; there are at most 1,000,000 servers of 1,000 GPUs",
+        ),
+        (
+            TOML.replace("_server = 4", "_server = 1_001"),
+            "server group 'old': 2 servers of 1,001 GPUs; there are at most 1,000,000 servers of 1,000 GPUs",
+        ),
         (TOML.replace('"new"', '"old"'), "two server groups have the same name: old, old; rename one"),
         (TOML + "speed = 0\n", "server group 'new': speed is 0; give a number above 0"),
         (TOML + "speed = inf\n", "server group 'new': speed is inf; give a number above 0"),

@@ -18,6 +18,8 @@ from mirage.errors import ClusterError, ConfigurationError, UnknownName
 TRAINING, INFERENCE = "training", "inference"
 """The two pools of the built-in clusters."""
 
+_MOST_SERVERS, _MOST_GPUS = 1_000_000, 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
@@ -46,6 +48,11 @@ class ServerGroup:
         if self.servers < 1 or self.gpus_per_server < 1:
             raise ClusterError(
                 f"server group {self.name!r}: {self.servers} servers of {self.gpus_per_server} GPUs; both are 1 or more"
+            )
+        if self.servers > _MOST_SERVERS or self.gpus_per_server > _MOST_GPUS:
+            raise ClusterError(
+                f"server group {self.name!r}: {self.servers:,} servers of {self.gpus_per_server:,} GPUs; there are at "
+                f"most {_MOST_SERVERS:,} servers of {_MOST_GPUS:,} GPUs"
             )
         if not 0 < self.speed < np.inf:
             raise ClusterError(f"server group {self.name!r}: speed is {self.speed}; give a number above 0")
