@@ -184,6 +184,9 @@ def test_a_budget_is_set_and_dropped(type_: Type, chain: Callable[[], Chain]) ->
     assert type_("chain", "edit", "serve", "--budget", "500")[0] == "budget_node_h: - -> 500\n"
     assert chain().spec.budget_node_h == 500
     assert type_("chain", "edit", "serve", "--budget", "0")[0] == "budget_node_h: 500 -> -\n"
+    for option in ("--budget", "--least-life"):
+        _, refused = type_("chain", "edit", "serve", option, "nan", status=2)
+        assert f"Invalid value for '{option}': 'nan' is no finite number" in refused
     _, refused = type_("chain", "edit", "serve", "--budget", "5", "-t", "UNLIMITED", "--links", "9", status=1)
     assert "--budget 5: a job without a time limit can use any number of node-hours; give -t" in refused
 

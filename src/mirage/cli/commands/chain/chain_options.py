@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import ExtensibleOption
-from mirage.cli.values import DURATION, POSITIVE_DURATION
+from mirage.cli.values import DURATION, POSITIVE_DURATION, Number
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
@@ -71,7 +71,7 @@ OPTIONS: dict[str, ChainOption] = {
     ),
     "least-life": _option(
         "--least-life",
-        type=click.FloatRange(0, 1),
+        type=Number(0, 1),
         metavar="SHARE",
         help="Share of a job's time limit in which the next job is not released, unless recent jobs of the chain "
         "waited that long.",
@@ -106,7 +106,7 @@ OPTIONS: dict[str, ChainOption] = {
     ),
     "budget": _option(
         "--budget",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="NODE_HOURS",
         help="Node-hours that all jobs of the chain together may use. The last job gets a shorter limit to stay within "
         "them; then the chain is done. 0 for no budget.",
