@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 import time
@@ -232,6 +233,14 @@ def test_a_file_that_cannot_be_written_is_reported_and_nothing_is_left(tmp_path:
     with pytest.raises(ConfigurationError, match="cannot write"):
         write_if_changed(tmp_path / "folder", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_device_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="pipe: it is a device or a pipe; name a file"):
+        write_if_changed(pipe, "x")
+    assert pipe.is_fifo()
 
 
 def test_a_reader_never_finds_half_a_file(tmp_path: Path) -> None:

@@ -170,9 +170,11 @@ def write_if_changed(path: Path, text: str) -> bool:
     """Replace the file in one step, if its text differs; returns whether it did.
 
     Raises:
-        ConfigurationError: It cannot be written.
+        ConfigurationError: It cannot be written, or is a device or a pipe, which no file may replace.
     """
     wanted = text.encode()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
     try:
         if path.exists() and path.read_bytes() == wanted:
             return False
