@@ -10,6 +10,7 @@ import pytest
 
 from mirage.agentless.shell_features import LEAST_ENDED, mean_use, measured_state, slurm_wait_s
 from mirage.agentless.shell_tree import MOST_LEAVES, default_tree
+from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.errors import ConfigurationError
 from mirage.policy.check_policy import check_policy
@@ -104,6 +105,12 @@ def test_a_tree_that_no_shell_can_run_is_refused(tmp_path: Path, change: tuple[s
     path.write_text(text_of(default_tree()).replace(*change))
     with pytest.raises(ConfigurationError, match=message):
         make_policy(f"shell-tree:tree={path}")
+
+
+def test_the_tree_of_the_docs_is_a_whole_file() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "agentless.md").read_text()
+    shown = page.split("```\ntree", 1)[1].split("```")[0]
+    assert tree_of(f"tree{shown}", "agentless.md") == default_tree()
 
 
 def test_a_tree_with_too_many_leaves_is_refused(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ else :
             "or one condition on either side",
         ),
         ("if remaining", "  if remaining", "11:3: the line is indented by 2, but line 8 by 4"),
+        (
+            "tree: 1\n",
+            "",
+            "1:1: found 'features:' where 'tree: 1' is expected; a tree begins with this line, then 'features:', then "
+            "'answers:' or 'values:'",
+        ),
         ("tree: 1", "tree: 2", "1:7: version '2' is unknown; this Mirage reads version 1"),
         ("features:", "feature:", "2:1: found 'feature:' where 'features:' is expected"),
         (

@@ -42,7 +42,13 @@ def tree_of(text: str, source: str = "tree") -> Tree:
 
 def _header(lines: TreeLineReader) -> Tree:
     """All before the first condition, as a tree with a placeholder answer."""
-    first, version, at = _entry(lines.take("'tree: 1'"), "tree")
+    begin = lines.take(f"'tree: {VERSION}'")
+    if not begin.text.startswith("tree"):
+        begin.fail(
+            f"found {shown(begin.text)} where 'tree: {VERSION}' is expected; a tree begins with this line, then "
+            "'features:', then 'answers:' or 'values:'"
+        )
+    first, version, at = _entry(begin, "tree")
     if version != str(VERSION):
         first.fail(f"version {shown(version)} is unknown; this Mirage reads version {VERSION}", at)
     top, rest, at = _entry(lines.take("'features:'"), "features")
