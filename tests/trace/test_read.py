@@ -65,6 +65,13 @@ def test_content_that_is_no_trace(tmp_path, content):
         read_trace(tmp_path / "x")
 
 
+@pytest.mark.parametrize("content", [b"JobID|State\r1|COMPLETED\r", b"job_id,submit_s\r1,5\r"])
+def test_lines_that_end_in_a_carriage_return_alone(tmp_path, content):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(TraceError, match=r"x:1: its lines end in a carriage return .*; convert it: tr '\\r' '\\n'"):
+        read_trace(tmp_path / "x")
+
+
 @pytest.mark.parametrize("content", [b"", b" \n\n", gzip.compress(b"", mtime=0)])
 def test_an_empty_file(tmp_path, content):
     (tmp_path / "x").write_bytes(content)

@@ -268,6 +268,11 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
     lines = [line for line in head.split("\n") if line.strip()]
     if re.match(r"\s*(\{|\[\s*(\{|\]))", head):
         return "sacct-json"
+    foreign = [name for name, begins in _beginnings() if data.startswith(begins)]
+    if not foreign and "\r" in head.rstrip() and "\n" not in head:
+        raise UnknownFormat(
+            f"{path}:1: its lines end in a carriage return without a line feed; convert it: tr '\\r' '\\n' < FILE"
+        )
     if any(tuple(line.split()) == MIRAGE_LOG_COLUMNS for line in lines[:3]):
         return "mirage-log"
     if lines and is_pbs(lines[0]):
@@ -284,7 +289,7 @@ def detect_format(data: bytes, path: str, *, has_fields: bool = False, delimiter
         return "csv"
     if tuple(names) == SCHEDULE_HEADER:
         return "schedule"
-    if foreign := [name for name, begins in _beginnings() if data.startswith(begins)]:
+    if foreign:
         return foreign[0]
     hint = "name one, make the file with sacct -P or sacct --json, or map the columns of a CSV (--columns)"
     if lines and _SACCT_HEADER.search(lines[0]):
