@@ -24,7 +24,7 @@ from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.backend import cluster_of
-from mirage.slurm.client import user_of_process
+from mirage.slurm.client import SlurmClient, user_of_process
 from mirage.slurm.records import Submission
 from mirage.trace.table import JobTable
 
@@ -322,6 +322,13 @@ def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: l
     advice, _, slurms = terminal.stderr.partition("try again later: ")
     assert "no prediction without the queue, and the controller did not report it; if it is down," in advice
     assert "Unable to contact slurm controller" in slurms
+
+
+def test_without_a_node_it_reports_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SlurmClient.machine
+    monkeypatch.setattr(SlurmClient, "machine", lambda self: replace(machine(self), nodes=()))
+    terminal.type("serve.sh", status=1)
+    assert "if it is down, try again later: sinfo reports no node" in terminal.stderr
 
 
 def test_promises_that_cannot_be_written_do_not_stop_a_prediction(terminal: Terminal) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mirage.errors import ConfigurationError, SlurmError
+from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def observe_cluster(client: SlurmClient, history_s: int, *, seed: int) -> Cluste
         seed: Seed of the predictor.
 
     Raises:
-        SlurmError: scontrol, sinfo or squeue failed.
+        SlurmError: scontrol, sinfo or squeue failed, or no node was reported.
     """
     with ThreadPoolExecutor(1) as pool:
         observed = pool.submit(_query, client, history_s)
@@ -135,6 +135,8 @@ def _query(
     """Runs the four commands one after another."""
     with with_advice():
         options, machine, queue = client.configuration(), client.machine(), client.observe()
+        if not machine.nodes:
+            raise SlurmUnreachable("sinfo reports no node")
     return options, machine, queue, *accounts(client, queue.time_s - history_s)
 
 
