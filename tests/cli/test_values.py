@@ -8,7 +8,17 @@ import click
 import pytest
 
 from mirage.cli import main
-from mirage.cli.values import COUNTS, DATE, DURATION, LIMITED_DURATION, NUMBERS, POSITIVE_DURATION, WORDS, Number
+from mirage.cli.values import (
+    COUNTS,
+    DATE,
+    DURATION,
+    LIMITED_DURATION,
+    NUMBERS,
+    POSITIVE_DURATION,
+    WORDS,
+    LinkRequests,
+    Number,
+)
 from mirage.duration import UNLIMITED_S
 
 pytestmark = pytest.mark.usefixtures("newfoundland")
@@ -87,3 +97,9 @@ def test_what_cannot_be_read_is_quoted_with_what_can(kind: click.ParamType, text
 def test_no_range_of_the_command_line_holds_nan(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert f"Invalid value for '{words[-2]}': 'nan' is no finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["8", "8,bank", "8,", "8,1h,3,4"])
+def test_a_link_that_is_not_in_its_form_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=rf"'{text}' is not NODES,LIMIT\[,RATIO\]\[,bank\], such as 8,48h,3"):
+        LinkRequests().convert(text, None, None)

@@ -127,7 +127,9 @@ class LinkRequests(click.ParamType):  # type: ignore[type-arg]  # generic in new
 
         nodes, *words = [word.strip() for word in value.split(",")]
         bank_age = words[-1:] == ["bank"]
-        limit, *ratio = words[:-1] if bank_age else words or [""]
+        limit, *ratio = (words[:-1] if bank_age else words) or [""]
+        if not limit:
+            self.fail(f"{shown(value)} is not {self.form}, such as 8,48h,3", param, ctx)
         count = CountList().word(nodes, param, ctx)
         limit_s = Duration(least_s=1, limited=True).convert(limit, param, ctx)
         if len(ratio) > 1:
