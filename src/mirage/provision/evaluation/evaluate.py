@@ -174,8 +174,8 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)
         raise ConfigurationError(
-            f"the predecessor of window {protocol.windows - 1} would be submitted after the last job of the trace: "
-            f"{when}; {fitting} windows fit: begin earlier, or request fewer"
+            f"of {protocol.windows:,} windows, the last needs jobs after the last job of the trace: {when}; "
+            f"{fitting:,} windows fit: give an earlier --start, or fewer --windows"
         )
 
 
