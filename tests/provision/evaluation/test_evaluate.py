@@ -231,6 +231,13 @@ def test_a_link_that_is_longer_than_the_trace_is_refused_at_once(busy_setting):
         evaluate(busy_setting, protocol(), [LinkSize(1, 5000 * DAY_S)], ["reactive"])
 
 
+def test_a_link_that_the_cluster_cannot_run_is_refused_before_anything_is_played(busy_setting, monkeypatch):
+    monkeypatch.setattr(Scenario, "simulation", None)
+    message = r"a link can never run: it requests 9999 nodes and partition '\w+' has \d+; give smaller links"
+    with pytest.raises(ConfigurationError, match=message):
+        evaluate(busy_setting, protocol(), [LinkSize(9999)], ["reactive"])
+
+
 def test_every_size_of_link_once(busy_setting):
     with pytest.raises(ConfigurationError, match="every size of link once"):
         evaluate(busy_setting, protocol(), [LinkSize(1), LinkSize(1)], ["reactive"])

@@ -21,6 +21,7 @@ from mirage.provision.evaluation.paired import Difference, differences
 from mirage.provision.evaluation.play_study import Trials, play_study
 from mirage.provision.evaluation.policy_score import EvaluationRow, score, score_by_month, submissions_s
 from mirage.provision.link_size import LinkSize
+from mirage.sim.workload import link_record, misfits
 from mirage.study.executors.executor import Executor
 from mirage.study.intervals import Stretches
 from mirage.study.play_trials import Progress
@@ -150,13 +151,18 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     """Check that an evaluation can be played.
 
     Raises:
-        ConfigurationError: No windows, no links, two links of one size, or a link or a window beyond the trace.
+        ConfigurationError: No windows, no links, two links of one size, a link that the cluster cannot run, or a link or
+            a window beyond the trace.
     """
     sizes = [link.nodes for link in links]
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
         raise ConfigurationError("an evaluation needs at least one window, one size of link, and steps of a second")
     if len(set(sizes)) < len(sizes):
         raise ConfigurationError(f"every size of link once, got {sizes}")
+    for link in links:
+        record = link_record(0, nodes=link.nodes, limit_s=link.limit_s)
+        for reason in misfits(record, scenario.cluster).values():
+            raise ConfigurationError(f"a link can never run: {reason}; give smaller links, or a larger cluster")
     submit_s = scenario.jobs.jobs.submit_s
     if not len(submit_s):
         raise ConfigurationError("the trace has no jobs to replay")

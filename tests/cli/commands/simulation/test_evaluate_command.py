@@ -207,7 +207,7 @@ def test_a_bitmap(arguments, tmp_path, capsys):
         (["--start", "March"], 2, "'--start': 'March' is no date"),
         (["--windows", "100"], 1, "windows fit"),
         (["--link-nodes", "1,x"], 2, "'--link-nodes': 'x' is no positive whole number"),
-        (["--link-nodes", "9"], 1, "a job of 9 nodes can never run"),
+        (["--link-nodes", "9"], 1, "a link can never run: it requests 9 nodes"),
         (["--cost-ratios", "1,b"], 2, "'--cost-ratios': 'b' is no number"),
         (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "replaces"),
         (["--interruption-cost", "-1"], 1, "costs must not be negative"),
