@@ -151,8 +151,8 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
     """Check that an evaluation can be played.
 
     Raises:
-        ConfigurationError: No windows, no links, two links of one size, a link that the cluster cannot run, or a link or
-            a window beyond the trace.
+        ConfigurationError: No windows, no links, two links of one size, a link that the cluster cannot run, or a link
+            or a window beyond the trace.
     """
     sizes = [link.nodes for link in links]
     if protocol.windows < 1 or protocol.step_s < 1 or protocol.every_s < 1 or not sizes:
