@@ -146,8 +146,8 @@ class PrivateCluster:
     # -- pieces -----------------------------------------------------------------------------------------------
 
     def _start_all(self, patience_s: float) -> None:
-        self._start_clock()
-        self._start_munge()
+        self._start_clock(patience_s)
+        self._start_munge(patience_s)
         if self.spec.accounting:
             start_accounting(self.spec, self.processes, self.run, self._until)
         self.start_controller()
@@ -163,13 +163,13 @@ class PrivateCluster:
             "all nodes are idle", self.spec.log / "slurmctld.log",
         )  # fmt: skip
 
-    def _start_clock(self) -> None:
+    def _start_clock(self, patience_s: float) -> None:
         if self.spec.speed > 1 and not self.processes.alive(clock.NAME):
             clock.start_clock(self.spec)
             shared = clock.shared_beginning(self.spec)
-            self._until(shared.exists, 10, "the clock runs", shared)
+            self._until(shared.exists, patience_s, "the clock runs", shared)
 
-    def _start_munge(self) -> None:
+    def _start_munge(self, patience_s: float) -> None:
         if self.processes.alive("munged"):
             return
         spec = self.spec
@@ -178,7 +178,7 @@ class PrivateCluster:
             f"--pid-file={spec.run}/munged.pid", f"--log-file={spec.log}/munged.log",
             f"--seed-file={spec.state}/munge.seed", "--num-threads=4", "--force",
         )  # fmt: skip
-        self._until((spec.run / "munge.sock").exists, 10, "munged answers", spec.log / "munged.log")
+        self._until((spec.run / "munge.sock").exists, patience_s, "munged answers", spec.log / "munged.log")
 
     def _start_rest(self) -> None:
         """Start Slurm's REST interface, on TCP, for clients with a token."""
