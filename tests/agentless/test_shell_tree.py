@@ -72,12 +72,15 @@ def test_it_decides_in_every_pass_of_the_script(left_s: int, until_s: int, tmp_p
     assert wait == Wait(reason=wait.reason, until_s=view.now_s + until_s)
 
 
-def test_the_use_of_limits_is_a_mean_of_jobs_that_ran() -> None:
+def test_the_use_of_limits_is_the_part_of_requested_node_time() -> None:
     n = LEAST_ENDED
     run_s = np.concatenate([np.full(n, 100), np.full(n, 900), np.zeros(n, dtype=np.int64), [500]])
     limit_s = np.concatenate([np.full(n, 400), np.full(n, 600), np.full(n, 600), [0]])
-    assert mean_use(run_s, limit_s) == 625  # 0.25 and, cut at the limit, 1; jobs of no time or no limit do not count
-    assert mean_use(run_s[: n - 1], limit_s[: n - 1]) == 1000
+    nodes = np.concatenate([np.full(n, 1), np.full(n, 2), np.full(n, 9), [9]])
+    # (100 + 2 x 600) / (400 + 2 x 600): cut at the limit; jobs of no time or no limit do not count
+    assert mean_use(run_s, limit_s, nodes) == round(1000 * 1300 / 1600)
+    assert mean_use(run_s, limit_s, np.zeros_like(nodes)) == 700  # unknown nodes count as one
+    assert mean_use(run_s[: n - 1], limit_s[: n - 1], nodes[: n - 1]) == 1000
 
 
 def test_it_meets_the_contract_of_policies() -> None:

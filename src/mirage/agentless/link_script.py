@@ -48,7 +48,7 @@ class AgentlessSpec:
         options: Options of sbatch for every link after the first: long name without dashes → value.
         arguments: Arguments of the user's script.
         nodes: Nodes of a link.
-        use: Mean use of limits, in thousandths.
+        use: Use of limits, in thousandths.
         nice: What the user subtracts from the priority.
         lead_s: Lead where Slurm's estimate of a start cannot be used.
         signal: Signal to the user's script at a hand-over; empty for none.

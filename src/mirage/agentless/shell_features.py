@@ -40,7 +40,7 @@ FEATURES = (
 
 - ``remaining``, ``elapsed``: to the end of the present link, and since its start;
 - ``slurm_wait``: the start that ``sbatch --test-only`` predicts, minus now;
-- ``use``: mean share of its limit that a job used, in thousandths;
+- ``use``: part of the requested node-time that jobs used, in thousandths;
 - ``expected_wait``: ``slurm_wait`` × ``use`` / 1000;
 - ``spare``: ``remaining`` minus ``expected_wait``;
 - ``cover``: ``remaining`` in thousandths of ``expected_wait``;
@@ -90,28 +90,32 @@ class MeasuredState:
 
 
 def use_of(ended: Ended, now_s: int) -> int:
-    """Mean use of limits by the jobs that ended in the last 30 days, in thousandths.
+    """Use of limits by the jobs that ended in the last 30 days, in thousandths.
 
     See ``mean_use``.
     """
     recent = ended.end_s > now_s - USE_S
-    return mean_use(ended.end_s[recent] - ended.start_s[recent], ended.limit_s[recent])
+    return mean_use(ended.end_s[recent] - ended.start_s[recent], ended.limit_s[recent], ended.nodes[recent])
 
 
-def mean_use(run_s: Ints, limit_s: Ints) -> int:
-    """Mean share of its limit that a job used, in thousandths.
+def mean_use(run_s: Ints, limit_s: Ints, nodes: Ints) -> int:
+    """The part of all requested node-time that jobs used, in thousandths.
 
-    It is 1000 with fewer than ``LEAST_ENDED`` jobs. Jobs without a limit, and those that ended in the second of their
-    start, do not count.
+    This is the mean share of their limits, weighted by limit times nodes: as jobs count in ``slurm_wait``. It is 1000
+    with fewer than ``LEAST_ENDED`` jobs. Jobs without a limit, and those that ended in the second of their start, do
+    not count.
 
     Args:
         run_s: Shape (n,), run times.
         limit_s: Shape (n,), time limits.
+        nodes: Shape (n,), nodes.
     """
     counts = (run_s > 0) & (limit_s > 0)
     if int(counts.sum()) < LEAST_ENDED:
         return THOUSAND
-    return max(round(THOUSAND * float(np.minimum(run_s[counts] / limit_s[counts], 1.0).mean())), 1)
+    weight = np.maximum(nodes[counts], 1).astype(np.float64)
+    used, requested = np.minimum(run_s[counts], limit_s[counts]) * weight, limit_s[counts] * weight
+    return max(round(THOUSAND * float(used.sum() / requested.sum())), 1)
 
 
 def slurm_wait_s(view: View, chain: ChainView) -> int:
@@ -135,7 +139,7 @@ def measured_state(view: View, chain: ChainView, use: int) -> MeasuredState:
     """Returns what a shell in the present link would measure.
 
     Args:
-        use: Mean use of limits, in thousandths.
+        use: Use of limits, in thousandths.
     """
     nodes = view.nodes
     idle = nodes.free[:, 0].sum() if nodes.pools else ((nodes.free == nodes.capacity).all(axis=1)).sum()

@@ -44,7 +44,7 @@ class ShellTree:
     The reason of an action is the path to the answer.
 
     Args:
-        parameter: ``use=SHARE``: the mean use of limits, by default that of the view's ended jobs; ``tree=FILE``: a
+        parameter: ``use=SHARE``: the use of limits, by default that of the view's ended jobs; ``tree=FILE``: a
             tree of ``mirage.agentless`` features, by default the one that ships with the package.
 
     Raises:

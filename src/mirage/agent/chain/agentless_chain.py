@@ -136,9 +136,9 @@ def _nice(given: Chosen) -> int:
 
 
 def measured_use(slurm: SlurmClient, now_s: int) -> int:
-    """Mean use of limits by the jobs of the last 30 days in accounting, in thousandths.
+    """Use of limits by the jobs of the last 30 days in accounting, in thousandths.
 
-    It is 1000 where accounting has no such jobs, or does not answer.
+    See ``mean_use``. It is 1000 where accounting has no such jobs, or does not answer.
     """
     try:
         jobs = slurm.accounting(now_s - USE_S)
@@ -147,7 +147,7 @@ def measured_use(slurm: SlurmClient, now_s: int) -> int:
     ended = [job for job in jobs if _has_run(job)]
     run_s = np.array([job.end_s - job.start_s for job in ended], dtype=np.int64)
     limits_s = np.array([job.limit_s if job.limit_s < UNLIMITED_S else MISSING for job in ended], dtype=np.int64)
-    return mean_use(run_s, limits_s)
+    return mean_use(run_s, limits_s, np.array([job.nodes for job in ended], dtype=np.int64))
 
 
 def _has_run(job: AccountedJob) -> bool:
