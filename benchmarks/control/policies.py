@@ -236,7 +236,9 @@ class Run:
             if self.controller is not None:
                 self.controller[1].tick()
             time.sleep(0.2)
-        while self.controller is not None and self.cluster.run("squeue", "-h"):
+        end_s = time.time() + 60
+        while self.controller is not None and time.time() < end_s and self.cluster.run("squeue", "-h"):
+            self.controller[1].tick()
             time.sleep(0.5)
         self.poll()  # the record then has the end of the last job
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pwd
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mirage.slurm.runner import Completed
 from tests.support.acting_cluster import ELASTIC, OWNED, WORDS, ActingCluster, of, plan
 from tests.support.control_cluster import NOW_S, pending, running
 from tests.support.hanging_files import hanging
+from tests.support.waiting import until
 
 
 def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
@@ -195,7 +197,14 @@ def test_a_file_system_that_hangs_stops_nothing_and_the_grace_decides(cluster: A
         cluster.now_s += 1
         executor.tick()
         assert cluster.sent[-1] == ("scontrol", "requeue", "12"), "it has saved"
-        cluster.now_s += 59
+        os.close(os.open(tmp_path / "11.json", os.O_RDWR))  # the file system answers again
+        until(lambda: "progress" not in {thread.name for thread in threading.enumerate()}, 5, "the reading ends")
+        (tmp_path / "11.json").unlink()
+        (tmp_path / "11.json").write_text(json.dumps(saved))
+        cluster.now_s += 58
+        executor.tick()
+        assert ("scontrol", "requeue", "11") not in cluster.sent, "it may have saved before the signal"
+        cluster.now_s += 1
         executor.tick()
         assert ("scontrol", "requeue", "11") in cluster.sent
     assert ("scontrol", "delete", "ReservationName=mirage-loan-i2") in cluster.sent

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mirage.control.plan_executor import read_journal
+from mirage.control.run_record import read_run
 from mirage.control.verbs import FENCE
 from tests.support.control_site import (
     POOLS,
@@ -82,6 +83,7 @@ def test_a_recorded_run_is_decided_again_and_simulated(private_cluster: Any, tmp
     verbs = Counter(row["verb"]["name"] for row in read_journal(tmp_path / "state" / "journal.jsonl"))
     assert min(verbs[name] for name in ("lend", "enter", "requeue", "release", "return")) >= 1, verbs
 
+    assert read_run(tmp_path / "record")[0].backfills
     views = len(list((tmp_path / "record").glob("view-*.json")))
     assert site.shell.mirage("control", "replay", "record") == f"{views} views, 0 with another plan\n"
     simulate = ("control", "replay", "record", "--simulate", "--from-scratch")

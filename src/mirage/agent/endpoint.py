@@ -173,9 +173,9 @@ def write_if_changed(path: Path, text: str) -> bool:
         ConfigurationError: It cannot be written, or is a device or a pipe, which no file may replace.
     """
     wanted = text.encode()
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ConfigurationError(f"cannot write {path}: it is a device or a pipe; name a file")
         if path.exists() and path.read_bytes() == wanted:
             return False
         _replace(path, wanted, mode=path.stat().st_mode & 0o777 if path.exists() else 0o644)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import secrets
 from collections import deque
@@ -259,12 +260,13 @@ class PlanExecutor:
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
             verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type)
             before = self._progress.read(one.job)
+            read_s = math.inf if self._progress.hangs(one.job) else 0.0  # what it had saved before is not known
             self._stops[kind_of(verb)].append((self.clock(), verb.job))
             if verb.warns:
                 self.send(replace(verb, name="signal"))
             now_s = self.clock()
             due_s = now_s + self.pools.grace_s * verb.warns
-            self._leaving[verb.job] = Leaving(due_s, verb, now_s, one.job, one.restarts, before)
+            self._leaving[verb.job] = Leaving(due_s, verb, now_s, one.job, one.restarts, before, read_s)
             self.finish_evictions()
         elif verb.name == "size" and one is not None:
             verb = replace(verb, gpu_type=one.gpu_type)

@@ -64,6 +64,10 @@ class ProgressFiles:
         self._under_way[job.id] = answer  # a late answer is dropped: it is not the progress of now
         return None
 
+    def hangs(self, job: QueuedJob) -> bool:
+        """Whether the last reading of a job's file has not ended."""
+        return job.id in self._under_way and not self._under_way[job.id].done()
+
 
 def _answer(pattern: str, job: QueuedJob, answer: Future[JobProgress | None]) -> None:
     try:

@@ -23,7 +23,7 @@ from mirage.slurm.gpu_snapshot import GpuSnapshot
 from mirage.slurm.text.gpu_queue import GpuQueueJob
 
 RUN, JOBS = "run.json", "jobs.jsonl"
-FORMAT = "mirage-control-run-1"
+FORMAT = "mirage-control-run-2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,9 +249,9 @@ class SimulatedController:
         return GpuPlan(actions, plan.wake_s if is_poll and is_soon else self._held_down_until_s(view))
 
     def _held_down_until_s(self, view: GpuView) -> float | None:
-        """When Slurm can start the job that was requeued last; None if it can already."""
+        """When Slurm can start the next requeued job; None if it can start all of them now."""
         ends_s = view.jobs.queued_since_s[view.jobs.pending & (view.jobs.preemptions > 0)] + HOLD_DOWN_S
-        return float(ends_s.max()) if (ends_s > view.now_s).any() else None
+        return min(ends_s[ends_s > view.now_s].tolist(), default=None)
 
     def _on_requested_nodes(self, actions: Sequence[GpuAction], view: GpuView) -> Iterator[GpuAction]:
         """The actions, with starts as Slurm makes them: on one node for a job that requests one.
@@ -360,8 +360,11 @@ def _base_s(settings: RunSettings, first_s: int) -> int:
 def _leave_s(settings: RunSettings, jobs: Sequence[RunJob]) -> float:
     """The median time from a poll that evicts a job until the job has left its nodes.
 
-    Without progress files it is at least the grace. A job that ignores SIGTERM leaves ``KillWait`` later.
+    Without progress files it is at least the grace; a job that ignores SIGTERM leaves ``KillWait`` later. With them, it
+    is the grace if a poll is shorter than that: the evicting poll is then not known.
     """
+    if settings.progress and settings.poll_s <= settings.grace_s:
+        return float(settings.grace_s)
     least_s = 0 if settings.progress else settings.grace_s
     ends_s = [end_s for job in jobs for _, end_s in list(job.attempts.values())[:-1] if end_s != MISSING]
     since_s = [(end_s - least_s - settings.first_s) % settings.poll_s + least_s for end_s in ends_s]

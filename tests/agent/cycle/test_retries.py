@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirage.agent.cycle.retries import BROKEN, clock_of, count_end, links_a_day, pause, pause_if_spent
+from mirage.agent.cycle.transitions import steer
 from mirage.agent.model import ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, UNLIMITED_S
@@ -131,17 +134,33 @@ def test_a_waiting_link_cancelled_from_outside_pauses_the_chain() -> None:
     assert world.events == [(0, "paused", world.chain.why)]
 
 
-def test_a_waiting_link_that_a_command_cancels_does_not_pause_the_chain() -> None:
-    """The agent observes the end before the command has marked the link."""
-    world = OneChain(held(2))
+@pytest.mark.parametrize(
+    ("number", "age_s", "state", "places"),
+    [
+        (3, 0, ChainState.ACTIVE, [1, 2, 3, 3]),
+        (2, 0, ChainState.DONE, [1, 2, 3]),
+        (3, 3_600, ChainState.DONE, [1, 2, 3]),
+    ],
+)
+def test_a_waiting_link_that_a_command_cancels_is_replaced(
+    number: int, age_s: int, state: ChainState, places: list[int]
+) -> None:
+    """The agent observes the end before the command has marked the last of three links."""
+    world = OneChain(ran(5_000, number=1), ran(5_000, number=2), held(3), links=3)
     context = world.context
-    withdrawn = [context.event(1, number, "withdrawn", "job 102, replaced by hand") for number in (1, 2)]
-    world.store.reported.append(withdrawn[0])
+    link = context.change_link(world.links[2], state=LinkState.ENDED, ended_s=NOW_S, outcome=JobState.CANCELLED)
+    event = context.event(1, number, "withdrawn", "job 103, replaced by hand")
+    world.store.reported.append(replace(event, time_s=NOW_S - age_s))
+    assert steer(context, world.chain, [link]).state is state
+    assert [one.place for one in world.links] == places
+
+
+def test_a_link_that_a_command_cancels_in_a_paused_chain_does_not_count() -> None:
+    world = OneChain(held(2), chain={"state": ChainState.PAUSED})
+    context = world.context
+    world.store.reported.append(context.event(1, 2, "withdrawn", "job 102, by hand"))
     link = context.change_link(world.links[0], state=LinkState.ENDED, ended_s=NOW_S, outcome=JobState.CANCELLED)
-    assert count_end(context, world.chain, link).state is ChainState.PAUSED  # the event of another link
-    context.change_chain(world.chain, state=ChainState.ACTIVE)
-    world.store.reported.append(withdrawn[1])
-    assert count_end(context, world.chain, link).state is ChainState.ACTIVE
+    steer(context, world.chain, [link])
     assert world.links[0].was_withdrawn
 
 

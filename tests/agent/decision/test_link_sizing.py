@@ -264,12 +264,18 @@ def test_a_planned_link_follows_an_edit_of_its_limit(
     assert (link.limit_s, link.shortened_from_s) == tuple(m if m == MISSING else m * MINUTE_S for m in size)
 
 
-def test_a_planned_link_has_its_usual_limit_while_the_nodes_are_not_known(tmp_path: Path) -> None:
-    """An earlier agent sized it, then the chain was edited."""
-    world = Sized(tmp_path, planned(1, limit_s=8 * MINUTE_S, shortened_from_s=32 * MINUTE_S), options={"time": "39"})
+@pytest.mark.parametrize(
+    ("minutes", "budget_h", "size"), [(39, 0.0, (MISSING, MISSING)), (32, 0.0, (8, 32)), (39, 0.4, (24, 39))]
+)
+def test_a_planned_link_follows_an_edit_while_the_nodes_are_not_known(
+    tmp_path: Path, minutes: int, budget_h: float, size: tuple[int, int]
+) -> None:
+    before = planned(1, limit_s=8 * MINUTE_S, shortened_from_s=32 * MINUTE_S)
+    world = Sized(tmp_path, before, options={"time": str(minutes)}, budget_node_h=budget_h)
     world.world.context.machine = None
     world.update(maintenance(HOUR_S))
-    assert (world.world.links[0].limit_s, world.world.links[0].shortened_from_s) == (MISSING, MISSING)
+    link = world.world.links[0]
+    assert (link.limit_s, link.shortened_from_s) == tuple(m if m == MISSING else m * MINUTE_S for m in size)
 
 
 def test_a_link_without_an_answer_of_sbatch_stays_as_it_was_submitted(tmp_path: Path) -> None:

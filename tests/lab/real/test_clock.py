@@ -77,10 +77,9 @@ def test_a_lock_that_does_not_exist_is_named() -> None:
 def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
     spec = LabSpec(directory=tmp_path, speed=20)
     spec.run.mkdir()
-    start_clock(spec)
+    assert start_clock(spec, 120)
     keeper = int((spec.run / "clock.pid").read_text())
     try:
-        until(shared_beginning(spec).exists, 30, "the clock runs")
         lock = shared_beginning(spec).read_text().split()[0]
         subprocess.run([sys.executable, "-I", "-c", TAKE, lock], check=False)
         environment = {**os.environ, **clock_environment(spec)}
@@ -89,3 +88,23 @@ def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
     finally:
         os.killpg(keeper, 15)
         forget_clock(spec)
+
+
+@pytest.mark.real_slurm
+def test_a_clock_starts_where_killed_ones_have_left_their_shared_memory(tmp_path: Path) -> None:
+    spec = LabSpec(directory=tmp_path, speed=20)
+    spec.run.mkdir()
+    with subprocess.Popen(["true"]) as last:
+        numbers = range(last.pid + 1, last.pid + 40)
+    left = [Path("/dev/shm") / f"sem.faketime_sem_{number}" for number in numbers]
+    left = [path for path in left if not path.exists()]
+    for path in left:
+        path.write_bytes(b"")
+    try:
+        assert start_clock(spec, 120)
+    finally:
+        for path in left:
+            path.unlink()
+        os.killpg(int((spec.run / "clock.pid").read_text()), 15)
+        forget_clock(spec)
+    assert not shared_beginning(spec).exists()

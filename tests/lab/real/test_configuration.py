@@ -359,13 +359,16 @@ def test_ports_that_are_all_taken(monkeypatch: pytest.MonkeyPatch, taken: str) -
 
 
 def test_two_processes_never_choose_the_same_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports.secrets, "randbelow", lambda count: 640)
-    program = "from mirage.lab.real import ports\nports.secrets.randbelow = lambda count: 600\n" \
+    first = free_ports(192)  # nothing else on this machine uses these
+    while ports._RESERVED:
+        ports._RESERVED.pop().close()
+    program = f"from mirage.lab.real import ports\nports.secrets.randbelow = lambda count: {first - 10_000}\n" \
               "print(ports.free_ports(110), flush=True); input()"  # fmt: skip
+    monkeypatch.setattr(ports.secrets, "randbelow", lambda count: first - 10_000 + 40)
     with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as other:
         assert other.stdout is not None
-        assert int(other.stdout.readline()) == 10_600
+        assert int(other.stdout.readline()) == first
         with pytest.raises(ConfigurationError, match="found no 7 consecutive free ports"):
             free_ports(7)
         other.communicate("\n")
-    assert free_ports(7) == 10_640, "the ports of a process that has ended are free again"
+    assert free_ports(7) == first + 40, "the ports of a process that has ended are free again"

@@ -12,7 +12,7 @@ import time
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
-from mirage.duration import DAY_S, UNLIMITED_S
+from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
 
@@ -29,6 +29,9 @@ CLEARED = "exclusion-cleared"
 
 WITHDRAWN = "withdrawn"
 """Kind of the event that a waiting link is cancelled by a command of Mirage, or by the agent of a chain that ends."""
+
+CANCELLED_WITHIN_S = 5 * MINUTE_S
+"""Time from this event to the end of the job, with the difference of two clocks that munge allows."""
 
 RECENT_EVENTS = 50
 """Number of last events of a chain that are searched."""
@@ -118,9 +121,24 @@ def failed_soon(link: Link, settings: AgentSettings) -> bool:
     return by_itself and link.outcome in BROKEN and link.ended_s - link.started_s <= settings.early_end_s(link.limit_s)
 
 
+def marked_if_withdrawn(context: CycleContext, link: Link) -> Link:
+    """A link that has ended; withdrawn, if a command of Mirage has cancelled it.
+
+    The command writes its event before it cancels, and marks the link after that. This cycle may have read the link
+    before, or the command was killed. An event that is much older than the end had another outcome.
+    """
+    if link.outcome is not JobState.CANCELLED or link.started_s != MISSING or link.was_withdrawn:
+        return link
+    events = context.store.events(link.chain, last=RECENT_EVENTS)
+    since_s = [event.time_s for event in events if event.kind == WITHDRAWN and event.link == link.number]
+    if not any(abs(link.ended_s - time_s) <= CANCELLED_WITHIN_S for time_s in since_s):
+        return link
+    return context.change_link(link, cancelled_s=context.now_s, withdrawn_s=context.now_s)
+
+
 def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     """The chain after a link has ended: unchanged, slowed down, or paused."""
-    by_us = link.cancelled_s != MISSING or link.was_withdrawn or _cancelled_by_command(context, link)
+    by_us = link.cancelled_s != MISSING or link.was_withdrawn
     if by_us and link.signalled_s == MISSING:  # ended by us before it could prove itself
         return chain
     if link.started_s == MISSING:
@@ -140,21 +158,6 @@ def count_end(context: CycleContext, chain: Chain, link: Link) -> Chain:
     if link.outcome is JobState.COMPLETED and chain.failures:
         chain = context.change_chain(chain, failures=0)
     return _slowed(context, chain, quick_ends, what)
-
-
-def _cancelled_by_command(context: CycleContext, link: Link) -> bool:
-    """Whether a command of Mirage has cancelled a waiting link; it is then withdrawn.
-
-    The command writes its event before it cancels, and marks the link after that. This cycle may have read the link
-    before, or the command was killed.
-    """
-    if link.outcome is not JobState.CANCELLED or link.started_s != MISSING:
-        return False
-    events = context.store.events(link.chain, last=RECENT_EVENTS)
-    if not any(event.kind == WITHDRAWN and event.link == link.number for event in events):
-        return False
-    context.change_link(link, cancelled_s=context.now_s, withdrawn_s=context.now_s)
-    return True
 
 
 def _never_started(context: CycleContext, chain: Chain, link: Link) -> Chain:

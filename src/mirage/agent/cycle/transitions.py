@@ -7,7 +7,7 @@ from dataclasses import replace
 from mirage.agent.chain.budget import Budget, budget_of, next_size
 from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.cycle.context import CycleContext
-from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end
+from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end, marked_if_withdrawn
 from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, next_link
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
@@ -29,6 +29,7 @@ SLURM_EARLY_S = 60
 
 def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
     """The chain after links have ended: its next link is planned, or the chain winds up."""
+    newly_ended = [marked_if_withdrawn(context, link) for link in newly_ended]
     if chain.state is ChainState.ACTIVE and (end := _finished(context, chain)):
         state, why, stopped_s = end
         event = context.event(chain.id, 0, "ending", why)

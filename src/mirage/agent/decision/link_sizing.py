@@ -118,8 +118,7 @@ class LinkSizing:
         nodes = self._nodes(context, chain, link)
         usual_s = self._usual_limit_s(context, chain, link) if nodes is not None else MISSING
         if nodes is None or usual_s <= 0:
-            if link.state is LinkState.PLANNED:  # the chain may have been edited since it was sized
-                _correct(context, link, MISSING)
+            self._follow_edit(context, chain, link)
             known = ReservedTime.of(chain.reserved)
             is_over = known is not None and known.until_s <= context.now_s
             return _with_reserved(context, chain, None) if is_over else chain
@@ -146,6 +145,17 @@ class LinkSizing:
             return _with_reserved(context, chain, None if wall is None or wall.is_own else wall)
         from_s = wall.begin_s if wanted_s < usual_s else _idle_since_s(context, chain, busy_until_s)
         return _with_reserved(context, chain, wall, from_s)
+
+    def _follow_edit(self, context: CycleContext, chain: Chain, link: Link) -> None:
+        """Give a sized planned link the limit of a later edit, within the budget."""
+        if link.state is not LinkState.PLANNED or self._options(context, chain) is None:
+            return
+        usual_s = self._usual_limit_s(context, chain, link)
+        if usual_s in (MISSING, link.shortened_from_s) or link.shortened_from_s == MISSING:
+            return
+        within_s = _within_budget_s(context, chain) if chain.spec.budget_node_h else UNLIMITED_S
+        sizes = {"limit_s": within_s, "shortened_from_s": usual_s} if within_s < usual_s else {}
+        context.change_link(link, **({"limit_s": MISSING, "shortened_from_s": MISSING} | sizes))
 
     def _nodes(self, context: CycleContext, chain: Chain, link: Link) -> LinkNodes | None:
         options = self._options(context, chain)

@@ -11,6 +11,7 @@ from mirage.lab.real import clock_lock
 from mirage.lab.real.cluster_processes import outlive
 from mirage.lab.real.lab_spec import LabSpec
 from mirage.lab.real.slurm_packages import faketime_library
+from mirage.real_time import real_s, wait_until
 
 NAME = "clock"
 """Name of the clock process; the shared start exists as long as this process runs."""
@@ -33,10 +34,11 @@ def clock_environment(spec: LabSpec) -> dict[str, str]:
     }
 
 
-def start_clock(spec: LabSpec) -> None:
-    """Start the clock process; its file appears when the clock runs.
+def start_clock(spec: LabSpec, patience_s: float) -> bool:
+    """Start the clock process; whether it runs within some real seconds.
 
-    It frees the clock's lock, see ``clock_lock``.
+    It frees the clock's lock, see ``clock_lock``. faketime ends at once if a killed process of the same number has left
+    its shared memory; then it is started again, with another number.
     """
     shared = shared_beginning(spec)
     shared.unlink(missing_ok=True)
@@ -44,14 +46,17 @@ def start_clock(spec: LabSpec) -> None:
         'echo "$FAKETIME_SHARED" > "$0.new"; mv "$0.new" "$0"; unset LD_PRELOAD; '
         'exec "$1" -I "$2" "${FAKETIME_SHARED%% *}"'
     )
-    keeper = subprocess.Popen(
-        ["faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", record_start, str(shared), sys.executable,
-         clock_lock.__file__],
-        env={**os.environ, "SLURM_CONF": str(spec.conf)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    outlive(keeper)
-    (spec.run / f"{NAME}.pid").write_text(str(keeper.pid), encoding="utf-8")
+    words = ("faketime", "-f", f"+0 x{spec.speed}", "sh", "-c", record_start, str(shared), sys.executable)
+    end_s = real_s() + patience_s
+    while not shared.exists() and real_s() < end_s:
+        keeper = subprocess.Popen(
+            [*words, clock_lock.__file__], env={**os.environ, "SLURM_CONF": str(spec.conf)},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        outlive(keeper)
+        (spec.run / f"{NAME}.pid").write_text(str(keeper.pid), encoding="utf-8")
+        wait_until(lambda: shared.exists() or keeper.poll() is not None, end_s - real_s())  # noqa: B023
+    return shared.exists()
 
 
 def forget_clock(spec: LabSpec) -> None:

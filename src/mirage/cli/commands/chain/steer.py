@@ -180,6 +180,10 @@ def cancel_jobs(
                 event = EventRecord(chain.id, link.number, now_s, WITHDRAWN, f"job {job.id}, {why}")
                 store.change_link(chain.id, link.number, event)  # the agent may observe the end at once
                 slurm.cancel(job.id, only_pending=only_pending)
+                (known,) = (one for one in store.links(chain.id) if one.number == link.number)
+                if only_pending and known.state is LinkState.RUNNING:  # it started before it could be cancelled
+                    running.append(job.id)
+                    continue
                 store.change_link(chain.id, link.number, cancelled_s=now_s, withdrawn_s=now_s)
                 cancelled.append(job.id)
             elif job.state in ALIVE:
