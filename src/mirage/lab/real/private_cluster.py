@@ -166,7 +166,10 @@ class PrivateCluster:
     def _start_clock(self, patience_s: float) -> None:
         runs = self.spec.speed == 1 or self.processes.alive(clock.NAME) or clock.start_clock(self.spec, patience_s)
         if not runs:
-            raise SlurmUnreachable(f"timed out after {patience_s:g} s, waiting until the accelerated clock runs")
+            raise SlurmUnreachable(
+                f"timed out after {patience_s:g} s, waiting until the accelerated clock runs; "
+                "`faketime -f +0 true` may show why it does not"
+            )
 
     def _start_munge(self, patience_s: float) -> None:
         if self.processes.alive("munged"):
