@@ -42,6 +42,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 2]}…{text[-1]}"
 
 
+def reason(error: Exception) -> str:
+    """Returns the text of an error for a user; that of a ``KeyError`` names what is missing."""
+    return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error) or repr(error)
+
+
 def shortened(text: str, longest: int) -> str:
     """Returns a text truncated to at most ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

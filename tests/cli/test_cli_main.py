@@ -182,9 +182,14 @@ def test_a_full_disk_under_stdout_is_reported(swf):
     with open("/dev/full", "w") as full:
         run = subprocess.run([*MIRAGE, "trace", "info", swf], stdout=full, stderr=subprocess.PIPE, text=True)
     assert run.returncode == 1
-    assert "mirage: error: " in run.stderr
-    assert "No space left on device" in run.stderr
-    assert "Traceback" not in run.stderr
+    assert run.stderr == "mirage: error: cannot write the output: No space left on device; name another place\n"
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    run = subprocess.run([*MIRAGE, "lab", "up", "/dev/null/lab"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.startswith("mirage: error: cannot write /dev/null/lab")
+    assert run.stderr.endswith("Not a directory; name another place\n")
 
 
 def test_a_terminal_without_utf8_gets_what_it_can_show(tmp_path):

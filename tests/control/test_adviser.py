@@ -319,6 +319,9 @@ def test_sia_learns_from_its_views_and_replays_them(tmp_path: Path) -> None:
     deciders: dict[str, ViewDecider] = {}
     recorded = [read_recorded(path) for path in sorted(tmp_path.glob("view-*.json"))]
     assert [decide_again(one, deciders) == one.plan for one in recorded] == [True] * 3
+    (tmp_path / "empty.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="is no recorded view: it has no 'format'; record the views again"):
+        read_recorded(tmp_path / "empty.json")
     for path in tmp_path.glob("speeds-*.npz"):
         for damaged in (b"no arrays", b"", path.read_bytes().replace(b"PK", b"P\x00", 1)):
             path.write_bytes(damaged)

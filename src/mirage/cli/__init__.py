@@ -128,8 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return FAILED
-    except OSError as error:  # standard output on a full disk; files have errors of their own
-        click.echo(f"mirage: error: {error}", err=True)
+    except OSError as error:  # standard output on a full disk, or a folder that cannot be made
+        place = error.filename or "the output"
+        click.echo(f"mirage: error: cannot write {place}: {error.strerror or error}; name another place", err=True)
         _discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0

@@ -17,7 +17,7 @@ import numpy as np
 
 from mirage.atomic_file import write_output
 from mirage.control.control_view import TRAINING, ControlView
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, reason
 from mirage.schedule.scheduler_contract import ActiveJobs, GpuPlan, GpuView, Held, Servers, Surroundings
 from mirage.schedule.schedulers.view_schedulers import ViewDecider
 from mirage.schedule.speeds.speed_arrays import Speeds, linear_speeds
@@ -123,7 +123,7 @@ def read_recorded(path: Path) -> Recorded:
             raise ValueError("its jobs do not fit together")
         return Recorded(str(found["scheduler"]), view, surroundings, str(found["plan"]), keys)
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{path} is no recorded view: {error!r}; record the views again") from error
+        raise ConfigurationError(f"{path} is no recorded view: {reason(error)}; record the views again") from error
 
 
 def decide_again(recorded: Recorded, deciders: dict[str, ViewDecider] | None = None) -> str:

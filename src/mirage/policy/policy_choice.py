@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, reason, shown
 
 ALIKE = 2.0
 """Links whose nodes and limits differ by no more than this factor share a choice."""
@@ -59,7 +59,7 @@ class PolicyChoice:
                 None if ratio is None else float(ratio), bool(plain["bank_age"]),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigurationError(f"{shown(plain)} is no choice of a policy: {error!r}") from error
+            raise ConfigurationError(f"{shown(plain)} is no choice of a policy: {reason(error)}") from error
 
 
 def nearest_choice(

@@ -77,7 +77,7 @@ COMPLAINTS = [
         "its --delimiter if it had one",
     ),
     # sacct's JSON
-    ("sacct-json", '[{"job_id": 1}]', ":1: not a record of sacct: KeyError('time'); make it with sacct --json"),
+    ("sacct-json", '[{"job_id": 1}]', ":1: not a record of sacct: it has no 'time'; make it with sacct --json"),
     (
         "sacct-json",
         '[\n{"job_id": 0, "time": {}, "state": {"current": "FAILED"}}]',

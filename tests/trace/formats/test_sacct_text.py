@@ -183,6 +183,12 @@ def test_without_a_header_the_fields_are_given(read):
         read("1|2", header="", fields=["User", "State"])
 
 
+def test_given_fields_may_not_contradict_a_header(read):
+    assert len(read("1|a", header="JobID|JobName", fields=["jobid", "JobName%20"]).table) == 1
+    with pytest.raises(TraceError, match=r"names its own fields \(JobID\|JobName\|State\), and other fields were"):
+        read("1|a|COMPLETED", header="JobID|JobName|State", fields=["JobID", "State", "JobName"])
+
+
 def test_parsable_and_concatenated_output(read):
     trace = read("1|a|", "JobID|JobName|", "2|b|", header="JobID|JobName|")
     assert trace.table.name.values() == ["a", "b"]

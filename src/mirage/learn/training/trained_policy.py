@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.errors import ModelFileError
+from mirage.errors import ModelFileError, reason
 from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.ranges import REPEATS_BEYOND, Ranges
@@ -108,7 +108,7 @@ def read_trained(path: str | os.PathLike[str]) -> TrainedPolicy:
         parts = {int(nodes): _part(nodes, entry, file.arrays) for nodes, entry in sizes.items()}
         futures, chosen = int(file.card.settings["futures"]), file.card.settings["chosen"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path}: its models cannot be read ({error!r}); train it again") from error
+        raise ModelFileError(f"{path}: its models cannot be read ({reason(error)}); train it again") from error
     return TrainedPolicy(parts, file.card.trained_on, file.card.figures, futures, chosen)
 
 

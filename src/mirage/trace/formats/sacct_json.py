@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mirage.duration import MINUTE_S, UNLIMITED_S
-from mirage.errors import LineError, TraceError
+from mirage.errors import LineError, TraceError, reason
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import count_hosts
 from mirage.slurm_words.json_numbers import json_number, number_or
@@ -46,7 +46,7 @@ def read_sacct_json(data: bytes, tally: ReadTally) -> JobTable:
         except LineError as bad:
             tally.reject(line, bad)
         except (AttributeError, KeyError, TypeError) as error:
-            tally.reject(line, LineError("not a record of sacct", repr(error), "make it with sacct --json"))
+            tally.reject(line, LineError("not a record of sacct", reason(error), "make it with sacct --json"))
         else:
             tally.lines += steps
             tally.steps += steps

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mirage.errors import LineError, TraceError
+from mirage.errors import LineError, TraceError, shortened
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
@@ -92,16 +92,27 @@ class _Header:
         self.is_line = bool(IDENTIFIERS & {cell.strip().lower() for cell in cells})
         if self.is_line:
             self.names: Sequence[str] = cells
+            if fields is not None and _plain(fields) != _plain(cells):
+                own = shortened(delimiter.join(cells), 80)
+                raise TraceError(
+                    f"{tally.path}:{number}: the first line names its own fields ({own}), "
+                    "and other fields were given; leave them out (--fields)"
+                )
             return
         self.names = XDMOD_FIELDS if fields is None else fields
         self.trails = len(line.split(delimiter)) == len(self.names) + 1 and line.endswith(delimiter)
-        if fields is not None and not IDENTIFIERS & {name.partition("%")[0].strip().lower() for name in fields}:
+        if fields is not None and not IDENTIFIERS & set(_plain(fields)):
             raise TraceError(f"{tally.path}:{number}: the fields {','.join(fields)} hold no JobID; name it too")
         if fields is None and line.count(delimiter) < len(XDMOD_FIELDS) - 1:
             raise TraceError(
                 f"{tally.path}:{number}: no header with a JobID, and {len(cells)} fields without names; "
                 "give the field list that sacct was called with, and its --delimiter if it had one"
             )
+
+
+def _plain(fields: Sequence[str]) -> list[str]:
+    """The names of fields in lower case, without widths."""
+    return [name.partition("%")[0].strip().lower() for name in fields]
 
 
 class _RowForm:
