@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from mirage.cli import root
 from mirage.cli.options import TraceOptions
-from mirage.cli.trace_reading import progress_bar, read_named_trace
+from mirage.cli.trace_reading import read_named_trace
 from mirage.errors import TraceError
 
 READING = TraceOptions(None, None, None, "UTC", False)
@@ -55,29 +53,6 @@ def test_a_bad_line_stops_unless_it_is_to_be_skipped_and_reported(
     assert capsys.readouterr().err == ""
     assert len(read_named_trace(str(path), replace(READING, skip_bad_lines=True)).table) == 1
     assert capsys.readouterr() == ("", f"mirage: {path}:3: too few fields (the first of 2 skipped for this)\n")
-
-
-def watched(monkeypatch: pytest.MonkeyPatch, terminal: bool, *moments: tuple[float, int]) -> str | None:
-    """What is shown of a reading with progress (second, percent); None where it is not wanted."""
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=terminal, width=60, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda stderr: console)
-    times = iter([0.0, *(second for second, _ in moments)])
-    with progress_bar(lambda: next(times)) as progress:
-        if progress is None:
-            return None
-        for _, done in moments:
-            progress(done, 100)
-    return shown.getvalue()
-
-
-def test_a_bar_is_shown_in_a_terminal_once_it_has_taken_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert watched(monkeypatch, True, (0.5, 10), (1.9, 40)) == ""
-    assert "reading the trace" in (watched(monkeypatch, True, (0.5, 10), (2.0, 40)) or "")
-
-
-def test_no_bar_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert watched(monkeypatch, False) is None
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 _SILENT = ("svg", "script", "style", "button")
@@ -21,6 +24,21 @@ def printed(show: Callable[[Console], None], width: int, *, encoding: str = "utf
         out.flush()
         text = raw.getvalue().decode(encoding)
     return [_joined(re.sub("\x1b\\[([0-9;]*)m", _style, line)).rstrip() for line in text.splitlines()]
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Any], *arguments: Any) -> str:
+    """What a context's report writes to standard error where that is a terminal."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with contextlib.redirect_stderr(Terminal()) as written:
+        with opened() as report:
+            report(*arguments)
+        return written.getvalue()
 
 
 def _joined(line: str) -> str:

@@ -83,7 +83,7 @@ def own_site(weeks: int) -> Iterator[OwnSite]:
 def _accounts(slurm: SlurmClient, weeks: int) -> SiteAccounts:
     from mirage.calibration.site.site_accounts import SacctHistory, site_accounts
     from mirage.real_time import real_s
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
 
     with progress_bar("days of accounts") as progress:
         history = SacctHistory(

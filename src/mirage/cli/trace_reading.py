@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +9,11 @@ import click
 from mirage.cli.options import TraceOptions
 
 if TYPE_CHECKING:
-    from mirage.trace.formats.read_report import Progress, ReadReport
+    from mirage.trace.formats.read_report import ReadReport
     from mirage.trace.read_trace import Trace
 
 QUIET_S = 2.0
-"""A trace that is read faster than this, in seconds, gets no progress bar."""
+"""Work that takes less than this, in seconds, gets no progress bar."""
 
 
 def read_named_trace(path: str, reading: TraceOptions) -> Trace:
@@ -25,9 +22,10 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
     Raises:
         TraceError: The trace cannot be read.
     """
+    from mirage.report.terminal.progress import progress_bar
     from mirage.trace.read_trace import read_trace
 
-    with progress_bar() as progress:
+    with progress_bar("bytes of the trace", QUIET_S) as progress:
         trace = read_trace(
             path,
             format=reading.format,
@@ -40,30 +38,6 @@ def read_named_trace(path: str, reading: TraceOptions) -> Trace:
         )
     print_complaints(trace.report)
     return trace
-
-
-@contextmanager
-def progress_bar(clock: Callable[[], float] = time.monotonic) -> Iterator[Progress | None]:
-    """Shows a bar on a terminal's standard error once reading takes longer than two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    bar, begun_s = Bar(console=console, transient=True), clock()
-    task = bar.add_task("reading the trace")
-
-    def show(done: int, total: int) -> None:
-        if clock() - begun_s >= QUIET_S:
-            bar.start()
-            bar.update(task, completed=done, total=total)
-
-    try:
-        yield show
-    finally:
-        bar.stop()
 
 
 def print_complaints(report: ReadReport) -> None:

@@ -9,6 +9,7 @@ started_s = branch.run_until_started(link)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -189,8 +190,17 @@ class Simulation:
         due_s = self.next_event_s()
         return self.advance(due_s) if due_s < NEVER_S else NEVER_S
 
-    def run(self) -> Schedule:
-        """Replay everything to its end."""
+    def run(self, progress: Callable[[int, int], None] | None = None) -> Schedule:
+        """Replay everything to its end.
+
+        Args:
+            progress: Called a hundred times, with the number of jobs that have been submitted, and that of all.
+        """
+        if progress is not None:
+            submit_s = self.world.jobs.submit_s
+            for submitted in range(0, len(submit_s), max(len(submit_s) // 100, 1)):
+                self.advance(int(submit_s[submitted]) - 1)
+                progress(submitted, len(submit_s))
         while self.step() < NEVER_S:
             self.advance(NEVER_S - 1)
         return self.schedule()

@@ -12,7 +12,7 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.paired import VERDICTS_NOTE
 from mirage.report.terminal.console_table import PLAIN_WIDTH
-from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
+from mirage.report.terminal.evaluation_text import print_evaluation
 from tests.support.report_samples import PROVENANCE, evaluation
 
 FEW = evaluation([Cost(1, 1), Cost(5, 1)], windows=8)
@@ -133,9 +133,3 @@ def test_links_of_several_nodes_are_named_so() -> None:
 def test_a_file_gets_plain_lines_of_one_width(capsys: pytest.CaptureFixture[str]) -> None:
     print_evaluation(FEW, PROVENANCE)
     assert capsys.readouterr().out.splitlines() == printed(FEW, PLAIN_WIDTH)
-
-
-def test_the_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar("windows") as report:
-        report(1, 2)
-    assert capsys.readouterr() == ("", "")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +11,8 @@ from mirage.policy.cost import Cost
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.policy_score import EvaluationRow
 from mirage.report.terminal.demo_text import print_demonstration, stages
-from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
-from tests.support.printed_text import printed
+from mirage.report.terminal.evaluation_text import print_evaluation
+from tests.support.printed_text import on_a_terminal, printed
 from tests.support.report_samples import PROVENANCE, demonstration
 
 # -- the demonstration --------------------------------------------------------------------------------------
@@ -59,32 +57,6 @@ def test_a_narrow_terminal_gets_a_shorter_picture() -> None:
 
 def test_stages_print_on_a_terminal_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "playing …" in on_a_terminal(monkeypatch, lambda: stages(), "playing")
-
-
-def test_progress_is_printed_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with progress_bar("windows") as report:
-        report(3, 7)
-    assert capsys.readouterr() == ("", "")
-    shown = on_a_terminal(monkeypatch, lambda: progress_bar("windows"), 3, 7)
-    assert "windows" in shown
-    assert "3/7" in shown
-
-
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch, opened: Any, *arguments: Any) -> str:
-    """What such a context writes to standard error where that is a terminal."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    with contextlib.redirect_stderr(Terminal()) as written:
-        with opened() as report:
-            report(*arguments)
-        return written.getvalue()
 
 
 # -- an evaluation ------------------------------------------------------------------------------------------

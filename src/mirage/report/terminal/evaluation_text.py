@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from mirage.provision.evaluation.candidate import BOUNDS
@@ -17,7 +15,6 @@ from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.figures import chain_words, gap_words, links_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.study.intervals import Interval
-from mirage.study.play_trials import Progress as ProgressCallback
 
 _STYLES = {"better": "green", "worse": "red", "": ""}
 
@@ -93,16 +90,6 @@ def at_cost(evaluation: Evaluation, ratio: float | None) -> str:
 
 _WIDE = 120
 _BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[ProgressCallback]:
-    """Shows a progress bar on standard error; nothing if that is no terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def print_evaluation(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -15,17 +14,6 @@ from mirage.report.figures import gap_words, links_words
 from mirage.report.terminal.console_table import plain_console, print_table
 from mirage.report.terminal.evaluation_text import print_evaluation
 from mirage.trace.statistics.summary import iso_utc
-
-
-@contextmanager
-def step_line() -> Iterator[Callable[[str], None] | None]:
-    """Shows the last completed step in a line on standard error; None without a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status("training") as status:
-        yield lambda step: status.update(f"training: {step} done")
 
 
 def print_trained(card: ModelCard, console: Console | None = None) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mirage.calibration import fit_mechanisms
 from mirage.cli import main
 from mirage.duration import DAY_S
-from mirage.report.terminal.progress_lines import ProgressLines
+from mirage.report.terminal.progress import progress_bar
 from mirage.sim.slurm_conf.cluster_file import read_cluster_file
 
 
@@ -147,8 +147,8 @@ def test_progress_is_printed_once_a_minute_without_a_terminal(
     trace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = iter(range(0, 10**6, 20))
-    every_20_s = functools.partial(ProgressLines, clock=lambda: float(next(ticks)))
-    monkeypatch.setattr("mirage.report.terminal.progress_lines.ProgressLines", every_20_s)
+    every_20_s = functools.partial(progress_bar, clock=lambda: float(next(ticks)))
+    monkeypatch.setattr("mirage.report.terminal.progress.progress_bar", every_20_s)
     assert main(["calibrate", trace, "--columns", MAP, "--json"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("mirage: replays: ")]
     assert re.fullmatch(r"mirage: replays: 3 of [\d,]+ \(\d+%\), after 00:01:00", lines[0])

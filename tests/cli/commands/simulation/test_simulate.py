@@ -46,6 +46,16 @@ def test_the_report_names_where_it_comes_from(swf, capsys):
     assert (report["trace"], report["discipline"], report["nodes"]) == (swf, "easy", 3)
 
 
+def test_without_a_terminal_progress_is_printed_in_lines(swf, capsys, monkeypatch):
+    monkeypatch.setattr("mirage.report.terminal.progress.EVERY_S", 0)
+    assert main(["simulate", swf, "--processors", "3", "--discipline", "easy", "--json"]) == 0
+    shown = capsys.readouterr().err.splitlines()
+    lines = [line for line in shown if line.startswith("mirage: jobs simulated: ")]
+    assert [line.rpartition(", ")[0].removeprefix("mirage: jobs simulated: ") for line in lines] == [
+        "0 of 3 (0%)", "1 of 3 (33%)", "2 of 3 (67%)",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("name", "reference"), [("easy", "ref0"), ("fcfs", "fcfs"), ("conservative", "cons")])
 def test_known_schedules(shared_data, tmp_path, capsys, name, reference):
     folder, out = shared_data / "synthetic-reference", tmp_path / "schedule.csv"

@@ -2,13 +2,11 @@
 
 import io
 import json
-import sys
 
 import pytest
 from rich.console import Console
 
 from mirage.cli import main
-from mirage.cli.trace_reading import progress_bar
 from mirage.report.terminal.trace_text import print_trace, sparkline
 from mirage.trace.read_trace import read_trace
 from mirage.trace.statistics.summary import describe
@@ -159,26 +157,3 @@ def test_skipping_every_line_fails_and_explains_why(tmp_path, capsys):
     assert "no job could be read: 2 lines skipped (2 × not a job id, the first in line 2)" in err
     assert main(["trace", "convert", "--skip-bad-lines", str(path), str(tmp_path / "x.csv")]) == 1
     assert not (tmp_path / "x.csv").exists()
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("after_s", "shown"), [(1.9, False), (2.1, True)])
-def test_a_bar_appears_on_a_terminal_when_reading_takes_long(monkeypatch, after_s, shown):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    moments = iter([0.0, after_s])
-    with progress_bar(lambda: next(moments)) as progress:
-        progress(30, 120)
-    assert ("reading the trace" in terminal.getvalue()) == shown
-    assert ("25%" in terminal.getvalue()) == shown
-
-
-def test_no_bar_where_standard_error_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress_bar() as progress:
-        assert progress is None

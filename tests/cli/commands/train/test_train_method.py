@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -87,15 +88,20 @@ def test_a_model_is_a_policy(made, trace, capsys):
 
 
 @pytest.mark.slow
-def test_that_a_model_of_older_data_does_not_know_another_cluster_is_reported(made, trace, tmp_path, capsys):
+def test_that_a_model_of_older_data_does_not_know_another_cluster_is_reported(
+    made, trace, tmp_path, capsys, monkeypatch
+):
     older = tmp_path / "data"
     shutil.copytree(f"{made}.data", older)
     for path in older.glob("rows-*.parquet"):
         rows = parquet.read_table(path)
         parquet.write_table(rows.drop_columns(list(REPEATS)), path)
     arguments = ["--data", str(older), "--tune-until", "2023-05-01", "-o", str(tmp_path / "model")]
+    monkeypatch.setattr("mirage.report.terminal.progress.EVERY_S", 0)
     assert main(["train", "correction", str(trace), *arguments]) == 0
-    assert "will not notice when it is used on another cluster" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "will not notice when it is used on another cluster" in shown
+    assert re.search(r"^mirage: training: \S.* done, after 00:0\d:\d\d$", shown, re.MULTILINE)
     assert read_trained(tmp_path / "model").parts[2].repeats is None
     assert read_trained(made).parts[2].repeats is not None
 

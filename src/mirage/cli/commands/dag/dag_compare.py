@@ -148,7 +148,7 @@ def compare(
     from mirage.dag.workload.tpch import read_tpch
     from mirage.report.dag.comparison_charts import check_plots_folder, write_plots
     from mirage.report.dag.dag_comparison_text import print_comparison
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.study.executors.local_processes import LocalProcesses
 
     usual = ("50/200",)

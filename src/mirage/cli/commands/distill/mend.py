@@ -153,7 +153,7 @@ def _make_folder(out: str) -> None:
 def _mended(text: str, played: EpisodeOptions, report_seeds: str) -> MendingResult:
     """Returns the best edit for one case."""
     from mirage.dag.mending.line_mending import mended
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
 
     choose_on, report_on = (replace(played, seeds=seeds).episodes()[0] for seeds in (played.seeds, report_seeds))
     with progress_bar(f"edits, {played.case}") as progress:

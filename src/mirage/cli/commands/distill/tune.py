@@ -76,7 +76,7 @@ def tune(
     from mirage.dag.distilled.tuning import shortened, tuned
     from mirage.distill.editing import difference
     from mirage.distill.tree_text import text_of
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.study.work_journal import WorkJournal
 
     text, given = read(tree_file)

@@ -68,7 +68,7 @@ def dataset(
     from mirage.provision.evaluation.evaluate import check_windows
     from mirage.provision.evaluation.evaluation_study import Study
     from mirage.report.terminal.data_set_text import print_data_set, summary_of
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.sim.workload import workload
 
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)

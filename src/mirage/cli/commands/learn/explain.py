@@ -191,7 +191,7 @@ def _behaviour(
     from mirage.learn.explain.policy_recording import played_since, recorded
     from mirage.learn.training.trained_policy import WHAT_IF
     from mirage.provision.evaluation.candidate import Candidate
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
 
     manifest = begun.manifest()
     futures, seed = int(manifest["futures"] or 0), int(manifest["seed"])

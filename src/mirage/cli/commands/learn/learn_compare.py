@@ -236,7 +236,7 @@ def compare(
     from mirage.provision.evaluation.evaluate import compared_with
     from mirage.report.judgement.results_page import check_results_folder, write_results
     from mirage.report.judgement.results_text import print_comparison
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
 
     plan = options.plan()
     check_installed(plan.methods)

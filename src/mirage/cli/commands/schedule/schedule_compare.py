@@ -67,7 +67,7 @@ def compare(
 
     from mirage.report.schedule.schedule_page import comparison_page
     from mirage.report.schedule.schedule_text import print_rows
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.schedule.compare.gpu_comparison import compare as compare_schedulers
 
     with progress_bar("trials") as progress:

@@ -81,7 +81,7 @@ def sensitivity(
         check_output(plot, *workloads)
 
     from mirage.report.schedule.sensitivity_text import print_sensitivity
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.schedule.compare.sensitivity import sensitivity as measure_sensitivity
     from mirage.schedule.compare.sensitivity import values_of
 

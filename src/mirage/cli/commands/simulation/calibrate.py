@@ -166,8 +166,7 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
     from mirage.calibration.declared_settings import check_associations, check_qos
     from mirage.calibration.inferred.capacity import queued
     from mirage.calibration.mechanisms import Site
-    from mirage.report.terminal.evaluation_text import progress_bar
-    from mirage.report.terminal.progress_lines import ProgressLines
+    from mirage.report.terminal.progress import progress_bar
     from mirage.sim.slurm_conf.cluster_file import write_cluster_file
 
     jobs = queued(table)
@@ -178,15 +177,8 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
         _check_slice(stretch, jobs)
     site = Site.of(jobs, declared.settings, slices[0].from_s, slices[0].until_s)
     site = replace(site, qos=declared.qos, age_limits=declared.age_limits(jobs))
-    lines = None if sys.stderr.isatty() else ProgressLines("replays")
     with progress_bar("replays") as progress:
-
-        def count(done: int, most: int, _: float) -> None:
-            progress(done, most)
-            if lines is not None:
-                lines(done, most)
-
-        found = Calibration.of(trace, declared, site, slices, count)
+        found = Calibration.of(trace, declared, site, slices, lambda done, most, _: progress(done, most))
     command = shlex.join(["mirage", *sys.argv[1:]])
     facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(options.facts)
     for path, mode in ((options.out, 0o666), (options.second_file, 0o600)):
@@ -211,7 +203,7 @@ def _choose(own: OwnSite, request: LinkRequest) -> None:
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.site_choice import choose_policy, without_links
     from mirage.report.figures import links_words
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
     from mirage.sim.slurm_conf.cluster_file import read_cluster_file
     from mirage.sim.workload import workload
 

@@ -108,7 +108,8 @@ def evaluate(
     from mirage.provision.evaluation.episode import Scenario
     from mirage.provision.evaluation.evaluate import compared_with
     from mirage.provision.evaluation.evaluate import evaluate as evaluate_policies
-    from mirage.report.terminal.evaluation_text import print_evaluation, progress_bar
+    from mirage.report.terminal.evaluation_text import print_evaluation
+    from mirage.report.terminal.progress import progress_bar
     from mirage.sim.workload import workload
 
     compared_with(study.policies, against)

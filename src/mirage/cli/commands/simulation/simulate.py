@@ -14,7 +14,7 @@ from mirage.atomic_file import write_output
 from mirage.cli.machine_options import MachineOptions, SimulatedMachine, discipline_help, machine_options
 from mirage.cli.options import CONTEXT, ExtensibleOption, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_output
-from mirage.cli.trace_reading import read_named_trace
+from mirage.cli.trace_reading import QUIET_S, read_named_trace
 from mirage.cli.values import Duration
 from mirage.errors import ConfigurationError
 from mirage.version import __version__
@@ -80,6 +80,7 @@ def simulate(
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted
+    from mirage.report.terminal.progress import progress_bar
     from mirage.sim.simulation import Simulation
     from mirage.sim.workload import workload
 
@@ -92,7 +93,8 @@ def simulate(
     jobs, answering = _answering(jobs, think_s, simulated.think_s, trace)
     simulation = Simulation(simulated.cluster, jobs, discipline, simulated.settings)
     began_s = time.process_time()
-    schedule = simulation.run()
+    with progress_bar("jobs simulated", QUIET_S) as progress:
+        schedule = simulation.run(progress)
     cpu_s = time.process_time() - began_s
     speed = {"simulate_cpu_s": cpu_s, "jobs_per_cpu_s": len(jobs.jobs) / cpu_s if cpu_s > 0 else 0.0}
     known = {"left_out": jobs.left_out, **answering, "dependencies_dropped": jobs.dependencies_dropped}

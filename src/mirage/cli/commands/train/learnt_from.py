@@ -147,7 +147,7 @@ class LearntFrom:
         from mirage.learn.dataset.recipe import Recipe
         from mirage.provision.evaluation.evaluate import check_windows
         from mirage.provision.evaluation.evaluation_study import Study
-        from mirage.report.terminal.evaluation_text import progress_bar
+        from mirage.report.terminal.progress import progress_bar
 
         scenario, windows = self.scenario(), self.windows
         study = Study(scenario, self.planned(), tuple(windows.links()), (), windows.seed)

@@ -141,8 +141,7 @@ def best(
     from mirage.learn.training.method_trials import RollingOriginPlan
     from mirage.learn.training.train_policy import play_what_if, try_and_choose
     from mirage.policy.cost import Cost
-    from mirage.report.terminal.evaluation_text import progress_bar
-    from mirage.report.training.training_text import step_line
+    from mirage.report.terminal.progress import progress_bar, step_line
 
     begun = _begin(trace, machine, windows, where, learning, reading, methods)
     begun.simulated()
@@ -208,7 +207,7 @@ def _write(
 ) -> None:
     """Trains, writes and prints the model and the report, and removes the stored steps."""
     from mirage.learn.training.train_policy import CardDetails, train_policy
-    from mirage.report.training.training_text import step_line
+    from mirage.report.terminal.progress import step_line
 
     learning, seed = begun.learning, begun.windows.seed
     if not data.has_repeats:

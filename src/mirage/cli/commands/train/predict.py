@@ -70,7 +70,7 @@ def predict(
     from mirage.predict.waits.boosted_waits import BoostingSettings
     from mirage.predict.waits.rolling_forecast import RollingSettings
     from mirage.predict.waits.wait_model import train_wait_model
-    from mirage.report.terminal.evaluation_text import progress_bar
+    from mirage.report.terminal.progress import progress_bar
 
     table = read_named_trace(trace, reading).table
     settings = RollingSettings(refit_s=int(refit_days * DAY_S), boosting=BoostingSettings(threads=threads, seed=seed))
