@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace as replace_field
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from mirage.provision.evaluation.episode import Scenario
 from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 from mirage.provision.evaluation.evaluation_study import Study, codes_of
 from mirage.provision.link_size import LinkSize
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, Limit
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
@@ -94,6 +96,37 @@ def test_which_jobs_are_called_alike_is_part_of_it() -> None:
     alike = key_of(["train-1", "train-2"], ["physics", "physics"])
     assert alike == key_of(["test-1", "test-1"], ["chemistry", "chemistry"])
     assert len({alike, key_of(["train", "test"], ["physics", "physics"]), key_of(["a", "a"], ["b", "c"])}) == 3
+
+
+def test_recorded_priorities_are_part_of_it_where_they_order_the_queue() -> None:
+    cluster = Cluster.pool(4)
+
+    def key_of(priority: list[int], settings: SlurmSettings) -> str:
+        table = JobTable.build(
+            [1, 2], submit_s=[0, 1], elapsed_s=[9, 9], limit_s=[9, 9], nodes=[1, 1], priority=priority
+        )
+        scenario = Scenario(cluster, workload(table, cluster), "slurm", settings)
+        return Study(scenario, EvaluationProtocol.warm(0), (LinkSize(),), ()).key
+
+    recorded = SlurmSettings(recorded_priority=5.0)
+    assert key_of([7, 8], recorded) != key_of([8, 7], recorded)
+    assert key_of([7, 8], SlurmSettings()) == key_of([8, 7], SlurmSettings())
+
+
+def test_names_are_part_of_it_where_they_select_users_or_accounts() -> None:
+    def key_of(user: str, account: str, link_user: str = "newcomer", limits: tuple[Limit, ...] = ()) -> str:
+        cluster = replace_field(Cluster.pool(4), limits=limits)
+        table = JobTable.build(
+            [1, 2], submit_s=[0, 1], elapsed_s=[9, 9], limit_s=[9, 9], nodes=[1, 1], user=[user, "eve"],
+            account=[account, account],
+        )  # fmt: skip
+        protocol = EvaluationProtocol.warm(0, link_user=link_user)
+        return Study(Scenario(cluster, workload(table, cluster)), protocol, (LinkSize(),), ()).key
+
+    assert key_of("ada", "physics", "user:eve") != key_of("bob", "physics", "user:eve")
+    limits = (Limit("all", ageing=1, accounts=("physics",)),)
+    assert key_of("ada", "physics", limits=limits) != key_of("ada", "biology", limits=limits)
+    assert key_of("ada", "physics") == key_of("bob", "biology"), "no name counts"
 
 
 def test_the_file_that_a_policy_names_and_the_code_that_reads_it_are_part_of_it(

@@ -14,7 +14,7 @@ from mirage.policy.policy_registry import policy_named_by, policy_spec
 from mirage.policy.view import ChainView, View
 from mirage.provision.evaluation.candidate import NEVER, Candidate, WindowRun, window_seed
 from mirage.provision.evaluation.episode import Episode, Scenario, play, warm_simulations
-from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
+from mirage.provision.evaluation.evaluation_protocol import NAMED_USER, EvaluationProtocol
 from mirage.provision.evaluation.followed_link import BankedLink, Followed
 from mirage.provision.link_size import LinkSize
 from mirage.sim.contract.job_labels import LabelBook
@@ -64,6 +64,7 @@ class Study:
             scenario.settings,
             scenario.jobs.jobs.tobytes(),
             LabelBook(scenario.jobs.table).codes.tobytes(),
+            *_further_inputs(scenario, self.protocol),
             replace(self.protocol, begin_s=0, windows=0, every_s=0),
             self.links,
             played,
@@ -71,6 +72,18 @@ class Study:
             self.holds,
             *files,
         )
+
+
+def _further_inputs(scenario: Scenario, protocol: EvaluationProtocol) -> tuple[bytes, tuple[tuple[str, ...], ...]]:
+    """Recorded priorities, and names of users and accounts, of the trace where they are used.
+
+    A scheduler may order jobs by the priorities; a protocol selects the owner of links by name, and a limit its users
+    and accounts.
+    """
+    table = scenario.jobs.table
+    by_name = protocol.link_user.startswith(NAMED_USER) or any(one.of_association for one in scenario.cluster.limits)
+    recorded = scenario.settings.recorded_priority is not None
+    return table.priority.tobytes() if recorded else b"", (table.user.names, table.account.names) if by_name else ()
 
 
 def codes_of(candidate: Candidate) -> list[str]:
