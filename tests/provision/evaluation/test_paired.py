@@ -148,6 +148,13 @@ def test_the_policies_of_a_table_are_corrected_together() -> None:
     assert p_corrected["oracle"] == p_value["oracle"]
 
 
+def test_equal_hand_overs_of_an_earlier_submission_have_a_p_value_of_their_own() -> None:
+    early = outcome("early", four_windows(), COST)
+    ahead = replace(early, policy="ahead", lead_s=early.lead_s + HOUR_S)
+    assert corrected_in_table([(early, 0.02), (ahead, 0.3)]) == [0.04, 0.3]
+    assert corrected_in_table([(ahead, 0.3), (early, 0.02)]) == [0.3, 0.04]
+
+
 def test_every_other_policy_by_load_and_by_cost() -> None:
     found = differences(four_windows(), POLICIES, "early", [COST, Cost(1, 1)])
     assert {d.policy for d in found} == {"reactive", "told", "oracle"}

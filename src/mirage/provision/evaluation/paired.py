@@ -142,9 +142,10 @@ def differences(
 def corrected_in_table(tested: Sequence[tuple[PolicyOutcome, float | None]]) -> list[float | None]:
     """P-values corrected for the number of policies in a table.
 
-    Policies with the same hand-overs count once. Bounds are no policies: theirs are not corrected, and do not count.
+    Policies with the same hand-overs and leads count once; a longer lead could have lost more, so the p-value differs.
+    Bounds are no policies: theirs are not corrected, and do not count.
     """
-    keys = [o.interruption_s.tobytes() + o.overlap_s.tobytes() for o, _ in tested]
+    keys = [b"".join(part.tobytes() for part in (o.interruption_s, o.overlap_s, o.lead_s)) for o, _ in tested]
     counted = {k: p for k, (o, p) in zip(keys, tested) if p is not None and o.policy not in BOUNDS}
     after = dict(zip(counted, corrected(list(counted.values()))))
     return [p if p is None or o.policy in BOUNDS else after[k] for k, (o, p) in zip(keys, tested)]
