@@ -81,6 +81,17 @@ def test_every_week_is_decided_by_the_hand_overs_that_were_over_before_it() -> N
     assert [one.policy for one in weekly_choices(trials, later, BEGIN, COST)][: first + 1] == choices[: first + 1]
 
 
+def test_a_hand_over_is_not_known_while_a_policy_s_link_still_waits() -> None:
+    """A reactive chain is interrupted for an hour, ``careful`` for two weeks."""
+    trials = tuple(at(trial(k, [0, 3, 1], {"careful": 2, "good": 0}), MONDAY_S + k * DAY_S) for k in range(40))
+    outcomes = {name: late(name, np.full(40, hours)) for name, hours in (("careful", 14 * 24.0), ("good", 0.0))}
+    choices = [one.policy for one in weekly_choices(trials, outcomes, BEGIN, COST)]
+    first = choices.index("good")
+    known = [one.episode.ends_s + 14 * DAY_S for one in trials]
+    week_s = trials[first].episode.submitted_s // WEEK_S * WEEK_S
+    assert sum(known_s <= week_s for known_s in known) >= FEWEST
+
+
 def test_an_evaluation_judges_auto_by_the_policies_that_it_had_chosen(busy_setting) -> None:  # type: ignore[no-untyped-def]
     protocol = EvaluationProtocol.warm(10 * DAY_S, windows=12, every_s=36 * HOUR_S, step_s=3 * HOUR_S)
     found = evaluate(busy_setting, protocol, [LinkSize(2, 12 * HOUR_S)], ["auto", "reactive"], [COST])

@@ -70,6 +70,8 @@ def weekly_choices(
 ) -> list[PolicyChoice]:
     """Returns the choice in each window, from what was known at the beginning of its week.
 
+    A hand-over is known once the next link has started under all of these policies, and of a reactive chain.
+
     Args:
         trials: By window, all of one size of link.
         outcomes: Of the policies to choose from, by name.
@@ -77,7 +79,8 @@ def weekly_choices(
         cost: Cost of an hour of interruption and of overlap.
     """
     submitted_s = submissions_s(trials)
-    known_s = np.array([t.episode.ends_s + max(t.episode.reactive_s, 0) for t in trials], dtype=np.int64)
+    ends_s, reactive_s = np.array([(t.episode.ends_s, t.episode.reactive_s) for t in trials], dtype=np.float64).T
+    known_s = ends_s + np.max([np.maximum(reactive_s, 0), *(one.interruption_s for one in outcomes.values())], axis=0)
     found: dict[int, PolicyChoice] = {}
     choice = default
     for week_s in sorted({int(at_s) // WEEK_S * WEEK_S for at_s in submitted_s}):
