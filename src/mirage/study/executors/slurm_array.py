@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirage.duration import HOUR_S
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmError
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmError, SlurmUnreachable
 from mirage.slurm.runner import Runner, SystemRunner, check_configured
 from mirage.study.executors.executor import Piece, Result, Setup
 from mirage.study.executors.remote_work import RemoteWork
@@ -140,8 +140,11 @@ class _Watch:
                 self._runner.run(["scancel", *running])
 
     def _left_queue(self) -> set[int]:
-        """Parts with jobs that squeue no longer shows; none where squeue fails."""
-        listed = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
+        """Parts with jobs that squeue no longer shows; none where squeue fails or is late."""
+        try:
+            listed = self._runner.run(["squeue", "-h", "-r", "-j", self._array, "-o", "%i"])
+        except SlurmUnreachable:
+            return set()
         if listed.status and "invalid job id" not in listed.stderr.lower():
             return set()
         shown = set(listed.stdout.split())
