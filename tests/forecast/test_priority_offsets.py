@@ -201,8 +201,15 @@ def test_ranks_are_those_of_the_simulator() -> None:
         sim = Simulation(cluster, workload(table, cluster), "slurm", FAIR)
         sim.state.usage[1:] = used
         sum_by_account(sim.world, sim.state, sim.scratch)
-        shares = [share_after(sim.world, sim.state, sim.scratch, user) * 10 for user in range(1, 10)]
-        assert ranks(used, account).tolist() == [round(share) for share in shares]
+        shares = [share_after(sim.world, sim.state, sim.scratch, user) * 10 for user in range(10)]
+        with_newcomer = ranks(np.append(0.0, used), np.append(9, account))
+        assert with_newcomer.tolist() == [round(share) for share in shares]
+
+
+def test_all_users_of_accounts_without_use_have_the_highest_rank() -> None:
+    """As ``sshare`` shows it on 22.05.8: a fair-share of 1."""
+    used, account = np.array([0.0, 0, 0, 19, 0, 0, 7, 7]), np.array([0, 0, 0, 1, 2, 1, 3, 4])
+    assert ranks(used, account).tolist() == [8, 8, 8, 1, 8, 2, 4, 4]
 
 
 def test_medians_are_by_user() -> None:
@@ -218,7 +225,7 @@ def test_a_user_s_account_is_that_of_the_latest_job_that_has_one() -> None:
     assert placed(view(NOW, 4, 4, history=moved, running=link)) == [1, 2, 3, 4], "a link shows no account"
     requests = jobs(waits(2, 0.0, account=5), waits(4, 0.0, account=3))
     two = ended(ran(0, 10, account=5), ran(1, 9, account=3))
-    assert placed(view(NOW, 4, 4, pending=requests, history=two)) == [1, 3, 2, 5, 4, 5], "no job of user 3 is in view"
+    assert placed(view(NOW, 4, 4, pending=requests, history=two)) == [1, 3, 2, 6, 4, 6], "no job of user 3 is in view"
     assert placed(view(NOW, 4, 4)) == [1]
 
 

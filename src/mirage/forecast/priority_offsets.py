@@ -192,19 +192,17 @@ def use_by_user(view: View, half_life_s: float) -> tuple[Floats, Ints]:
 def ranks(used: Floats, account: Ints) -> Ints:
     """Returns the number of users that come after each in fair-tree, itself included.
 
-    Accounts come before users: those of accounts with more use come after, and those of the same account with as much
-    use or more. A higher rank means a higher priority, see ``mirage.sim.disciplines.priority``.
+    Accounts come before users: those of accounts with more use come after, and those of accounts with equal use, such
+    as the same one, with as much use or more. A higher rank means a higher priority, see
+    ``mirage.sim.disciplines.priority``.
 
     Args:
         used: Shape (users,).
         account: Shape (users,), codes from 0 on.
     """
     of_account = np.bincount(account, weights=used)[account]
-    after = len(used) - np.searchsorted(np.sort(of_account), of_account, side="right")
-    order = np.lexsort((used, account))
-    account, used = account[order], used[order]
-    tied = (np.diff(account, prepend=MISSING) == 0) & (np.diff(used, prepend=-1.0) == 0)
-    least = np.maximum.accumulate(np.where(tied, 0, np.arange(len(order))))
-    after[order] += np.searchsorted(account, account, side="right") - least
-    found: Ints = after
+    order = np.lexsort((used, of_account))
+    tied = (np.diff(of_account[order], prepend=-1.0) == 0) & (np.diff(used[order], prepend=-1.0) == 0)
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = len(order) - np.maximum.accumulate(np.where(tied, 0, np.arange(len(order))))
     return found

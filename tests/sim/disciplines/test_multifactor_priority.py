@@ -123,3 +123,17 @@ def test_fair_share_counts_nodes_by_time_once(nodes: int, run_s: int, first: str
     pending = sim.view().pending
     assert {3: "ada", 4: "bob"}[int(pending.id[pending.priority.argmax()])] == first
     assert len(set(pending.priority.tolist())) == 2
+
+
+def test_all_users_of_accounts_without_usage_have_the_whole_fair_share() -> None:
+    """As ``sshare`` shows it on 22.05.8, however many users an account has."""
+    accounts = {"ran": "busy", "ann": "small", "bob": "large", "bea": "large"}
+    table = JobTable.build(
+        range(5), submit_s=[0, 1, 1, 1, 1], elapsed_s=[900] * 5, limit_s=[900] * 5, nodes=[4] * 5,
+        user=["ran", *accounts], account=["busy", *accounts.values()],
+    )  # fmt: skip
+    cluster = Cluster.pool(4)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", SlurmSettings(weight_fairshare=10_000))
+    sim.advance(400)
+    pending = sim.view().pending
+    assert dict(zip(pending.id.tolist(), pending.priority.tolist())) == {1: 2_000, 2: 10_000, 3: 10_000, 4: 10_000}

@@ -6,7 +6,8 @@ utility-based job scheduling on Blue Gene/P systems", Cluster 2009). Cobalt orde
 
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
 one equal share for every account and, in it, for every user: accounts are ranked by least usage, then users within
-them, and the factor is the rank. Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
+them, and the factor is the rank. Accounts of equal usage are ranked as one, so all users of accounts without usage have
+the factor 1 (measured on 22.05.8). Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ def fair_share(world: World, state: State, scratch: Scratch, user: int) -> float
 
 @kernel()
 def share_after(world: World, state: State, scratch: Scratch, user: int) -> float:
-    """The share of all users that come after a user in the ranking."""
+    """The share of all users that come after a user in the ranking, or are tied with it."""
     usage, account = state.usage, world.user_account
     users = len(usage)
     mine = scratch.keys[account[user]]
     after = 0
     for other in range(users):
         theirs = scratch.keys[account[other]]
-        if theirs > mine or (account[other] == account[user] and usage[other] >= usage[user]):
+        if theirs > mine or (theirs == mine and usage[other] >= usage[user]):
             after += 1
     return after / users
 
