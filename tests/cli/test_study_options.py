@@ -69,9 +69,10 @@ def submitted(*days: float) -> JobTable:
 @pytest.mark.parametrize(
     ("days", "given", "plan"),
     [
-        # from the midnight before two thirds on; a window needs two days behind it
-        ((0.5, 30.5), {}, EvaluationProtocol("warm", 20 * DAY_S, 52)),
-        ((0.5, 30.5), {"every": DAY_S}, EvaluationProtocol("warm", 20 * DAY_S, 9, every_s=DAY_S)),
+        # from the midnight before two thirds on; two days lead in, and a link of two days ends within the trace
+        ((0.5, 30.5), {}, EvaluationProtocol("warm", 20 * DAY_S, 40)),
+        ((0.5, 30.5), {"every": DAY_S}, EvaluationProtocol("warm", 20 * DAY_S, 7, every_s=DAY_S)),
+        ((0.5, 30.5), {"every": DAY_S, "link_limit": 6 * HOUR_S}, EvaluationProtocol("warm", 20 * DAY_S, 9, DAY_S)),
         ((0, 300), {}, EvaluationProtocol("warm", 200 * DAY_S, 156)),
         ((0, 30), {"windows": 3, "start": 7}, EvaluationProtocol("warm", 7, 3)),
         ((0, 30), {"windows": 400, "step": 60}, EvaluationProtocol("warm", 20 * DAY_S, 400, step_s=60)),

@@ -54,7 +54,8 @@ class WindowOptions:
     def plan(self, table: JobTable) -> EvaluationProtocol:
         """Returns the protocol over the requested windows.
 
-        By default these are the windows that fit after the first two thirds of the trace.
+        By default these are the windows that fit after the first two thirds of the trace: a link that starts at once
+        ends before the last submission, after which the queue only empties.
         """
         from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
@@ -67,7 +68,8 @@ class WindowOptions:
         windows = self.windows
         if windows is None:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
-            windows = max(min((last_s - plan.submits_s(0)) // plan.every_s + 1, DEFAULT_WINDOWS), 1)
+            spare_s = last_s - self.link_limit - plan.submits_s(0)
+            windows = max(min(spare_s // plan.every_s + 1, DEFAULT_WINDOWS), 1)
         return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
 
 
