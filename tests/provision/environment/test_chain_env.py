@@ -63,6 +63,20 @@ def test_reading_the_table_is_playing(trial: tuple[Scenario, EvaluationProtocol]
         assert reward == pytest.approx(-float(Cost(3.0, 1.0).of(float(episode.outcome_s[5]))))
 
 
+def test_episodes_of_a_later_hand_over_begin_with_the_links_before_it(busy_setting: Scenario) -> None:
+    protocol = EvaluationProtocol.warm(
+        10 * DAY_S, windows=2, every_s=DAY_S, lead_in_s=DAY_S, step_s=3 * HOUR_S, hand_over=3
+    )
+    link = LinkSize(2, 12 * HOUR_S)
+    found = build_episode_table(busy_setting, protocol, link, history=3)
+    played = [
+        play(sim, protocol, link, window)
+        for window, sim in warm_simulations(busy_setting, protocol, [0, 1], protocol.early_s([link]))
+    ]
+    assert found.submitted_s.tolist() == [episode.submitted_s for episode in played]
+    assert found.reactive_s.tolist() == [episode.reactive_s for episode in played]
+
+
 def test_always_waiting_is_reactive(table: EpisodeTable) -> None:
     env = ChainEnv(table)
     env.reset(options={"episode": 2})

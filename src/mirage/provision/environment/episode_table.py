@@ -100,8 +100,8 @@ def build_episode_table(
     chosen = list(range(protocol.windows)) if windows is None else list(windows)
     rows: list[list[NDArray[np.float32]]] = []
     episodes = []
-    early_s = (history - 1) * protocol.step_s
-    for window, sim in warm_simulations(scenario, protocol, chosen, early_s):
+    links_s, past_s = protocol.early_s([link]), (history - 1) * protocol.step_s
+    for window, sim in warm_simulations(scenario, protocol, chosen, links_s + past_s):
         observations: list[NDArray[np.float32]] = []
         chain = ChainView(link.nodes, link.limit_s, MISSING, MISSING, MISSING, MISSING, protocol.step_s)
 
@@ -110,10 +110,11 @@ def build_episode_table(
         ) -> None:
             observations.append(snapshot(view, chain))
 
+        begin_s = protocol.submits_s(window) - links_s
         for back in range(history - 1, 0, -1):
-            sim.approach(protocol.submits_s(window) - back * protocol.step_s)
+            sim.approach(begin_s - back * protocol.step_s)
             on_view(sim.view())
-        sim.approach(protocol.submits_s(window))
+        sim.approach(begin_s)
         episodes.append(play(sim, protocol, link, window, on_view))
         rows.append(observations)
         if progress is not None:
