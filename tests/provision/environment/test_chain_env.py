@@ -77,6 +77,14 @@ def test_episodes_of_a_later_hand_over_begin_with_the_links_before_it(busy_setti
     assert found.reactive_s.tolist() == [episode.reactive_s for episode in played]
 
 
+def test_a_list_of_seeds_repeats_the_episodes(table: EpisodeTable) -> None:
+    def drawn(*seeds: int) -> list[int]:
+        found: list[int] = ChainVectorEnv(40, table).reset(seed=[*seeds])[1]["episode"].tolist()
+        return found
+
+    assert drawn(*range(40)) == drawn(*range(40)) != drawn(*range(1, 41))
+
+
 def test_always_waiting_is_reactive(table: EpisodeTable) -> None:
     env = ChainEnv(table)
     env.reset(options={"episode": 2})

@@ -180,8 +180,16 @@ class ChainVectorEnv(VectorEnv[Observations, Ints, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode in every environment, drawn at random."""
-        super().reset(seed=seed if isinstance(seed, int) else None, options=options)
+        """Begin an episode in every environment, drawn at random.
+
+        Args:
+            seed: Of all draws; a list of numbers, one for each environment, is one seed, too.
+            options: Not used.
+        """
+        if isinstance(seed, list):
+            numbers = [one for one in seed if one is not None]
+            seed = int(np.random.SeedSequence(numbers).generate_state(1)[0]) if len(numbers) == len(seed) else None
+        super().reset(seed=seed, options=options)
         self._episode = self.np_random.integers(len(self.episodes.table), size=self.num_envs)
         self._decision = np.zeros(self.num_envs, dtype=np.int64)
         self._ended[:] = False
