@@ -2,6 +2,7 @@
 
 import json
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +104,13 @@ def test_a_foreign_file_is_named(tmp_path, content):
     (tmp_path / "other").write_bytes(content)
     with pytest.raises(ModelFileError, match="other is no model file"):
         read_model_file(tmp_path / "other", "waits", 2)
+
+
+def test_a_file_that_may_not_be_read_is_not_reported_as_missing(path, monkeypatch):
+    refused = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(Path, "open", lambda self, mode: (_ for _ in ()).throw(refused))
+    with pytest.raises(ModelFileError, match=r"cannot be read: Permission denied$"):
+        read_model_file(path, "waits", 2)
 
 
 def test_safetensors_of_another_program_are_named(tmp_path):

@@ -170,12 +170,14 @@ def _content(path: Path) -> tuple[str | None, dict[str, NDArray[Any]]]:
     if not path.is_file():
         raise ModelFileError(f"{path}: no such file; 'mirage train predict' makes one")
     try:
+        with path.open("rb"):  # safe_open reports each reason as a missing file
+            pass
         with safetensors.safe_open(path, framework="np") as file:
             card_text = (file.metadata() or {}).get(CARD)
             names = file.keys()
             return card_text, {name: file.get_tensor(name) for name in names}
     except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error}") from error
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except (safetensors.SafetensorError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path} is no model file, or was cut short: {error}") from error
 

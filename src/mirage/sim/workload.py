@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,11 +214,11 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
                 f"its time limit is {format_duration(int(jobs.limit_s[row]))} and partition {partition.name!r} allows "
                 f"{format_duration(partition.max_limit_s)}"
             )
-        room, what = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
+        room = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
-                f"it requests {jobs.nodes[row]} nodes and partition {partition.name!r} has "
-                f"{room[np.searchsorted(rows, row)]}{what}"
+                f"it requests {jobs.nodes[row]} nodes{_of_node(jobs[row], cluster)}, and partition {partition.name!r} "
+                f"has {room[np.searchsorted(rows, row)]}{' such nodes' if cluster.shared_nodes else ''}"
             )
     return dict(sorted(reasons.items()))
 
@@ -253,7 +254,7 @@ def gpus_counted(jobs: Records, cluster: Cluster) -> Ints:
     return counted
 
 
-def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, str]:
+def _room(jobs: Records, cluster: Cluster, partition: Partition) -> Ints:
     """For each job, the most suitable nodes that the partition will have at any time."""
     room = np.zeros(len(jobs), dtype=np.int64)
     for group in cluster.groups_of(partition):
@@ -265,9 +266,15 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> tuple[Ints, 
         if cluster.counts_memory and group.memory_mib is not None:
             holds &= jobs.memory <= group.memory_mib
         room += np.where(holds, count, 0)
-    if cluster.counts_memory:
-        return room, " with that many GPUs and CPUs and that much memory each"
-    return room, " with that many GPUs and CPUs each" if cluster.shared_nodes else ""
+    return room
+
+
+def _of_node(job: Any, cluster: Cluster) -> str:
+    """What a job requests of each node, in words."""
+    if not cluster.shared_nodes:
+        return ""
+    parts = [f"{job.gpus} GPUs", f"{job.cpus} CPUs", *([f"{job.memory} MiB"] if cluster.counts_memory else [])]
+    return f" with {', '.join(part for part in parts if not part.startswith(('0 ', '-')))} each"
 
 
 def to_minutes(jobs: Records, epoch_s: int) -> Records:

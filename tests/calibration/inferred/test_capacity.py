@@ -87,8 +87,13 @@ def test_a_job_cancelled_while_it_waited_did_not_run() -> None:
 
 
 def test_a_trace_without_starts_is_refused() -> None:
-    with pytest.raises(TraceError, match="there is nothing to calibrate with"):
+    with pytest.raises(TraceError, match="a submission, a start and an end: there is nothing to calibrate with"):
         queued(table(("ada", 0, 2, 0.0, 1)))
+
+
+def test_a_trace_without_numbers_of_nodes_is_refused_for_that_reason() -> None:
+    with pytest.raises(TraceError, match="no job of the trace has a number of nodes: there is nothing"):
+        queued(table(("ada", 0, 2, 1.0, 0)))
 
 
 def test_jobs_count_in_the_queue_with_a_start_an_end_and_nodes() -> None:

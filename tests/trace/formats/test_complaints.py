@@ -66,7 +66,11 @@ COMPLAINTS = [
     ("sacct", f"{SACCT}\n1||soon||||", ":2: not a duration: Elapsed is 'soon'; Slurm writes 2-00:00:00"),
     ("sacct", f"{SACCT}\n1|||soon|||", ":2: not a duration: Timelimit is 'soon'; Slurm writes 2-00:00:00"),
     ("sacct", f"{SACCT}\n1||||x||", ":2: not a number: nnodes is 'x'; check the fields and their order"),
-    ("sacct", f"{SACCT}\n1|", ":2: too few fields: 2 of 7; the line is cut short, or a name holds a line break"),
+    (
+        "sacct",
+        f"{SACCT}\n1|",
+        ":2: too few fields: 2 of 7, in '1|'; the line is cut short, or a name holds a line break",
+    ),
     ("sacct", "JobID|NCPUS\n1|x", ":2: not a number: ncpus is 'x'; check the fields and their order"),
     ("sacct", "JobID|TimelimitRaw\n1|x", ":2: not a number: timelimitraw is 'x'; check the fields and their order"),
     ("sacct", "JobID|ElapsedRaw\n1|x", ":2: not a number: elapsedraw is 'x'; check the fields and their order"),

@@ -162,7 +162,7 @@ def test_a_row_that_reads_in_two_ways_is_skipped_with_a_reason(read):
         (row(cpus="9" * 20), r"not a number: ncpus is '9+'"),
         (row(start="9" * 20), r"not a time: '2024-01-15T9+'"),
         (row(nodes="two"), r"not a number: nnodes is 'two'"),
-        ("9|x", r"too few fields: 2 of 13"),
+        ("9|x", r"too few fields: 2 of 13, in '9\|x'"),
     ],
 )
 def test_strict_names_file_line_value_and_skipping_counts(read, line, complaint):

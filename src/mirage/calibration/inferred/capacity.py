@@ -96,7 +96,8 @@ def queued(table: JobTable) -> JobTable:
     known = (table.start_s >= table.submit_s) & (table.submit_s >= 0) & (table.end_s >= table.start_s)
     found = table[known & (table.nodes > 0)].sorted_by_submit()
     if not ran(found).any():
-        raise TraceError("no job of the trace has a submission, a start and an end: there is nothing to calibrate with")
+        missing = "a number of nodes" if ran(table[known]).any() else "a submission, a start and an end"
+        raise TraceError(f"no job of the trace has {missing}: there is nothing to calibrate with")
     return found
 
 

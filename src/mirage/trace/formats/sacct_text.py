@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mirage.errors import LineError, TraceError, shortened
+from mirage.errors import LineError, TraceError, shortened, shown
 from mirage.slurm_words.timestamps import LocalClock
 from mirage.trace.formats.decompress import numbered_lines
 from mirage.trace.formats.read_report import ReadTally
@@ -135,7 +135,7 @@ class _RowForm:
         if len(cells) < self._width:
             found, further = continuation(line, lines, self._begins_row, self._joined)
             if found is None:
-                cell_count = f"{len(cells)} of {self._width}"
+                cell_count = f"{len(cells)} of {self._width}, in {shown(line)}"
                 raise LineError("too few fields", cell_count, "the line is cut short, or a name holds a line break")
             self._note_continued(further)
             return found

@@ -38,6 +38,14 @@ def test_check_reports_that_there_is_something_to_compile_and_compiles_nothing(t
     assert not (tmp_path / "mirage" / "kernels").exists()
 
 
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = mirage(tmp_path / "file", "compile", "fcfs")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("mirage: error: compiled kernels cannot be stored in ")
+    assert f"{tmp_path}/file/mirage/kernels; set NUMBA_CACHE_DIR" in found.stderr
+
+
 def test_an_unknown_part_is_refused_with_those_there_are(tmp_path: Path) -> None:
     found = mirage(tmp_path, "compile", "esay")
     assert found.returncode == 1

@@ -139,7 +139,10 @@ def test_a_short_trace_is_refused_in_its_own_words(tmp_path: Path, capsys: pytes
     rows = "".join(f"{k},{k * 3600},{k * 3600 + 60},{k * 3600 + 1800},1,3600\n" for k in range(24 * 28))
     (tmp_path / "jobs.csv").write_text("job_id,submit_s,start_s,end_s,nodes,limit_s\n" + rows)
     assert main(["calibrate", str(tmp_path / "jobs.csv")]) == 1
-    assert "the trace spans 28 days; a calibration needs 42: two weeks to warm up" in capsys.readouterr().err
+    needed = "; a calibration needs 42: two weeks to warm up"
+    assert "the trace spans 28 days until 1970-01-29T00:00:00Z" + needed in capsys.readouterr().err
+    assert main(["calibrate", str(tmp_path / "jobs.csv"), "--until", "1970-01-08"]) == 1
+    assert "the trace spans 7 days until 1970-01-08T00:00:00Z" + needed in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("few_tries")

@@ -6,7 +6,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -46,6 +48,7 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
     """
     if shared:
         _compile_into_the_installation([*parts, "--processes", str(processes), *(["--check"] if check else [])])
+    from mirage.kernel.cache import kernel_folder
     from mirage.kernel.compile_listener import compile_listener
     from mirage.provision.compile_simulator import are_compiled, compile_ahead
 
@@ -54,10 +57,14 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
         if room in wanted and (left_out := _room(room).left_out()):
             click.echo(f"{room}: without {left_out}", err=True)
     if check:
-        ready = are_compiled(wanted, use_part)
-        click.echo(f"{'compiled' if ready else 'not compiled'}: {', '.join(wanted)}")
-        ctx.exit(0 if ready else 1)
+        missing = [part for part in wanted if not are_compiled([part], use_part)]
+        click.echo(f"{'not compiled' if missing else 'compiled'}: {', '.join(missing or wanted)}")
+        ctx.exit(1 if missing else 0)
     check_login_node("compile the simulator")
+    if not _can_be_written(kernel_folder()) and not are_compiled(wanted, use_part):
+        raise ConfigurationError(
+            f"compiled kernels cannot be stored in {kernel_folder()}; set NUMBA_CACHE_DIR to another folder"
+        )
     began_s = time.monotonic()
     label = "compiling, some minutes the first time"
     with click.progressbar(length=len(wanted), label=label, file=sys.stderr, item_show_func=str) as bar:
@@ -66,9 +73,14 @@ def compile_kernels(ctx: click.Context, parts: tuple[str, ...], processes: int, 
             for part in compile_ahead(wanted, processes, use_part):
                 bar.update(1, part)
 
-    from mirage.kernel.cache import kernel_folder
-
     click.echo(f"compiled in {time.monotonic() - began_s:.0f} s; cached in {kernel_folder()}")
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether files can be written into a folder, which is made if it does not exist."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    return os.access(folder, os.W_OK)
 
 
 def _compile_into_the_installation(words: list[str]) -> NoReturn:

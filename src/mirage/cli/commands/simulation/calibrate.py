@@ -244,8 +244,8 @@ def _check_span(fit_s: int, judge_s: int, until_s: int, trace_s: int, *, by_defa
         fit_s: Begin of the slice to fit to.
         judge_s: Begin of the slice to judge on.
         until_s: Its end.
-        trace_s: Length of the trace.
-        by_default: Whether no option names any of them.
+        trace_s: Length of the trace until then.
+        by_default: Whether no option names the first two.
     """
     from mirage.calibration.fit_mechanisms import SHORTEST_S, WARM_UP_S
     from mirage.trace.statistics.summary import iso_utc
@@ -253,8 +253,8 @@ def _check_span(fit_s: int, judge_s: int, until_s: int, trace_s: int, *, by_defa
     shortest, needed = SHORTEST_S // DAY_S, (WARM_UP_S + 2 * SHORTEST_S) // DAY_S
     if by_default and min(judge_s - fit_s, until_s - judge_s) < SHORTEST_S:
         raise ConfigurationError(
-            f"the trace spans {trace_s // DAY_S} days; a calibration needs {needed}: two weeks to warm up, "
-            "two to fit to and two to judge by"
+            f"the trace spans {trace_s // DAY_S} days until {iso_utc(until_s)}; a calibration needs {needed}: two "
+            "weeks to warm up, two to fit to and two to judge by"
         )
     for what, begin_s, end_s, first, last in (
         ("fitted", fit_s, judge_s, "--fit-from", "--judge-from"),
@@ -282,5 +282,5 @@ def _slices(
     begin_s = first + WARM_UP_S if fit_from is None else fit_from
     end_s = last if until is None else until
     middle_s = (begin_s + end_s) // (2 * DAY_S) * DAY_S if judge_from is None else judge_from
-    _check_span(begin_s, middle_s, end_s, last - first, by_default=(fit_from, judge_from, until) == (None, None, None))
+    _check_span(begin_s, middle_s, end_s, min(end_s, last) - first, by_default=(fit_from, judge_from) == (None, None))
     return TraceSlice(begin_s, middle_s), TraceSlice(middle_s, end_s)
