@@ -23,14 +23,18 @@ over() {
 last() {
   over || { [ "$links" -gt 0 ] && [ "$link" -ge "$links" ]; }
 }
-# Reads the queue: the end of this job, and the next link by its comment; fails if slurmctld does not answer.
+# Reads the queue: the end of this job, and the next link by its comment, or by its number where the site has replaced
+# the comment; fails if slurmctld does not answer. Hidden partitions count, and the user's filters do not.
 poll() {
-  q=$(SLURM_TIME_FORMAT=%s squeue --me -h -o '%i %T %e %E %k' 2>&1) || {
+  q=$(
+    unset $(env | sed -n 's/^\(SQUEUE_[A-Z0-9_]*\)=.*/\1/p') _
+    SLURM_TIME_FORMAT=%s squeue --me -ah -o '%i %T %e %E %k' 2>&1
+  ) || {
     say "squeue: $q"
     return 1
   }
   end=$(echo "$q" | awk -v j="$me" '$1==j {print $3}')
-  set -- $(echo "$q" | awk -v t="$tag" '$NF==t {print $1,$4}')
+  set -- $(echo "$q" | awk -v t="$tag" -v n="$next" '$NF==t || $1==n {print $1,$4}')
   next=$1 waits=$2
   # two answers to one request: one is enough
   [ -z "$3" ] || scancel --state=PENDING "$3"

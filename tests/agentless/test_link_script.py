@@ -1,0 +1,66 @@
+"""The batch script of a link, on commands of Slurm that are played by small scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mirage.agentless.link_script import AgentlessSpec, link_script
+from mirage.agentless.shell_features import FEATURES
+from mirage.agentless.shell_tree import ANSWERS
+from mirage.distill.tree import Leaf, Tree
+
+SQUEUE = """#!/bin/sh
+echo x >> polls
+[ -z "$SQUEUE_STATES" ] || exit 0
+echo "7 RUNNING N/A (null) agentless:train:key:1"
+case "$*" in *-a*) ;; *) {hidden} ;; esac
+[ ! -e sbatches ] || echo "8 PENDING N/A afterany:7(unfulfilled) {comment}"
+"""
+"""Job 7 runs the link, job 8 is the next one, once it was submitted."""
+
+JOB = """#!/bin/sh
+until [ "$(wc -l < polls)" -ge 5 ]; do sleep 0.02; done
+"""
+
+
+def submissions(folder: Path, squeue: str, **environment: str) -> int:
+    """Number of calls of sbatch by a link that polls at least five times."""
+    waits = Tree(FEATURES, ANSWERS, Leaf("wait"))
+    spec = AgentlessSpec("train", "key", str(folder), "job.sh", {}, until_done=False, every_s=0, least_s=0)
+    commands = {
+        "squeue": squeue, "sbatch": "#!/bin/sh\necho x >> sbatches\necho 8\n", "scancel": "#!/bin/sh\n",
+        "job.sh": JOB, "link.sh": link_script(spec, waits),
+    }  # fmt: skip
+    for name, text in commands.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    subprocess.run(
+        ["sh", "link.sh", "1", "0"], cwd=folder, check=True, timeout=60, capture_output=True,
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", **environment},
+    )  # fmt: skip
+    return len((folder / "sbatches").read_text().split())
+
+
+def test_the_next_link_is_submitted_once(tmp_path: Path) -> None:
+    squeue = SQUEUE.format(comment="agentless:train:key:2", hidden=":")
+    assert submissions(tmp_path, squeue) == 1
+
+
+def test_a_next_link_in_a_hidden_partition_is_found(tmp_path: Path) -> None:
+    squeue = SQUEUE.format(comment="agentless:train:key:2", hidden="exit 0")
+    assert submissions(tmp_path, squeue) == 1
+
+
+def test_filters_of_the_user_do_not_hide_the_next_link(tmp_path: Path) -> None:
+    squeue = SQUEUE.format(comment="agentless:train:key:2", hidden=":")
+    assert submissions(tmp_path, squeue, SQUEUE_STATES="RUNNING") == 1
+
+
+@pytest.mark.parametrize("comment", ["(null)", "account 17"])
+def test_a_next_link_with_a_comment_of_the_site_is_found_by_its_number(tmp_path: Path, comment: str) -> None:
+    squeue = SQUEUE.format(comment=comment, hidden=":")
+    assert submissions(tmp_path, squeue) == 1
