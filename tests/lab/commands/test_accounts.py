@@ -75,6 +75,7 @@ def test_every_field_of_jobs_cancelled_running_and_waiting(slurm: FaultySlurm, f
         ("sacct -nP -o jobid -S now", "2\n3\n4\n"),
         ("sacct -nP -o jobid -S 2026-11-21T00:00:00 -E 2026-11-21T10:00:10", "1\n2\n5\n6\n"),
         ("sacct -nP -o jobid -S 2026-11-21T00:00:00 --endtime=2026-11-21T10:00:11", "1\n2\n3\n5\n6\n"),
+        ("sacct -nP -o jobid -S uts1795219200 -E uts1795255210", "1\n2\n5\n6\n"),
         ("sacct -nP -o jobid -S 2026-11-21T00:00:00 -u nobody", ""),
         ("sacct -p -o jobid,user -j 2", "JobID|User|\n2|bob|\n"),
         ("sacct -nP -o jobid,user --delimiter=; -j 2", "2;bob\n"),

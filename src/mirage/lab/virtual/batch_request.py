@@ -135,16 +135,16 @@ def read_wait(begin: str, dependency: str, now_s: int, known: Callable[[int], bo
 
 
 def read_begin(text: str, now_s: int) -> int:
-    """Parses ``now+1hour``, ``2026-01-31T12:00:00``, ``16:30`` into seconds.
+    """Parses ``now+1hour``, ``2026-01-31T12:00:00``, ``16:30``, ``uts17`` into seconds.
 
     Raises:
         SlurmRefused: The text has none of these forms.
     """
     try:
         return next_instant_s(text, now_s)
-    except ConfigurationError:  # sacct also takes a number
+    except ConfigurationError:  # Slurm also takes a number
         pass
-    found_s = instant_s(text)
+    found_s = instant_s(text.removeprefix("uts"))
     if found_s == MISSING:
         refuse("Invalid --begin specification", by_sbatch=True)
     return found_s

@@ -28,11 +28,14 @@ HISTORY_FIELDS = (
 """The fields of a job that a replay needs; none of them is free text, so a row is a line. Priority is the one at
 submission, also of jobs that have started since (Slurm 22.05.8)."""
 
+_EARLIEST_S = 1_000_000
+
 
 def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = "") -> tuple[str, ...]:
     """The command that requests every job alive at or after a time.
 
-    The time is written in the form that Slurm reads, in this machine's zone.
+    The time is written in seconds since 1970: sacct may run on a host in another time zone, and local times are
+    ambiguous when summer time ends.
 
     Args:
         since_s: The time.
@@ -43,7 +46,7 @@ def command(since_s: int, everybody: bool, fields: tuple[str, ...], mark: str = 
     """
     users = ("--allusers",) if everybody else ()
     return ("sacct", "--noheader", "--parsable2", "--allocations", f"--delimiter={DELIMITER}{mark}", *users,
-            f"--starttime={_local(since_s)}", f"--format={','.join(fields)}")  # fmt: skip
+            f"--starttime={_instant(since_s)}", f"--format={','.join(fields)}")  # fmt: skip
 
 
 def history_command(from_s: int, until_s: int) -> tuple[str, ...]:
@@ -51,15 +54,16 @@ def history_command(from_s: int, until_s: int) -> tuple[str, ...]:
 
     Its output has a header, and a bar between cells.
     """
-    return ("sacct", "--parsable2", "--allocations", "--allusers", f"--starttime={_local(from_s)}",
-            f"--endtime={_local(until_s)}", f"--format={','.join(HISTORY_FIELDS)}")  # fmt: skip
+    return ("sacct", "--parsable2", "--allocations", "--allusers", f"--starttime={_instant(from_s)}",
+            f"--endtime={_instant(until_s)}", f"--format={','.join(HISTORY_FIELDS)}")  # fmt: skip
 
 
-def _local(at_s: int) -> str:
-    """A time in the form of Slurm's options."""
-    import time
+def _instant(at_s: int) -> str:
+    """A time in the form of Slurm's options that has no zone (parse_time.c).
 
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(at_s, 0)))
+    Slurm refuses times before ``_EARLIEST_S``.
+    """
+    return f"uts{max(at_s, _EARLIEST_S)}"
 
 
 def read_accounts(
