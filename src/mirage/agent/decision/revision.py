@@ -12,7 +12,6 @@ submitted as usual. An agent that dies in between resumes there.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -188,8 +187,11 @@ def revise_queued_link(
 
 
 def begin_time(start_s: int) -> str:
-    """A start time as ``scontrol update`` takes it, in the local time of this host."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(start_s))
+    """A start time as ``scontrol update`` takes it.
+
+    It has no time zone: over ssh, the cluster may be in another one.
+    """
+    return f"uts{start_s}"
 
 
 def release_early(context: CycleContext, chain: Chain) -> None:
