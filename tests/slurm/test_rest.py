@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -100,6 +101,42 @@ def test_errors_name_the_remedy(serve: Callable[[Answers], RestViews]) -> None:
         stranger.observe()
     with pytest.raises(SlurmUnreachable, match="no answer from slurmrestd"):
         RestViews("http://127.0.0.1:9", user="ada", token="good", clock=time.time).observe()
+
+
+@pytest.fixture
+def broken() -> Iterator[Callable[[bytes], RestViews]]:
+    """A server that sends some bytes and closes the connection, and the views through it."""
+    servers = []
+
+    def start(sent: bytes) -> RestViews:
+        class Handler(BaseRequestHandler):
+            def handle(self) -> None:
+                self.request.recv(65_536)
+                self.request.sendall(sent)
+
+        server = ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        return RestViews(url, user="ada", token="good", clock=time.time, timeout_s=5)
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{",
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 500\r\n\r\n{",
+        b"?\r\n",
+    ],
+)
+def test_half_an_answer_is_none(broken: Callable[[bytes], RestViews], sent: bytes) -> None:
+    with pytest.raises(SlurmUnreachable, match="slurmrestd"):
+        broken(sent).observe()
 
 
 @pytest.fixture

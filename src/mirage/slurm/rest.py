@@ -8,6 +8,7 @@ Read-only: jobs are submitted and changed by the commands, which accept every op
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
@@ -145,13 +146,13 @@ class RestViews:
             with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
-            message = error.read().decode(errors="replace")[:500]
+            message = _body(error).decode(errors="replace")[:500]
             if error.code in (401, 403):
                 hint = "is the token still valid? `scontrol token` makes one"
                 raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", message) from error
             kind = SlurmUnreachable if error.code >= 500 and "errors" not in message else SlurmRefused
             raise kind(f"slurmrestd answered {error.code} to {path}", message) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # the last one: only a part has arrived
             raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
         try:
             found = json.loads(text)
@@ -160,6 +161,16 @@ class RestViews:
         if not isinstance(found, dict):
             raise SlurmUnreachable(f"{self.url}{path} answered with a {type(found).__name__}, not an object")
         return found
+
+
+def _body(error: urllib.error.HTTPError) -> bytes:
+    """The text of an error, as far as it has arrived."""
+    try:
+        return error.read()
+    except http.client.IncompleteRead as incomplete:
+        return incomplete.partial
+    except OSError:
+        return b""
 
 
 def _words(error: Any) -> str:
