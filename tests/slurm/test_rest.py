@@ -84,6 +84,23 @@ def test_recorded_answers_of_both_versions(
     assert all(job.id > 0 and job.submit_s > 0 for job in views.accounting(0))
 
 
+def test_an_update_of_slurm_that_ends_a_version_is_followed(serve: Callable[[Answers], RestViews]) -> None:
+    def served(version: str) -> Answers:
+        paths = json.dumps({"paths": {f"/slurm/{version}/jobs": {}}})
+        return {"/openapi/v3": (200, paths), f"/slurm/{version}/jobs": (200, '{"jobs": [{"job_id": 7}]}')}
+
+    present = served("v0.0.38")
+    views = serve(present)
+    assert [job.id for job in views.observe().jobs] == [7]
+    present.clear()
+    present.update(served("v0.0.42"))
+    assert [job.id for job in views.observe().jobs] == [7]
+    assert views.version() == "v0.0.42"
+    del present["/slurm/v0.0.42/jobs"]
+    with pytest.raises(SlurmRefused, match="404"):
+        views.observe()
+
+
 def test_errors_name_the_remedy(serve: Callable[[Answers], RestViews]) -> None:
     jobs = "/slurm/v0.0.38/jobs"
     openapi = (200, json.dumps({"paths": {jobs: {}}}))

@@ -40,6 +40,10 @@ class TokenRefused(SlurmRefused):
     """A token that is not valid, or no longer."""
 
 
+class PathUnknown(SlurmRefused):
+    """A path that slurmrestd does not serve, or no longer."""
+
+
 class RestViews:
     """Read-only access to a cluster through slurmrestd.
 
@@ -116,7 +120,16 @@ class RestViews:
         return self._version
 
     def _get(self, part: str, what: str) -> Mapping[str, Any]:
-        answer = self._fetch(f"/{part}/{self.version()}/{what}")
+        version = self.version()
+        try:
+            answer = self._fetch(f"/{part}/{version}/{what}")
+        except PathUnknown:
+            if part != "slurm":  # no accounting
+                raise
+            self._version = ""  # an update of Slurm removes old versions of the interface
+            if self.version() == version:
+                raise
+            answer = self._fetch(f"/{part}/{self.version()}/{what}")
         if errors := answer.get("errors"):
             message = "; ".join(map(_words, errors if isinstance(errors, list) else [errors]))
             raise SlurmRefused(f"slurmrestd refused /{part}/…/{what}", message)
@@ -150,6 +163,8 @@ class RestViews:
             if error.code in (401, 403):
                 hint = "is the token still valid? `scontrol token` makes one"
                 raise TokenRefused(f"slurmrestd answered {error.code} to {path}; {hint}", message) from error
+            if error.code == 404:
+                raise PathUnknown(f"slurmrestd answered 404 to {path}", message) from error
             kind = SlurmUnreachable if error.code >= 500 and "errors" not in message else SlurmRefused
             raise kind(f"slurmrestd answered {error.code} to {path}", message) from error
         except (OSError, ValueError, http.client.HTTPException) as error:  # the last one: only a part has arrived
