@@ -8,6 +8,9 @@ from mirage.job_state import MISSING
 from mirage.slurm_words.numbers import count_or_missing
 
 _GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]+)?[=:](\d+)(?:\([^)]*\))?")
+_ONE_GPU = re.compile(r"(?:gres/|gres:)?gpu(?::[^=:,()]*[^=:,()\d][^=:,()]*)?(?:\([^)]*\))?")
+"""A request without a count is for one (sbatch(1), ``--gres``)."""
+
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([KMGTPE]?)([nc]?)", re.ASCII | re.IGNORECASE)
 _MIB = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 1024**3, "e": 1024**4}
 
@@ -45,8 +48,17 @@ def tres_gpus(tres: str) -> int:
 
 
 def gres_gpus_per_node(gres: str) -> int:
-    """GPUs per node in an old GRES list: ``gpu:2``, ``gres:gpu:8``, ``gpu:tesla:2(S:0)``."""
-    return sum(max(count_or_missing(entry[1]), 0) for entry in map(_GPU.fullmatch, gres.split(",")) if entry)
+    """GPUs per node in an old GRES list: ``gpu:2``, ``gres:gpu:8``, ``gpu:tesla:2(S:0)``.
+
+    ``gpu`` and ``gpu:tesla`` are one.
+    """
+    return sum(map(_gpus_of_entry, gres.split(",")))
+
+
+def _gpus_of_entry(entry: str) -> int:
+    if counted := _GPU.fullmatch(entry):
+        return max(count_or_missing(counted[1]), 0)
+    return int(_ONE_GPU.fullmatch(entry) is not None)
 
 
 def gpus_of(tres: str, gres: str, nodes: int) -> int:

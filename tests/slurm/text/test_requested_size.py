@@ -34,6 +34,7 @@ MACHINE = Machine(
         ({"gpus": "16", "nodes": "1"}, 1, 16, 1),
         ({"ntasks": "4", "gpus-per-task": "1"}, 1, 4, 4),
         ({"gres": "gpu:2,license:1"}, 1, 2, 1),
+        ({"gres": "gpu:a100"}, 1, 1, 1),
         ({"exclusive": None, "nodes": "3"}, 3, -1, -1),
     ],
 )
