@@ -66,10 +66,17 @@ def _nodes(lines: Iterable[list[str]]) -> tuple[Node, ...]:
 
 
 def word_and_use(state: str) -> tuple[str, bool]:
-    """Slurm's word without its flags (``idle~``, ``mixed*``), and whether jobs can run there."""
+    """Slurm's word without its signs (``idle~``, ``mixed*``), and whether jobs can run there.
+
+    scontrol and JSON print flags in place of signs: ``IDLE+CLOUD+POWERED_DOWN``, ``MIXED+NOT_RESPONDING``. A node that
+    saves power is started for a job, and does not respond until it is.
+    """
     word = re.sub(r"[^a-z_+]", "", state.strip().lower())
-    responds = "*" not in state
-    return word, responds and not any(bad in word for bad in _UNUSABLE)
+    base, *flags = word.split("+")
+    others = [flag for flag in flags if not flag.startswith("power")]
+    saves_power = len(others) < len(flags)
+    responds = "*" not in state and ("not_responding" not in flags or saves_power)
+    return word, responds and not any(bad in part for part in (base, *others) for bad in _UNUSABLE)
 
 
 def read_partitions(output: str) -> tuple[SlurmPartition, ...]:
