@@ -25,6 +25,8 @@ from mirage.slurm.sbatch_options import OPTIONS, VARIABLES, Value, from_environm
         ("-n 1 -n 2 job.sh", {"ntasks": "2"}, ("job.sh", ())),
         ("-N 1 -- --odd.sh x", {"nodes": "1"}, ("--odd.sh", ("x",))),
         ("--wrap=hostname", {"wrap": "hostname"}, (None, ())),
+        ("--tasks-per-node=4 --tasks 8 job.sh", {"ntasks-per-node": "4", "ntasks": "8"}, ("job.sh", ())),
+        ("--batch=big --context c job.sh", {"batch": "big", "context": "c"}, ("job.sh", ())),
         ("--nice job.sh", {"nice": None}, ("job.sh", ())),
         ("--signal=B:USR2@120 job.sh", {"signal": "B:USR2@120"}, ("job.sh", ())),
     ],

@@ -32,14 +32,15 @@ class Option:
 
 
 _NEEDED = """
-    a:array A:account acctg-freq bb bbf b:begin bc cluster-constraint M:clusters cluster comment C:constraint container
-    container-id cores-per-socket S:core-spec cpu-freq cpus-per-gpu c:cpus-per-task deadline delay-boot d:dependency
-    D:chdir m:distribution e:error x:exclude export-file B:extra-node-info extra gid G:gpus gpu-bind gpu-freq
-    gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint i:input J:job-name kill-on-invalid-dep L:licenses
-    mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network w:nodelist F:nodefile N:nodes
-    n:ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode o:output p:partition power
-    prefer priority profile q:qos reservation segment signal sockets-per-node switches thread-spec threads-per-core
-    t:time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
+    a:array A:account acctg-freq batch bb bbf b:begin bc cluster-constraint M:clusters cluster comment C:constraint
+    container container-id context cores-per-socket S:core-spec cpu-freq cpus-per-gpu c:cpus-per-task deadline
+    delay-boot d:dependency D:chdir m:distribution e:error x:exclude export-file B:extra-node-info extra gid G:gpus
+    gpu-bind gpu-freq gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint i:input J:job-name
+    kill-on-invalid-dep L:licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus
+    network w:nodelist F:nodefile N:nodes n:ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+    ntasks-per-tres open-mode o:output p:partition power prefer priority profile q:qos reservation segment signal
+    sockets-per-node switches thread-spec threads-per-core t:time time-min tmp tres-bind tres-per-task uid
+    wait-all-nodes wckey wrap
 """
 _OPTIONAL = "exclusive export get-user-env nice k:no-kill oom-kill-step propagate resv-ports"
 _NONE = """
@@ -63,6 +64,9 @@ OPTIONS: dict[str, Option] = {
     )
 }
 """Long name → option."""
+
+ALIASES = {"tasks": "ntasks", "tasks-per-node": "ntasks-per-node"}
+"""Name that sbatch accepts and does not document → its option."""
 
 LETTERS: dict[str, Option] = {option.letter: option for option in OPTIONS.values() if option.letter}
 
@@ -194,6 +198,7 @@ def _next(words: list[str], what: str) -> str:
 
 def _by_name(name: str) -> Option:
     """An option by its name or an unambiguous prefix of it, as getopt_long reads them."""
+    name = ALIASES.get(name, name)
     if name in OPTIONS:
         return OPTIONS[name]
     begun = sorted(known for known in OPTIONS if known.startswith(name)) if name else []
