@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.agent.hosting import agent_job
 from mirage.agent.hosting.agent_job import job_command, script_of_jobs, write_agent_script
 from mirage.agent.paths import Home
 from mirage.errors import ConfigurationError
@@ -64,6 +65,28 @@ def test_a_successor_signals_its_predecessor_to_hand_over(tmp_path: Path, monkey
     commands, _ = run(tmp_path, monkeypatch, "6")
     assert "scancel --signal=TERM --batch 6" in commands
     assert commands[-1].startswith("agent")
+
+
+@pytest.mark.parametrize(("pending", "attempts"), [("", 3), ("8", 1)])
+def test_a_successor_that_sbatch_refuses_is_submitted_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pending: str, attempts: int
+) -> None:
+    monkeypatch.setattr(agent_job, "PAUSE_S", 0)
+    log, python = tmp_path / "log", tmp_path / "python"
+    programs = {
+        "sbatch": f'echo sbatch >> {log}; [ "$(grep -c sbatch {log})" = 3 ] && touch {tmp_path}/over',
+        "squeue": f'echo "squeue $*" >> {log}; echo "{pending}"; [ -z "{pending}" ] || touch {tmp_path}/over',
+        "python": f"until [ -e {tmp_path}/over ]; do sleep 0.01; done; echo agent >> {log}",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    path = script(tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    subprocess.run([str(path)], env={"PATH": f"{tmp_path}:/usr/bin:/bin", **INSIDE}, check=True, timeout=30)
+    lines = log.read_text().splitlines()
+    assert (lines.count("sbatch"), lines[-1]) == (attempts, "agent")
+    assert "squeue --me -ah -n mirage-agent-deer -t PD -o %i" in lines
 
 
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:

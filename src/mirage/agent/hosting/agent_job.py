@@ -24,7 +24,7 @@ TRIAL_S = 60
 """Longest wait of a trial for a node."""
 
 PAUSE_S = 60
-"""Least time between two jobs of agents that fail at their start."""
+"""Least time between two jobs of agents that fail at their start, and between two attempts to submit a successor."""
 
 STRIP = "for name in $(env | sed -n 's/^\\(S\\(LURM\\|BATCH\\)_[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset \"$name\"; done"
 """Shell command that removes the variables of a job, in which sbatch would read options."""
@@ -38,7 +38,12 @@ if [ ! -d {folder} ]; then
   echo "the agent's folder" {folder} "was moved or deleted: MIRAGE_HOME=FOLDER mirage agent start --in-job" >&2
   exit 1
 fi
-sbatch {options} --dependency="after:$me+{minutes}?afterany:$me" --begin=now+{pause_s} {script} "$me"
+submit() {{
+  sbatch {options} --dependency="after:$me+{minutes}?afterany:$me" --begin=now+{pause_s} {script} "$me"
+}}
+if ! submit; then # it may have submitted without an answer
+  (until sleep {pause_s}; [ -n "$(squeue --me -ah -n {name} -t PD -o %i)" ] || submit; do :; done) &
+fi
 [ -z "$1" ] || scancel --signal=TERM --batch "$1"
 exec {python} -m mirage agent run --standby
 """
@@ -100,6 +105,7 @@ def write_agent_script(home: Home, environment: Mapping[str, str], command: Sequ
         options=shlex.join(command[1:-1]),
         minutes=(limit_s - min(limit_s // 4, HOUR_S)) // MINUTE_S,
         pause_s=PAUSE_S,
+        name=shlex.quote(command[1].removeprefix("--job-name=")),
         script=shlex.quote(str(path)),
         python=shlex.quote(sys.executable),
     )
