@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,23 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_rest_of_a_killed_process_with_our_number_blocks_no_write(tmp_path):
+    (tmp_path / f".out.{os.getpid()}.part").write_bytes(b"half")
+    write_atomically(tmp_path / "out", b"new")
+    assert (tmp_path / "out").read_bytes() == b"new"
+
+
+def test_threads_write_one_file_at_a_time_or_together(tmp_path):
+    def write(number):
+        for _ in range(20):
+            write_atomically(tmp_path / "out", number * 5000)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, (b"1", b"2", b"3", b"4")))
+    assert (tmp_path / "out").read_bytes() in (b"1" * 5000, b"2" * 5000, b"3" * 5000, b"4" * 5000)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
 def test_a_link_stays_a_link(tmp_path):

@@ -28,7 +28,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
         path.write_bytes(content)
         return
     target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # process numbers repeat: on other hosts of a shared file system, in containers, and after a killed process
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
