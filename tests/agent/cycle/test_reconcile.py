@@ -209,8 +209,8 @@ def test_accounting_finds_a_job_that_came_and_went() -> None:
 def test_accounting_of_an_attempt_before_is_not_this_one() -> None:
     known = accounted(250, JobState.FAILED, 2, submit_s=9_599, start_s=9_840, end_s=9_850)
     world = OneChain(planned(2, attempted_s=9_900)).shows(ended=(known,))
-    assert followed(world).missing == {(1, 2): NOW_S}
-    assert world.links[0].job == -1
+    assert followed(world).missing == {}
+    assert (world.links[0].job, world.links[0].attempted_s) == (-1, -1), "it is submitted again"
 
 
 # -- given up -----------------------------------------------------------------------------------------------
@@ -274,6 +274,23 @@ def test_a_submission_of_which_nothing_is_observed_is_tried_again(
     assert world.links == [planned(2, attempted_s=-1 if again else attempted_s)]
     text = "no job carries its tag; it will be submitted again"
     assert world.events == ([(2, "unsubmitted", text)] if again else [])
+
+
+@pytest.mark.parametrize("missing_s", [3_599, 3_600])
+def test_without_accounting_the_queue_alone_shows_that_there_is_no_job(missing_s: int) -> None:
+    world = OneChain(planned(2, attempted_s=5_000), settings=SETTINGS).shows(has_accounting=False)
+    reconciler = Reconciler()
+    reconciler.missing[1, 2] = NOW_S - missing_s
+    followed(world, reconciler)
+    again = missing_s == 3_600
+    assert world.links == [planned(2, attempted_s=-1 if again else 5_000)]
+    assert reconciler.missing == ({} if again else {(1, 2): NOW_S - missing_s})
+
+
+def test_a_link_that_is_to_be_submitted_again_is_not_missing() -> None:
+    world = OneChain(planned(2, attempted_s=5_000), settings=SETTINGS).shows(has_accounting=True)
+    reconciler = followed(world)
+    assert reconciler.missing_since_s(world.links) is None, "else accounting is read from 1970 on"
 
 
 def test_the_oldest_link_not_observed_reports_how_much_history_to_read() -> None:

@@ -112,8 +112,9 @@ class Reconciler:
             return change_from_accounting(link, accounted, context.now_s, chain.spec)
         since_s = self.missing.setdefault(key, context.now_s)
         if link.job == MISSING:
-            if chain.id not in submitting:
-                settle(context, chain, link, context.settings)
+            missing_s = context.now_s - since_s
+            if chain.id not in submitting and settle(context, chain, link, context.settings, missing_s):
+                del self.missing[key]  # without a submission nothing is missing
         elif context.now_s - since_s >= _missing_limit_s(context, accounted):
             del self.missing[key]
             return vanished(link, context.now_s)

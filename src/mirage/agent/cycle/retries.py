@@ -56,15 +56,20 @@ def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused
     return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
 
 
-def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings) -> None:
-    """Allow another submission of a link once it certainly has no job.
+def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSettings, missing_s: int) -> bool:
+    """Allow another submission of a link once it certainly has no job; whether it was allowed.
 
     The first time at once, then later and later. The chain is not paused for it: Slurm has not refused anything.
+
+    Args:
+        missing_s: Time for which no poll has shown its job: where accounting never answers, the queue alone decides.
     """
     waited_s = context.now_s - link.attempted_s
     if waited_s < 0:  # the clock was set back: wait again
         context.store.change_link(chain.id, link.number, attempted_s=context.now_s)
-    elif waited_s >= settings.settle_s and context.snapshot.has_accounting:
+        return False
+    is_known = context.snapshot.has_accounting or missing_s >= settings.runaway_s
+    if is_known and waited_s >= settings.settle_s:
         event = context.event(
             chain.id, link.number, "unsubmitted", "no job carries its tag; it will be submitted again"
         )
@@ -72,6 +77,8 @@ def settle(context: CycleContext, chain: Chain, link: Link, settings: AgentSetti
         unanswered = min(chain.refusals + 1, settings.refusals - 1)
         retry_s = context.now_s + settings.retry_after_s(unanswered) if chain.refusals else 0
         context.change_chain(chain, refusals=unanswered, next_try_s=retry_s)
+        return True
+    return False
 
 
 def links_a_day(chain: Chain, limit_s: int) -> int:
