@@ -250,6 +250,8 @@ def test_what_a_data_base_cannot_hold_is_made_fit(store: SqlStore) -> None:
     assert store.chains()[0].why == "half ?"
     store.add_decisions([DecisionRecord(chain.id, 1, 1, "lead:4", False, "", {"wait_p95_s": float("nan")})])
     assert store.decisions(chain.id)[0].estimate["wait_p95_s"] != store.decisions(chain.id)[0].estimate["wait_p95_s"]
+    store.add_decisions([DecisionRecord(chain.id, 1, 1, f"shell-tree:tree=/{'model/' * 20}", False, "")])
+    assert store.decisions(chain.id)[-1].policy == f"shell-tree:tree=/{'model/' * 10}mo…"
 
 
 def test_reasons_and_kinds_are_counted_once(store: SqlStore) -> None:

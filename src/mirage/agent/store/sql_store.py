@@ -27,10 +27,13 @@ from mirage.agent.store.lease import LeasedDatabase
 from mirage.agent.store.rows import chain_of, decision_of, link_of, row_of, settable, spec_from_json, spec_to_json
 from mirage.agent.store.schema import chains, decisions, events, links, store
 from mirage.agent.store.store_file import path_of
-from mirage.errors import ConfigurationError, StoreError, StoreGone, UnknownName, WrongCluster, shown
+from mirage.errors import ConfigurationError, StoreError, StoreGone, UnknownName, WrongCluster, shortened, shown
 from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
+
+LONGEST_POLICY = 80
+"""Characters of a policy in the table of decisions; PostgreSQL refuses longer ones."""
 
 EVENTS = 100
 """Number of events that are read for messages at once."""
@@ -306,7 +309,7 @@ class SqlStore(LeasedDatabase):
         """Write decisions of policies."""
         if decisions:
             with self._writing() as connection:
-                connection.execute(_decisions.insert(), [row_of(decision) for decision in decisions])
+                connection.execute(_decisions.insert(), [_decision_row(decision) for decision in decisions])
 
     def decisions(self, chain: int, *, last: int | None = None) -> list[DecisionRecord]:
         """Decisions of a chain, in order of time."""
@@ -379,6 +382,15 @@ def _number_to_skip(connection: Connection) -> int:
     removed = connection.execute(sa.select(store.c.removed)).scalar_one()
     newest = connection.execute(sa.select(sa.func.max(chains.c.id))).scalar() or 0
     return int(removed) if removed >= newest else 0
+
+
+def _decision_row(decision: DecisionRecord) -> dict[str, Any]:
+    """The columns of a decision.
+
+    A policy with the path of a model may be longer than its column.
+    """
+    row = row_of(decision)
+    return row | {"policy": shortened(row["policy"], LONGEST_POLICY)}
 
 
 def _write_events(connection: Connection, records: tuple[EventRecord, ...]) -> None:
