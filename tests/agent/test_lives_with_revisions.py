@@ -78,7 +78,7 @@ class World:
         spec = {"submission": submission, "policy": f"fickle:{word}", "grace_s": 60, "least_life": 0.0, **spec}
         self.chain: Chain = store.add_chain("train", ChainSpec(**spec), 100)
         self.agent = self.new_agent()
-        self.live(200)
+        self.live(300)
 
     def new_agent(self, point: str = "never:") -> Agent:
         return Agent(

@@ -61,6 +61,6 @@ def test_a_chain_with_a_lead_submits_ahead_and_ends_the_older_link_once_the_next
 @pytest.mark.parametrize("hours", [1, 2])
 def test_a_run_ends_with_its_time(hours: int) -> None:
     run = lived("reactive", hours)
-    assert [decision.now_s for decision in run.decisions] == [60], "the lead is constant"
+    assert [decision.now_s for decision in run.decisions] == [120], "the lead is constant"
     assert {decision.submits for decision in run.decisions} == {False}
     assert (run.until_s, len(run.started)) == (3_600 * hours, 1)

@@ -339,6 +339,8 @@ def test_the_chain_is_the_same_to_a_policy_of_the_agent_and_of_the_simulator(
             store, slurm, SystemShell(), clock=slurm.clock, monotonic=slurm.clock, holder="me", runner=there,
             settings=AgentSettings(decide_s=300, decisions_per_link=1),
         )  # fmt: skip
+        while not agent.poller.complete:
+            agent.cycle()
         submission = Submission(script, {"time": "4:00:00", "nodes": "1", "exclusive": None})
         store.add_chain("train", ChainSpec(submission, policy="reactive"), slurm.now_s)
         while not there.chains and slurm.now_s < BEGIN_S + HOUR_S:

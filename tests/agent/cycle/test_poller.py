@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -58,20 +59,31 @@ class Cluster:
         return AccountedJob(end_s // self.apart_s, JobState.COMPLETED, user="eve", start_s=end_s - 60, end_s=end_s)
 
 
-def polled(cluster: Cluster, times: int, poller: Poller | None = None, missing_since_s: int | None = None) -> Poller:
+def polled(
+    cluster: Cluster,
+    times: int,
+    poller: Poller | None = None,
+    missing_since_s: int | None = None,
+    every_s: int = MINUTE_S,
+) -> Poller:
     poller = poller or Poller(cluster, AgentSettings())
     for _ in range(times):
         found = poller.poll(cluster.now_s, "store", missing_since_s=missing_since_s)
         assert isinstance(found, Snapshot)
-        cluster.now_s += MINUTE_S
+        cluster.now_s += every_s
     return poller
 
 
 def test_one_more_command_a_poll_in_the_order_of_need() -> None:
     cluster = Cluster()
-    poller = polled(cluster, 3)
+    poller = polled(cluster, 2)
+    assert not poller.complete, "without ended jobs, every job seems to run until its limit"
+    polled(cluster, 1, poller)
     assert cluster.requested == [("options",), ("machine",), ("accounting", 2 * DAY_S)]
     assert poller.complete
+    assert not poller.has_whole_history
+    polled(cluster, 4, poller)
+    assert poller.has_whole_history
 
 
 def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:
@@ -82,6 +94,38 @@ def test_accounting_is_read_back_as_far_as_forecasts_draw_days_from() -> None:
     assert cluster.requested[2:] == [("accounting", days * DAY_S) for days in (2, 4, 8, 14)]
     assert len(poller.ended) >= 14 * 24 - 1
     assert min(job.end_s for job in poller.ended.values()) <= BEGIN_S - 13 * DAY_S
+
+
+def sources(requested: list[Any]) -> list[str]:
+    """Sources of queries; ``history`` is accounting further back than before."""
+    furthest_s, found = 2 * DAY_S, []
+    for source, *since_s in requested:
+        further = source == "accounting" and since_s[0] > furthest_s
+        furthest_s = max(furthest_s, *since_s, 0)
+        found.append("history" if further else source)
+    return found
+
+
+@pytest.mark.parametrize("missing_since_s", [None, BEGIN_S - HOUR_S])
+def test_every_query_has_its_turn_where_polls_are_rare(missing_since_s: int | None) -> None:
+    cluster = Cluster()
+    poller = polled(cluster, 24, missing_since_s=missing_since_s, every_s=5 * MINUTE_S)
+    found = Counter(sources(cluster.requested))
+    assert found["history"] == 3
+    assert min(job.end_s for job in poller.ended.values()) <= BEGIN_S - 13 * DAY_S
+    assert min(found["machine"], found["accounting"], found["reservations"]) >= 3
+    assert len(cluster.requested) == 24, "one a poll"
+
+
+def test_a_later_process_continues_the_turns() -> None:
+    cluster, alone = Cluster(), Cluster()
+    polled(alone, 24, every_s=5 * MINUTE_S)
+    poller = Poller(cluster, AgentSettings())
+    for _ in range(24):
+        polled(cluster, 1, poller, every_s=5 * MINUTE_S)
+        memory, poller = json.loads(json.dumps(poller.memory())), Poller(cluster, AgentSettings())
+        poller.recall(memory)
+    assert cluster.requested == alone.requested
 
 
 def test_reservations_are_queried_every_ten_minutes_and_remembered() -> None:

@@ -69,7 +69,7 @@ class Poller:
         self.ended_changed = False
         self._queue: Queue | None = None
         self._queue_s = 0
-        self._machine_s = self._accounts_s = self._options_s = self._reservations_s = -1
+        self._machine_s = self._accounts_s = self._options_s = self._reservations_s = self._extended_s = -1
         self._searched_missing = False
         self._back_s = settings.history_s
         self._not_before: dict[str, int] = {}
@@ -126,30 +126,45 @@ class Poller:
     ) -> Iterator[tuple[str, Callable[[], None]]]:
         """The queries that are due, the most urgent first.
 
-        The options come first, because they identify the cluster. A missing link takes at most every other turn from
-        the queries that all chains need. Accounting is read backwards in growing steps, each with at most twice the
-        jobs of the last one, until policies have their maximum of ended jobs, or the longest history.
+        The options come first, because they identify the cluster. Then the query that was run the longest time ago: so
+        each has its turn, also where polls are as rare as in passes. A missing link takes every other turn from these.
+        Accounting is read backwards in growing steps, each with at most twice the jobs of the last one, until policies
+        have their maximum of ended jobs, or the longest history.
         """
-        stale = self.machine is None or now_s - self._machine_s >= self.settings.sight_s
         if self.options is None or now_s - self._options_s >= self.settings.options_s:
             yield OPTIONS, partial(self._refresh_options, now_s)
-        if missing_since_s is not None and not (stale and self._searched_missing):
+        due = self._due(snapshot, now_s, store)
+        if missing_since_s is not None and not (due and self._searched_missing):
             yield ACCOUNTING, partial(self._find_missing, snapshot, now_s, store, missing_since_s - OVERLAP_S)
-        if stale:
-            yield MACHINE, partial(self._refresh_machine, now_s)
-        if self._accounts_s < 0 or now_s - self._accounts_s >= self.settings.sight_s:
-            since_s = now_s - self.settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
-            yield ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)
-        if self._reservations_s < 0 or now_s - self._reservations_s >= self.settings.sight_s:
-            yield RESERVATIONS, partial(self._refresh_reservations, now_s)
-        if self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED:
-            yield ACCOUNTING, partial(self._extend_history, snapshot, now_s, store)
+        for _, source, refresh in due:
+            yield source, partial(self._take_turn, refresh)
+
+    def _due(self, snapshot: Snapshot, now_s: int, store: str) -> list[tuple[int, str, Callable[[], None]]]:
+        """The queries for all chains that are due, the one that was run longest ago first.
+
+        For each: when it was last run, its source, and the query.
+        """
+        settings, due = self.settings, list[tuple[int, str, Callable[[], None]]]()
+        if self.machine is None or now_s - self._machine_s >= settings.sight_s:
+            due.append((self._machine_s, MACHINE, partial(self._refresh_machine, now_s)))
+        if self._accounts_s < 0 or now_s - self._accounts_s >= settings.sight_s:
+            since_s = now_s - settings.history_s if self._accounts_s < 0 else self._accounts_s - OVERLAP_S
+            due.append((self._accounts_s, ACCOUNTING, partial(self._account, snapshot, now_s, store, since_s)))
+        if self._reservations_s < 0 or now_s - self._reservations_s >= settings.sight_s:
+            due.append((self._reservations_s, RESERVATIONS, partial(self._refresh_reservations, now_s)))
+        if self._needs_earlier_history():
+            due.append((self._extended_s, ACCOUNTING, partial(self._extend_history, snapshot, now_s, store)))
+        return sorted(due, key=lambda query: query[0])
+
+    def _take_turn(self, refresh: Callable[[], None]) -> None:
+        """Run a query that all chains need."""
+        self._searched_missing = False
+        refresh()
 
     def _refresh_options(self, now_s: int) -> None:
         self.options, self._options_s = self.backend.configuration(), now_s
 
     def _refresh_machine(self, now_s: int) -> None:
-        self._searched_missing = False
         self.machine, self._machine_s = self.backend.machine(), now_s
 
     def _refresh_reservations(self, now_s: int) -> None:
@@ -162,7 +177,7 @@ class Poller:
     def _extend_history(self, snapshot: Snapshot, now_s: int, store: str) -> None:
         back_s = min(2 * self._back_s, self.settings.longest_history_s)
         self._account(snapshot, now_s, store, now_s - back_s)
-        self._back_s = back_s
+        self._back_s, self._extended_s = back_s, now_s
 
     def _account(self, snapshot: Snapshot, now_s: int, store: str, since_s: int) -> None:
         found = self.backend.accounting(since_s)
@@ -209,7 +224,14 @@ class Poller:
             "options": None if self.options is None else dict(self.options),
             "reservations": [astuple(one) for one in self.reservations],
             "ended": [astuple(job) for job in self.ended.values()],
-            "times_s": [self._machine_s, self._accounts_s, self._options_s, self._back_s, self._reservations_s],
+            "times_s": [
+                self._machine_s,
+                self._accounts_s,
+                self._options_s,
+                self._back_s,
+                self._reservations_s,
+                self._extended_s,
+            ],
             "searched_missing": self._searched_missing,
             "not_before": self._not_before,
         }
@@ -229,22 +251,34 @@ class Poller:
             )
         ended = {row[0]: AccountedJob(row[0], JobState(row[1]), *row[2:]) for row in memory["ended"]}
         reservations = tuple(SlurmReservation(*map(_hashable, row)) for row in memory["reservations"])
-        machine_s, accounts_s, options_s, back_s, reservations_s = map(int, memory["times_s"])
+        machine_s, accounts_s, options_s, back_s, reservations_s, extended_s = map(int, memory["times_s"])
         searched_missing, not_before = bool(memory["searched_missing"]), dict(memory["not_before"])
         self.machine, self.options, self.ended, self.ended_changed = machine, memory["options"], ended, True
         self._machine_s, self._accounts_s, self._options_s, self._back_s = machine_s, accounts_s, options_s, back_s
         self._searched_missing, self._not_before = searched_missing, not_before
-        self.reservations, self._reservations_s = reservations, reservations_s
+        self.reservations, self._reservations_s, self._extended_s = reservations, reservations_s, extended_s
 
     @property
     def complete(self) -> bool:
-        """Whether policies can be called: the machine and its options are known."""
-        return self.machine is not None and self.options is not None
+        """Whether policies can be called: machine, options and the latest ended jobs are known.
+
+        Without ended jobs, every job would be expected to run until its limit.
+        """
+        return self.machine is not None and self.options is not None and self.has_history
 
     @property
     def has_history(self) -> bool:
         """Whether accounting was read at least once, or gives no answer."""
         return self._accounts_s >= 0 or ACCOUNTING in self._not_before
+
+    @property
+    def has_whole_history(self) -> bool:
+        """Whether accounting was read as far back as policies use it, or gives no answer."""
+        return not self._needs_earlier_history() or ACCOUNTING in self._not_before
+
+    def _needs_earlier_history(self) -> bool:
+        """Whether an earlier part of accounting is of use to policies."""
+        return self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED
 
 
 def _hashable(value: Any) -> Any:

@@ -149,7 +149,7 @@ class OnePass:
         cycle = self._cycle()
         while cycle.chains and not cycle.trouble and not stop() and self.polls < MOST_QUERIES:
             poller = self.agent.poller
-            if poller.complete and poller.has_history:
+            if poller.complete and poller.has_whole_history:
                 break
             cycle = self._cycle()
         return cycle
