@@ -220,6 +220,19 @@ def test_names_retain_their_numbers() -> None:
     assert names.codes["partition"] == {"gpu": 0, "all": 1}
 
 
+def test_keys_of_users_follow_from_their_names() -> None:
+    jobs = (waiting(1, user="eve"), waiting(2, user="bob"), waiting(3, user="größe"))
+    one, names = snapshot(*jobs), Names()
+    snapshot(waiting(4, user="zoe"), names=names)
+    other = snapshot(*reversed(jobs), names=names)
+    assert one.pending.user.tolist() == [0, 1, 2]
+    assert other.pending.user.tolist() == [1, 2, 3]
+    assert one.keys_of(one.pending.user).tolist() == other.keys_of(other.pending.user)[::-1].tolist()
+    assert len({*other.user_keys}) == 4
+    assert one.keys_of(np.array([3, 70])).tolist() == [3, 70], "the code of a user without a key"
+    assert replace(one, user_keys=()).keys_of(one.pending.user).tolist() == one.pending.user.tolist()
+
+
 def test_nothing_in_a_view_can_be_changed() -> None:
     view = snapshot(waiting(1), running(2, "a1"), ended=(accounted(1),))
     for array in (view.pending.id, view.running.done_s, view.nodes.free, view.nodes.capacity, view.ended.end_s):

@@ -29,11 +29,16 @@ def slurm_view(backend: Backend, names: Names) -> View:
 
 
 class NamedView:
-    """A view as plain values, with Slurm's names of jobs, users, partitions and QOS."""
+    """A view as plain values, with Slurm's names of jobs, users, partitions and QOS.
+
+    Without the keys of users: they follow from names on a real cluster, and from codes in a simulation.
+    """
 
     def __init__(self, view: View, **name_of: NameOf) -> None:
         self.name_of = name_of
-        self.values = {field.name: self.plain(getattr(view, field.name)) for field in fields(View)}
+        self.values = {
+            field.name: self.plain(getattr(view, field.name)) for field in fields(View) if field.name != "user_keys"
+        }
 
     def plain(self, value: Any) -> Any:
         if isinstance(value, QueueJobs):

@@ -99,7 +99,7 @@ class PriorityOffsets:
             return np.repeat(shared - chain.nice, futures)
         found = np.repeat(self.of_users(np.array([chain.user])), futures) - chain.nice
         if chain.user not in self.known:
-            drawn = uniform(seed, np.arange(futures, dtype=np.uint64), np.full(futures, chain.user, np.uint64), 5)
+            drawn = uniform(seed, np.arange(futures, dtype=np.uint64), self.view.keys_of(np.array([chain.user])), 5)
             found += self.spread[(drawn * len(self.spread)).astype(np.int64)]
         return found
 

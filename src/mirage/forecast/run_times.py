@@ -59,10 +59,11 @@ class TrueRunTimes:
 def chances(view: View, futures: int, seed: int) -> Floats:
     """Returns uniform numbers, shape (futures, jobs), partly shared by similar jobs of a user.
 
-    A job has the same number in the same future of every view: futures are consistent from one decision to the next.
+    A job has the same number in the same future of every view: futures are consistent from one decision to the next,
+    and from one process to the next.
     """
     ids = np.concatenate([view.pending.id, view.running.id]).astype(np.uint64)
-    user = np.concatenate([view.pending.user, view.running.user]).astype(np.uint64)
+    user = view.keys_of(np.concatenate([view.pending.user, view.running.user]))
     limit_s = np.concatenate([view.pending.limit_s, view.running.limit_s]).astype(np.uint64)
     found = np.empty((futures, len(ids)))
     fill_chances(np.uint64((seed * 8) & 0xFFFFFFFFFFFFFFFF), ids, user, limit_s, SHARED, found)

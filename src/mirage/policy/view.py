@@ -207,6 +207,9 @@ class View:
         tiers: By code of the partition, its ``PriorityTier``: jobs of a higher one come first, whatever their
             priorities; empty where all are equal.
         phase_s: Seconds since the ten-minute pass of ``mirage-2023``; 0 elsewhere, as Slurm does not report it.
+        user_keys: By code of the user, the number on which random draws about the user depend. On a real cluster it
+            follows from the name, so that all processes draw the same, whatever their codes; empty where codes are the
+            same in every process, as in a simulation.
     """
 
     now_s: int
@@ -219,6 +222,16 @@ class View:
     phase_s: int = 0
     qos_factor: tuple[float, ...] = ()
     tiers: tuple[int, ...] = ()
+    user_keys: tuple[int, ...] = ()
+
+    def keys_of(self, users: Ints) -> NDArray[np.uint64]:
+        """The keys of users, shape (users,); the code itself where there is no key."""
+        codes = users.astype(np.uint64)
+        if not self.user_keys:
+            return codes
+        keys = np.array(self.user_keys, dtype=np.uint64)
+        known = (users >= 0) & (users < len(keys))
+        return np.where(known, keys[np.where(known, users, 0)], codes)
 
     def of_user(self, user: int) -> Self:
         """The view with the jobs of one user only, as with ``PrivateData=jobs``.

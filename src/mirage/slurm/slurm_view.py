@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +42,14 @@ class Names:
 
     def __init__(self) -> None:
         self.codes: dict[str, dict[str, int]] = {"user": {}, "partition": {}, "qos": {}, "name": {}, "account": {}}
+        self._user_keys: list[int] = []
+
+    def user_keys(self) -> tuple[int, ...]:
+        """By code of the user, a number that follows from the name: the same in every process."""
+        users = self.codes["user"]
+        for name in islice(users, len(self._user_keys), None):
+            self._user_keys.append(int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little"))
+        return tuple(self._user_keys)
 
     def code(self, kind: str, name: str) -> int:
         """The code of a name."""
@@ -87,6 +97,7 @@ def view_of(
         held=columns.held(held),
         ended=ended,
         tiers=tiers_of(machine, known),
+        user_keys=names.user_keys(),
     )
 
 
