@@ -21,13 +21,14 @@ from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.duration import HOUR_S
 from mirage.errors import LeaseHeld
-from mirage.job_state import MISSING
+from mirage.job_state import MISSING, JobState
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
 from mirage.sim.workload import workload
 from mirage.slurm.records import Queue, Submission
 from mirage.trace.workload.generate_workload import generate_workload
 from mirage.trace.workload.workload_json import builtin_model
+from tests.support import fickle
 from tests.support.agent_store import without_waiting_for_the_disk
 from tests.support.faulty_slurm import FaultySlurm
 from tests.support.ready_shells import TrueShell
@@ -120,6 +121,52 @@ def test_a_link_is_released_at_the_moment_that_its_policy_names_between_two_pass
     assert released[0].time_s < moment_s < released[0].time_s + EVERY_S
     assert 0 <= second.started_s - moment_s <= 60
     assert first.signalled_s - moment_s <= STARTED_S, "the pass stays for the start"
+
+
+def test_a_pass_stays_for_a_link_that_it_releases_at_once(
+    cron: Cron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = fickle.install(tmp_path, monkeypatch)
+    chain = cron.add(policy=f"fickle:{word}", least_life=0.0)
+    word.write_text("leave")
+    cron.live(HOUR_S)
+    word.write_text("wait")
+    released_s = cron.now_s
+    cron.once()
+    first, second = cron.store.links(chain.id)[:2]
+    assert second.released_s == released_s
+    assert 0 <= second.started_s - released_s < STARTED_S
+    assert first.signalled_s - released_s <= STARTED_S
+
+
+@pytest.mark.parametrize("early_s", [0, 110])
+def test_a_pass_stays_once_for_a_start_in_slurms_plan(
+    cron: Cron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early_s: int
+) -> None:
+    word = fickle.install(tmp_path, monkeypatch)
+    word.write_text("leave")
+    chain = cron.add(policy=f"fickle:{word}", least_life=0.0)
+    cron.live(HOUR_S)
+    free, observe = int(cron.slurm.sim.view().nodes.free[0, 0]), cron.slurm.observe
+    cron.slurm.submit(Submission(cron.script, {"time": "32", "nodes": str(free)}))
+    ends_s = cron.now_s + 32 * 60
+
+    def with_plan() -> Queue:
+        """Slurm plans too early, and postpones the start again and again."""
+        queue = observe()
+        start_s = max(ends_s - early_s, cron.now_s + 10)
+        jobs = [replace(job, start_s=start_s) if job.state is JobState.PENDING else job for job in queue.jobs]
+        return replace(queue, jobs=tuple(jobs))
+
+    cron.slurm.observe = with_plan  # type: ignore[method-assign]
+    word.write_text("wait")
+    cron.live(1_800, 0)
+    assert cron.store.links(chain.id)[1].started_s == MISSING
+    report = cron.once()
+    assert report.polls == 2
+    first, second = cron.store.links(chain.id)[:2]
+    assert cron.now_s == ends_s - early_s + STARTED_S
+    assert (second.started_s, first.signalled_s) == ((MISSING, MISSING) if early_s else (ends_s, cron.now_s))
 
 
 def test_a_link_that_waits_for_its_time_is_released_where_the_running_one_fails(cron: Cron) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -95,6 +95,11 @@ class Poller:
         snapshot = Snapshot(queue, own_jobs(queue.jobs, self.backend.user, store))
         self._run_second_command(snapshot, now_s, store, missing_since_s)
         return snapshot
+
+    def planned_starts_s(self) -> dict[int, int]:
+        """By job of our user that waits, its start in Slurm's plan as last polled."""
+        jobs = [] if self._queue is None else [job for job in self._queue.jobs if job.user == self.backend.user]
+        return {job.id: job.start_s for job in jobs if job.state is JobState.PENDING and job.start_s != MISSING}
 
     def forget_silence(self) -> None:
         """Query again at once what had no answer before an outage."""
@@ -218,12 +223,10 @@ class Poller:
         """All that is known besides the queue, as JSON: a later process starts with it."""
         machine = self.machine
         return {
-            "machine": None
-            if machine is None
-            else [[astuple(node) for node in machine.nodes], [astuple(partition) for partition in machine.partitions]],
+            "machine": None if machine is None else [[*map(_row, machine.nodes)], [*map(_row, machine.partitions)]],
             "options": None if self.options is None else dict(self.options),
-            "reservations": [astuple(one) for one in self.reservations],
-            "ended": [astuple(job) for job in self.ended.values()],
+            "reservations": [*map(_row, self.reservations)],
+            "ended": [*map(_row, self.ended.values())],
             "times_s": [
                 self._machine_s,
                 self._accounts_s,
@@ -279,6 +282,11 @@ class Poller:
     def _needs_earlier_history(self) -> bool:
         """Whether an earlier part of accounting is of use to policies."""
         return self._back_s < self.settings.longest_history_s and len(self.ended) < MOST_ENDED
+
+
+def _row(record: Node | SlurmPartition | SlurmReservation | AccountedJob) -> list[Any]:
+    """The fields of a record; they contain no other record, so nothing is copied."""
+    return [getattr(record, name) for name in record.__slots__]
 
 
 def _hashable(value: Any) -> Any:

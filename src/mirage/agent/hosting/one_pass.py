@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,7 +45,10 @@ LEAVES_BEFORE_S = 15
 DEFAULT_STAY_S = 5 * MINUTE_S
 
 STARTED_S = MINUTE_S
-"""Slurm has started a link that may start from a moment on, and can, within this time."""
+"""Slurm has started a link that may start from a moment on, and can, within this time.
+
+So it has where Slurm's plan names the moment, unless the plan changes.
+"""
 
 
 def pass_settings(settings: AgentSettings, every_s: int) -> AgentSettings:
@@ -168,13 +171,14 @@ class OnePass:
     def _stay(self, cycle: Cycle, begun_s: int, sleep: Callable[[float], object], stop: Callable[[], bool]) -> Cycle:
         """Wait for each moment of a hand-over before the next pass.
 
-        A link that may start from a moment on that lies before the next pass is such a moment, too: until its start is
-        noticed, two links hold nodes.
+        The start of a link is such a moment, too, where it is expected before the next pass: until it is noticed, two
+        links hold nodes.
         """
         agent, until_s = self.agent, begun_s + min(self.stay_s, self.every_s - LEAVES_BEFORE_S)
+        planned_s = agent.poller.planned_starts_s()
         while not cycle.trouble and not stop():
             now_s = agent.clock()
-            starts_s, starting = self._next_start(now_s)
+            starts_s, starting = self._next_start(now_s, planned_s)
             moment_s = min(agent.turns.next_moment_s(), starts_s)
             if not moment_s < until_s:
                 break
@@ -186,14 +190,21 @@ class OnePass:
                 cycle = self._settle(self._cycle(), stop)
         return cycle
 
-    def _next_start(self, now_s: float) -> tuple[float, list[int]]:
-        """The next time at which a link that waits for a moment has started, and its chain.
+    def _next_start(self, now_s: float, planned_s: Mapping[int, int]) -> tuple[float, list[int]]:
+        """The next time at which a successor of a running link is expected to run, and its chain.
 
-        Infinite where none waits for one.
+        A link can start at its release, from the time on that it waits for, and at its start in Slurm's plan. Infinite
+        where none is expected.
+
+        Args:
+            planned_s: By job, the start in the plan of this pass's first polls: Slurm may postpone it again and again.
         """
-        waiting = [link for link in self.agent.store.links(open=True) if link.state is LinkState.QUEUED]
-        starts = [(link.begins_s + STARTED_S, link.chain) for link in waiting if link.begins_s + STARTED_S > now_s]
-        at_s = min((start_s for start_s, _ in starts), default=math.inf)
+        links = self.agent.store.links(open=True)
+        running = {link.chain for link in links if link.state is LinkState.RUNNING}
+        waiting = [link for link in links if link.state is LinkState.QUEUED and link.chain in running]
+        starts = [(max(link.begins_s, link.released_s) + STARTED_S, link.chain) for link in waiting]
+        starts += [(planned_s[link.job] + STARTED_S, link.chain) for link in waiting if link.job in planned_s]
+        at_s = min((start_s for start_s, _ in starts if start_s > now_s), default=math.inf)
         return at_s, [chain for start_s, chain in starts if start_s == at_s]
 
     def _recall(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -73,7 +73,8 @@ class PassMemory:
         Raises:
             OSError: It cannot be written.
         """
-        write_atomically(path, json.dumps({"version": __version__, **asdict(self)}).encode(), 0o600)
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        write_atomically(path, json.dumps({"version": __version__, **known}).encode(), 0o600)
 
     def is_of(self, store: StoreIdentity) -> bool:
         """Whether it is of this store and of its cluster."""
