@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import closing
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
 
 import pytest
 
@@ -62,6 +64,22 @@ def test_a_monitor_that_does_not_answer_is_reported_once(
         ("WARNING", f"{recording_server.url} does not answer: HTTP Error 500: Internal Server Error"),
         ("INFO", f"{recording_server.url} answers again"),
     ]
+
+
+def test_a_monitor_that_speaks_no_http_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(b"SSH-2.0-x\r\n")
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        heartbeat = Heartbeat(url, lambda: 0.0)
+        heartbeat.beat()
+        heartbeat.close()
+    (record,) = caplog.records
+    assert record.detail.startswith(f"{url} does not answer: SSH-2.0-x")  # type: ignore[attr-defined]
 
 
 def test_what_is_no_url_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import threading
 import urllib.request
@@ -59,7 +60,7 @@ class Heartbeat:
         try:
             with urllib.request.urlopen(self.url, timeout=TIMEOUT_S):
                 pass
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             if not self._failed:
                 log.warning("heartbeat", extra={"detail": f"{self.url} does not answer: {error}"})
             self._failed = True
