@@ -5,7 +5,8 @@
 Every few hours a chain begins on a copy of the cluster, and one hand-over is played three ways: by the policy reactive,
 by another policy with a resident agent, and by that policy with passes of ``mirage agent once``, each with the
 knowledge of a new process. The first link begins in the same second each way, so the hand-overs differ by the way
-alone. Reported are the share of the cost of ``reactive`` that each way avoids, and the passes' share of the agent's.
+alone. Reported are the cost of each way, and the share that passes have of what the agent avoids of the cost of
+``reactive``, with a 95 % interval over hand-overs (a paired bootstrap).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mirage.agent.agent import Agent
 from mirage.agent.chain.submission import submit_link
 from mirage.agent.cycle.readiness import SystemShell
@@ -26,6 +29,7 @@ from mirage.agent.hosting.pass_memory import PassMemory
 from mirage.agent.model import ChainSpec, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
+from mirage.array_types import Floats
 from mirage.duration import DAY_S, HOUR_S, format_duration
 from mirage.job_state import MISSING
 from mirage.lab.virtual.virtual_slurm import VirtualSlurm
@@ -43,6 +47,9 @@ WAYS = ("reactive", "agent", "passes")
 EVERY_S = 300
 BETWEEN_S = 7 * HOUR_S + 1_234
 """Between two beginnings: no multiple of the interval of passes."""
+
+DRAWS = 20_000
+"""Of the bootstrap."""
 
 
 def started(seed: int, days: int, load: float) -> Simulation:
@@ -94,9 +101,29 @@ def hand_over(sim: Simulation, policy: str, every_s: int, interruption_cost: flo
     return {
         "interruption_h": round(max(gap_h, 0.0), 4),
         "overlap_h": round(max(-gap_h, 0.0), 4),
+        "released_h": round((before.started_s + LIMIT_S - after.released_s) / HOUR_S, 4),
         "polls": polls,
         "cpu_s": round(time.process_time() - began_s, 1),
     }
+
+
+def costs_h(rows: list[dict[str, Any]], interruption: float, overlap: float) -> Floats:
+    """The cost of each hand-over."""
+    return np.array([interruption * row["interruption_h"] + overlap * row["overlap_h"] for row in rows])
+
+
+def share(by_way: dict[str, Floats]) -> tuple[float, float, float]:
+    """The share of what the agent avoids that passes avoid, and its 95 % interval.
+
+    Args:
+        by_way: Shape (hand-overs,), in the same order each way.
+    """
+    by_agent, by_passes = (by_way["reactive"] - by_way[way] for way in ("agent", "passes"))
+    rows = np.random.default_rng(0).integers(0, len(by_agent), (DRAWS, len(by_agent)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = by_passes[rows].sum(axis=1) / by_agent[rows].sum(axis=1)
+        low, high = np.percentile(drawn, [2.5, 97.5])
+        return float(by_passes.sum() / by_agent.sum()), float(low), float(high)
 
 
 def main() -> None:
@@ -119,14 +146,12 @@ def main() -> None:
                 figures = hand_over(sim.fork(), policy, every_s, given.interruption_cost)
                 rows.append({"seed": seed, "number": number, "way": way, "policy": policy, **figures})
                 print(rows[-1], flush=True)
-    costs_h = {way: sum(given.interruption_cost * row["interruption_h"] + row["overlap_h"] for row in rows
-                        if row["way"] == way) for way in WAYS}  # fmt: skip
-    gaps_h = {way: sum(row["interruption_h"] for row in rows if row["way"] == way) for way in WAYS}
     shares = {}
-    for name, of in (("interruption", gaps_h), ("cost", costs_h)):
-        avoided = {way: of["reactive"] - of[way] for way in WAYS}
-        shares[name] = avoided["passes"] / avoided["agent"] if avoided["agent"] else None
-        print(f"{name}: {of}; passes / agent = {shares[name]}")
+    for name, weights in (("interruption", (1.0, 0.0)), ("cost", (given.interruption_cost, 1.0))):
+        by_way = {way: costs_h([row for row in rows if row["way"] == way], *weights) for way in WAYS}
+        of_agent, low, high = shares[name] = share(by_way)
+        total = {way: round(float(cost_h.sum()), 2) for way, cost_h in by_way.items()}
+        print(f"{name}: {total}; passes / agent = {of_agent:.3f} ({low:.3f} to {high:.3f})")
     Path(given.out).write_text(json.dumps({"rows": rows, "passes_of_agent": shares}, indent=2))
 
 
