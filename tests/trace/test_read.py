@@ -101,6 +101,12 @@ def test_standard_input(monkeypatch):
     assert (trace.report.path, len(trace.table)) == ("<stdin>", 1)
 
 
+def test_a_closed_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TraceError, match="<stdin>: standard input is closed; name a file"):
+        read_trace("-")
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, partial(lzma.compress, preset=0)])
 def test_a_compressed_file_cut_short(tmp_path, compress):
     lines = SWF + b"".join(b"%d 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n" % n for n in range(2, 30_000))

@@ -31,11 +31,13 @@ def read_bytes(path: str | os.PathLike[str], tally: ReadTally) -> bytes:
     A truncated compressed file is an error, or, when skipping, yields the part that can be read.
 
     Raises:
-        TraceError: The file cannot be opened, is empty, or its compression is damaged.
+        TraceError: The file cannot be opened, is empty, or its compression is damaged; or standard input is closed.
         ConfigurationError: It is compressed with zstd, and no installed package reads that.
     """
     try:
         if os.fspath(path) == "-":
+            if sys.stdin is None:
+                raise TraceError(f"{tally.path}: standard input is closed; name a file")
             data = sys.stdin.buffer.read()
         else:
             with open(path, "rb") as file:
