@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.atomic_file import write_atomically, write_output
+from mirage.atomic_file import check_place, write_atomically, write_output
 from mirage.errors import ConfigurationError
 
 
@@ -80,3 +80,23 @@ def test_a_failed_write_is_reported_in_the_system_s_words(tmp_path: Path) -> Non
     with pytest.raises(ConfigurationError) as refused:
         write_output(tmp_path / "absent" / "x", "text")
     assert str(refused.value) == f"cannot write {tmp_path}/absent/x: No such file or directory; name another place"
+
+
+def test_a_loop_of_links_is_no_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    with pytest.raises(ConfigurationError, match="cannot write one: Too many levels of symbolic links; name another"):
+        check_place("one")
+    for allowed in ("new", "absent/new", tmp_path):
+        check_place(allowed)
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigurationError, match="the working directory is gone; change into one that exists"):
+        check_place("new")
+    check_place(tmp_path / "new")

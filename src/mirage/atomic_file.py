@@ -42,6 +42,29 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
         raise
 
 
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Checks that a path leads to a place, whether or not a file is there.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        ConfigurationError: The path is a loop of symbolic links, in a closed folder, or relative to a folder that is
+            gone.
+    """
+    try:
+        if not os.path.isabs(path):
+            os.getcwd()
+    except FileNotFoundError as error:
+        raise ConfigurationError("the working directory is gone; change into one that exists") from error
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another place") from error
+
+
 def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int = 0o666) -> None:
     """Writes an output file of a command atomically.
 

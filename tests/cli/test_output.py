@@ -80,6 +80,15 @@ def test_a_file_that_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.
     check_output("/dev/null", "/dev/null")
 
 
+def test_a_loop_of_links_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    with pytest.raises(ConfigurationError, match="Too many levels of symbolic links"):
+        check_output(tmp_path / "one")
+    assert main(["lab", "up", str(tmp_path / "one")]) == 1
+    assert "Too many levels of symbolic links; name another place" in capsys.readouterr().err
+
+
 def test_an_empty_name_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="the name of the file to write is empty"):
         check_output("")
@@ -95,6 +104,7 @@ CSV = "job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n2,90000,60,120,1\n
         "trace info FILE --plot FILE", "trace fidelity FILE OTHER --plot FILE", "trace fidelity OTHER FILE --plot FILE",
         "simulate FILE --nodes 1 -o FILE", "evaluate FILE --nodes 1 --parquet FILE", "calibrate FILE -o FILE",
         "train predict FILE -o FILE", "train forest FILE --nodes 1 -o FILE",
+        "explain reactive FILE --nodes 1 -o FILE", "explain FILE OTHER --nodes 1 -o FILE",
         "schedule run FILE --scheduler fifo --report FILE", "schedule compare OTHER FILE --report FILE",
     ],
 )  # fmt: skip

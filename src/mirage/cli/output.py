@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from mirage.atomic_file import check_place
 from mirage.errors import ConfigurationError
 
 
@@ -20,12 +21,13 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
         inputs: Files that the command reads.
 
     Raises:
-        ConfigurationError: The name is empty, the folder is absent or not writable, or the path is a folder or an
-            input.
+        ConfigurationError: The name is empty, the folder is absent or not writable, the working directory is gone, or
+            the path is a folder, an input or a loop of symbolic links.
     """
     if not os.fspath(path):
         raise ConfigurationError("the name of the file to write is empty; name a file")
     place = Path(path)
+    check_place(path)
     for one in map(Path, filter(None, inputs)):
         if place.is_file() and one.is_file() and place.samefile(one):
             raise ConfigurationError(f"cannot write {path}: it is the file that is read; name another")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from mirage.atomic_file import write_atomically
+from mirage.atomic_file import check_place, write_atomically
 from mirage.errors import ConfigurationError
 from mirage.lab.real import slurm_packages
 from mirage.lab.real.lab_spec import NODES, LabSpec, gres_conf, slurm_conf, slurmdbd_conf
@@ -26,8 +26,9 @@ def read_spec(spec: LabSpec) -> LabSpec:
     """Returns the description of the cluster in the directory; the given one if there is none.
 
     Raises:
-        ConfigurationError: The description is damaged.
+        ConfigurationError: The description is damaged, or the directory is a loop of symbolic links.
     """
+    check_place(spec.directory)
     directory = spec.directory.resolve()
     stored = directory / SPEC
     if not stored.exists():
