@@ -9,16 +9,19 @@ import pytest
 
 from mirage.cli import main
 from mirage.cli.values import (
+    COUNT,
     COUNTS,
     DATE,
     DURATION,
     LIMITED_DURATION,
     NUMBERS,
     POSITIVE_DURATION,
+    SEED,
     WORDS,
     LinkRequests,
     Number,
 )
+from mirage.dag.setting import LARGEST_SEED
 from mirage.duration import UNLIMITED_S
 
 pytestmark = pytest.mark.usefixtures("newfoundland")
@@ -43,6 +46,8 @@ pytestmark = pytest.mark.usefixtures("newfoundland")
         (WORDS, ("a,b",), ("a,b",)),
         (COUNTS, "1, 20", (1, 20)),
         (COUNTS, "999999999", (999_999_999,)),
+        (COUNT, "1000000", 1_000_000),
+        (SEED, "9007199254740992", LARGEST_SEED),
         (NUMBERS, "1,2.5,-3e1", (1.0, 2.5, -30.0)),
         (Number(0.25), "0.25", 0.25),
     ],
@@ -54,6 +59,9 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
+        (COUNT, "0", "0 is not in the range x>=1."),
+        (COUNT, "1000001", "1000001 is too large; at most 1,000,000"),
+        (SEED, "9007199254740993", f"9007199254740993 is too large; at most {LARGEST_SEED:,}"),
         (Number(0, 1), "nan", "'nan' is no finite number"),
         (Number(min=0), "inf", "'inf' is no finite number"),
         (Number(min=0), "-1", "-1.0 is not in the range x>=0."),
@@ -103,3 +111,17 @@ def test_no_range_of_the_command_line_holds_nan(words: list[str], capsys: pytest
 def test_a_link_that_is_not_in_its_form_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=rf"'{text}' is not NODES,LIMIT\[,RATIO\]\[,bank\], such as 8,48h,3"):
         LinkRequests().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "simulate x.csv --nodes N", "simulate x.csv --processors N", "simulate x.csv --nodes 1 --gpus-per-node N",
+        "evaluate x.csv --nodes N", "explain reactive x.csv --nodes N -o t", "train predict x.csv --seed N -o m",
+        "schedule run x.csv --scheduler fifo --seed N", "chain explain c --last N", "submit --links N x.sh",
+        "train forest x.csv --nodes 1 --trees N -o m",
+    ],
+)  # fmt: skip
+def test_a_number_that_no_array_holds_is_a_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.replace(" N", f" {10**20}").split()) == 2
+    assert "100000000000000000000 is too large; at most " in capsys.readouterr().err

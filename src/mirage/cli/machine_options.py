@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mirage.cli.options import option_group
+from mirage.cli.values import COUNT, Count
 
 if TYPE_CHECKING:
     from mirage.sim.cluster import Cluster
@@ -108,22 +109,22 @@ class MachineOptions:
 machine_options = option_group(
     "machine",
     MachineOptions,
-    click.option("-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes of the cluster."),
+    click.option("-N", "--nodes", type=COUNT, metavar="N", help="Nodes of the cluster."),
     click.option(
         "--processors",
-        type=click.IntRange(min=1),
+        type=Count(most=1_000_000_000),
         metavar="N",
         help="Processors of the cluster, for logs that count processors (SWF): one pool of N.",
     ),
     click.option(
         "--gpus-per-node",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="Let jobs share nodes GPU by GPU; without it jobs take whole nodes.",
     ),
     click.option(
         "--cpus-per-node",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help=f"Let jobs share nodes core by core.  [default with --gpus-per-node: {DEFAULT_CPUS}]",
     ),
@@ -144,7 +145,7 @@ machine_options = option_group(
     ),
     click.option(
         "--max-job-test",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="Maximum number of jobs in the backfill plan (Slurm's bf_max_job_test).",
     ),

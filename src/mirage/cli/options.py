@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mirage.cli.values import COUNT, SEED
+
 if TYPE_CHECKING:
     from mirage.policy.cost import Cost
 
@@ -184,12 +186,10 @@ def cost_options(
 json_output = click.option("--json", "as_json", is_flag=True, help="Print one JSON value.")
 """``--json``: one JSON value on standard output, times in ISO-8601 UTC, durations in seconds."""
 
-seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S")
+seed_option = click.option("--seed", type=SEED, default=0, show_default=True, metavar="S")
 """``--seed``: equal options give equal results."""
 
-workers_option = click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Parallel processes.  [default: all cores]"
-)
+workers_option = click.option("--workers", type=COUNT, metavar="N", help="Parallel processes.  [default: all cores]")
 """``--workers``: number of parallel processes."""
 
 to_option = click.option("--to", metavar="NAME", help="csv, parquet or swf. By default the suffix of OUT.")

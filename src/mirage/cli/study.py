@@ -11,7 +11,7 @@ import click
 
 from mirage.cli.machine_options import discipline_help
 from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
-from mirage.cli.values import COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
+from mirage.cli.values import COUNT, COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _window_options(start: str, windows: str) -> tuple[Decorator[Any], ...]:
         ),
         click.option(
             "--windows",
-            type=click.IntRange(min=1),
+            type=COUNT,
             metavar="N",
             help=f"Number of windows.  [default: {windows}]",
         ),
@@ -273,7 +273,7 @@ executor_options = option_group(
     ),
     click.option(
         "--array-jobs",
-        type=click.IntRange(1),
+        type=COUNT,
         metavar="N",
         help="Maximum number of array jobs or HyperQueue tasks.  [default: 8]",
     ),
@@ -333,7 +333,7 @@ study_options = option_group(
     ),
     click.option(
         "--hand-over",
-        type=click.IntRange(1),
+        type=COUNT,
         default=1,
         show_default=True,
         metavar="N",

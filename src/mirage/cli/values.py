@@ -58,6 +58,26 @@ class Number(click.FloatRange):
         return number
 
 
+class Count(click.IntRange):
+    """A whole number of a range that is refused above it; the help names the least one only.
+
+    Args:
+        least: The least number.
+        most: The largest number: far beyond any use, and small enough for arrays, stores and Slurm.
+    """
+
+    def __init__(self, least: int = 1, most: int = 1_000_000) -> None:
+        super().__init__(min=least)
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the number of a text."""
+        number = int(super().convert(value, param, ctx))
+        if number > self.most:
+            self.fail(f"{shown(number)} is too large; at most {self.most:,}", param, ctx)
+        return number
+
+
 class WorkloadWindow(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
     """A window of time since the start of a workload, such as ``3d-13d``, in seconds."""
 
@@ -182,3 +202,5 @@ LIMITED_DURATION = Duration(least_s=1, limited=True)
 DURATION_WITH_UNIT = Duration(least_s=1, limited=True, with_unit=True)
 DATE, WORDS, COUNTS, NUMBERS, LINK_REQUEST = Date(), Words(), CountList(), Numbers(), LinkRequests()
 WINDOW = WorkloadWindow()
+COUNT, COUNT_OR_NONE = Count(), Count(0)
+SEED = Count(0, 2**53)  # mirage.dag.setting.LARGEST_SEED, which loads numpy

@@ -10,6 +10,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import COUNT
 
 if TYPE_CHECKING:
     from mirage.agent.chain.recover import Recovery
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 @click.command(
     context_settings=CONTEXT, epilog=examples("mirage agent recover", "mirage agent recover --from-backup 2")
 )
-@click.option(
-    "--from-backup", metavar="N", type=click.IntRange(1), help="Restore backup N, even if the store is intact."
-)
+@click.option("--from-backup", metavar="N", type=COUNT, help="Restore backup N, even if the store is intact.")
 @json_output
 def recover(from_backup: int | None, as_json: bool) -> None:
     """Rebuild a lost or damaged store, so that its chains resume with their present jobs.

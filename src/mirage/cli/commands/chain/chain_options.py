@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import ExtensibleOption
-from mirage.cli.values import DURATION, POSITIVE_DURATION, Number
+from mirage.cli.values import COUNT, DURATION, POSITIVE_DURATION, Number
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
@@ -41,7 +41,7 @@ OPTIONS: dict[str, ChainOption] = {
         metavar="DATE",
         help="Keep it alive until DATE: 2026-01-31, 2026-01-31T18:00, 18:00, tomorrow, now+3days; local time.",
     ),
-    "links": _option("--links", metavar="N", type=click.IntRange(1), help="At most N jobs."),
+    "links": _option("--links", metavar="N", type=COUNT, help="At most N jobs."),
     "until-done": _option(
         "--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`."
     ),
@@ -79,7 +79,7 @@ OPTIONS: dict[str, ChainOption] = {
     ),
     "links-a-day": _option(
         "--links-a-day",
-        type=click.IntRange(1),
+        type=COUNT,
         metavar="N",
         help="Jobs that may start within 24 hours before the chain is paused.",
         default="three times what their time limit needs, plus 5",
@@ -142,7 +142,7 @@ OPTIONS: dict[str, ChainOption] = {
     ),
     "no-progress-links": _option(
         "--no-progress-links",
-        type=click.IntRange(1),
+        type=COUNT,
         metavar="N",
         help="Number of jobs in a row without progress, by --progress-file, after which the chain is paused.",
         default="2",

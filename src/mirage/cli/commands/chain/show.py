@@ -16,6 +16,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, row
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
+from mirage.cli.values import COUNT
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def log(name: str, follow: bool, as_json: bool) -> None:
     context_settings=CONTEXT, epilog=examples("mirage chain explain train-k3f9", "mirage chain explain train -n 5")
 )
 @click.argument("name")
-@click.option(
-    "-n", "--last", metavar="N", default=1, show_default=True, type=click.IntRange(1), help="Number of decisions."
-)
+@click.option("-n", "--last", metavar="N", default=1, show_default=True, type=COUNT, help="Number of decisions.")
 @json_output
 def explain(name: str, last: int, as_json: bool) -> None:
     """Show what the last decisions about chain NAME observed, expected and chose, and why."""

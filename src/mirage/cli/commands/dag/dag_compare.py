@@ -12,7 +12,7 @@ import click
 
 from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
-from mirage.cli.values import WORDS
+from mirage.cli.values import COUNT, WORDS
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ _POLICIES = (
 )
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=1,
     show_default=True,
     metavar="N",

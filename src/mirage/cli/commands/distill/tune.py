@@ -15,6 +15,7 @@ from mirage.cli.commands.distill.times import times_line, times_under
 from mirage.cli.commands.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
+from mirage.cli.values import COUNT_OR_NONE
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @click.argument("tree_file", metavar="TREE")
 @click.option("-o", "--out", required=True, metavar="FILE", help="Tuned tree to write; its path is then a policy.")
 @click.option(
-    "--changes", type=click.IntRange(0), default=300, show_default=True, metavar="N", help="Number of changes to try."
+    "--changes", type=COUNT_OR_NONE, default=300, show_default=True, metavar="N", help="Number of changes to try."
 )
 @click.option(
     "--leaves",

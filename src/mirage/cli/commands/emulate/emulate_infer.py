@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import CONTEXT, examples
-from mirage.cli.values import Number
+from mirage.cli.values import COUNT, Number
 
 
 def number_option(name: str, default: float, metavar: str, meaning: str, *, least: float = 0) -> Callable[[Any], Any]:
@@ -37,7 +37,7 @@ def number_option(name: str, default: float, metavar: str, meaning: str, *, leas
 @number_option("--token-s", 0.01, "SECONDS", "Time between two tokens of a request that runs alone.")
 @click.option(
     "--max-num-seqs",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=256,
     show_default=True,
     metavar="N",

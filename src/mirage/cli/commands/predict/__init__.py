@@ -11,7 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
-from mirage.cli.values import LIMITED_DURATION
+from mirage.cli.values import LIMITED_DURATION, Count
 from mirage.duration import format_duration
 from mirage.job_state import MISSING
 
@@ -40,7 +40,7 @@ MOST_JOBS = 20
         "mirage predict --calibration             how past promises held on this cluster",
     ),
 )
-@click.option("--job", type=click.IntRange(1), metavar="ID", help="Predict a pending job.")
+@click.option("--job", type=Count(most=2**32), metavar="ID", help="Predict a pending job.")
 @click.option("--mine", is_flag=True, help="Predict all your pending jobs.")
 @click.option(
     "--compare",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.options import ExtensibleOption, option_group, seed_option
-from mirage.cli.values import WINDOW, WORDS, Number
+from mirage.cli.values import COUNT, WINDOW, WORDS, Count, Number
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ play_options = option_group(
         help="The servers: a TOML file, or sia64, pool128, philly7704, aryl7704.",
     ),
     click.option(
-        "--first-jobs", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each workload."
+        "--first-jobs", type=Count(most=1_000_000_000), metavar="N", help="Only the first N jobs of each workload."
     ),
     click.option(
         "--later",
@@ -149,7 +149,7 @@ play_options = option_group(
     ),
     click.option(
         "--gpus-per-node",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="GPUs of a node, for a job table that records nodes but no GPUs.  [default: 1]",
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.values import WORDS
+from mirage.cli.values import COUNT, WORDS
 
 
 @click.command(
@@ -24,7 +24,7 @@ from mirage.cli.values import WORDS
 @click.option("--types", type=WORDS, metavar="LIST", help="The GPU types to use.  [default: all of each model]")
 @click.option(
     "--candidates",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Random sets of four placements out of which the measured one is chosen.  [default: 200]",
 )

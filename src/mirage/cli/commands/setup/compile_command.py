@@ -15,6 +15,7 @@ import click
 
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, examples
+from mirage.cli.values import COUNT
 from mirage.errors import ConfigurationError, UnknownName
 
 ROOMS = ("schedule", "dag")
@@ -33,9 +34,7 @@ ROOMS = ("schedule", "dag")
     ),
 )
 @click.argument("parts", metavar="[PART]...", nargs=-1)
-@click.option(
-    "--processes", default=2, show_default=True, type=click.IntRange(1), help="Number of parallel compilations."
-)
+@click.option("--processes", default=2, show_default=True, type=COUNT, help="Number of parallel compilations.")
 @click.option("--check", is_flag=True, help="Compile nothing; exit with status 1 if there is something to compile.")
 @click.option("--shared", is_flag=True, help="Compile into the installation, where all its users find the result.")
 @click.pass_context

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from mirage.atomic_file import write_output
 from mirage.cli.options import option_group
 from mirage.cli.output import check_output
+from mirage.cli.values import COUNT
 from mirage.duration import DAY_S
 
 ALLOWED = ("gangs", "epochs", "cluster", "cap_days", "days", "jobs", "load", "seed", "out")
@@ -84,9 +85,7 @@ gang_options = option_group(
     "gang",
     GangOptions,
     click.option("--gangs", is_flag=True, help="Write GPU jobs of 1 to 64 GPUs for 'mirage schedule', as CSV."),
-    click.option(
-        "--epochs", type=click.IntRange(min=1), metavar="N", help="Epochs of a job of --gangs.  [default: 40]"
-    ),
+    click.option("--epochs", type=COUNT, metavar="N", help="Epochs of a job of --gangs.  [default: 40]"),
     click.option(
         "--cluster",
         metavar="FILE|NAME",

@@ -18,7 +18,7 @@ from mirage.cli.commands.trace.generate import steady_jobs
 from mirage.cli.options import CONTEXT, TraceOptions, examples, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
-from mirage.cli.values import DATE
+from mirage.cli.values import COUNT, COUNT_OR_NONE, DATE
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.workload_json import write_model
@@ -37,11 +37,9 @@ from mirage.trace.workload.workload_json import write_model
 @click.option("--name", metavar="NAME", help="Name of the model.  [default: the name of TRACE]")
 @click.option("--from", "first", type=DATE, metavar="DATE", help="Leave out jobs submitted before DATE, UTC.")
 @click.option("--until", type=DATE, metavar="DATE", help="Leave out jobs submitted at DATE or later, UTC.")
-@click.option(
-    "-N", "--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes of the cluster.  [default: most busy]"
-)
-@click.option("--gpus-per-node", type=click.IntRange(min=0), metavar="N", help="GPUs per node, if not in TRACE.")
-@click.option("--cpus-per-node", type=click.IntRange(min=0), metavar="N", help="CPUs per node, if not in TRACE.")
+@click.option("-N", "--nodes", type=COUNT, metavar="N", help="Nodes of the cluster.  [default: most busy]")
+@click.option("--gpus-per-node", type=COUNT_OR_NONE, metavar="N", help="GPUs per node, if not in TRACE.")
+@click.option("--cpus-per-node", type=COUNT_OR_NONE, metavar="N", help="CPUs per node, if not in TRACE.")
 @click.option("-p", "--partition", metavar="NAME", help="Partition of all jobs, if not in TRACE.")
 @trace_options
 def fit(

@@ -11,7 +11,7 @@ import click
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, resumable
-from mirage.cli.values import Number
+from mirage.cli.values import COUNT_OR_NONE, Number
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--imitations",
-    type=click.IntRange(0),
+    type=COUNT_OR_NONE,
     default=40,
     show_default=True,
     metavar="N",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--iterations",
-    type=click.IntRange(0),
+    type=COUNT_OR_NONE,
     default=300,
     show_default=True,
     metavar="N",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--judged",
-    type=click.IntRange(0),
+    type=COUNT_OR_NONE,
     default=4,
     show_default=True,
     metavar="N",

@@ -9,7 +9,7 @@ import click
 
 from mirage.cli.options import Decorator, option_group
 from mirage.cli.study import WindowOptions
-from mirage.cli.values import DATE
+from mirage.cli.values import COUNT, DATE, Count
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -74,16 +74,16 @@ def data_option(default: str) -> Decorator[Any]:
 
 
 threads_option = click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Threads of one training."
+    "--threads", type=COUNT, default=1, show_default=True, metavar="N", help="Threads of one training."
 )
 
 trees_option = click.option(
-    "--trees", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Trees of a forest."
+    "--trees", type=Count(most=10_000), default=100, show_default=True, metavar="N", help="Trees of a forest."
 )
 
 epochs_option = click.option(
     "--epochs",
-    type=click.IntRange(1),
+    type=COUNT,
     metavar="N",
     help="Maximum epochs of a network in each stage except REINFORCE.  [default: that of the method; as published: 300 "
     "epochs, many hours]",
@@ -91,7 +91,7 @@ epochs_option = click.option(
 
 futures_option = click.option(
     "--futures",
-    type=click.IntRange(1),
+    type=COUNT,
     default=32,
     show_default=True,
     metavar="N",

@@ -12,7 +12,7 @@ from mirage.cli.cli_context import check_login_node
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, seed_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
-from mirage.cli.values import Number
+from mirage.cli.values import COUNT, Number
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 
@@ -44,7 +44,7 @@ from mirage.errors import ConfigurationError
     metavar="DAYS",
     help="Time between two trainings within the held-out time.",
 )
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, metavar="N")
+@click.option("--threads", type=COUNT, default=1, show_default=True, metavar="N")
 @seed_option
 @json_output
 @trace_options
