@@ -42,6 +42,11 @@ class MachineOptions:
     skip_impossible: bool
     cluster: str | None = None
 
+    @property
+    def given(self) -> bool:
+        """Whether the options describe a cluster."""
+        return any(place is not None for place in (self.nodes, self.processors, self.slurm_conf, self.cluster))
+
     def machine(self) -> SimulatedMachine:
         """Returns the cluster that the options describe.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import format_duration
-from mirage.errors import JobRefused
+from mirage.errors import ConfigurationError, JobRefused
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit, Partition
@@ -53,6 +53,19 @@ class Workload:
     def users(self) -> int:
         """Number of users to account for."""
         return max(len(self.table.user.names), 1) + 1
+
+    def require_jobs(self, trace: str = "the trace") -> None:
+        """Refuses a workload without jobs.
+
+        Args:
+            trace: Name of the trace, for the message.
+
+        Raises:
+            ConfigurationError: There are no jobs; the message says why.
+        """
+        if not len(self.jobs):
+            reasons = ", ".join(f"{count:,} that {reason}" for reason, count in self.left_out.items())
+            raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
 
 
 def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workload:

@@ -164,8 +164,7 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
         for reason in misfits(record, scenario.cluster).values():
             raise ConfigurationError(f"a link can never run: {reason}; give smaller links, or a larger cluster")
     submit_s = scenario.jobs.jobs.submit_s
-    if not len(submit_s):
-        raise ConfigurationError("the trace has no jobs to replay")
+    scenario.jobs.require_jobs()
     first_s, last_s = int(submit_s[0]), int(submit_s[-1])
     for link in links:
         if link.limit_s > last_s - first_s:

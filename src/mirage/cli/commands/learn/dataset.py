@@ -72,6 +72,7 @@ def dataset(
     from mirage.sim.workload import workload
 
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
+    jobs.require_jobs(trace)
     scenario = Scenario(simulated.cluster, jobs, windows.queue, simulated.settings)
     study = Study(scenario, windows.plan(table), tuple(windows.links()), (), windows.seed)
     check_windows(scenario, study.protocol, study.links)

@@ -37,7 +37,6 @@ from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
 
 if TYPE_CHECKING:
-    from mirage.learn.hand_overs import HandOvers
     from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
     from mirage.learn.training.comparison.play_comparison import ComparisonSetup
     from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
@@ -248,10 +247,8 @@ def compare(
     planned = begun.planned()
     for month in plan.months:
         windows_in(planned, month)
-    data = begun.data()
+    data = begun.data(features=bool(plan.methods))
     manifest = begun.manifest()
-    if options.data is not None:
-        check_same_world(begun, data)
     world = ComparisonSetup(
         begun.scenario(),
         begun.protocol(),
@@ -274,32 +271,6 @@ def compare(
     else:
         print_comparison(comparison)
     click.echo(f"mirage: tables in {folder / 'results.md'}, figures in {folder / 'results.json'}", err=True)
-
-
-def check_same_world(begun: LearntFrom, data: HandOvers) -> None:
-    """Checks that a data set was made with the trace, cluster and queue that are played.
-
-    Raises:
-        ConfigurationError: It was made with others.
-    """
-    from mirage.errors import ConfigurationError
-    from mirage.learn.dataset.recipe import Recipe
-    from mirage.provision.evaluation.evaluation_study import Study
-
-    recorded = begun.manifest()
-    played = Recipe(Study(begun.scenario(), begun.protocol(), tuple(begun.links(data)), ()), None).manifest()
-    differs = [name for name in ("trace", "cluster", "nodes", "discipline") if recorded.get(name) != played[name]]
-    if not _words(recorded.get("settings")) <= _words(played["settings"]):  # newer: more of them
-        differs.append("settings")
-    if differs:
-        raise ConfigurationError(
-            f"{begun.folder} was made with different {' and '.join(differs)}; give the options that it was made with"
-        )
-
-
-def _words(settings: Any) -> set[str]:
-    """Returns the single settings of a settings text."""
-    return set(str(settings).removesuffix(")").partition("(")[2].split(", "))
 
 
 def _provenance(begun: LearntFrom, plan: ComparisonPlan, world: ComparisonSetup) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def evaluate(
     compared_with(study.policies, against)
     plan = study.plan(table)
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
+    jobs.require_jobs(trace)
     scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
     with progress_bar("windows") as progress:
         evaluation = evaluate_policies(

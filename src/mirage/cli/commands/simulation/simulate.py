@@ -85,9 +85,7 @@ def simulate(
     from mirage.sim.workload import workload
 
     jobs = workload(read.table, simulated.cluster, refuse=not machine.skip_impossible)
-    if not len(jobs.jobs):
-        reasons = ", ".join(f"{count:,} that {reason}" for reason, count in jobs.left_out.items())
-        raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
+    jobs.require_jobs(trace)
     origin_s = _origin_s(read)
     del read  # memory: the table may be sorted and shorter in the workload
     jobs, answering = _answering(jobs, think_s, simulated.think_s, trace)

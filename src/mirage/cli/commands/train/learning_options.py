@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 WARM_UP_S = 7 * DAY_S
 """Default time from the first job to the first window: before, the replayed cluster is still filling up."""
+
+
+_ORDER = "--until must come before --tune-until: models are tuned on what comes in between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,28 @@ class LearningOptions:
         end_s = last_s if self.tune_until is None else min(self.tune_until, last_s)
         return replace(made, windows=max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1))
 
+    def check_dates(self, first_s: int | None = None, last_s: int | None = None) -> None:
+        """Checks the dates before the work.
+
+        Args:
+            first_s: When the first window begins, if known.
+            last_s: When the last job is submitted, if known.
+
+        Raises:
+            click.UsageError: --until is not before --tune-until, or leaves no windows before or after it.
+        """
+        if self.until is None:
+            return
+        if self.tune_until is not None and self.until >= self.tune_until:
+            raise click.UsageError(_ORDER)
+        date = datetime.fromtimestamp(self.until, UTC).date()
+        if last_s is not None and self.until > last_s:
+            end = datetime.fromtimestamp(last_s, UTC).date()
+            raise click.UsageError(f"--until {date} is after the last job of the trace, {end}; give an earlier date")
+        if first_s is not None and self.until <= first_s:
+            begin = datetime.fromtimestamp(first_s, UTC).date()
+            raise click.UsageError(f"--until {date} is before the first window, {begin}; give a later date")
+
     def slices(self, data: HandOvers) -> Slices:
         """Returns the slices for training and tuning; by default everything, the last for tuning."""
         from mirage.learn.training.folds import tune_since_s
@@ -56,7 +82,7 @@ class LearningOptions:
         tune_until_s = last_s if self.tune_until is None else self.tune_until
         until_s = tune_since_s(data, tune_until_s) if self.until is None else self.until
         if until_s >= tune_until_s:
-            raise click.UsageError("--until must come before --tune-until: models are tuned on what comes in between")
+            raise click.UsageError(_ORDER)
         return Slices(until_s, tune_until_s)
 
 

@@ -16,6 +16,7 @@ from mirage.cli.machine_options import MachineOptions, SimulatedMachine
 from mirage.cli.options import TraceOptions
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
+from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.learn.hand_overs import HandOvers
@@ -57,11 +58,18 @@ class LearntFrom:
         """The executor; the folder of array jobs is next to the output."""
         return self.where.made(Path(f"{self.learning.out}.slurm"), "learn")
 
-    def data(self) -> HandOvers:
+    def data(self, *, features: bool = True) -> HandOvers:
         """Returns the data set, made first if none was given.
 
+        A given one is compared with the trace and the cluster, if the options describe a cluster.
+
+        Args:
+            features: Whether the features are needed, and not only the outcomes.
+
         Raises:
-            ConfigurationError: The data set cannot be read or made.
+            ConfigurationError: The data set cannot be read or made, was made with another trace or cluster, or has
+                outcomes only.
+            click.UsageError: The dates of the options leave nothing to learn from.
         """
         from mirage.learn.dataset.read_data_set import read_hand_overs
 
@@ -70,6 +78,12 @@ class LearntFrom:
             return read_hand_overs(self.folder)
         source = click.get_current_context().get_parameter_source("link_nodes")
         sizes = None if source is ParameterSource.DEFAULT else self.windows.link_nodes
+        if features and self.manifest().get("views") is False:
+            raise ConfigurationError(
+                f"{self.folder} holds outcomes only, as it was made with --labels-only; make a data set without it"
+            )
+        if self.trace and self.machine.given:
+            self._refuse_another_world()
         return read_hand_overs(self.folder, link_nodes=sizes)
 
     def manifest(self) -> dict[str, Any]:
@@ -130,6 +144,7 @@ class LearntFrom:
             simulated = self.simulated()
             table = read_named_trace(self.trace, self.reading).table
             jobs = workload(table, simulated.cluster, refuse=not self.machine.skip_impossible)
+            jobs.require_jobs(self.trace)
             discipline = self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
             self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
         return self._scenario
@@ -140,6 +155,21 @@ class LearntFrom:
             return self.protocol()
         table = self.scenario().jobs.table
         return self.learning.windows(self.windows, table).plan(table)
+
+    def _refuse_another_world(self) -> None:
+        """Refuses a data set that was made with another trace, cluster or queue."""
+        from mirage.learn.dataset.recipe import Recipe
+        from mirage.provision.evaluation.evaluation_study import Study
+
+        recorded = self.manifest()
+        played = Recipe(Study(self.scenario(), self.protocol(), (), ()), None).manifest()
+        differs = [name for name in ("trace", "cluster", "nodes", "discipline") if recorded.get(name) != played[name]]
+        if not _words(recorded.get("settings")) <= _words(played["settings"]):  # newer: more of them
+            differs.append("settings")
+        if differs:
+            raise ConfigurationError(
+                f"{self.folder} was made with different {' and '.join(differs)}; give the options that it was made with"
+            )
 
     def _make(self) -> None:
         """Makes the data set, or its missing part."""
@@ -152,7 +182,13 @@ class LearntFrom:
         scenario, windows = self.scenario(), self.windows
         study = Study(scenario, self.planned(), tuple(windows.links()), (), windows.seed)
         check_windows(scenario, study.protocol, study.links)
+        self.learning.check_dates(study.protocol.submits_s(0), int(scenario.jobs.jobs.submit_s[-1]))
         with progress_bar("windows of the data set") as progress:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)
         if made.reused < made.shards:
             click.echo(f"mirage: a data set of {study.protocol.windows} windows is in {self.folder}", err=True)
+
+
+def _words(settings: Any) -> set[str]:
+    """Returns the single settings of a settings text."""
+    return set(str(settings).removesuffix(")").partition("(")[2].split(", "))

@@ -190,6 +190,7 @@ def _begin(
 
     check_installed(methods)
     check_output(learning.out, trace)
+    learning.check_dates()
     if learning.report is not None:
         from mirage.report.training.report_folder import check_report_folder
 
