@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -99,6 +99,12 @@ class Ranges:
         bound = self.low[worst] if below else self.high[worst]
         allowed = bound + (-1 if below else 1) * self.beyond * width[worst]
         return Outside(self.names[worst], float(values[worst]), float(bound), float(allowed))
+
+    def of_features(self, names: Sequence[str]) -> Self:
+        """The ranges of some of the features, in their order here; unknown names are left out."""
+        which = np.array([k for k, name in enumerate(self.names) if name in names], dtype=np.int64)
+        chosen = tuple(self.names[k] for k in which)
+        return replace(self, names=chosen, low=self.low[which], high=self.high[which], may_lack=self.may_lack[which])
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays that a model file stores."""

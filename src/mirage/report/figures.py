@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirage.duration import format_duration
 from mirage.study.intervals import Interval
 
 LOWEST_GAP = -20.0
@@ -25,6 +26,10 @@ def chain_words(provenance: dict[str, Any]) -> str:
     owner = provenance["link_user"]
     words = owner.replace(":", " ", 1) if ":" in owner else f"a {owner}{'' if owner == 'newcomer' else ' user'}"
     hidden = ", jobs of other users hidden" if provenance.get("private_jobs") else ""
+    if "link_limit_s" in provenance:
+        nodes = provenance["link_nodes"]
+        size = f"{', '.join(map(str, nodes))} node{'s' if nodes != [1] else ''}"
+        words += f", {size} for {format_duration(provenance['link_limit_s'])}"
     return f"links of {words}, hand-over {provenance['hand_over']}{hidden}"
 
 

@@ -9,6 +9,7 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.errors import ConfigurationError, ModelFileError
 from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.policies import policy_file
+from mirage.learn.policies.learned_provisioner import LearnedProvisioner
 from mirage.learn.ranges import Ranges
 from mirage.learn.regression.model_contract import TrainingSettings, inputs_at
 from mirage.learn.training.method_trials import outside_share, submitted_rows
@@ -22,6 +23,7 @@ from mirage.policy.plan import Release, Submit, Wait
 from mirage.policy.policy_registry import FROM_FILE, make_policy
 from mirage.policy.policy_settings import PolicySettings
 from mirage.policy.view import Ended, QueuedLink
+from mirage.provision.link_size import LinkSize
 from tests.support.made_up_hand_overs import BEGIN_S, before_and_after, made_up_hand_overs
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
@@ -195,6 +197,28 @@ def test_a_size_it_was_not_trained_for_is_decided_as_what_if_does(trained, tmp_p
     TrainedPolicy({4: trained.parts[1]}, trained.trained_on, {}, 8).save(tmp_path / "of-four")
     reason = make_policy(str(tmp_path / "of-four")).decide(views()[0]).actions[0].reason
     assert reason.startswith("outside-training:feature=link_nodes,value=1,trained=4,what-if=")
+
+
+@pytest.mark.parametrize(
+    ("link", "cluster_nodes", "found"),
+    [
+        (LinkSize(1, 12 * HOUR_S), 33, None),
+        (LinkSize(1, 12 * HOUR_S), None, None),
+        (LinkSize(2, 12 * HOUR_S), 33, ("link_nodes", 2, 1)),
+        (LinkSize(1, 12 * HOUR_S), 8, ("total_nodes", 8, 33)),
+        (LinkSize(1, 6 * HOUR_S), None, ("link_limit_h", 6, 12)),
+    ],
+)
+def test_a_link_or_a_cluster_that_is_always_outside_its_training_is_known_before(
+    trained, model, link, cluster_nodes, found
+):
+    at = np.array([3.0, 12.0, 33.0])
+    ranges = Ranges(("mean_wait_h", "link_limit_h", "total_nodes"), at, at, np.zeros(3, dtype=bool))
+    part = replace(trained.parts[1], ranges=ranges)
+    made = make_policy(str(model))
+    policy = LearnedProvisioner(replace(trained, parts={1: part}), Cost(), made.what_if, None)
+    outside = policy.always_outside(link, cluster_nodes)
+    assert (outside and outside[:3]) == found
 
 
 def test_a_size_for_which_nothing_learnt_is_better_is_what_if(trained, tmp_path):

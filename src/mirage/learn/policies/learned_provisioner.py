@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mirage.duration import HOUR_S
 from mirage.forecast.shared_futures import SharedFutures
 from mirage.learn.features.forecast_features import forecast_at
 from mirage.learn.features.hand_over_features import features_of
@@ -25,6 +26,7 @@ from mirage.policy.cost import Cost
 from mirage.policy.plan import Plan, Submit, Wait
 from mirage.policy.start_forecast import StartForecast
 from mirage.policy.view import ChainView, View
+from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.provision.policies.what_if import WhatIf
 
@@ -58,8 +60,7 @@ class LearnedProvisioner:
         """The plan at a cost: submit now or wait; release or hold a link already queued."""
         part = self.trained.parts.get(chain.nodes)
         if part is None:
-            nearest = min(self.trained.parts, key=lambda nodes: abs(nodes - chain.nodes))
-            return self._as_what_if(view, chain, cost, Outside("link_nodes", chain.nodes, nearest))
+            return self._as_what_if(view, chain, cost, self._of_another_size(chain.nodes))
         if part.model is None:
             return self.what_if.weighed_at(view, chain, cost)
         if part.repeats is not None:
@@ -77,6 +78,31 @@ class LearnedProvisioner:
             return Plan((Submit(reason=f"waiting-costs-more:model={part.method}"),), estimate, forecast)
         until_s = min(view.now_s + chain.step_s, chain.ends_s)
         return Plan((Wait(reason=f"waiting-costs-less:model={part.method}", until_s=until_s),), estimate, forecast)
+
+    def always_outside(self, link: LinkSize, cluster_nodes: int | None) -> Outside | None:
+        """What makes every decision about a link unlike the training; None if only views can.
+
+        That is a size of link without a model, or a time limit or a cluster outside the ranges of the training. All its
+        decisions are then those of ``what-if``.
+
+        Args:
+            link: The links to decide about.
+            cluster_nodes: Nodes of the cluster; None if their number changes.
+        """
+        part = self.trained.parts.get(link.nodes)
+        if part is None:
+            return self._of_another_size(link.nodes)
+        if part.model is None or part.ranges is None:
+            return None
+        known = {"link_limit_h": link.limit_s / HOUR_S}
+        if cluster_nodes is not None:
+            known["total_nodes"] = float(cluster_nodes)
+        fixed = part.ranges.of_features(tuple(known))
+        return fixed.outside(np.array([known[name] for name in fixed.names], dtype=np.float32))
+
+    def _of_another_size(self, nodes: int) -> Outside:
+        """The size of a link for which there is no model, and the nearest that has one."""
+        return Outside("link_nodes", nodes, min(self.trained.parts, key=lambda known: abs(known - nodes)))
 
     def _decision(
         self, view: View, chain: ChainView, part: LinkSizeModel

@@ -11,10 +11,13 @@ from typing import Any
 from mirage.errors import ModelFileError, shown
 from mirage.forecast.shared_futures import shared_futures
 from mirage.learn.policies.learned_provisioner import LearnedProvisioner
+from mirage.learn.ranges import Outside
 from mirage.learn.training.methods import METHODS
 from mirage.learn.training.trained_policy import TrainedPolicy, read_trained
 from mirage.policy.contract import Policy
 from mirage.policy.cost import Cost
+from mirage.policy.policy_registry import make_policy
+from mirage.provision.link_size import LinkSize
 from mirage.provision.policies.what_if import WhatIf
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
@@ -58,6 +61,16 @@ def policy_from_file(path: str, **settings: Any) -> Policy:
         )
     stat = whole.stat()
     return _learned(_read(str(whole.resolve()), stat.st_mtime_ns, stat.st_size), **settings)
+
+
+def always_outside(path: str, link: LinkSize, cluster_nodes: int | None) -> Outside | None:
+    """What makes every decision of a model about a link unlike its training; None for a tree.
+
+    Raises:
+        ModelFileError: As ``policy_from_file``.
+    """
+    policy = make_policy(path)
+    return policy.always_outside(link, cluster_nodes) if isinstance(policy, LearnedProvisioner) else None
 
 
 def _head(path: Path) -> bytes:

@@ -76,10 +76,10 @@ def test_links_of_a_user_of_the_trace_at_a_later_hand_over(trace, tmp_path, argu
     report = evaluated(capsys, *arguments[:1], owned, *arguments[2:], *words)
     assert (report["link_user"], report["hand_over"]) == ("heavy", 3)
     assert main(["evaluate", owned, *arguments[2:], *words]) == 0
-    assert "\nlinks of a heavy user, hand-over 3\n" in capsys.readouterr().out
+    assert "\nlinks of a heavy user, 1 node for 12:00:00, hand-over 3\n" in capsys.readouterr().out
     named = [*arguments[2:], "--discipline", "slurm", "--link-user", "user:u3"]
     assert main(["evaluate", str(owned), *named]) == 0
-    assert "\nlinks of user u3, hand-over 1\n" in capsys.readouterr().out
+    assert "\nlinks of user u3, 1 node for 12:00:00, hand-over 1\n" in capsys.readouterr().out
     assert main(["evaluate", str(owned), *named[:-1], "user:"]) == 2
     assert "'user:' is not one of 'newcomer', 'light', 'median', 'heavy'" in capsys.readouterr().err
     assert main([*arguments, *words]) == 1
@@ -106,7 +106,10 @@ def test_jobs_are_hidden_by_slurm_conf_or_by_an_option(trace, tmp_path, capsys):
     assert main(["evaluate", trace, *words[2:], "--private-jobs"]) == 1
     assert "1400 of 1400 jobs of the trace name no user" in capsys.readouterr().err
     assert main([*words, "--private-jobs"]) == 0
-    assert "\nlinks of a newcomer, hand-over 1, jobs of other users hidden\n" in capsys.readouterr().out
+    assert (
+        "\nlinks of a newcomer, 1 node for 12:00:00, hand-over 1, jobs of other users hidden\n"
+        in capsys.readouterr().out
+    )
 
 
 def test_every_owner_of_links_is_a_choice():
@@ -275,3 +278,11 @@ def command_of(pid):
             return file.read()
     except OSError:
         return ""
+
+
+def test_the_limit_of_the_links_is_printed_and_a_lead_beyond_it_is_named(arguments, capsys):
+    links = ["--link-limit", "3h", "--link-nodes", "1,2", "--windows", "1", "--policies", "lead:4"]
+    assert main([*arguments, *links]) == 0
+    out, err = capsys.readouterr()
+    assert "\nlinks of a newcomer, 1, 2 nodes for 03:00:00, hand-over 1\n" in out
+    assert err == "mirage: the lead of lead:4, 4 h, is longer than a link of 03:00:00: it submits as early as it can\n"

@@ -27,6 +27,7 @@ from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
 from mirage.extras import install
+from mirage.report.figures import links_words
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def evaluate(
     jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
     jobs.require_jobs(trace)
     scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
+    _report_long_leads(study)
+    outside = _outside_training(study, simulated)
     with progress_bar("windows") as progress:
         evaluation = evaluate_policies(
             scenario,
@@ -131,8 +134,9 @@ def evaluate(
             against=against,
             private_jobs=private,
         )
-    provenance = _provenance(trace, scenario.discipline, simulated, plan, study.seed, evaluation, private)
+    provenance = _provenance(trace, scenario.discipline, simulated, plan, evaluation, private, study)
     report = {
+        "outside_training": outside,
         "rows": [row.to_json() for row in evaluation.rows],
         "months": [row.to_json() for row in evaluation.months],
         "differences": [difference.to_json() for difference in evaluation.differences],
@@ -158,6 +162,45 @@ def _hides_jobs(slurm_conf: str | None) -> bool:
     return slurm_conf is not None and are_private(read_options(slurm_conf))
 
 
+def _outside_training(study: StudyOptions, simulated: SimulatedMachine) -> list[dict[str, Any]]:
+    """Reports models that leave every decision to what-if, and returns the reasons."""
+    from mirage.policy.policy_registry import is_policy_file
+
+    found = []
+    cluster = simulated.cluster
+    nodes = None if cluster.changes else cluster.nodes
+    for policy in filter(is_policy_file, study.policies):
+        from mirage.learn.policies.policy_file import always_outside
+
+        for link in study.links():
+            feature = always_outside(policy, link, nodes)
+            if feature is not None:
+                found.append({"policy": policy, "link_nodes": link.nodes} | feature._asdict())
+                click.echo(
+                    f"mirage: {policy} decides like what-if about {links_words(link.nodes)}: {feature.feature} is "
+                    f"{feature.value:g}, trained on {feature.bound:g}",
+                    err=True,
+                )
+    return found
+
+
+def _report_long_leads(study: StudyOptions) -> None:
+    """Reports constant leads that are longer than a link, and so submit at its first decision."""
+    from mirage.duration import HOUR_S, format_duration
+    from mirage.policy.policy_registry import make_policy
+    from mirage.provision.policies.lead_rules import ConstantLead
+
+    for policy in study.policies:
+        if policy.partition(":")[0] in ("lead", "saia", "sml"):
+            made = make_policy(policy)
+            if isinstance(made, ConstantLead) and made.hours * HOUR_S > study.link_limit:
+                click.echo(
+                    f"mirage: the lead of {policy}, {made.hours:g} h, is longer than a link of "
+                    f"{format_duration(study.link_limit)}: it submits as early as it can",
+                    err=True,
+                )
+
+
 def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
     """Checks before hours of work that the outputs can be written after it.
 
@@ -181,9 +224,9 @@ def _provenance(
     discipline: str,
     machine: SimulatedMachine,
     plan: EvaluationProtocol,
-    seed: int,
     evaluation: Evaluation,
     private_jobs: bool,
+    study: StudyOptions,
 ) -> dict[str, Any]:
     from mirage.trace.statistics.summary import iso_utc
 
@@ -197,13 +240,15 @@ def _provenance(
         "windows": plan.windows,
         "every_s": plan.every_s,
         "step_s": plan.step_s,
+        "link_nodes": list(study.link_nodes),
+        "link_limit_s": study.link_limit,
         "link_user": plan.link_user,
         "hand_over": plan.hand_over,
         "private_jobs": private_jobs,
         "costs": [{"interruption": cost.interruption, "overlap": cost.overlap} for cost in evaluation.costs],
         "intervals": evaluation.intervals,
         "windows_reused": evaluation.reused,
-        "seed": seed,
+        "seed": study.seed,
         "version": __version__,
         "command": shlex.join(["mirage", *sys.argv[1:]]),
     }
