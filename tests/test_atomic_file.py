@@ -9,6 +9,8 @@ import pytest
 
 from mirage.atomic_file import check_place, write_atomically, write_output
 from mirage.errors import ConfigurationError
+from mirage.trace.table import JobTable
+from mirage.trace.write_trace import write_trace
 
 
 def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -100,3 +102,23 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="the working directory is gone; change into one that exists"):
         check_place("new")
     check_place(tmp_path / "new")
+
+
+def test_a_file_that_is_replaced_is_not_opened_to_others(tmp_path):
+    path = tmp_path / "out"
+    path.touch(0o440)
+    path.chmod(0o440)
+    write_atomically(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o440
+
+
+def test_a_pipe_without_a_reader_is_no_error_of_the_file(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    for write in (
+        lambda path: write_output(path, "text"),
+        lambda path: write_trace(JobTable.build(["1"]), path, "csv"),
+    ):
+        with pytest.raises(BrokenPipeError):
+            write(f"/dev/fd/{writer}")
+    os.close(writer)

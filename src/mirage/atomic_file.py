@@ -18,7 +18,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
     Args:
         path: The file; a symbolic link is followed.
         content: The complete content.
-        mode: Permissions of the file, before the umask is applied.
+        mode: Permissions of the file, before the umask is applied; those of an existing file are not widened.
 
     Raises:
         OSError: The file cannot be written.
@@ -28,6 +28,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
         path.write_bytes(content)
         return
     target = path.resolve()
+    if path.exists():
+        mode &= stat.S_IMODE(path.stat().st_mode)
     # process numbers repeat: on other hosts of a shared file system, in containers, and after a killed process
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
@@ -75,8 +77,11 @@ def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int =
 
     Raises:
         ConfigurationError: The file cannot be written; an existing file is unchanged.
+        BrokenPipeError: It is a pipe, and nobody reads it.
     """
     try:
         write_atomically(path, content.encode("utf-8", "replace") if isinstance(content, str) else content, mode)
+    except BrokenPipeError:  # the reader of a pipe has enough
+        raise
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another place") from error

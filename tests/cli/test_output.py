@@ -37,14 +37,23 @@ def test_a_closed_folder_is_refused_with_what_to_do(tmp_path: Path, monkeypatch:
 
     def closed(path: Path, mode: int) -> bool:
         requested.append((path, mode))
-        return False
+        return path == tmp_path / "old.html"
 
     monkeypatch.setattr(os, "access", closed)
     for name in ("new.html", "old.html"):
         with pytest.raises(ConfigurationError) as refused:
             check_output(tmp_path / name)
         assert str(refused.value) == f"cannot write {tmp_path}/{name}: permission denied; name another place"
-    assert requested == [(tmp_path.resolve(), os.W_OK)] * 2, "a file is replaced, so its folder must be open"
+    folder, file = (tmp_path.resolve(), os.W_OK), (tmp_path / "old.html", os.W_OK)
+    assert requested == [folder, file, folder], "a file is replaced, so its folder must be open"
+
+
+def test_a_file_that_its_owner_protected_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "old.csv"
+    file.touch(0o444)
+    monkeypatch.setattr(os, "access", lambda path, _: path != file)  # root may write anything
+    with pytest.raises(ConfigurationError, match="the file is read-only; make it writable, or name"):
+        check_output(file)
 
 
 def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
@@ -118,3 +127,20 @@ def test_no_command_writes_over_the_trace_that_it_reads(
     assert main(named) == 1
     assert "it is the file that is read; name another" in capsys.readouterr().err
     assert file.read_text() == CSV
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "learn dataset x.csv -N 1 -o", "compare x.csv -N 1 --months 2023-01 -o", "evaluate x.csv -N 1 --resume",
+        "train best x.csv -o m --resume", "train forest x.csv -o m --data", "train forest x.csv -o m --report",
+        "dag compare --resume", "schedule compare x.csv --resume", "schedule sensitivity x.csv --resume",
+    ],
+)  # fmt: skip
+def test_an_empty_name_of_a_folder_is_not_the_current_one(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*words.split(), ""]) == 2
+    assert "the name of the folder is empty; name a folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,7 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
 
     Raises:
         ConfigurationError: The name is empty, the folder is absent or not writable, the working directory is gone, or
-            the path is a folder, an input or a loop of symbolic links.
+            the path is a folder, an input, a read-only file or a loop of symbolic links.
     """
     if not os.fspath(path):
         raise ConfigurationError("the name of the file to write is empty; name a file")
@@ -36,6 +36,8 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
     if not place.parent.is_dir():
         raise ConfigurationError(f"cannot write {path}: there is no folder {place.parent}; make it, or name another")
     regular = place.is_file() or not place.exists()
+    if place.exists() and not os.access(place, os.W_OK):
+        raise ConfigurationError(f"cannot write {path}: the file is read-only; make it writable, or name another")
     if not os.access(place.resolve().parent if regular else place, os.W_OK):
         raise ConfigurationError(f"cannot write {path}: permission denied; name another place")
 

@@ -35,11 +35,14 @@ def write_trace(table: JobTable, path: str | os.PathLike[str], format: str | Non
     Raises:
         UnknownName, ConfigurationError: As for ``format_to_write``.
         TraceError: The file cannot be written: the disk is full, the folder absent …
+        BrokenPipeError: It is a pipe, and nobody reads it.
     """
     name = format_to_write(path, format)
     content = WRITERS[name](table)
     try:
         write_atomically(path, gzip.compress(content, mtime=0) if Path(path).suffix == ".gz" else content)
+    except BrokenPipeError:  # the reader of a pipe has enough
+        raise
     except OSError as error:
         raise TraceError(
             f"{path}: cannot be written: {error.strerror}; free some space or choose another place. "

@@ -33,7 +33,7 @@ from mirage.cli.study import (
     learnt_window_options,
     policies_option,
 )
-from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
+from mirage.cli.values import FOLDER, LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
 
 if TYPE_CHECKING:
@@ -132,7 +132,12 @@ _compare_options = option_group(
     "options",
     CompareOptions,
     click.option(
-        "-o", "--out", required=True, metavar="DIR", help="Folder of the results; repeat the command to resume."
+        "-o",
+        "--out",
+        required=True,
+        type=FOLDER,
+        metavar="DIR",
+        help="Folder of the results; repeat the command to resume.",
     ),
     click.option(
         "--months", type=WORDS, required=True, metavar="LIST", help="Test months, such as 2023-01,2023-02,2023-03."

@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.options import Decorator, option_group
 from mirage.cli.study import WindowOptions
-from mirage.cli.values import COUNT, DATE, Count
+from mirage.cli.values import COUNT, DATE, FOLDER, Count
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def data_option(default: str) -> Decorator[Any]:
     """
     return click.option(
         "--data",
+        type=FOLDER,
         metavar="DIR",
         help=f"A data set of `mirage learn dataset`; it defines the windows.  [default: {default}]",
     )
@@ -136,7 +137,12 @@ learning_options = option_group(
         metavar="DATE",
         help="Stop early by the windows from --until to DATE; later ones are not used.  [default: the end]",
     ),
-    click.option("--report", metavar="DIR", help="Write learning curves (TensorBoard and PNG) and the report to DIR."),
+    click.option(
+        "--report",
+        type=FOLDER,
+        metavar="DIR",
+        help="Write learning curves (TensorBoard and PNG) and the report to DIR.",
+    ),
     threads_option,
     trees_option,
     epochs_option,
