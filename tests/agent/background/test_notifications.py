@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -102,7 +103,8 @@ def test_an_agent_that_was_killed_before_it_stored_them_sends_again(
     happened(store, chain, "done")
     killed = sender()
     killed.update(store, 120)
-    killed._thread.join(10)
+    for thread in list(killed._threads.values()):
+        thread.join(10)
     following = sender()
     following.update(store, 130)
     following.finish(store, 10)
@@ -123,7 +125,7 @@ def test_a_target_that_fails_is_tried_three_times_and_noted_and_harms_no_other(
     assert file.read_text() == "paused: chain train: paused (by hand)\n"
     noted = [event.detail for event in store.events(chain.id) if event.kind == "not-notified"]
     assert noted == [
-        f"paused, to {recording_server.url}: HTTP Error 500: Internal Server Error",
+        f"paused, to {recording_server.url}: it answered 500 Internal Server Error",
         "paused, to exit 3: the command failed, or took more than 20 s",
     ]
 
@@ -136,6 +138,51 @@ def test_a_slow_target_delays_no_cycle(store: SqlStore, tmp_path: Path, sender) 
     assert store.events_to_notify(("done",))[0] > 0, "still under way, so not stored"
     notifications.finish(store, 10)
     assert store.events_to_notify(("done",)) == (0, [])
+
+
+def test_a_target_that_fails_delays_no_message_to_another(
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer
+) -> None:
+    proceed = threading.Event()
+    notifications = Notifications(Deliveries(SystemShell()), lambda pause_s: pause_s and proceed.wait(10))
+    broken, healthy = chain_with(store, tmp_path, "exit 1"), chain_with(store, tmp_path, recording_server.url, name="b")
+    happened(store, broken, "done")
+    happened(store, healthy, "done")
+    notifications.update(store, 120)
+    notifications.finish(store, 0.1)
+    happened(store, healthy, "paused", "later")
+    notifications.update(store, 130)
+    notifications.finish(store, 0.1)
+    assert [one["event"] for one in recording_server.received] == ["done", "paused"]
+    assert store.events_to_notify(("done", "paused"))[0] > 0, "one is under way, so the store has none as sent"
+    proceed.set()
+    notifications.finish(store, 10)
+    assert store.events_to_notify(("done", "paused")) == (0, [])
+    assert len(recording_server.received) == 2
+    assert [event.detail for event in store.events(broken.id) if event.kind == "not-notified"] == [
+        "done, to exit 1: the command failed, or took more than 20 s"
+    ]
+
+
+def test_after_a_failure_what_is_queued_for_the_target_is_tried_once(
+    store: SqlStore, tmp_path: Path, recording_server: RecordingServer, sender
+) -> None:
+    chain, notifications = chain_with(store, tmp_path, recording_server.url), sender()
+    recording_server.status = 404
+    for detail in ("1", "2", "3"):
+        happened(store, chain, "paused", detail)
+    notifications.update(store, 120)
+    notifications.finish(store, 10)
+    assert [one["detail"] for one in recording_server.received] == ["1", "1", "1", "2", "3"]
+
+
+def test_the_reason_of_a_failure_is_in_words(store: SqlStore, tmp_path: Path, sender) -> None:
+    chain, notifications = chain_with(store, tmp_path, "http://127.0.0.1:1/"), sender()
+    happened(store, chain, "done")
+    notifications.update(store, 120)
+    notifications.finish(store, 10)
+    (why,) = [event.detail for event in store.events(chain.id) if event.kind == "not-notified"]
+    assert why == "done, to http://127.0.0.1:1/: Connection refused"
 
 
 def test_mail_goes_through_the_sendmail_of_the_site(
@@ -159,6 +206,10 @@ def test_the_kind_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_target("notify-send ada@host") == "command"
     with pytest.raises(ConfigurationError, match="--notify is empty"):
         check_target(" ")
+    with pytest.raises(
+        ConfigurationError, match="--notify 'htp://x': messages go to URLs of http:// and https:// only"
+    ):
+        check_target("htp://x")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("mirage.agent.background.notifications.SENDMAIL", "/nowhere/sendmail")
     with pytest.raises(ConfigurationError, match="there is no sendmail on this host; give a webhook or a command"):

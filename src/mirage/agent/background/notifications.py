@@ -1,19 +1,22 @@
 """Messages to the users of chains: a pause, a failed job, a long interruption, the end.
 
-A message goes to a webhook, a mail address or a shell command, in a thread: a target that hangs delays no chain. Each
-event is sent at least once, also across a ``kill -9`` of the agent: the store has the number of the last event
-with sent messages.
+A message goes to a webhook, a mail address or a shell command, in a thread of its target: one that hangs delays no
+chain, and no message to another target. Each event is sent at least once, also across a ``kill -9`` of the agent: the store
+has the number of the last event with sent messages.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
@@ -74,11 +77,16 @@ def check_target(target: str) -> str:
     """The kind of a target: ``webhook``, ``mail`` or ``command``.
 
     Raises:
-        ConfigurationError: It is empty, or a mail address on a host without sendmail.
+        ConfigurationError: It is empty, a URL of another kind, or a mail address on a host without sendmail.
     """
     if not target.strip():
         raise ConfigurationError("--notify is empty; give a URL, a mail address or a command")
-    if target.startswith(("http://", "https://")):
+    if scheme := re.match(r"([A-Za-z][\w+.-]*)://", target):
+        if scheme[1] not in ("http", "https"):
+            raise ConfigurationError(
+                f"--notify {shown(target)}: messages go to URLs of http:// and https:// only; give one of these, a "
+                "mail address or a command"
+            )
         return "webhook"
     if "@" in target and not any(letter in target for letter in " /|;&$'\""):
         if _sendmail() is None:
@@ -111,6 +119,10 @@ class Deliveries:
                 return _post(target, message)
             if kind == "mail":
                 return _mail(target, message)
+        except urllib.error.HTTPError as error:
+            return f"it answered {error.code} {error.reason}"
+        except urllib.error.URLError as error:
+            return getattr(error.reason, "strerror", None) or str(error.reason)
         except (ConfigurationError, OSError, ValueError, subprocess.SubprocessError) as error:
             return str(error)
         submission = chain.spec.submission
@@ -136,8 +148,30 @@ def _mail(address: str, message: Message) -> str:
     return done.stderr.decode(errors="replace").strip() or f"exit {done.returncode}" if done.returncode else ""
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Events that were read together, and the messages about them that are not settled."""
+
+    last: int
+    now_s: int
+    unsettled: int
+    failed: list[EventRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """A message in the queue of a target."""
+
+    message: Message
+    chain: Chain
+    batch: _Batch
+
+
 class Notifications:
-    """The messages of an agent, in a thread.
+    """The messages of an agent: a queue and a thread for each target.
+
+    A target that fails or hangs delays no message to another. The number of the last event with sent messages is
+    stored once all earlier messages are settled, so an agent that is killed sends again, rather than not at all.
 
     Args:
         deliveries: The ways to targets.
@@ -146,34 +180,37 @@ class Notifications:
 
     def __init__(self, deliveries: Deliveries, wait: Callable[[float], object] = time.sleep) -> None:
         self.deliveries, self.wait = deliveries, wait
-        self._thread: threading.Thread | None = None
-        self._failed: list[EventRecord] = []
-        self._last = 0
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[_Queued]] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._batches: deque[_Batch] = deque()
+        self._read = 0
 
     def update(self, store: Store, now_s: int) -> None:
-        """Begin to send messages about the new events, unless earlier ones are under way.
+        """Begin to send messages about the new events.
 
         Raises:
             StoreError: The store cannot be read or written.
         """
         self.finish(store, 0.0)
-        if self._thread is not None:
-            return
-        last, events = store.events_to_notify(KINDS)
+        last, events = store.events_to_notify(KINDS, self._read)
         if not events:
             return
         known = {chain.id: chain for chain in store.chains()}
         wanted = [
-            (event, known[event.chain])
+            (event, known[event.chain], target)
             for event in events
-            if event.chain in known and known[event.chain].spec.notify and _counts(event)
+            if event.chain in known and _counts(event)
+            for target in known[event.chain].spec.notify
         ]
+        batch = _Batch(last, now_s, len(wanted), [])
+        self._batches.append(batch)
+        self._read = last
+        for event, chain, target in wanted:
+            message = Message(chain.name, event.kind, event.link, event.time_s, event.detail)
+            self._enqueue(target, _Queued(message, chain, batch))
         if not wanted:
-            store.record_notified(last)
-            return
-        self._last = last
-        self._thread = threading.Thread(target=self._send, args=(wanted, now_s), name="notify", daemon=True)
-        self._thread.start()
+            self.finish(store, 0.0)
 
     def finish(self, store: Store, timeout_s: float) -> None:
         """Store what was sent, after waiting for the messages that are under way.
@@ -181,26 +218,49 @@ class Notifications:
         Raises:
             StoreError: The store cannot be written.
         """
-        if self._thread is None:
-            return
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            return
-        store.record_notified(self._last, *self._failed)
-        self._thread, self._failed = None, []
+        deadline_s = time.monotonic() + timeout_s
+        with self._lock:
+            threads = list(self._threads.values())
+        for thread in threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+        while self._batches and not self._batches[0].unsettled:
+            store.record_notified(self._batches[0].last, *self._batches[0].failed)
+            self._batches.popleft()
 
-    def _send(self, wanted: Sequence[tuple[EventRecord, Chain]], now_s: int) -> None:
-        for event, chain in wanted:
-            message = Message(chain.name, event.kind, event.link, event.time_s, event.detail)
-            for target in chain.spec.notify:
-                if why := self._attempt(message, target, chain):
-                    detail = f"{event.kind}, to {target}: {why}"
-                    self._failed.append(EventRecord(chain.id, event.link, now_s, "not-notified", detail))
-                    log.warning("not-notified", extra={"chain": chain.name, "detail": detail})
+    def _enqueue(self, target: str, queued: _Queued) -> None:
+        with self._lock:
+            if target in self._queues:
+                self._queues[target].append(queued)
+                return
+            self._queues[target] = deque([queued])
+            thread = threading.Thread(target=self._send, args=(target,), name="notify", daemon=True)
+            self._threads[target] = thread
+            thread.start()
 
-    def _attempt(self, message: Message, target: str, chain: Chain) -> str:
+    def _send(self, target: str) -> None:
+        """Sends what is queued for a target; after one that failed, each is tried only once."""
+        pauses_s: Sequence[float] = PAUSES_S
+        while True:
+            with self._lock:
+                if not self._queues[target]:
+                    del self._queues[target], self._threads[target]
+                    return
+                queued = self._queues[target].popleft()
+            message, batch = queued.message, queued.batch
+            why = self._attempt(message, target, queued.chain, pauses_s)
+            pauses_s = PAUSES_S[:1] if why else PAUSES_S
+            failed = []
+            if why:
+                detail = f"{message.event}, to {target}: {why}"
+                failed = [EventRecord(queued.chain.id, message.link, batch.now_s, "not-notified", detail)]
+                log.warning("not-notified", extra={"chain": message.chain, "detail": detail})
+            with self._lock:
+                batch.failed += failed
+                batch.unsettled -= 1
+
+    def _attempt(self, message: Message, target: str, chain: Chain, pauses_s: Sequence[float]) -> str:
         why = ""
-        for pause_s in PAUSES_S:
+        for pause_s in pauses_s:
             self.wait(pause_s)
             try:
                 why = self.deliveries.deliver(message, target, chain)

@@ -142,8 +142,12 @@ class Store(Protocol):
         """The newest event, and the counts since ``last`` by kind."""
         ...
 
-    def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
-        """The oldest events of some kinds without sent messages, and the number of the last one."""
+    def events_to_notify(self, kinds: Sequence[str], after: int = 0) -> tuple[int, list[EventRecord]]:
+        """The oldest events of some kinds without sent messages, and the number of the last one.
+
+        Args:
+            after: Number of an event; only later ones are given.
+        """
         ...
 
     def record_notified(self, last: int, *events: EventRecord) -> None:

@@ -342,10 +342,10 @@ class SqlStore(LeasedDatabase):
             rows = connection.execute(query).all()
         return max((row[2] for row in rows), default=last), Counter({row[0]: row[1] for row in rows})
 
-    def events_to_notify(self, kinds: Sequence[str]) -> tuple[int, list[EventRecord]]:
+    def events_to_notify(self, kinds: Sequence[str], after: int = 0) -> tuple[int, list[EventRecord]]:
         """The oldest events of some kinds without sent messages, and the number of the last one."""
         notified = sa.select(store.c.notified).scalar_subquery()
-        query = sa.select(_events).where(_events.c.id > notified, _events.c.kind.in_(kinds))
+        query = sa.select(_events).where(_events.c.id > notified, _events.c.id > after, _events.c.kind.in_(kinds))
         with self._reading() as connection:
             rows = [dict(row._mapping) for row in connection.execute(query.order_by(_events.c.id).limit(EVENTS))]
         last = rows[-1]["id"] if rows else 0
