@@ -86,6 +86,7 @@ def test_without_files_there_are_no_rules(tmp_path: Path) -> None:
         ('least_poll = "2h"', "it is at most 00:30:00"),
         ('least_poll = "soon"', "'soon' is no duration"),
         ('login_nodes = "login1"', "it is a list of names"),
+        ('login_nodes = ["*"]', "'*' is no name of a host; write names and ranges"),
         ("most_chains =", "is not TOML"),
         ('contact = "a\\nb"', "it is one line of text"),
     ],

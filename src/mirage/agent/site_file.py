@@ -15,19 +15,25 @@ each wins: a user cannot loosen a cap of the site.
 
 from __future__ import annotations
 
+import re
 import socket
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirage.duration import format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, shown
 from mirage.slurm_words.hostlist import expand_hosts
 
+if TYPE_CHECKING:
+    from mirage.agent.store.protocol import Store
+
 SITE_FILE = Path("/etc/mirage/site.toml")
 """The administrator's file."""
+
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 LONGEST_LEAST_POLL_S = 1800
 """With a longer time between polls an agent cannot hand over."""
@@ -89,6 +95,15 @@ class SiteFile:
             held = f"this site allows {self.most_held_jobs} held jobs of a user"
             return self.refusal(f"{held}: each chain holds one, and {alive} chains are alive")
         return ""
+
+    def check_chains(self, store: Store) -> None:
+        """Check that the site allows one more chain in a store.
+
+        Raises:
+            ConfigurationError: It does not.
+        """
+        if self.path and (why := self.chains_refusal(len(store.chains(alive=True)))):
+            raise ConfigurationError(why)
 
     def place_refusal(self, partition: str, qos: str) -> str:
         """The refusal of chains in a partition or a QOS; empty where they are allowed.
@@ -224,7 +239,11 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _hosts(value: object) -> tuple[str, ...]:
-    return tuple(host for names in _names(value) for host in expand_hosts(names))
+    hosts = tuple(host for names in _names(value) for host in expand_hosts(names))
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise ValueError(f'{shown(host)} is no name of a host; write names and ranges: ["login[1-4]"]')
+    return hosts
 
 
 _RULES: dict[str, tuple[str, Callable[[object], Any]]] = {

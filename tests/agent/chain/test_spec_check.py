@@ -49,6 +49,12 @@ def test_signals_that_there_are_not(text: str) -> None:
         signal_name(text)
 
 
+@pytest.mark.parametrize("text", ["KILL", "sigstop", "9", "19"])
+def test_signals_that_no_job_can_handle(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="no program can handle this signal"):
+        signal_name(text)
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_the_signals_are_those_of_the_real_scancel(private_cluster) -> None:

@@ -1,8 +1,8 @@
 """Messages to the users of chains: a pause, a failed job, a long interruption, the end.
 
 A message goes to a webhook, a mail address or a shell command, in a thread of its target: one that hangs delays no
-chain, and no message to another target. Each event is sent at least once, also across a ``kill -9`` of the agent: the store
-has the number of the last event with sent messages.
+chain, and no message to another target. Each event is sent at least once, also across a ``kill -9`` of the agent: the
+store has the number of the last event with sent messages.
 """
 
 from __future__ import annotations

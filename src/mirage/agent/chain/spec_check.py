@@ -27,9 +27,11 @@ SHORTEST_S, SHORTEST_SHARE = HOUR_S, 4
 BANK_AGE = "bank_age"
 """The need of a policy that submits a link early only to gather age."""
 
-_SIGNALS = "HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU"
+_SIGNALS = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 URG CONT TSTP TTIN TTOU XCPU"
 SIGNALS = tuple(_SIGNALS.split())
-"""Names of signals that scancel knows."""
+"""Names of signals that scancel knows and a job can handle."""
+
+_NOT_HANDLED = ("KILL", "STOP", str(int(signal.SIGKILL)), str(int(signal.SIGSTOP)))
 
 
 def limit_s(given: Chosen) -> int | None:
@@ -122,9 +124,14 @@ def signal_name(text: str) -> str:
     """A signal as scancel accepts it; empty for none.
 
     Raises:
-        ConfigurationError: There is no such signal.
+        ConfigurationError: There is no such signal, or no program can handle it.
     """
     word = text.strip().upper().removeprefix("SIG")
+    if word in _NOT_HANDLED:
+        raise ConfigurationError(
+            f"--signal-previous {shown(text)}: no program can handle this signal, so a job could not save its work; "
+            "give one that the job handles, such as USR2 or TERM, or none for none"
+        )
     if word == "NONE":
         return ""
     if word.isascii() and word.isdecimal() and 1 <= int(word) <= signal.SIGRTMAX:

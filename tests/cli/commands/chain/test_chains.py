@@ -282,6 +282,7 @@ def test_quiet_prints_nothing(terminal: Terminal) -> None:
         ("--policy what-if:many", "what-if takes futures=NUMBER"),
         ("--policy lead:4", "leads by 4 h, which is not less than the time limit 4:00:00"),
         ("--signal-previous NOSUCH", "no such signal"),
+        ("--signal-previous KILL", "--signal-previous 'KILL': no program can handle this signal"),
         ("--grace 4h", "--grace 04:00:00 is not shorter than the time limit 4:00:00"),
         ("--grace 2h --warmup 2h", "leave nothing of the time limit 4:00:00"),
         ("--time 0", "the time limit 0 never ends"),
@@ -329,6 +330,32 @@ def test_a_chain_without_an_end_explains_how_to_end_it(terminal: Terminal) -> No
     for end in (["--links", "2"], ["--for", "1d"], ["--until", "now+1day"], ["--until-done"], ["-Q"]):
         terminal.type("submit", *end, "--no-agent", "serve.sh")
         assert "has no end" not in terminal.stderr
+
+
+@pytest.mark.parametrize("option", ["--request-id", "--chain"])
+def test_an_empty_key_or_name_is_wrong_usage(terminal: Terminal, option: str) -> None:
+    """``--request-id "$RUN"`` where RUN is not set must not submit at each repetition."""
+    terminal.type("submit", "--no-agent", option, "", "serve.sh", status=2)
+    assert "it is empty; give a text, or leave the option out" in terminal.stderr
+    assert terminal.served.slurm.own == {}
+
+
+def test_the_end_of_a_chain_is_printed_and_one_within_the_first_job_is_a_warning(terminal: Terminal) -> None:
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(terminal.served.slurm.clock()) + DAY_S))
+    for words in (["--dry-run"], ["--no-agent"]):
+        terminal.type("submit", *words, "--chain", "serve", "--for", "1d", "serve.sh")
+        assert f"\nchain serve ends at {at}, in 1-00:00:00\n" in f"\n{terminal.stderr}"
+        terminal.type("submit", *words, "--for", "4", "serve.sh")
+        assert "mirage: warning: chain " in terminal.stderr
+        assert "in 00:04:00: within the time limit 4:00:00 of its first job, which is then ended" in terminal.stderr
+
+
+def test_a_dry_run_is_refused_by_the_rules_of_the_site(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(terminal.folder))
+    (terminal.folder / "mirage").mkdir()
+    (terminal.folder / "mirage" / "site.toml").write_text("most_chains = 0\n")
+    assert terminal.type("submit", "--dry-run", "serve.sh", status=1) == ""
+    assert "this site allows 0 chains of a user, and 0 are alive" in terminal.stderr
 
 
 def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:

@@ -15,7 +15,7 @@ from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.chain_options import chain_options
 from mirage.cli.commands.chain.framework_option import AUTO, framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
-from mirage.cli.commands.chain.submit_command import UNKNOWN, endless, ensure_agent, new_name, new_spec, note
+from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmUnreachable
 
@@ -116,8 +116,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         _framework_words(words, delivery)
         request, applied, reasons = with_preset(ctx, words, request)
         site.check_place(request.given)
-        if site.path and (why := site.chains_refusal(len(store.chains(alive=True)))):
-            raise ConfigurationError(why)
+        site.check_chains(store)
         spec = adopted_spec(
             new_spec(words, costs.cost(), request, now_s), delivery, has_wrapper=bool(words["framework"])
         )
@@ -146,7 +145,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
             )
             ctx.exit(UNKNOWN)
         try:
-            _report(words, name, found, delivery, steps)
+            _report(words, name, found, delivery, steps, about_end(words, name, spec, now_s))
         finally:  # the job is adopted even if printing fails
             if not words["no_agent"]:
                 ensure_agent(words, store, now_s)
@@ -307,13 +306,15 @@ def _note_findings(words: dict[str, Any], found: JobToAdopt, delivery: Delivery,
     note(words, *(f"warning: {line}" for line in found.warnings), *remarks)
 
 
-def _report(words: dict[str, Any], name: str, found: JobToAdopt, delivery: Delivery, steps: list[str]) -> None:
+def _report(
+    words: dict[str, Any], name: str, found: JobToAdopt, delivery: Delivery, steps: list[str], end: tuple[str, ...]
+) -> None:
     """Prints the chain."""
     if words["as_json"]:
         click.echo(json.dumps(_record(name, found, delivery, steps)))
     else:
         click.echo(f"Adopted batch job {found.queued.id}")
-    note(words, *steps[1:], *endless(words, name))
+    note(words, *steps[1:], *end)
 
 
 def _record(name: str, found: JobToAdopt, delivery: Delivery, steps: list[str]) -> dict[str, Any]:

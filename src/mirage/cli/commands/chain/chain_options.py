@@ -28,6 +28,13 @@ def _option(*names: str, default: str = "", **attributes: Any) -> ChainOption:
     return decorator
 
 
+def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Returns the value of an option; an empty one, as from an unset variable, is wrong usage."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is empty; give a text, or leave the option out")
+    return value
+
+
 OPTIONS: dict[str, ChainOption] = {
     "for": _option(
         "--for",
@@ -46,7 +53,12 @@ OPTIONS: dict[str, ChainOption] = {
         "--until-done", is_flag=True, help="Run until a job exits by itself with code 0, or `mirage link done`."
     ),
     "chain": _option(
-        "--chain", "name", metavar="NAME", help="Name of the chain.", default="the job name and four letters"
+        "--chain",
+        "name",
+        metavar="NAME",
+        callback=not_empty,
+        help="Name of the chain.",
+        default="the job name and four letters",
     ),
     "policy": _option(
         "--policy",

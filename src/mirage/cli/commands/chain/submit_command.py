@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from mirage.cli.commands.chain.chain_options import (
     chain_options,
     check_ready_command,
     end_s,
+    not_empty,
     notify_fields,
     progress_fields,
 )
@@ -82,7 +84,10 @@ STORE = "STORE"
     "torchtitan, composer, axolotl, submitit, vllm, sglang, tgi, triton, llama-cpp, python; auto: by the script."
 )
 @click.option(
-    "--request-id", default="", metavar="KEY", help="Submit only once for this key, even if the command is repeated."
+    "--request-id",
+    metavar="KEY",
+    callback=not_empty,
+    help="Submit only once for this key, even if the command is repeated.",
 )
 @click.option(
     "--agentless",
@@ -129,13 +134,15 @@ def submit(ctx: click.Context, /, costs: CostOptions, **words: Any) -> None:
         return
     spec = new_spec(words, costs.cost(), request, now_s)
     if words["dry_run"]:
+        if site.path:
+            with cluster.store(to_read=True) as store:
+                site.check_chains(store)
         name = words["name"] or new_name(words, request)
         _show_dry_run(request, spec, name, applied, as_json=words["as_json"])
-        note(words, *endless(words, name))
+        note(words, *about_end(words, name, spec, now_s, request))
         return
     with cluster.store() as store:
-        if site.path and (why := site.chains_refusal(len(store.chains(alive=True)))):
-            raise ConfigurationError(why)
+        site.check_chains(store)
         name, job = _submitted(words, store, request, spec, now_s)
         try:
             _report(words, name, job)
@@ -178,7 +185,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         warmup_s=words["warmup"] or 0,
         signal=signal,
         grace_s=grace_s,
-        request_id=words["request_id"],
+        request_id=words["request_id"] or "",
         bank_age=words["bank_age"],
         least_limit_s=least_limit_s(request.given),
         slurm_warning_s=slurm_warning_s(request.given, signal, grace_s),
@@ -266,8 +273,29 @@ def _has_end(words: Mapping[str, Any]) -> bool:
     return words["until_done"] or any(words[name] is not None for name in ("lasting", "until", "links"))
 
 
-def endless(words: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Returns a remark on a chain without a defined end."""
+def about_end(
+    words: Mapping[str, Any], name: str, spec: ChainSpec, now_s: int, first: Request | None = None
+) -> tuple[str, ...]:
+    """Returns a remark on when a chain ends, or on its having no defined end.
+
+    Args:
+        first: The job that is submitted now; None for no such job.
+    """
+    from mirage.agent.chain.spec_check import limit_s
+    from mirage.duration import format_duration
+
+    if spec.until_s != MISSING:
+        left_s = spec.until_s - now_s
+        instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(spec.until_s))
+        ends = f"chain {name} ends at {instant}, in {format_duration(left_s)}"
+        limit = limit_s(first.given) if first is not None else None
+        if first is None or limit is None or left_s >= limit:
+            return (ends,)
+        option = "--for" if words["lasting"] is not None else "--until"
+        return (
+            f"mirage: warning: {ends}: within the time limit {first.given['time']} of its first job, which is then "
+            f"ended; give a later end with {option}",
+        )
     if _has_end(words):
         return ()
     return (
@@ -280,7 +308,7 @@ def new_name(words: Mapping[str, Any], request: Request, taken: Container[str] =
     """Returns a name for a chain that the user has not named."""
     from mirage.agent.chain.create import name_for
 
-    return name_for(request.job_name, words["request_id"], taken)
+    return name_for(request.job_name, words["request_id"] or "", taken)
 
 
 def _submitted(
@@ -318,7 +346,7 @@ def _submitted(
             err=True,
         )
         return name, MISSING
-    note(words, *slurm.remarks.splitlines(), *endless(words, name))
+    note(words, *slurm.remarks.splitlines(), *about_end(words, name, spec, now_s, request))
     return name, job
 
 
