@@ -202,6 +202,13 @@ def test_a_progress_file_is_set_and_dropped(type_: Type, chain: Callable[[], Cha
     assert chain().spec.progress_file == ""
 
 
+def test_a_job_without_a_limit_is_one_with_an_end_by_its_exit(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "-t", "0", "--until-done")
+    assert chain().spec.submission.options["time"] == "0"
+    type_("chain", "edit", "serve", "--links", "9")
+    assert chain().spec.links == 9
+
+
 def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "--links", "5", "--until", "now+1day")
     type_("chain", "edit", "serve", "--no-end")
@@ -223,6 +230,7 @@ def test_an_end_can_be_dropped(type_: Type, chain: Callable[[], Chain]) -> None:
         (["serve", "--unset", "qos"], "--qos is not among the options of the chain's jobs"),
         (["serve", "-t", "1:30:00", "--policy", "lead:4"], "leads by 4 h, which is not less than the time limit"),
         (["serve", "-t", "1", "--grace", "5m"], "--grace 00:05:00 is not shorter than the time limit 1"),
+        (["serve", "-t", "0"], "the time limit 0 never ends, so no job would hand over to a next one"),
         (["serve", "--overlap-cost", "-1"], "cost"),
         (["serve", "gone.sh"], "cannot read the script gone.sh"),
         (["serve", "--ready-command", " "], "--ready-command is empty"),

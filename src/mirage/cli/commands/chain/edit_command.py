@@ -112,7 +112,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
                 click.echo(remark, err=True)
         elif words["framework"] is not None:
             raise click.UsageError("--framework is for a new script; give the script too")
-        spec = checked_spec(spec, job)
+        new_limit = edit.script is not None or "time" in (*edit.options, *edit.unset)
+        spec = checked_spec(spec, job, until_done=words["until_done"] or (spec.until_done and not new_limit))
         edited = changed = differences(chain.spec, spec, job.script_name if edit.script is not None else "")
         if words["clear_excluded"] and chain.excluded:
             changed = {**edited, "excluded": (chain.excluded, "-")}
