@@ -95,6 +95,8 @@ def endpoint(
 
     if sum((install, uninstall, listed, watch)) > 1:
         raise click.UsageError("give one of --install, --uninstall, --list and --watch")
+    if reload_ is not None and out is None:
+        raise click.UsageError("--reload runs a command after changes of a file; give -o FILE")
     if listed:
         _print_installed(as_json)
         return
@@ -119,8 +121,8 @@ def endpoint(
             follower.query_slurm()
             if out is None:
                 click.echo(wanted.text(follower.job), nl=False)
-            else:
-                follower.write()
+            elif not follower.write():
+                raise click.exceptions.Exit(1)  # the failure is printed
             return
     with ended_by_signal() as arrived:  # reopens the store: one that was lost for a while comes back as another file
         Watch(chain, wanted, every_s).run()
