@@ -184,10 +184,13 @@ def run_systemctl(*words: str) -> None:
     """
     done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ConfigurationError(
-            f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; units of users who are logged out run only "
-            "after `loginctl enable-linger`"
+        remedy = (
+            "there is no systemd of this user here, as in cron, in a container or after su: log in directly, or set "
+            f"XDG_RUNTIME_DIR=/run/user/{os.getuid()}"
+            if "connect to bus" in done.stderr
+            else "units of users who are logged out run only after `loginctl enable-linger`"
         )
+        raise ConfigurationError(f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; {remedy}")
 
 
 def needed_exports(environment: Mapping[str, str]) -> str:

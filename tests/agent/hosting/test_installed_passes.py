@@ -43,6 +43,39 @@ def way(table: Path) -> str:
     return "--cron" if table.name == "crontab" else "--scrontab"
 
 
+def test_units_of_a_systemd_that_does_not_answer_are_undone_and_can_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text("#!/bin/sh\nexit 0\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+
+    def files() -> list[str]:
+        ours = [*(tmp_path / "config").rglob("mirage*"), *(tmp_path / "home").glob("*.sh")]
+        return sorted(path.name for path in ours)
+
+    silent = "#!/bin/sh\necho Failed to connect to bus: No medium found >&2\nexit 1\n"
+    systemctl.write_text(silent)
+    assert main(["agent", "install", "--systemd"]) == 1
+    assert "XDG_RUNTIME_DIR=/run/user/" in capsys.readouterr().err
+    assert files() == []
+    systemctl.write_text("#!/bin/sh\nexit 0\n")
+    assert main(["agent", "install", "--systemd"]) == 0
+    installed = files()
+    assert installed == ["agent-once-systemd.sh", passes.PASS_UNIT, passes.PASS_TIMER]
+    systemctl.write_text(silent)
+    assert main(["agent", "install", "--systemd", "--every", "10m"]) == 1
+    assert files() == installed
+    assert "OnUnitActiveSec=300s" in (tmp_path / "config" / "systemd" / "user" / passes.PASS_TIMER).read_text()
+    capsys.readouterr()
+    assert main(["agent", "install", "--systemd", "--remove"]) == 1
+    assert "are removed, but a timer that runs goes on" in capsys.readouterr().err
+    assert files() == []
+
+
 def test_an_entry_is_installed_once_and_removed_and_others_stay_byte_for_byte(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,9 @@ PATIENCE_S = 60.0
 
 PASS_UNIT, PASS_TIMER = "mirage-agent-once.service", "mirage-agent-once.timer"
 
+WANTS = "timers.target.wants"
+"""Folder of the links by which systemd starts enabled timers, in the folder of the units."""
+
 SCRIPT = """#!/bin/sh
 # One pass of the agent, started by {table}: mirage agent install --help
 {exports}
@@ -213,14 +216,25 @@ def install_timer(environment: Mapping[str, str], home: Home, every_s: int) -> P
     """Write the units of passes and start the timer; returns the timer's file.
 
     Raises:
-        ConfigurationError: There is no systemd for users on this host.
+        ConfigurationError: There is no systemd for users on this host; the units are then as they were before.
     """
     folder = user_units(environment)
-    for name, text in pass_units(home, every_s).items():
-        write_atomically(folder / name, text.encode(), 0o600)
-    run_systemctl("daemon-reload")
-    run_systemctl("enable", PASS_TIMER)
-    run_systemctl("restart", PASS_TIMER)
+    units = pass_units(home, every_s)
+    before = {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in units}
+    try:
+        for name, text in units.items():
+            write_atomically(folder / name, text.encode(), 0o600)
+        run_systemctl("daemon-reload")
+        run_systemctl("enable", PASS_TIMER)
+        run_systemctl("restart", PASS_TIMER)
+    except ConfigurationError:
+        for name, known in before.items():
+            if known is not None:
+                write_atomically(folder / name, known, 0o600)
+            else:
+                (folder / name).unlink(missing_ok=True)
+                (folder / WANTS / name).unlink(missing_ok=True)
+        raise
     return folder / PASS_TIMER
 
 
@@ -228,16 +242,23 @@ def remove_timer(environment: Mapping[str, str]) -> bool:
     """Stop the timer and remove the units; whether there were any.
 
     Raises:
-        ConfigurationError: There is no systemd for users on this host.
+        ConfigurationError: systemd does not answer; the units are removed, but a timer that runs goes on.
     """
     folder = user_units(environment)
     present = [folder / name for name in (PASS_TIMER, PASS_UNIT) if (folder / name).exists()]
-    if present:
+    if not present:
+        return False
+    trouble = ""
+    try:
         run_systemctl("disable", "--now", PASS_TIMER)
-        for path in present:
-            path.unlink()
-        run_systemctl("daemon-reload")
-    return bool(present)
+    except ConfigurationError as error:
+        trouble = str(error)
+    for path in (*present, folder / WANTS / PASS_TIMER):
+        path.unlink(missing_ok=True)
+    if trouble:
+        raise ConfigurationError(f"the units in {folder} are removed, but a timer that runs goes on: {trouble}")
+    run_systemctl("daemon-reload")
+    return True
 
 
 def _marks(home: Home) -> tuple[str, str]:

@@ -137,8 +137,14 @@ def _install(
     if way == "systemd":
         passes.schedule(every_s)
         if not dry_run:
-            passes.write_pass_script(home, os.environ, way, every_s)
-            passes.install_timer(os.environ, home, every_s)
+            is_new = not passes.pass_script(home, way).exists()
+            script = passes.write_pass_script(home, os.environ, way, every_s)
+            try:
+                passes.install_timer(os.environ, home, every_s)
+            except ConfigurationError:
+                if is_new:
+                    script.unlink()
+                raise
         return True, "\n".join(passes.pass_units(home, every_s).values())
     table = passes.CRON if way == "cron" else passes.SCRONTAB
     entry = passes.entry_text(home, table, every_s, words)
@@ -160,7 +166,12 @@ def _remove(way: str, dry_run: bool) -> tuple[bool, str]:
     if way == "job":
         return _remove_jobs(dry_run)
     if way == "systemd":
-        return (False, "") if dry_run else (passes.remove_timer(os.environ), "")
+        if dry_run:
+            return False, ""
+        try:
+            return passes.remove_timer(os.environ), ""
+        finally:
+            passes.pass_script(home, way).unlink(missing_ok=True)
     table = passes.CRON if way == "cron" else passes.SCRONTAB
     before = passes.read_table(table)
     after, found = passes.without_entry(home, before), passes.installed_entry(home, table, before)
