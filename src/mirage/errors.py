@@ -52,6 +52,11 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def one_line(text: str) -> str:
+    """Returns a text with its lines joined by semicolons, for tables and logs."""
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
 class MirageError(Exception):
     """Base class of all these errors; the command line prints the message and exits with 1."""
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import DAY_S, format_duration
+from mirage.errors import one_line
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 
@@ -46,7 +47,7 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         console: By default standard output.
     """
     out = console or Console(highlight=False)
-    why = f": {facts['why']}" if facts["why"] else ""
+    why = f": {one_line(facts['why'])}" if facts["why"] else ""
     lines = [Text.assemble((facts["chain"], "bold"), f"  {facts['state']}, policy {facts['policy']}{why}")]
     if not run.links:
         lines.append(Text("no link has been submitted yet"))

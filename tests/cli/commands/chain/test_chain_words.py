@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirage.agent.model import DecisionRecord
+from mirage.agent.model import DecisionRecord, EventRecord
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
@@ -34,6 +34,16 @@ def test_list(type_: Type) -> None:
         "serve  active  lead:2  2     102  running     01:13:20  held  00:30:00     00:00:00  1",
         "train  active  lead:2  0     -    planned     -         -     00:00:00     00:00:00  0",
     ]
+
+
+def test_an_answer_of_several_lines_is_one_cell(type_: Type, store: SqlStore) -> None:
+    refused = "sbatch: error: invalid partition\nsbatch: error: Batch job submission failed\n"
+    store.change_chain(1, EventRecord(1, 0, NOW_S, "refused", refused), trouble=refused)
+    joined = "sbatch: error: invalid partition; sbatch: error: Batch job submission failed"
+    assert type_("chain", "list", "-P", "-n", "-o", "chain,why")[0] == f"serve|{joined}\ntrain|\n"
+    assert type_("chain", "list", "-n")[0].splitlines()[0].endswith(joined)
+    assert type_("chain", "log", "serve")[0].splitlines()[-1].endswith(joined)
+    assert joined in " ".join(type_("chain", "show", "serve")[0].split())
 
 
 def test_list_reports_when_the_agent_last_polled(type_: Type, store: SqlStore) -> None:

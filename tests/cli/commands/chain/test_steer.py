@@ -171,14 +171,29 @@ def test_to_wait_for_the_end_takes_an_agent(
 @pytest.mark.parametrize(
     ("command", "name", "message"),
     [
-        ("resume", "serve", "chain serve is active; only paused ones can be"),
-        ("pause", "train-old", "chain train-old is done; only active ones can be"),
-        ("stop", "train-old", "chain train-old is done; only active or paused or ending or stopping ones can be"),
+        ("resume", "serve", "chain serve is active already"),
+        ("pause", "train-old", "chain train-old is done already: all its jobs have ended"),
+        ("stop", "train-old", "chain train-old is done already: all its jobs have ended"),
     ],
 )
 def test_a_chain_in_another_state_is_left_alone(type_: Type, slurm: Any, command: str, name: str, message: str) -> None:
     assert type_("chain", command, name, status=1) == ("", f"mirage: error: {message}\n")
     assert slurm.calls == []
+
+
+@pytest.mark.parametrize(
+    ("state", "command", "message"),
+    [
+        (ChainState.PAUSED, "pause", "chain serve is paused already"),
+        (ChainState.ENDING, "pause", "chain serve is ending already: no job follows"),
+        (ChainState.STOPPING, "resume", "chain serve is stopping, and not paused: there is nothing to resume"),
+    ],
+)
+def test_a_chain_that_cannot_change_names_its_state(
+    type_: Type, store: SqlStore, slurm: Any, state: ChainState, command: str, message: str
+) -> None:
+    store.change_chain(1, state=state)
+    assert type_("chain", command, "serve", status=1) == ("", f"mirage: error: {message}\n")
 
 
 def test_an_empty_name_is_no_chain_even_where_there_is_only_one(type_: Type, store: SqlStore, slurm: Any) -> None:

@@ -12,7 +12,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import ConfigurationError, WrongCluster, shown
+from mirage.errors import ConfigurationError, WrongCluster, one_line, shown
 
 if TYPE_CHECKING:
     from mirage.agent.chain.budget import Budget
@@ -171,4 +171,4 @@ def _cell(name: str, one: dict[str, Any]) -> Any:
     value = one[name]
     if value is None:
         return "-"
-    return format_duration(value) if name in ("left", "interrupted", "overlap") else value
+    return format_duration(value) if name in ("left", "interrupted", "overlap") else one_line(str(value))

@@ -17,6 +17,7 @@ from mirage.cli.commands.chain.list import agent_facts, agent_in_words, find, ro
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.values import COUNT
+from mirage.errors import one_line
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _estimate(name: str, value: float) -> str:
 
 def _line(event: EventRecord) -> str:
     where = f"link {event.link}" if event.link else "chain"
-    return f"{_instant(event.time_s)}  {where:<9} {event.kind:<16} {event.detail}".rstrip()
+    return f"{_instant(event.time_s)}  {where:<9} {event.kind:<16} {one_line(event.detail)}".rstrip()
 
 
 def _instant(time_s: int) -> str:

@@ -195,13 +195,22 @@ def cancel_jobs(
     return AfterCancel(tuple(sorted(cancelled)), tuple(sorted(running)))
 
 
+def _why_not(present: str, wanted: str) -> str:
+    """Returns the state of a chain, and why it cannot change into another."""
+    if present == wanted:
+        return f"{present} already"
+    if present == "done":
+        return "done already: all its jobs have ended"
+    if wanted == "active":
+        return f"{present}, and not paused: there is nothing to resume"
+    return f"{present} already: no job follows"
+
+
 def _change(store: Store, chain: Chain, state: str, why: str, *only_from: str) -> None:
     from mirage.agent.model import ChainState, EventRecord
 
     if chain.state.value not in only_from:
-        raise ConfigurationError(
-            f"chain {chain.name} is {chain.state.value}; only {' or '.join(only_from)} ones can be"
-        )
+        raise ConfigurationError(f"chain {chain.name} is {_why_not(chain.state.value, state)}")
     now_s = int(cluster.clock())
     event = EventRecord(chain.id, 0, now_s, {"active": "resumed"}.get(state, state), why)
     columns: dict[str, Any] = {"trouble": ""}
