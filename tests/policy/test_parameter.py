@@ -42,6 +42,11 @@ def test_values_are_read(text: str, values: dict[str, Any]) -> None:
     ],
 )
 def test_a_value_that_cannot_be_read_is_named_with_what_there_is(text: str, bad: str) -> None:
-    expected = f"p takes futures=NUMBER, tie=SHARE, quick=yes\\|no, separated by colons; got '{bad}'"
+    expected = f"p takes futures=NUMBER \\(at least 1\\), tie=SHARE, quick=yes\\|no, separated by colons; got '{bad}'"
     with pytest.raises(ConfigurationError, match=expected):
         read_parameters("p", text, FORMS)
+
+
+def test_a_message_names_the_range_of_a_number_and_no_separator_where_there_is_one_form() -> None:
+    with pytest.raises(ConfigurationError, match=r"singleton takes links=NUMBER \(at least 1\); got '0'"):
+        read_parameters("singleton", "0", {"links": COUNT})

@@ -50,7 +50,8 @@ def read_parameters(policy: str, text: str, forms: Mapping[str, ParameterForm]) 
             values[name] = forms[name].read(value)
         except ValueError:
             known = ", ".join(f"{name}={form.shown}" for name, form in forms.items())
-            raise ConfigurationError(f"{policy} takes {known}, separated by colons; got {word!r}") from None
+            among = ", separated by colons" if len(forms) > 1 else ""
+            raise ConfigurationError(f"{policy} takes {known}{among}; got {word!r}") from None
     return values
 
 
@@ -79,7 +80,7 @@ def _named(text: str) -> str:
     return text
 
 
-COUNT = ParameterForm("NUMBER", _count)
+COUNT = ParameterForm("NUMBER (at least 1)", _count)
 SHARE = ParameterForm("SHARE", _share)
 YES_OR_NO = ParameterForm("yes|no", _yes_or_no)
 MODEL = ParameterForm("MODEL", _named, last=True)
