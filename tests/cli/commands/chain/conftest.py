@@ -56,6 +56,10 @@ class Slurm:
         self.trouble: Exception | None = None
         self.options = {"clustername": "c1", "slurmctldhost[0]": "head", "slurmctldport": "6817"}
 
+    def probe(self) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+
     def configuration(self) -> dict[str, str]:
         if self.trouble is not None:
             raise self.trouble

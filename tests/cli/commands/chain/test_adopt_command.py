@@ -14,6 +14,7 @@ from mirage.agent.chain.tag import parse_tag
 from mirage.agent.model import LinkState
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import main
+from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.runner import Completed
@@ -95,6 +96,13 @@ def test_a_dry_run_shows_each_part_with_its_source_and_changes_nothing(
     assert "warning: no source shows the environment of job 41" in printed
     assert (site.calls, len(store.chains())) == ([], before)
     assert not (Path(site.runner.folder) / "home" / "chains" / "goes-on").exists()
+
+
+def test_a_controller_that_is_down_is_found_before_any_other_query(type_: Type, site: Site) -> None:
+    site.trouble = SlurmUnreachable("scontrol ping found no controller that is up", "DOWN")
+    site.runner = None  # a query fails the test
+    _, printed = type_("adopt", "41", "--no-agent", status=1)
+    assert printed == "mirage: error: scontrol ping found no controller that is up: DOWN\n"
 
 
 def test_the_job_becomes_link_1_and_no_second_time(type_: Type, site: Site, store: SqlStore) -> None:

@@ -324,6 +324,15 @@ def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: l
     assert "Unable to contact slurm controller" in slurms
 
 
+def test_without_a_controller_sbatch_is_not_run(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a dead controller each command waits for its time-out, and sbatch twice."""
+    ran: list[object] = []
+    monkeypatch.setattr(SlurmClient, "test", lambda self, submission: ran.append(submission))
+    terminal.served.close()
+    terminal.type("serve.sh", status=1)
+    assert ran == []
+
+
 def test_without_a_node_it_reports_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SlurmClient.machine
     monkeypatch.setattr(SlurmClient, "machine", lambda self: replace(machine(self), nodes=()))

@@ -122,7 +122,7 @@ def _predict_request(
     from concurrent.futures import ThreadPoolExecutor
 
     from mirage.cli.commands.predict import by_accounts, comparison
-    from mirage.cli.commands.predict.cluster_now import observe_cluster
+    from mirage.cli.commands.predict.cluster_now import observe_cluster, with_advice
     from mirage.cli.commands.predict.reported_prediction import blended, learnt, learnt_blend, promise, report_request
     from mirage.cli.commands.predict.requested_job import read_request, slurms_estimate
     from mirage.slurm.text.requested_size import requested_size
@@ -130,6 +130,8 @@ def _predict_request(
     model = by_accounts.AccountsModel.of(waits_model) if waits_model is not None else None
     requested = read_request(words, comparing=comparing)
     client = cluster.client()
+    with with_advice():
+        client.probe()  # a dead controller is found at once, not by the time-out of each command
     with ThreadPoolExecutor(1) as pool:  # both at the same moment
         estimated = pool.submit(slurms_estimate, client, requested)
         now = observe_cluster(client, history_s, seed=seed)
