@@ -46,6 +46,12 @@ def test_what_is_missing_is_named_with_the_remedy() -> None:
     assert rows["jobs"][:2] == ("warn", "0 pending and 0 running jobs take part")
 
 
+def test_a_user_whom_this_host_does_not_know_can_be_in_no_fence() -> None:
+    rows = found(ControlCluster(), replace(POOLS, owner_users=("root", "nosuchuser")))
+    assert rows["fence"][:2] == ("fail", "nosuchuser: no such user")
+    assert "Users=root" in found(ControlCluster(), replace(POOLS, owner_users=("root",)))["fence"][2]
+
+
 def test_elastic_jobs_are_counted_and_ranges_that_do_not_count_are_named() -> None:
     cells = {"tres_per_job": "gres:gpu:2", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-8"}
     cluster = ControlCluster(jobs=[pending(5, **cells), pending(6, Comment="mirage-control gpus=2-8")])

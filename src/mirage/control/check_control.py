@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -125,11 +126,23 @@ def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         yield Finding(WARN if rigid else OK, "sizes", f"{elastic} of these jobs are elastic", rigid)
 
 
+def _is_user(name: str) -> bool:
+    """Whether this host knows a user, as scontrol must to name it in a reservation."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     """The fence, the loans, and other reservations on the owner's nodes."""
     owner = set(pools.owner_nodes)
     fenced = {node for one in snapshot.reservations if one.name == FENCE and one.active for node in one.nodes}
-    if owner - fenced:
+    unknown = [user for user in pools.owner_users if not _is_user(user)]
+    if unknown:
+        yield Finding(FAIL, "fence", f"{', '.join(unknown[:3])}: no such user", "[owner] users has names of users here")
+    elif owner - fenced:
         named = pools if pools.owner_users or pools.owner_accounts else replace(pools, owner_users=("USERS_OF_OWNER",))
         create = command_of(Verb("fence"), named)
         value = f"{len(owner - fenced)} of {len(owner)} nodes of the owner are not behind {FENCE}"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ def _values(path: Path, declared: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict) and name in _TABLES:
             for key, one in value.items():
                 _read(path, values, f"[{name}] {key}", f"{name}.{key}", one)
+        elif name in _TABLES:
+            raise ConfigurationError(f"{path}: {name} is one table; write [{name}], and its keys below")
         else:
             _read(path, values, name, name, value)
     return values
@@ -157,7 +160,8 @@ def _read(path: Path, values: dict[str, Any], shown_as: str, key: str, value: ob
     try:
         values[name] = read(value)
     except (ValueError, TypeError, ConfigurationError) as error:
-        raise ConfigurationError(f"{path}: {shown_as} = {shown(value)}: {error}") from error
+        written = str(value) if isinstance(value, date | time) else shown(value)
+        raise ConfigurationError(f"{path}: {shown_as} = {written}: {error}") from error
 
 
 def _gpu_speeds(path: Path, declared: object) -> dict[str, float]:

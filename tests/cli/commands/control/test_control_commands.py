@@ -185,6 +185,15 @@ def test_acting_needs_time_for_the_lease_and_no_end(
 
 
 def test_off_where_nothing_is_left(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("state").mkdir()
     for _ in range(2):
         printed = run(capsys, "off", "--config", "pools.toml", "--state", "state")
         assert printed == "nothing of the controller is left in Slurm\n"
+
+
+def test_off_refuses_a_folder_that_is_not_there_and_makes_none(
+    cluster: ControlCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["control", "off", "--config", "pools.toml", "--state", "nofolder"]) == 1
+    assert "there is no folder nofolder; name the one of mirage control run" in capsys.readouterr().err
+    assert not Path("nofolder").exists()

@@ -9,6 +9,7 @@ import click
 from mirage.cli import cli_context
 from mirage.cli.commands.control.control_folder import control_folder, state_option
 from mirage.cli.options import CONTEXT, examples
+from mirage.errors import ConfigurationError
 
 
 @click.command(
@@ -30,6 +31,8 @@ def off(ctx: click.Context, path: Path, state: Path | None) -> None:
     from mirage.control.restore import restore
 
     pools, folder = read_pools(path), control_folder(state)
+    if state is not None and not state.is_dir():
+        raise ConfigurationError(f"there is no folder {state}; name the one of mirage control run, --state")
     end_controller(folder)
     executor = PlanExecutor(cli_context.client(), pools, folder, cli_context.clock)
     executor.on_outcome = lambda outcome: click.echo(f"{outcome['what']}: {outcome['outcome']}")
