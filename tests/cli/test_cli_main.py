@@ -1,5 +1,6 @@
 """The root command: what holds for every command."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +11,9 @@ import pytest
 
 from mirage.cli import COMMANDS, main, root
 from mirage.cli.lazy import LazyCommand, LazyGroup
+from mirage.slurm.client import SlurmClient
+from mirage.slurm.records import SkippedRecords
+from mirage.slurm.runner import SystemRunner
 
 MIRAGE = [sys.executable, "-c", "import sys; from mirage.cli import main; sys.exit(main())"]
 SWF = "; Version: 2.2\n1 100 20 60 4 -1 -1 4 600 -1 1 7 2 9 1 5 -1 -1\n"
@@ -200,3 +204,18 @@ def test_a_terminal_without_utf8_gets_what_it_can_show(tmp_path):
     assert (run.returncode, run.stderr) == (0, "")
     assert "gr??e 2" in run.stdout
     assert "########" in run.stdout
+
+
+def test_records_that_are_left_out_are_a_warning_with_their_number_and_the_first(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    main(["--version"])
+    client = SlurmClient(SystemRunner())
+    for _ in range(2):
+        client._warn_once("squeue", SkippedRecords(2, "squeue: warning: old\nformat"))
+    (record,) = caplog.records
+    assert logging.lastResort is not None
+    assert logging.lastResort.format(record) == (
+        "mirage: warning: squeue printed 2 records that cannot be read; they are left out, the first is: "
+        "squeue: warning: old; format"
+    )

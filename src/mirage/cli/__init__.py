@@ -7,6 +7,7 @@ Data go to standard output, everything else to standard error. Exit status: 0 do
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import sys
@@ -106,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments after ``mirage``; by default those of this process.
     """
     _open_closed_streams()
+    if logging.lastResort is not None:  # warnings of a command without a log
+        logging.lastResort.setFormatter(logging.Formatter("mirage: warning: %(message)s"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character the terminal cannot print must not end the command
     try:

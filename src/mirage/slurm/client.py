@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, shown
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, shown
 from mirage.slurm.records import (
     AccountedJob,
     Machine,
@@ -344,7 +344,11 @@ class SlurmClient:
         """Log the records of a command that could not be read, only the first time."""
         if skipped.count and command not in self._warned:
             self._warned.add(command)
-            log.warning(f"records of {command} skipped", extra={"count": skipped.count, "detail": skipped.first})
+            log.warning(
+                f"{command} printed {skipped.count} records that cannot be read; they are left out, the first is: "
+                f"{one_line(skipped.first)}",
+                extra={"count": skipped.count, "detail": skipped.first},
+            )
 
     def _on_job(self, argv: Sequence[str]) -> None:
         done = self.runner.run(argv)
