@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ FROM_ANY_SOURCE = ("comment", "exclude", "export", "nodes")
 
 _OF_A_LINK = (CHAIN, LINK, PREVIOUS_JOB, TAG, READY_AFTER)
 """Variables of a job of a chain, which a chain submitted by it does not inherit."""
+
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _WAIT, _UMASK = "SBATCH_WAIT", "SLURM_UMASK"
 
@@ -186,6 +189,11 @@ def _check_script(text: bytes, shown: str) -> None:
     """Refuse what sbatch refuses, with its messages."""
     if not text:
         raise ConfigurationError(f"Batch script is empty! ({shown})")
+    if text.startswith(_BYTE_ORDER_MARKS):
+        raise ConfigurationError(
+            f"{shown} begins with a byte order mark, so its first line is not #!; save it as UTF-8 without one, or "
+            "run dos2unix on it"
+        )
     if not text.startswith(b"#!"):
         raise ConfigurationError(
             f"{shown} does not begin with #!, as sbatch requires of a batch script; add #!/bin/bash"
