@@ -82,4 +82,4 @@ def test_a_chain_goes_through_all_ways_without_a_gap(cluster: Any, tmp_path: Pat
 def test_doctor_tries_whether_a_job_may_submit(cluster: Any, tmp_path: Path) -> None:
     chain = Hosts(cluster, tmp_path, "trial", 10)
     assert "works: compute nodes may submit jobs" in chain.mirage("doctor", "--in-job")
-    assert "does not work" in chain.mirage("doctor", "--in-job", "-p", "nowhere")
+    assert "Slurm takes no partition nowhere" in chain.mirage("doctor", "--in-job", "-p", "nowhere", status=1)

@@ -65,3 +65,18 @@ def test_a_source_of_the_queue_that_there_is_not_is_named(
         "mirage: error: unknown source of the queue in MIRAGE_QUEUE, 'sqeue'. Did you mean 'squeue'? "
         "Known: http://HOST:PORT of slurmrestd, scontrol, squeue.\n"
     )
+
+
+def test_a_trial_that_is_refused_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("mirage.slurm.survey.survey", lambda slurm: [Finding("ok", "cluster", "c1")])
+    for refusal, value in (
+        ("srun: error: invalid partition specified: nopart", "not tried: Slurm takes no partition nopart"),
+        ("srun: error: Access denied", "does not work: sbatch or srun refused"),
+    ):
+        (tmp_path / "srun").write_text(f"#!/bin/sh\necho {refusal} >&2\nexit 1\n")
+        (tmp_path / "srun").chmod(0o755)
+        assert main(["doctor", "--in-job", "-p", "nopart"]) == 1
+        assert f"FAIL  agent in a job {value}" in capsys.readouterr().out

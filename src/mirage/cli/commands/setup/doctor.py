@@ -75,7 +75,7 @@ def _hosting() -> list[Finding]:
 def _trial(slurm: SlurmClient, partition: str) -> Finding:
     """Returns whether a job can submit jobs, as an agent in a job must."""
     from mirage.agent.hosting.agent_job import TRIAL_S, submission_trial
-    from mirage.slurm.survey import OK, WARN, Finding
+    from mirage.slurm.survey import FAIL, OK, WARN, Finding
 
     what = "agent in a job"
     try:
@@ -83,8 +83,10 @@ def _trial(slurm: SlurmClient, partition: str) -> Finding:
     except SlurmError as error:
         return Finding(WARN, what, "not known", str(error))
     printed = " ".join(done.stderr.split())
+    if done.status and "invalid partition" in printed.lower():
+        return Finding(FAIL, what, f"not tried: Slurm takes no partition {partition}", printed)
     if done.status:
-        return Finding(WARN, what, "does not work: sbatch or srun refused", printed)
+        return Finding(FAIL, what, "does not work: sbatch or srun refused", printed)
     return Finding(OK, what, "works: compute nodes may submit jobs", printed)
 
 
