@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("aiohttp", reason="aiohttp is not installed; pip install aiohttp")
 pytest.importorskip("uvloop", reason="uvloop is not installed; pip install uvloop")
 
+from mirage.cli import main
 from mirage.emulate.inference_server import LatencyCounts, ServedModel
 from tests.support.waiting import until
 
@@ -174,6 +175,11 @@ def test_a_port_in_use_is_refused(server: Server) -> None:
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{server.port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_address_of_another_host_is_refused_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emulate", "infer", "--model", "llama", "--port", "0", "--host", "203.0.113.9"]) == 1
+    assert "give an address of this host with --host" in capsys.readouterr().err
 
 
 def test_a_histogram_counts_in_all_larger_buckets() -> None:

@@ -111,3 +111,10 @@ def test_every_card_is_one_of_the_profiles(shared_data: Path) -> None:
         assert 0.1 < step.step_s < 2.5
         assert step.memory_mib <= step.card.memory_mib
         assert step.epoch_samples == 7387 * 12
+
+
+def test_an_incomplete_profile_is_no_unknown_model(tmp_path: Path) -> None:
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "placements-a100.csv").touch()
+    with pytest.raises(ConfigurationError, match=r"bert has no validation-BATCH\.csv, so it is no complete profile"):
+        training_step(tmp_path, "bert", "a100", WorkerShape(1, batch=8))

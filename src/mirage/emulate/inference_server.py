@@ -8,8 +8,10 @@ shutdown time-out it completes the requests that it has, answers new ones with 5
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import signal
+import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -124,9 +126,9 @@ class InferenceServer:
             await web.TCPSite(runner, host, port, backlog=1024).start()
         except OSError as error:
             await runner.cleanup()
-            raise ConfigurationError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another port"
-            ) from error
+            is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            remedy = "give an address of this host with --host" if is_host else "choose another port"
+            raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror or error}; {remedy}") from error
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)

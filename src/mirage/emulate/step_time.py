@@ -147,6 +147,10 @@ def training_step(
         ConfigurationError: The workers do not fit, or need a time outside of the measurements.
         OutOfDeviceMemory: The local batch does not fit on a card.
     """
+    if model not in models_in(folder) and model and (folder / model).is_dir():
+        raise ConfigurationError(
+            f"{folder / model} has no validation-BATCH.csv, so it is no complete profile; copy all files of the model"
+        )
     if model not in models_in(folder):
         raise UnknownName("model", model, models_in(folder))
     types = gpu_types_of(folder / model)
