@@ -74,6 +74,12 @@ def test_a_job_runs_and_knows_its_gpus(cluster: PrivateCluster, tmp_path: Path) 
     assert (tmp_path / "out").read_text().strip() == "0,1"
 
 
+def test_a_path_with_a_space_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="Slurm reads no path with a space; choose another directory"):
+        PrivateCluster(LabSpec(directory=tmp_path / "a b", nodes=1)).up()
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.real_slurm
 @pytest.mark.slow
 def test_the_longest_path_holds_a_job_and_a_longer_one_is_refused(tmp_path_factory, tmp_path: Path) -> None:
