@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import os
 import pwd
 import threading
@@ -74,6 +75,37 @@ def test_a_requeued_job_is_released_after_it_has_left_its_node(executor: PlanExe
     cluster.now_s += 100
     executor.tick()
     assert len(cluster.sent) == 3
+
+
+def test_the_queries_follow_the_pauses_of_slurmd(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    completes(cluster)
+    queried_s = []
+    for _ in range(200):
+        queries = len(cluster.ran)
+        pause_s = executor.tick()
+        if len(cluster.ran) > queries:
+            queried_s.append(round(cluster.now_s - NOW_S, 2))
+        cluster.now_s += min(pause_s, 1.0)
+    assert queried_s[:8] == [0.1, 0.25, 0.75, 0.9, 1.75, 2.75, 3.75, 4.75], "slurmd pauses until 0.17, 0.67, 1.67 s …"
+    assert queried_s[-2:] == [round(queried_s[-1] - 10, 2), queried_s[-1]], "after a minute every ten seconds"
+    leaves(cluster)
+    cluster.now_s += 10
+    assert executor.tick() == math.inf
+
+
+def test_a_query_for_one_job_releases_others_that_have_left(cluster: ActingCluster, tmp_path: Path) -> None:
+    cluster.jobs[1]["Reservation"] = "(null)"
+    executor = PlanExecutor(cluster.slurm, OWNED, tmp_path / "state", cluster.clock)
+    executor.run_plan(plan(of(6, "evict", warns=False)))
+    completes(cluster)
+    cluster.now_s += 0.25
+    executor.tick()
+    leaves(cluster)
+    cluster.now_s += 0.3
+    executor.run_plan(plan(of(5, "evict", warns=False)))
+    assert cluster.sent[-2:] == [("scontrol", "requeue", "5"), RELEASE], "before its own query is due"
+    executor.close()
 
 
 def test_a_requeued_job_is_released_when_slurm_answers_again(executor: PlanExecutor, cluster: ActingCluster) -> None:

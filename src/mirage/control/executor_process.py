@@ -147,16 +147,17 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
             written_ns, done = _written_ns(folder), read_plan(folder)[0]
             begun()
             while not ended[0] and os.getppid() == planner:
+                pause_s = _TICK_S
                 try:
                     if written_ns != (written_ns := _written_ns(folder)):
                         number, plan = read_plan(folder)
                         if number not in (done, -1):
                             done = number
                             executor.run_plan(plan)
-                    executor.tick()
+                    pause_s = min(executor.tick(), _TICK_S)
                 except SlurmUnreachable as error:
                     print(f"mirage: {error}", file=sys.stderr, flush=True)
-                time.sleep(_TICK_S)
+                time.sleep(pause_s)
     except MirageError as error:
         print(f"mirage: error: {error}", file=sys.stderr, flush=True)
         return 1

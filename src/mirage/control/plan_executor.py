@@ -285,8 +285,10 @@ class PlanExecutor:
 
     # -- the passage of time -------------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
+    def tick(self) -> float:
         """Renew the lease, and requeue jobs after their grace; called at least every second.
+
+        Returns the seconds until it queries Slurm about a requeued job; infinity if there is none.
 
         Raises:
             SlurmError: The lease cannot be renewed: the executor must end.
@@ -295,6 +297,7 @@ class PlanExecutor:
         if self._renewed_s is not None and self.clock() - self._renewed_s >= RENEW_S:
             self._hold_lease()
         self.finish_evictions()
+        return max(min((one.check_s for one in self._requeued.values()), default=math.inf) - self.clock(), 0.0)
 
     def _check_lease(self) -> None:
         """Check that the lease has not ended: another controller may have it since."""
@@ -338,7 +341,8 @@ class PlanExecutor:
             self._report(kind_of(verb), "left by itself", asdict(verb))
 
     def _requeue(self, verb: Verb) -> None:
-        self._requeued[verb.job] = Requeued(verb, self.clock(), self.clock())
+        requeued = self._requeued[verb.job] = Requeued(verb, self.clock(), 0.0)
+        requeued.wait(requeued.since_s)
         self._leaving.pop(verb.job, None)
         try:
             self.send(replace(verb, name="requeue"))
@@ -364,7 +368,7 @@ class PlanExecutor:
         now_s = self.clock()
         for job, requeued in list(self._requeued.items()):
             verb, one = requeued.verb, jobs.get(job)
-            if job in but or requeued.check_s > now_s:
+            if job in but:
                 continue
             if one is not None and one.job.completing and now_s - requeued.since_s <= LONGEST_S:
                 requeued.wait(now_s)
