@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from mirage.control.plan_executor import RENEW_S, PlanExecutor, lock_holder
 from mirage.control.verbs import FENCE, LEASE
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.slurm.runner import Completed
-from tests.support.acting_cluster import OWNED, ActingCluster, of, plan
-from tests.support.control_cluster import POOLS
+from tests.support.acting_cluster import OWNED, ActingCluster, of, plan, snapshot_of
+from tests.support.control_cluster import NOW_S, POOLS
 
 
 def test_one_controller_by_folder_and_one_by_lease(cluster: ActingCluster, tmp_path: Path) -> None:
@@ -82,9 +83,10 @@ def test_a_lease_that_slurmctld_has_lost_is_taken_before_the_next_verb(
     before = len(cluster.sent)
     with pytest.raises(SlurmRefused, match="another controller acts on this cluster"):
         executor.run_plan(plan({"name": "return", "node": "i2"}))
-    cluster.now_s += RENEW_S
-    with pytest.raises(SlurmRefused, match="another controller acts on this cluster"):
-        executor.tick()
+    for renew, later_s in ((executor.tick, 150), (lambda: executor.observe(snapshot_of(cluster)), 0)):
+        cluster.now_s += later_s
+        with pytest.raises(SlurmRefused, match="another controller acts on this cluster"):
+            renew()
     assert len(cluster.sent) == before
 
 
@@ -137,16 +139,37 @@ def test_an_executor_that_cannot_begin_shows_why(
     assert "OSError: [Errno 28] No space left on device" in capfd.readouterr().err
 
 
-def test_the_lease_is_renewed_in_time(executor: PlanExecutor, cluster: ActingCluster) -> None:
+def test_an_executor_ends_quietly_if_its_planner_was_killed_before_it_acts(
+    cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pools.toml").write_text(
+        '[owner]\nnodes = ["i1"]\npartitions = ["inference"]\n[borrower]\nnodes = ["t1"]\npartition = "train"\n'
+        '[jobs]\ncomment = "mirage-control"\n'
+    )
+    monkeypatch.setattr(executor_process, "SlurmClient", lambda: cluster.slurm)
+    monkeypatch.setattr(executor_process.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: float(NOW_S))
+    reads, writes = os.pipe()
+    os.close(reads)
+    planner = os.getpid()  # which is not the parent of this process
+    begun = lambda: executor_process._write_and_close(writes)  # noqa: E731
+    assert executor_process.run_executor(tmp_path / "pools.toml", tmp_path / "state", planner, begun) == 0
+
+
+@pytest.mark.parametrize(("by", "after_s"), [("a snapshot", RENEW_S), ("itself", 150)])
+def test_the_lease_is_renewed_in_time(executor: PlanExecutor, cluster: ActingCluster, by: str, after_s: int) -> None:
     executor.begin()
-    before = len(cluster.sent)
-    cluster.now_s += RENEW_S - 1
-    executor.tick()
+    before, queries = len(cluster.sent), len(cluster.ran)
+    renew = executor.tick if by == "itself" else lambda: executor.observe(snapshot_of(cluster))
+    cluster.now_s += after_s - 1
+    renew()
     assert len(cluster.sent) == before
     cluster.now_s += 1
-    executor.tick()
+    renew()
     assert "EndTime" in cluster.sent[-1][-1]
-    assert RENEW_S * 2 < 5 * 60
+    taken = 2 * 3 if by == "a snapshot" else 1
+    assert len(cluster.ran) - queries == taken, "a snapshot has the reservations already"
+    assert after_s * 2 <= 5 * 60
 
 
 def test_nothing_is_sent_after_the_lease_has_ended(executor: PlanExecutor, cluster: ActingCluster) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mirage.control.plan_executor import PLAN_FORMAT
+from mirage.slurm.gpu_snapshot import GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.runner import Completed
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan
 
@@ -27,11 +28,13 @@ class ActingCluster(ControlCluster):
     Attributes:
         sent: These commands.
         refusing: Words of commands that it refuses.
+        refusal: What it prints then.
         now_s: The present time, in seconds since 1970.
     """
 
     sent: list[tuple[str, ...]] = field(default_factory=list)
     refusing: str = "no such word"
+    refusal: str = "scontrol: error: Access/permission denied"
     now_s: float = NOW_S
 
     def run(self, argv: Sequence[str], **options: Any) -> Completed:
@@ -39,7 +42,7 @@ class ActingCluster(ControlCluster):
         if words[0] == "scancel" or words[1] in ("update", "create", "delete", "requeue", "release"):
             self.sent.append(words)
             if self.refusing in " ".join(words):
-                return Completed(1, "", "scontrol: error: Access/permission denied")
+                return Completed(1, "", self.refusal)
             if words[1] == "create":
                 line = loan(words[4].partition("=")[2], name=words[3].partition("=")[2])
                 start = words[5].removeprefix("StartTime=uts")
@@ -56,6 +59,11 @@ class ActingCluster(ControlCluster):
 
     def clock(self) -> float:
         return self.now_s
+
+
+def snapshot_of(cluster: ActingCluster) -> GpuSnapshot:
+    """The present snapshot of a cluster."""
+    return take_gpu_snapshot(cluster.slurm, cluster.now_s)
 
 
 def plan(*verbs: Mapping[str, Any], time_s: int = NOW_S) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from mirage.schedule.scheduler_contract import GpuLend, GpuPlan, GpuPreempt, Gpu
 from mirage.schedule.schedulers.view_schedulers import REMEMBERING, ViewDecider
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.gpu_snapshot import take_gpu_snapshot
+from mirage.slurm.gpu_snapshot import GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.text.gpu_nodes import GpuNode
 
 KUEUE_OFFSET = "kueue.x-k8s.io/priority-boost"
@@ -119,13 +119,14 @@ class Adviser:
         self._advised_s: dict[tuple[int, int], int] = {}  # id and submission of jobs to start → since when
         self._stops: dict[str, deque[tuple[float, int]]] = {EVICT: deque(), RESIZE: deque()}
 
-    def advise(self, time_s: float) -> Advice:
+    def advise(self, time_s: float, snapshot_of_now: Callable[[], GpuSnapshot] | None = None) -> Advice:
         """The advice of now.
 
         A snapshot that fails or is empty leads to no action.
 
         Args:
             time_s: The present time, in seconds since 1970.
+            snapshot_of_now: Returns the present snapshot, or raises a ``SlurmError``; by default Slurm is queried.
 
         Raises:
             ConfigurationError: The recording cannot be written, or the profiles cannot be read.
@@ -133,7 +134,7 @@ class Adviser:
         self.account.snapshots += 1
         now_s = int(time_s)
         try:
-            snapshot = take_gpu_snapshot(self.slurm, now_s)
+            snapshot = take_gpu_snapshot(self.slurm, now_s) if snapshot_of_now is None else snapshot_of_now()
             if not snapshot.jobs:
                 return self._nothing(now_s, "squeue reports no job; nothing is decided")
             view = control_view(snapshot, self.pools, self._first, self._progress.read, self._profiles_of)

@@ -1,7 +1,12 @@
-"""The process of an executor, and the plan file by which a planner acts."""
+"""The process of an executor, and the plan file by which a planner acts.
+
+The planner requests a snapshot, decides, and writes the plan. The executor takes the snapshots: those of its own checks
+are then no further requests to Slurm.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +23,7 @@ from typing import Any
 from mirage.atomic_file import write_atomically
 from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, lock_holder
 from mirage.control.pools_file import read_pools
+from mirage.control.snapshot_file import answer_request, begin_without_request, is_requested
 from mirage.control.verbs import Verb
 from mirage.errors import ConfigurationError, MirageError, SlurmUnreachable
 from mirage.real_time import wait_until
@@ -26,6 +32,9 @@ from mirage.slurm.client import SlurmClient
 PLAN = "plan.json"
 _TICK_S = 0.1
 """A new plan waits for this time at most."""
+
+_SOONEST = 0.9
+"""Share of a poll after which the next snapshot may be requested."""
 
 _PATIENCE_S = 20.0
 _MOST_BYTES = 4_000_000
@@ -82,7 +91,8 @@ def start_executor(config: Path, folder: Path) -> int | None:
 
 
 def _write_and_close(descriptor: int) -> None:
-    os.write(descriptor, b"1")
+    with contextlib.suppress(BrokenPipeError):  # the planner was killed since: this process ends soon
+        os.write(descriptor, b"1")
     os.close(descriptor)
 
 
@@ -144,16 +154,15 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
             executor.on_outcome = _print
             executor.begin()
             print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
-            written_ns, done = _written_ns(folder), read_plan(folder)[0]
+            requests = _Requests(folder, executor.pools.poll_s)
             begun()
             while not ended[0] and os.getppid() == planner:
                 pause_s = _TICK_S
                 try:
-                    if written_ns != (written_ns := _written_ns(folder)):
-                        number, plan = read_plan(folder)
-                        if number not in (done, -1):
-                            done = number
-                            executor.run_plan(plan)
+                    if not executor.releases() and requests.wants_snapshot():
+                        answer_request(folder, executor.slurm, executor.clock(), executor.observe)
+                    if (plan := requests.new_plan()) is not None:
+                        executor.run_plan(plan)
                     pause_s = min(executor.tick(), _TICK_S)
                 except SlurmUnreachable as error:
                     print(f"mirage: {error}", file=sys.stderr, flush=True)
@@ -162,6 +171,42 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
         print(f"mirage: error: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
+
+
+class _Requests:
+    """What the planner requests by files, from now on.
+
+    Args:
+        folder: The folder of the executor.
+        poll_s: Seconds between two snapshots: a planner that requests more of them waits.
+
+    Raises:
+        ConfigurationError: A file cannot be written.
+    """
+
+    def __init__(self, folder: Path, poll_s: int) -> None:
+        self.folder, self.poll_s = folder, poll_s
+        self._soonest_s = 0.0  # of the next snapshot
+        self._written_ns, self._done = _written_ns(folder), read_plan(folder)[0]
+        begin_without_request(folder)
+
+    def wants_snapshot(self) -> bool:
+        """Whether a snapshot is to be taken now."""
+        if time.monotonic() < self._soonest_s or not is_requested(self.folder):
+            return False
+        self._soonest_s = time.monotonic() + _SOONEST * self.poll_s
+        return True
+
+    def new_plan(self) -> object:
+        """A plan that was written since the last call; None without one that can be read."""
+        if self._written_ns == (written_ns := _written_ns(self.folder)):
+            return None
+        self._written_ns = written_ns
+        number, plan = read_plan(self.folder)
+        if number in (self._done, -1):
+            return None
+        self._done = number
+        return plan
 
 
 def _written_ns(folder: Path) -> int:

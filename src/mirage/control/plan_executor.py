@@ -14,7 +14,7 @@ import math
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,21 +36,25 @@ from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
 from mirage.duration import MINUTE_S
-from mirage.errors import ConfigurationError, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
 from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
-from mirage.slurm.gpu_snapshot import all_reservations
+from mirage.slurm.gpu_snapshot import GpuSnapshot, all_reservations
 from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
 
 PLAN_FORMAT = "mirage-control-plan-1"
-RENEW_S = 120
-"""Seconds between two renewals of the lease."""
+RENEW_S = 110
+"""Seconds after which a snapshot or a plan renews the lease; that takes one request."""
 
-RENEWAL_REQUESTS = 2
-"""Requests to slurmctld that a renewal takes: reservations, and the new end."""
+_LATEST_RENEWAL_S = 150
+"""Seconds after which the lease is renewed without a snapshot; that takes two requests."""
 
+_FRESH_S = 10
+"""Seconds in which a snapshot serves the plan that was made with it."""
+
+_SHORT_S = 2.0
 _MARGIN_S = 30
 _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
@@ -92,7 +96,9 @@ class PlanExecutor:
         rows = read_journal(self.journal)
         self._stops = {kind: deque(stops) for kind, stops in stops_in(rows).items()}
         self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
+        self._snapshot: GpuSnapshot | None = None  # the last one, until a plan has used it
         self._leaving: dict[int, Leaving] = {}  # by job
+        self._unsent: list[Leaving] = []  # those of a plan with signals that have not been sent
         self._requeued = requeued_jobs(rows, clock())
         self._renewed_s: float | None = None  # of the lease; None before it is taken
         self._mark_s = _mark_in(rows)
@@ -120,19 +126,36 @@ class PlanExecutor:
         warned = warned_jobs(read_journal(self.journal), self.clock(), self.pools.grace_s)
         self._leaving = {job: Leaving(due_s, verb) for job, (due_s, verb) in warned.items()}
 
-    def _hold_lease(self) -> dict[str, SlurmReservation]:
-        """Renew or take the lease, and make the fence if needed; returns the reservations.
+    def observe(self, snapshot: GpuSnapshot) -> None:
+        """Hold the lease, and use a snapshot for the plan that is made with it.
+
+        Args:
+            snapshot: The present snapshot, which this process has taken.
+
+        Raises:
+            SlurmError: The lease cannot be renewed: the executor must end.
+        """
+        self._check_lease()
+        if self._renewed_s is not None:
+            self._hold_lease(snapshot.reservations)
+        self._snapshot = snapshot
+
+    def _hold_lease(self, reservations: Iterable[SlurmReservation] | None = None) -> None:
+        """Renew or take the lease, and make the fence if needed.
 
         Slurmctld writes reservations a few seconds after it has made them: one that is killed loses the last ones,
         the lease among them (22.05.8).
+
+        Args:
+            reservations: Those of now; by default Slurm is queried.
         """
-        reservations = self._reservations()
-        lease = reservations.get(LEASE)
+        found = {one.name: one for one in (all_reservations(self.slurm) if reservations is None else reservations)}
+        lease = found.get(LEASE)
         if lease is not None and lease.start_s != self._mark_s:
             raise SlurmRefused(
                 f"another controller acts on this cluster: the reservation {LEASE} exists; end it, or wait 5 minutes"
             )
-        fence = reservations.get(FENCE)
+        fence = found.get(FENCE)
         needs_fence = fence is None or not set(self.pools.owner_nodes) <= set(fence.nodes)
         if needs_fence and (fence is not None or not (self.pools.owner_users or self.pools.owner_accounts)):
             raise ConfigurationError(
@@ -148,10 +171,6 @@ class PlanExecutor:
             self._renewed_s = self.clock()
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
-        return reservations
-
-    def _reservations(self) -> dict[str, SlurmReservation]:
-        return {one.name: one for one in all_reservations(self.slurm)}
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
@@ -169,28 +188,46 @@ class PlanExecutor:
         """
         self._check_lease()
         rows = plan.get("verbs") if isinstance(plan, dict) and plan.get("format") == PLAN_FORMAT else None
-        made_s = plan.get("time_s") if isinstance(plan, dict) else None
-        is_fresh = _is(made_s, int) and 0 <= self.clock() - made_s <= 2 * self.pools.poll_s  # type: ignore[operator]
+        made_s: Any = plan.get("time_s") if isinstance(plan, dict) else None
+        is_fresh = _is(made_s, int) and 0 <= self.clock() - made_s <= 2 * self.pools.poll_s
         if not isinstance(rows, list) or not is_fresh:
             self._report("plan", "refused: not a plan, or too old", {})
             return 1
-        jobs = {one.job.id: one for one in self.jobs()} if rows else {}
-        found = self._hold_lease() if rows and self._renewed_s is not None else self._reservations() if rows else {}
-        self._loans = {name: one.end_s for name, one in found.items()}
+        jobs, reservations = self._observed(made_s) if rows else ((), ())
+        of_plan = {one.job.id: one for one in jobs}
+        self._loans = {one.name: one.end_s for one in reservations}
         refused = 0
         for row in rows:
             verb = _verb_of(row)
-            why = "not a verb" if verb is None else self.why_not(verb, jobs)
+            if verb is None or verb.name not in (EVICT, RESIZE):
+                refused += self._begin_stops()
+            why = "not a verb" if verb is None else self.why_not(verb, of_plan)
             if verb is None or why:
                 refused += 1
                 self._report("verb", f"refused: {why}", row)
                 continue
             try:
-                self._carry_out(verb, jobs)
+                self._carry_out(verb, of_plan)
             except SlurmRefused as error:
                 refused += 1
                 self._report(verb.name, f"refused by Slurm: {error}", asdict(verb))
-        return refused
+        return refused + self._begin_stops()
+
+    def _observed(self, time_s: int) -> tuple[Iterable[GpuQueueJob], Iterable[SlurmReservation]]:
+        """The jobs that take part and the reservations, of the plan's snapshot or of now.
+
+        A snapshot serves one plan: another one must know what this one has changed.
+
+        Args:
+            time_s: Time of the plan's snapshot, in seconds since 1970.
+        """
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None and snapshot.time_s == time_s and self.clock() - time_s <= _FRESH_S:
+            return self._taking_part(snapshot.jobs), snapshot.reservations
+        jobs, reservations = self.jobs(), all_reservations(self.slurm)
+        if self._renewed_s is not None:
+            self._hold_lease(reservations)
+        return jobs, reservations
 
     def why_not(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> str:
         """Why a verb of a plan is not carried out; empty if it is.
@@ -206,8 +243,9 @@ class PlanExecutor:
             return "not a node of the owner"
         while self._sent and self._sent[0] <= now_s - MINUTE_S:
             self._sent.popleft()
-        if len(self._sent) >= self.pools.commands_per_minute:
-            return f"{len(self._sent)} commands in a minute"
+        commands = len(self._sent) + len(self._unsent)
+        if commands >= self.pools.commands_per_minute:
+            return f"{commands} commands in a minute"
         if verb.name == "lend":
             if not any(jobs):
                 return "no job takes part"
@@ -262,12 +300,8 @@ class PlanExecutor:
             before = self._progress.read(one.job)
             read_s = math.inf if self._progress.hangs(one.job) else 0.0  # what it had saved before is not known
             self._stops[kind_of(verb)].append((self.clock(), verb.job))
-            if verb.warns:
-                self.send(replace(verb, name="signal"))
-            now_s = self.clock()
-            due_s = now_s + self.pools.grace_s * verb.warns
-            self._leaving[verb.job] = Leaving(due_s, verb, now_s, one.job, one.restarts, before, read_s)
-            self.finish_evictions()
+            leaving = self._leaving[verb.job] = Leaving(math.inf, verb, 0.0, one.job, one.restarts, before, read_s)
+            self._unsent.append(leaving)
         elif verb.name == "size" and one is not None:
             verb = replace(verb, gpu_type=one.gpu_type)
             self.send(verb, undo=replace(verb, gpus=one.job.gpus))
@@ -283,6 +317,33 @@ class PlanExecutor:
         else:
             self.send(verb)
 
+    def _begin_stops(self) -> int:
+        """Begin the evictions and resizes of a plan so far; returns the number that Slurm refused.
+
+        One command signals all jobs: it queries Slurm, too.
+        """
+        begun, self._unsent = self._unsent, []
+        warned = [one for one in begun if one.verb.warns]
+        try:
+            if warned:
+                self._signal([one.verb for one in warned])
+        except SlurmError as error:
+            for one in warned:
+                del self._leaving[one.verb.job]
+            if not isinstance(error, SlurmRefused):
+                raise
+            for one in warned:
+                self._report(kind_of(one.verb), f"refused by Slurm: {error}", asdict(one.verb))
+            begun, refused = [one for one in begun if one not in warned], len(warned)
+        else:
+            refused = 0
+        for one in begun:
+            one.since_s = self.clock()
+            one.due_s = one.since_s + self.pools.grace_s * one.verb.warns
+        if begun:
+            self.finish_evictions()
+        return refused
+
     # -- the passage of time -------------------------------------------------------------------------------------------
 
     def tick(self) -> float:
@@ -294,10 +355,15 @@ class PlanExecutor:
             SlurmError: The lease cannot be renewed: the executor must end.
         """
         self._check_lease()
-        if self._renewed_s is not None and self.clock() - self._renewed_s >= RENEW_S:
+        if self._renewed_s is not None and self.clock() - self._renewed_s >= _LATEST_RENEWAL_S:
             self._hold_lease()
         self.finish_evictions()
         return max(min((one.check_s for one in self._requeued.values()), default=math.inf) - self.clock(), 0.0)
+
+    def releases(self) -> bool:
+        """Whether the release of a job is near: a snapshot would delay it."""
+        now_s = self.clock()
+        return any(0 <= now_s - one.since_s < _SHORT_S for one in self._requeued.values())
 
     def _check_lease(self) -> None:
         """Check that the lease has not ended: another controller may have it since."""
@@ -400,8 +466,28 @@ class PlanExecutor:
         found, unreadable = read_gpu_queue(self.slurm.output(command), mark)
         if unreadable:
             raise SlurmUnreachable(f"squeue printed {len(unreadable)} records that cannot be read; nothing is done")
-        alive = (JobState.PENDING, JobState.RUNNING)
-        return [one for one in found if self.pools.takes_part(one.job) and one.job.state in alive]
+        return self._taking_part(found)
+
+    def _taking_part(self, jobs: Iterable[GpuQueueJob]) -> list[GpuQueueJob]:
+        alive, partition = (JobState.PENDING, JobState.RUNNING), self.pools.borrower_partition
+        return [
+            one
+            for one in jobs
+            if one.job.state in alive and partition in one.job.partition.split(",") and self.pools.takes_part(one.job)
+        ]
+
+    def _signal(self, verbs: Sequence[Verb]) -> None:
+        """Send the signal to some jobs with one command.
+
+        Raises:
+            SlurmError: The command failed; a job that has ended is no failure.
+        """
+        signals = [replace(verb, name="signal") for verb in verbs]
+        for verb in signals:
+            self._record(verb)
+        self.slurm.signal([verb.job for verb in signals], self.pools.signal)
+        for verb in signals:
+            self._report(verb.name, "done", asdict(verb))
 
     def send(self, verb: Verb, undo: Verb | None = None) -> None:
         """Write a verb with its undo into the journal, then run its command.
@@ -409,13 +495,14 @@ class PlanExecutor:
         Raises:
             SlurmError: The command failed.
         """
-        _append(
-            self.journal,
-            {"time_s": self.clock(), "verb": asdict(verb), "undo": None if undo is None else asdict(undo)},
-        )
-        self._sent.append(self.clock())
+        self._record(verb, undo)
         self.slurm.output(command_of(verb, self.pools))
         self._report(verb.name, "done", asdict(verb))
+
+    def _record(self, verb: Verb, undo: Verb | None = None) -> None:
+        row = {"time_s": self.clock(), "verb": asdict(verb), "undo": None if undo is None else asdict(undo)}
+        _append(self.journal, row)
+        self._sent.append(self.clock())
 
     def _report(self, what: str, outcome: str, detail: object) -> None:
         self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})

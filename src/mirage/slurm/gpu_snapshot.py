@@ -33,6 +33,55 @@ class GpuSnapshot:
     reservations: tuple[SlurmReservation, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class GpuSnapshotText:
+    """A snapshot as Slurm's commands have printed it.
+
+    Attributes:
+        time_s: When it was begun, in seconds since 1970.
+        mark: Ends every separator in ``jobs``.
+        jobs: The output of ``squeue``.
+        nodes: The output of ``sinfo``.
+        reservations: The output of ``scontrol show reservation``.
+    """
+
+    time_s: int
+    mark: str
+    jobs: str
+    nodes: str
+    reservations: str
+
+    def parsed(self) -> GpuSnapshot:
+        """The snapshot.
+
+        Raises:
+            SlurmUnreachable: A command printed something that cannot be read completely.
+        """
+        jobs, unreadable = read_gpu_queue(self.jobs, self.mark)
+        _check_read("squeue", unreadable)
+        nodes, unreadable = read_gpu_nodes(self.nodes)
+        _check_read("sinfo", unreadable)
+        if not nodes:
+            raise SlurmUnreachable("sinfo reports no node")
+        return GpuSnapshot(self.time_s, jobs, nodes, _reservations(self.reservations))
+
+
+def take_gpu_snapshot_text(slurm: SlurmClient, time_s: float) -> GpuSnapshotText:
+    """The present snapshot as text.
+
+    Args:
+        slurm: The cluster.
+        time_s: The present time, in seconds since 1970.
+
+    Raises:
+        SlurmUnreachable: A command had no answer.
+        SlurmRefused: Slurm refused a command.
+    """
+    mark = secrets.token_hex(4)
+    printed = [slurm.output(words) for words in (gpu_queue_command(mark), GPU_NODES_COMMAND, RESERVATIONS_COMMAND)]
+    return GpuSnapshotText(int(time_s), mark, *printed)
+
+
 def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
     """The present snapshot.
 
@@ -44,14 +93,7 @@ def take_gpu_snapshot(slurm: SlurmClient, time_s: float) -> GpuSnapshot:
         SlurmUnreachable: A command had no answer, or one that cannot be read completely.
         SlurmRefused: Slurm refused a command.
     """
-    mark = secrets.token_hex(4)
-    jobs, unreadable = read_gpu_queue(slurm.output(gpu_queue_command(mark)), mark)
-    _check_read("squeue", unreadable)
-    nodes, unreadable = read_gpu_nodes(slurm.output(GPU_NODES_COMMAND))
-    _check_read("sinfo", unreadable)
-    if not nodes:
-        raise SlurmUnreachable("sinfo reports no node")
-    return GpuSnapshot(int(time_s), jobs, nodes, all_reservations(slurm))
+    return take_gpu_snapshot_text(slurm, time_s).parsed()
 
 
 def all_reservations(slurm: SlurmClient) -> tuple[SlurmReservation, ...]:
@@ -61,7 +103,10 @@ def all_reservations(slurm: SlurmClient) -> tuple[SlurmReservation, ...]:
         SlurmUnreachable: The command had no answer, or one that cannot be read completely.
         SlurmRefused: Slurm refused the command.
     """
-    printed = slurm.output(RESERVATIONS_COMMAND)
+    return _reservations(slurm.output(RESERVATIONS_COMMAND))
+
+
+def _reservations(printed: str) -> tuple[SlurmReservation, ...]:
     if not printed.strip():
         raise SlurmUnreachable("scontrol show reservation printed nothing; without reservations it prints that")
     found, skipped = read_reservations(printed)

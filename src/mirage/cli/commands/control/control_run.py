@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,10 +101,10 @@ class Actor(NamedTuple):
 def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
     """An executor, started before a scheduler is imported."""
     from mirage.control.executor_process import end_executor, start_executor
-    from mirage.control.plan_executor import RENEW_S, RENEWAL_REQUESTS
+    from mirage.control.plan_executor import RENEW_S
     from mirage.slurm.gpu_snapshot import REQUESTS
 
-    renewals = 60 * RENEWAL_REQUESTS / RENEW_S
+    renewals = 60 / RENEW_S
     if 60 * REQUESTS / pools.poll_s + renewals > pools.requests_per_minute:
         least_s = math.ceil(60 * REQUESTS / (pools.requests_per_minute - renewals))
         raise ConfigurationError(f"{path}: poll = {pools.poll_s}s is too often with --act; give {least_s}s or more")
@@ -166,9 +167,15 @@ def _make_folder(folder: Path) -> None:
 
 
 def _advices(adviser: Adviser, poll_s: int, actor: Actor | None, ended: Callable[[], bool]) -> Iterator[Advice]:
+    from mirage.control.snapshot_file import request_snapshot
+
     while True:
         begun_s = time.monotonic()
-        yield adviser.advise(cli_context.clock())
+        if actor is None:
+            yield adviser.advise(cli_context.clock())
+        else:
+            taken = request_snapshot(actor.folder, partial(_check_acts, actor))
+            yield adviser.advise(taken.time_s, taken.parsed)
         while not ended() and actor is not None and time.monotonic() < begun_s + poll_s - 1:
             _check_acts(actor)
             time.sleep(1.0)
