@@ -20,6 +20,7 @@ from mirage.control.snapshot_file import (
     request_snapshot,
 )
 from mirage.errors import ConfigurationError, SlurmUnreachable
+from mirage.slurm.gpu_snapshot import GpuSnapshotSeries, nodes_after, take_gpu_snapshot
 from tests.support.acting_cluster import OWNED, ActingCluster, of, plan, snapshot_of
 from tests.support.control_cluster import NOW_S, running
 from tests.support.waiting import until
@@ -38,7 +39,7 @@ def test_a_planner_gets_the_snapshot_that_it_requests_and_sends_nothing(
 
     def answer() -> None:
         until(lambda: is_requested(tmp_path), 10, "the request")
-        answer_request(tmp_path, cluster.slurm, NOW_S + 0.5, executor.observe)
+        answer_request(tmp_path, GpuSnapshotSeries(cluster.slurm), NOW_S + 0.5, executor.observe)
 
     executor_process = threading.Thread(target=answer)
     executor_process.start()
@@ -55,11 +56,11 @@ def test_a_snapshot_that_fails_is_a_problem_of_the_planner_only(
     executor: PlanExecutor, cluster: ActingCluster, tmp_path: Path
 ) -> None:
     cluster.status = 1
-    answer_request(tmp_path, cluster.slurm, NOW_S, executor.observe)
+    answer_request(tmp_path, GpuSnapshotSeries(cluster.slurm), NOW_S, executor.observe)
     with pytest.raises(SlurmUnreachable, match="did not reach Slurm's controller"):
         read(tmp_path)
     cluster.status, cluster.nodes = 0, {}
-    answer_request(tmp_path, cluster.slurm, NOW_S, executor.observe)
+    answer_request(tmp_path, GpuSnapshotSeries(cluster.slurm), NOW_S, executor.observe)
     with pytest.raises(SlurmUnreachable, match="sinfo reports no node"):
         read(tmp_path)
 
@@ -214,3 +215,40 @@ def test_a_planner_that_requests_too_often_waits(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps({"number": 3}))
     assert requests.new_plan() == {"number": 3}
     assert requests.new_plan() is None
+
+
+def test_every_second_snapshot_has_no_sinfo_and_counts_gpus_by_the_jobs(cluster: ActingCluster) -> None:
+    cluster.nodes["t1"] = ("allocated", "gpu:a100:8", "gpu:a100:6", "train*")
+    cluster.nodes["t2"] = ("allocated+drain", "gpu:a100:8", "gpu:a100:0", "train*")
+    cluster.jobs[0]["tres-alloc"] = "cpu=1,gres/gpu=4"
+    series = GpuSnapshotSeries(cluster.slurm)
+    first = {node.name: node for node in series.take(NOW_S).parsed().nodes}
+    cluster.jobs[0] = running(
+        5, "t2", tres_alloc="cpu=1,gres/gpu=3", StartTime=NOW_S + 5
+    )  # requeued, and started there
+    cluster.jobs.append(running(13, "t[1-2]", tres_alloc="cpu=1,gres/gpu=3"))
+    ran(cluster)
+    second = {node.name: node for node in series.take(NOW_S + 60).parsed().nodes}
+    assert ran(cluster) == ["squeue", "scontrol"]
+    assert {name: (node.state, node.used) for name, node in second.items() if name[0] == "t"} == {
+        "t1": ("mixed", 6 - 4 + 2), "t2": ("allocated+drain", 3 + 1),
+    }  # fmt: skip
+    assert [second[name] for name in ("i1", "i2", "i3")] == [first[name] for name in ("i1", "i2", "i3")]
+    series.take(NOW_S + 120)
+    assert ran(cluster) == ["squeue", "sinfo", "scontrol"]
+    cluster.status = 1
+    with pytest.raises(SlurmUnreachable):
+        series.take(NOW_S + 180)
+    cluster.status = 0
+    ran(cluster)
+    series.take(NOW_S + 240)
+    assert ran(cluster) == ["squeue", "sinfo", "scontrol"], "after a failure nothing is reused"
+
+
+def test_gpus_in_use_stay_within_those_of_the_node(cluster: ActingCluster) -> None:
+    cluster.jobs[0]["tres-alloc"] = "cpu=1,gres/gpu=4"
+    snapshot = take_gpu_snapshot(cluster.slurm, NOW_S)
+    used = {node.name: node.used for node in nodes_after(snapshot.nodes, snapshot.jobs, ())}
+    assert set(used.values()) == {0}, "sinfo reported none before"
+    many = [replace(one, job=replace(one.job, id=one.job.id + 100 * k)) for one in snapshot.jobs for k in range(4)]
+    assert {node.name: node.used for node in nodes_after(snapshot.nodes, (), many)}["t1"] == 8

@@ -35,7 +35,7 @@ from mirage.schedule.scheduler_contract import (
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS, REMEMBERING
 from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds, runs_on
-from mirage.slurm.gpu_snapshot import GpuSnapshot
+from mirage.slurm.gpu_snapshot import GpuSnapshot, gpus_by_node
 from mirage.slurm.records import QueuedJob
 from mirage.slurm.slurm_view import is_blocked
 from mirage.slurm.text.gpu_nodes import GpuNode
@@ -359,10 +359,8 @@ def _rows(
         if why:
             left_out[why] += 1
             continue
-        hosts = _hosts(one.job)
-        share, rest = divmod(one.job.gpus, len(hosts)) if hosts else (0, 0)
-        places = {number[host]: share + (k < rest) for k, host in enumerate(hosts)}
-        places = {server: gpus for server, gpus in places.items() if gpus}
+        held = gpus_by_node(one.job) if one.job.state is not JobState.PENDING else {}
+        places = {number[host]: gpus for host, gpus in held.items() if gpus}
         rows.append(_Row(one, first.of(one.job), places, sizes))
     return sorted(rows, key=lambda row: (row.submit_s, row.one.job.id))
 

@@ -28,6 +28,7 @@ from mirage.control.verbs import Verb
 from mirage.errors import ConfigurationError, MirageError, SlurmUnreachable
 from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
+from mirage.slurm.gpu_snapshot import GpuSnapshotSeries
 
 PLAN = "plan.json"
 _TICK_S = 0.1
@@ -155,12 +156,13 @@ def run_executor(config: Path, folder: Path, planner: int, begun: Callable[[], N
             executor.begin()
             print(f"mirage: the executor acts, process {os.getpid()}", file=sys.stderr, flush=True)
             requests = _Requests(folder, executor.pools.poll_s)
+            snapshots = GpuSnapshotSeries(executor.slurm)
             begun()
             while not ended[0] and os.getppid() == planner:
                 pause_s = _TICK_S
                 try:
                     if not executor.releases() and requests.wants_snapshot():
-                        answer_request(folder, executor.slurm, executor.clock(), executor.observe)
+                        answer_request(folder, snapshots, executor.clock(), executor.observe)
                     if (plan := requests.new_plan()) is not None:
                         executor.run_plan(plan)
                     pause_s = min(executor.tick(), _TICK_S)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from mirage.atomic_file import write_output
 from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
-from mirage.slurm.client import SlurmClient
-from mirage.slurm.gpu_snapshot import GpuSnapshot, GpuSnapshotText, take_gpu_snapshot_text
+from mirage.slurm.gpu_snapshot import GpuSnapshot, GpuSnapshotSeries, GpuSnapshotText
+from mirage.slurm.text.gpu_nodes import GpuNode
 
 SNAPSHOT = "snapshot.json"
 _FORMAT = "mirage-control-snapshot-1"
@@ -47,12 +47,14 @@ class SnapshotFile:
         return self.text.parsed()
 
 
-def answer_request(folder: Path, slurm: SlurmClient, time_s: float, use: Callable[[GpuSnapshot], None]) -> None:
+def answer_request(
+    folder: Path, snapshots: GpuSnapshotSeries, time_s: float, use: Callable[[GpuSnapshot], None]
+) -> None:
     """Take a snapshot, let the executor use it, and write it for the planner.
 
     Args:
         folder: The folder of the executor.
-        slurm: The cluster.
+        snapshots: The snapshots of the executor.
         time_s: The present time, in seconds since 1970.
         use: Called with the snapshot before it is written; what it raises is raised.
 
@@ -60,7 +62,7 @@ def answer_request(folder: Path, slurm: SlurmClient, time_s: float, use: Callabl
         ConfigurationError: The file cannot be written.
     """
     try:
-        text = take_gpu_snapshot_text(slurm, time_s)
+        text = snapshots.take(time_s)
         snapshot = text.parsed()
     except SlurmError as error:
         found = SnapshotFile(int(time_s), str(error))
@@ -104,6 +106,9 @@ def request_snapshot(folder: Path, check: Callable[[], None]) -> SnapshotFile:
         if row.pop("format") != _FORMAT:
             raise ValueError("of another format")
         text = row.pop("text")
-        return SnapshotFile(**row, text=text and GpuSnapshotText(**text))
+        if text is not None:
+            nodes = [GpuNode(**{**node, "partitions": tuple(node["partitions"])}) for node in text.pop("nodes")]
+            return SnapshotFile(**row, text=GpuSnapshotText(**text, nodes=tuple(nodes)))
+        return SnapshotFile(**row)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}; does another process write there?") from error
