@@ -179,6 +179,23 @@ def test_an_elastic_job_grows_into_free_gpus_and_shrinks_for_one_that_waits(tmp_
         assert decide_again(found) == found.plan
 
 
+def test_a_job_with_gpus_per_node_grows_on_one_node_only() -> None:
+    cells = {"tres_per_node": "gres:gpu:a100:3", "Comment": "mirage-control gpus=3-16", "TimeLimit": "9:00:00"}
+    cluster = ControlCluster(jobs=[running(5, "t1", **cells)])
+    cluster.nodes["t1"] = ("mixed", "gpu:a100:8", "gpu:a100:3", "train")
+    pools = replace(ELASTIC, owner_nodes=("i1",))
+    (grow,) = Adviser(cluster.slurm, pools).advise(NOW_S).steps
+    assert (grow.kind, grow.refused) == ("resize", "")
+    assert grow.commands(pools)[2][-1] == "TresPerNode=gres:gpu:a100:8", "a node has no more"
+    assert grow.undo_commands(pools)[2][-1] == "TresPerNode=gres:gpu:a100:3"
+    cluster.jobs.append(running(6, "t1", tres_per_node="gres:gpu:4"))
+    cluster.nodes["t1"] = ("mixed", "gpu:a100:8", "gpu:a100:7", "train")
+    (grow,) = Adviser(cluster.slurm, pools).advise(NOW_S).steps
+    assert (grow.kind, grow.subject) == ("resize", "5")
+    assert grow.refused == "it requests GPUs per node, and its new size would be on several nodes"
+    assert grow.verbs == ()
+
+
 def test_an_elastic_job_that_waits_has_the_size_of_its_start_or_its_smallest_one() -> None:
     busy = running(5, "t[1-2]", tres_per_node="gres:gpu:8", NumNodes=2)
     cluster = ControlCluster(jobs=[busy, pending(6, **elastic(8))])
@@ -210,9 +227,9 @@ def test_a_job_on_a_lent_node_does_not_grow_and_resizes_have_a_budget() -> None:
 
 
 def test_a_range_that_does_not_count_is_reported() -> None:
-    cluster = ControlCluster(jobs=[pending(6, Comment="mirage-control gpus=2-8")])
+    cluster = ControlCluster(jobs=[pending(6, Comment="mirage-control gpus=2-8", MaxNodes=2)])
     advice = Adviser(cluster.slurm, ELASTIC).advise(NOW_S)
-    why = "it has a size range, but was not submitted with --gpus only"
+    why = "it has a size range, but was not submitted with --gpus only, or as one task on one node with GPUs per node"
     assert advice_json(advice, ELASTIC)["rigid"] == {why: 1}
 
 

@@ -54,9 +54,11 @@ def test_a_user_whom_this_host_does_not_know_can_be_in_no_fence() -> None:
 
 def test_elastic_jobs_are_counted_and_ranges_that_do_not_count_are_named() -> None:
     cells = {"tres_per_job": "gres:gpu:2", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-8"}
-    cluster = ControlCluster(jobs=[pending(5, **cells), pending(6, Comment="mirage-control gpus=2-8")])
+    cluster = ControlCluster(jobs=[pending(5, **cells), pending(6, Comment="mirage-control gpus=2-8", NumTasks=2)])
     pools = replace(POOLS, scheduler="aryl", most_gpus=8)
-    why = "1: it has a size range, but was not submitted with --gpus only"
+    why = (
+        "1: it has a size range, but was not submitted with --gpus only, or as one task on one node with GPUs per node"
+    )
     assert found(cluster, pools)["sizes"] == ("warn", "1 of these jobs are elastic", why)
     cluster.jobs.pop()
     assert found(cluster, pools)["sizes"][0] == "ok"

@@ -227,6 +227,36 @@ def test_gpus_are_counted_as_slurm_gives_them_and_a_size_that_slurm_refuses_is_n
         until(lambda: not site.run("squeue", "-h"), 20, lambda: site.run("squeue"))
 
 
+def test_a_job_with_gpus_per_node_changes_its_size_on_one_node(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path)
+    site.shell.script("job.sh", SCRIPT)
+    executor = PlanExecutor(site.shell.slurm, pools_of(site), tmp_path / "state", time.time)
+    snapshot = lambda: {one.job.id: one for one in take_gpu_snapshot(site.shell.slurm, time.time()).jobs}  # noqa: E731
+    for words in (("-N2", "--gpus-per-node=1"), ("-N1-2", "--gpus-per-node=2"), ("-n2", "-N1", "--gres=gpu:2")):
+        several = submitted(site, *words, "--hold")
+        assert "as one task on one node with GPUs per node" in job_sizes(snapshot()[several], pools_of(site)).rigid_why
+        assert run(executor, site, several, "size", 4) == 1
+        site.run("scancel", str(several))
+    for words, sizes in ((("--gpus-per-node=2",), (4, 3)), (("--gres=gpu:3", "-N1"), (2,))):
+        job = submitted(site, *words)
+        log = tmp_path / f"{job}.log"
+        until(lambda log=log: "restored" in str(events(log)), 20, lambda: site.run("squeue"))
+        for number, gpus in enumerate(sizes, 2):
+            assert run(executor, site, job, "resize", gpus) == 0
+            restored = lambda n=number, log=log: sum(e.what == "restored" for e in events(log)) == n  # noqa: E731
+            ticks(executor, restored, lambda: f"{site.run('squeue')}\n{executor.journal.read_text()}")
+            saved, last = [e for e in events(log) if e.what == "saved"][-1], events(log)[-1]
+            assert (last.step, last.nodes, last.gpus_on_node) == (saved.step, 1, gpus)
+            assert (snapshot()[job].job.gpus, snapshot()[job].gpus_on_one_node) == (gpus, True)
+        waits = submitted(site, *words, "--hold")
+        assert run(executor, site, waits, "size", 5) == 0
+        restore(executor)
+        assert snapshot()[waits].job.gpus == int(words[0][-1]), "off restores it"
+        assert snapshot()[job].job.gpus == sizes[-1]
+        site.run("scancel", str(job), str(waits))
+    executor.close()
+
+
 def test_sia_starts_a_job_on_one_gpu_and_doubles_it(private_cluster: Any, tmp_path: Path) -> None:
     site = Site(private_cluster, tmp_path)
     site.shell.script("job.sh", SCRIPT)

@@ -33,6 +33,7 @@ def job(comment: str, gpus: int = 3, per_job: bool = True, array: str = "") -> G
         (job("gpus=2-8;reboot"), (3, 3), "cannot be read"),
         (job("gpus=2-٨"), (3, 3), "cannot be read"),
         (job("gpus=2-8", per_job=False), (3, 3), "not submitted with --gpus only"),
+        (replace(job("gpus=2-8", per_job=False), gpus_on_one_node=True), (2, 6), ""),
         (job("gpus=2-8", array="4-9"), (3, 3), "it is an array"),
     ],
 )
@@ -44,7 +45,8 @@ def test_a_range_counts_only_if_slurm_can_change_the_size_by_one_number(
     assert why in found.rigid_why
     assert bool(why) == bool(found.rigid_why)
     assert found.elastic == (sizes[0] < sizes[1])
+    assert found.one_node == (found.elastic and one.gpus_on_one_node)
 
 
 def test_without_a_limit_of_the_operator_no_job_is_elastic() -> None:
-    assert job_sizes(job("gpus=2-8"), POOLS) == (3, 3, "the file has no [jobs] most_gpus")
+    assert job_sizes(job("gpus=2-8"), POOLS) == (3, 3, "the file has no [jobs] most_gpus", False)

@@ -85,6 +85,30 @@ def test_a_resize_continues_after_the_death_of_its_controller(
     after.close()
 
 
+def test_gpus_per_node_of_a_job_on_one_node_are_its_size(cluster: ActingCluster, tmp_path: Path) -> None:
+    words = {**WORDS, "tres_per_job": "N/A", "tres_per_node": "gres:gpu:a100:2"}
+    cluster.jobs += [running(11, "t2", **words), pending(12, PriorityLong=50, **words)]
+    cluster.jobs += [pending(13, **{**words, "MaxNodes": 2}), pending(14, **{**words, "NumTasks": 2})]
+    executor = PlanExecutor(cluster.slurm, ELASTIC, tmp_path, cluster.clock)
+    assert executor.run_plan(plan(*(of(job, "size", gpus=4) for job in (12, 13, 14)))) == 2
+    assert cluster.sent == [("scontrol", "update", "JobId=12", "TresPerNode=gres:gpu:a100:4")]
+    assert executor.run_plan(plan(of(12, "size", gpus=3, per_node=False))) == 1, "a plan cannot name it"
+    executor.run_plan(plan(of(11, "resize", gpus=4, warns=False)))
+    requeued(cluster)
+    cluster.jobs[-1] |= {"tres-per-job": "N/A", "tres-per-node": "gres:gpu:a100:2"}
+    cluster.now_s += 2
+    executor.finish_evictions()
+    assert cluster.sent[-2] == ("scontrol", "update", "JobId=11", "TresPerNode=gres:gpu:a100:4")
+    next(job for job in cluster.jobs if job["JobID"] == "12")["tres-per-node"] = "gres:gpu:a100:4"
+    cluster.jobs[-1]["tres-per-node"] = "gres:gpu:a100:4"
+    cluster.jobs[-1] |= {"tres-per-job": "gres:gpu:a100:4", "tres-per-node": "N/A"}  # its user has changed that
+    cluster.sent.clear()
+    assert restore(executor) == []
+    sizes = [argv[2:] for argv in cluster.sent if "TresPer" in argv[-1]]
+    assert sizes == [("JobId=12", "TresPerNode=gres:gpu:a100:2")]
+    executor.close()
+
+
 def test_an_eviction_with_a_size_counts_as_an_eviction(elastic: PlanExecutor, cluster: ActingCluster) -> None:
     assert elastic.run_plan(plan(of(11, "evict", gpus=4, warns=False))) == 0
     requeued(cluster)

@@ -353,6 +353,9 @@ def _rows(
     rows = []
     for one in candidates:
         sizes = job_sizes(one, pools)
+        if sizes.one_node:
+            widest = max((node.gpus for node in servers if one.gpu_type in ("", node.gpu_type)), default=0)
+            sizes = sizes._replace(most=max(sizes.least, min(sizes.most, widest)))
         if pools.scheduler not in ELASTIC_SCHEDULERS:
             sizes = JobSizes(one.job.gpus, one.job.gpus)
         why = _why_left_out(one, number, types, most >= sizes.least, now_s)

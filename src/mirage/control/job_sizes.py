@@ -1,8 +1,9 @@
 """Size ranges of elastic jobs, as the jobs declare them.
 
-A job is elastic if its comment has a word ``gpus=2-8`` besides the word by which it takes part, and it was submitted
-with ``--gpus``: then its size is one number in Slurm, and Slurm chooses the nodes. Its base is the smallest size. All
-else about the job's size is Slurm's own state, so that a controller needs no memory of what it has changed.
+A job is elastic if its comment has a word ``gpus=2-8`` besides the word by which it takes part, and its size is one
+number in Slurm. This is so with ``--gpus``: then Slurm chooses the nodes. It is also so for one task on one node with
+``--gpus-per-node`` or ``--gres``. Its base is the smallest size. All else about the job's size is Slurm's own state, so
+that a controller needs no memory of what it has changed.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ class JobSizes(NamedTuple):
         least: The smallest number.
         most: The largest number.
         rigid_why: Why a job that declares a range is not elastic; empty if it is, or declares none.
+        one_node: Whether all its GPUs are on one node at each size.
     """
 
     least: int
     most: int
     rigid_why: str = ""
+    one_node: bool = False
 
     @property
     def elastic(self) -> bool:
@@ -57,12 +60,14 @@ def job_sizes(one: GpuQueueJob, pools: Pools) -> JobSizes:
         why = "its size range cannot be read: write one word such as gpus=2-8"
     elif not pools.most_gpus:
         why = "the file has no [jobs] most_gpus"
-    elif not one.gpus_per_job:
-        why = "it has a size range, but was not submitted with --gpus only"
+    elif not one.gpus_per_job and not one.gpus_on_one_node:
+        why = (
+            "it has a size range, but was not submitted with --gpus only, or as one task on one node with GPUs per node"
+        )
     elif one.job.array:
         why = "it is an array"
     elif not least <= present <= most:
         why = f"its {present} GPUs are outside of its range or of [jobs] most_gpus"
     else:
-        return JobSizes(least, most)
+        return JobSizes(least, most, one_node=one.gpus_on_one_node)
     return JobSizes(present, present, why)

@@ -296,14 +296,14 @@ class PlanExecutor:
         if verb.name in (EVICT, RESIZE) and one is not None:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
-            verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type)
+            verb = replace(verb, node=node, gpus=gpus, gpu_type=one.gpu_type, per_node=one.gpus_on_one_node)
             before = self._progress.read(one.job)
             read_s = math.inf if self._progress.hangs(one.job) else 0.0  # what it had saved before is not known
             self._stops[kind_of(verb)].append((self.clock(), verb.job))
             leaving = self._leaving[verb.job] = Leaving(math.inf, verb, 0.0, one.job, one.restarts, before, read_s)
             self._unsent.append(leaving)
         elif verb.name == "size" and one is not None:
-            verb = replace(verb, gpu_type=one.gpu_type)
+            verb = replace(verb, gpu_type=one.gpu_type, per_node=one.gpus_on_one_node)
             self.send(verb, undo=replace(verb, gpus=one.job.gpus))
         elif verb.name == "lend":
             users = tuple(sorted({other.job.user for other in jobs.values()}))
@@ -444,7 +444,7 @@ class PlanExecutor:
                 if one is not None and one.job.state is JobState.PENDING and one.restarts:
                     if one.reservation.startswith(LOAN):
                         self._send_if_allowed(replace(verb, name="leave"))
-                    size = replace(verb, name="size", gpu_type=one.gpu_type)
+                    size = replace(verb, name="size", gpu_type=one.gpu_type, per_node=one.gpus_on_one_node)
                     if resizes and kind_of(verb) == RESIZE and not self._why_not_size(size, one):
                         self._send_if_allowed(size, undo=replace(size, gpus=one.job.gpus))
                     if one.job.eligible_s > now_s:

@@ -66,7 +66,8 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         waits = present.job.state is JobState.PENDING
         if verb.name == "nice" and present.job.nice != undo.nice:
             yield undo
-        if verb.name == "size" and waits and present.gpus_per_job and present.job.gpus != undo.gpus:
+        unchanged = present.gpus_on_one_node if undo.per_node else present.gpus_per_job  # in how it requests its GPUs
+        if verb.name == "size" and waits and unchanged and present.job.gpus != undo.gpus:
             yield undo
     fences = [row["verb"]["name"] for row in rows if row["verb"]["name"] in ("fence", "unfence")]
     if FENCE in names and fences[-1:] == ["fence"]:

@@ -114,7 +114,8 @@ def _of(job: ControlJob, name: str, node: str = "", nice: int = 0) -> Verb:
 
 def _of_size(job: ControlJob, gpus: int) -> Verb:
     """The verb of another size: at once for a waiting job, by a requeue for a running one."""
-    return Verb("resize" if job.running else "size", job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type)
+    name, per_node = "resize" if job.running else "size", job.sizes.one_node
+    return Verb(name, job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type, per_node=per_node)
 
 
 def _is_without_effect(action: GpuAction, view: ControlView) -> bool:
@@ -125,6 +126,14 @@ def _is_without_effect(action: GpuAction, view: ControlView) -> bool:
 def _size_of(action: GpuStart | GpuResize, view: ControlView) -> int:
     """The number of GPUs that a job has after an action."""
     return sum((action.places or {}).values()) or action.gpus or view.jobs[action.job].gpus
+
+
+_ONE_NODE = "it requests GPUs per node, and its new size would be on several nodes"
+
+
+def _is_apart(job: ControlJob, action: GpuStart | GpuResize) -> bool:
+    """Whether a job that needs all its GPUs on one node would get them on several."""
+    return job.sizes.one_node and len(action.places or ()) > 1
 
 
 def _on_lent(places: Places | None, view: ControlView) -> list[str]:
@@ -139,6 +148,8 @@ def _resize(action: GpuResize, view: ControlView) -> ControlStep:
         why = f"its size is from {job.sizes.least} to {job.sizes.most} GPUs"
     elif lent:
         why = f"a job on a lent node, here {lent[0]}, does not change its size"
+    elif _is_apart(job, action):
+        why = _ONE_NODE
     if why:
         return ControlStep(RESIZE, str(job.id), reason=action.reason, refused=why)
     return ControlStep(RESIZE, str(job.id), (_of_size(job, gpus),), (_of_size(job, job.gpus),), action.reason)
@@ -197,6 +208,8 @@ def _start(action: GpuStart, view: ControlView, nice: int | None) -> ControlStep
     if gpus != job.gpus and not job.sizes.least <= gpus <= job.sizes.most:
         why = f"its size is from {job.sizes.least} to {job.sizes.most} GPUs"
         return ControlStep(START, subject, reason=reason, refused=why)
+    if gpus != job.gpus and _is_apart(job, action):
+        return ControlStep(START, subject, reason=reason, refused=_ONE_NODE)
     if lent and len(places) > 1:
         why = f"it would span {', '.join(lent)} and other nodes, but a job runs in one reservation"
         return ControlStep(START, subject, reason=reason, refused=why)

@@ -55,6 +55,7 @@ class Verb:
         warns: Whether an eviction begins with the signal.
         gpus: Number of GPUs of an elastic job from now on.
         gpu_type: The GPU type that the job requests; empty for any. A plan cannot set it.
+        per_node: Whether ``gpus`` are those of each node, and not of the whole job. A plan cannot set it.
         users: Users of a loan or of the fence; a plan cannot set them.
         start_s: Start of the lease in seconds since 1970, the mark of its holder; or when a requeued job may start, 0
             for two seconds from now. A plan cannot set it.
@@ -69,6 +70,7 @@ class Verb:
     warns: bool = True
     gpus: int = 0
     gpu_type: str = ""
+    per_node: bool = False
     users: tuple[str, ...] = ()
     start_s: int = 0
 
@@ -152,7 +154,12 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
     "enter": _update(lambda verb: f"ReservationName={LOAN}{verb.node}"),
     "leave": _update(lambda verb: "ReservationName="),
     "nice": _update(lambda verb: f"Nice={verb.nice}"),
-    "size": _update(lambda verb: f"TresPerJob=gres:gpu:{f'{verb.gpu_type}:' if verb.gpu_type else ''}{verb.gpus}"),
+    "size": _update(
+        lambda verb: (
+            f"TresPer{'Node' if verb.per_node else 'Job'}=gres:gpu:"
+            f"{f'{verb.gpu_type}:' if verb.gpu_type else ''}{verb.gpus}"
+        )
+    ),
     "signal": lambda verb, pools: (
         "scancel",
         f"--signal={pools.signal}",

@@ -31,6 +31,26 @@ def test_only_gpus_of_one_type_for_the_whole_job_are_one_number(
 
 
 @pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({}, True),
+        ({"tres_per_node": "gres/gpu:a100:2"}, True),
+        ({"MaxNodes": 2}, False),
+        ({"MaxNodes": 2, "NumNodes": 2}, False),
+        ({"NumTasks": 2}, False),
+        ({"tres_per_node": "gres:gpu:2,gres:shard:1"}, False),
+        ({"tres_per_job": "gres:gpu:2"}, False),
+        ({"tres_per_task": "gres:gpu:2"}, False),
+        ({"tres_per_node": "N/A"}, False),
+    ],
+)
+def test_gpus_per_node_are_one_number_for_one_task_on_one_node(cells: dict[str, Any], expected: bool) -> None:
+    cluster = ControlCluster(jobs=[pending(5, **{"tres_per_node": "gres:gpu:2", **cells})])
+    (one,) = take_gpu_snapshot(cluster.slurm, NOW_S).jobs
+    assert one.gpus_on_one_node == expected
+
+
+@pytest.mark.parametrize(
     ("requested", "gpus", "gpu_type"),
     [
         ({"tres_per_job": "gres:gpu:t4:6", "tres_per_task": "gres:gpu:t4:2", "NumTasks": 3}, 6, "t4"),

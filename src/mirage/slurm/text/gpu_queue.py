@@ -13,7 +13,7 @@ from mirage.slurm_words.tres import gres_gpus_per_node
 
 _MORE = (
     "tres-per-job", "tres-per-node", "tres-per-task", "tres-per-socket", "NumTasks", "RestartCnt", "Reservation",
-    "ReqNodes",
+    "ReqNodes", "MaxNodes",
 )  # fmt: skip
 _ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
@@ -32,6 +32,8 @@ class GpuQueueJob:
         required_nodes: Nodes that it requires, as a host list; empty for none.
         gpus_per_job: Whether it requests GPUs of one type for the whole job only (``--gpus``), and Slurm chooses the
             nodes. Slurm refuses another size of a job that also requests GPUs per task (22.05.8).
+        gpus_on_one_node: Whether it is one task on one node, and requests GPUs of one type for each node only
+            (``--gpus-per-node``, ``--gres``). Slurm may give several nodes to a job of several tasks.
         gpus_unknown: Whether it requests GPUs, and their number is not known (``--gpus-per-socket``).
     """
 
@@ -41,6 +43,7 @@ class GpuQueueJob:
     reservation: str = ""
     required_nodes: str = ""
     gpus_per_job: bool = False
+    gpus_on_one_node: bool = False
     gpus_unknown: bool = False
 
 
@@ -60,12 +63,20 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         if len(cells) != len(_MORE) + len(FIELDS) or whole_number(cells[len(_MORE)]) is None:
             unreadable.append(record.strip()[:200])
             continue
-        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required = map(text_of, cells[: len(_MORE)])
+        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required, most_nodes = map(
+            text_of, cells[: len(_MORE)]
+        )
         job = queued_job(cells[len(_MORE) :])
         if job.gpus == 0:
             job = replace(job, gpus=gres_gpus_per_node(of_job) or gres_gpus_per_node(of_task) * count_of(tasks, 1))
-        one = _ONE_TYPE.fullmatch(of_job)
-        gpu_type = one[1] or "" if one else requested_gpu_type(of_job or of_node or of_task or of_socket)
+        one, each = _ONE_TYPE.fullmatch(of_job), _ONE_TYPE.fullmatch(of_node)
+        gpu_type = (
+            one[1] or ""
+            if one
+            else each[1] or ""
+            if each
+            else requested_gpu_type(of_job or of_node or of_task or of_socket)
+        )
         jobs.append(
             GpuQueueJob(
                 job,
@@ -74,6 +85,9 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
                 reservation,
                 required,
                 gpus_per_job=one is not None and not (of_node or of_task or of_socket),
+                gpus_on_one_node=each is not None
+                and not (of_job or of_task or of_socket)
+                and count_of(tasks) == count_of(most_nodes) == job.nodes == 1,
                 gpus_unknown=job.gpus == 0 and gres_gpus_per_node(of_socket) > 0,
             )
         )
