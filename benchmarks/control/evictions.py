@@ -32,8 +32,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mirage.control.executor_folder import read_journal
 from mirage.control.executor_process import end_executor, start_executor, write_plan
-from mirage.control.plan_executor import read_journal
 from mirage.control.verbs import LOAN, Verb
 from mirage.job_state import JobState
 from mirage.lab.real.lab_spec import LabSpec

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor, read_journal
+from mirage.control.executor_folder import read_journal
+from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, PLAN_VERBS, VERBS
 from mirage.errors import SlurmUnreachable

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirage.control.plan_executor import read_journal
+from mirage.control.executor_folder import read_journal
 from mirage.control.run_record import read_run
 from mirage.control.verbs import FENCE
 from tests.support.control_site import (

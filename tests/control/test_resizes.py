@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mirage.control.plan_executor import PlanExecutor, read_journal
+from mirage.control.executor_folder import read_journal
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.restore import restore
 from tests.support.acting_cluster import ELASTIC, WORDS, ActingCluster, of, plan
 from tests.support.control_cluster import NOW_S, pending, running

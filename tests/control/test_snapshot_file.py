@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mirage.control.adviser import Adviser
-from mirage.control.plan_executor import PlanExecutor, read_journal
+from mirage.control.executor_folder import read_journal
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.snapshot_file import (
     SNAPSHOT,
     answer_request,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.control.adviser import Adviser
-from mirage.control.plan_executor import lock_holder
+from mirage.control.executor_folder import lock_holder
 from mirage.control.verbs import FENCE, LEASE, LOAN
 from mirage.errors import SlurmError
 from mirage.slurm.records import SlurmReservation

@@ -7,9 +7,7 @@ what undoes the act into a journal. The state of all loans is Slurm's own; the j
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import math
 import os
 import secrets
@@ -31,6 +29,7 @@ from mirage.control.begun_evictions import (
     warned_jobs,
     why_over_budget,
 )
+from mirage.control.executor_folder import append_row, lease_mark, locked, read_journal
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
@@ -38,7 +37,6 @@ from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, 
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
-from mirage.real_time import wait_until
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import GpuSnapshot, all_reservations
 from mirage.slurm.records import SlurmReservation
@@ -58,9 +56,6 @@ _SHORT_S = 2.0
 _MARGIN_S = 30
 _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
-
-_LOCK_PATIENCE_S = 1.0
-"""A query of a lock's holder has the lock for an instant."""
 
 _NICE = 2**31 - 3
 _KINDS = {
@@ -89,7 +84,7 @@ class PlanExecutor:
     def __init__(self, slurm: SlurmClient, pools: Pools, folder: Path, clock: Callable[[], float]) -> None:
         self.slurm, self.pools, self.clock = slurm, pools, clock
         self.on_outcome: Callable[[Mapping[str, Any]], None] = lambda outcome: None
-        self._lock = _locked(folder)
+        self._lock = locked(folder)
         self.journal = folder / "journal.jsonl"
         self._sent: deque[float] = deque()
         self._progress = ProgressFiles(pools.progress_file)
@@ -101,7 +96,7 @@ class PlanExecutor:
         self._unsent: list[Leaving] = []  # those of a plan with signals that have not been sent
         self._requeued = requeued_jobs(rows, clock())
         self._renewed_s: float | None = None  # of the lease; None before it is taken
-        self._mark_s = _mark_in(rows)
+        self._mark_s = lease_mark(rows)
 
     def close(self) -> None:
         """Release the lock of the folder.
@@ -501,7 +496,7 @@ class PlanExecutor:
 
     def _record(self, verb: Verb, undo: Verb | None = None) -> None:
         row = {"time_s": self.clock(), "verb": asdict(verb), "undo": None if undo is None else asdict(undo)}
-        _append(self.journal, row)
+        append_row(self.journal, row)
         self._sent.append(self.clock())
 
     def _report(self, what: str, outcome: str, detail: object) -> None:
@@ -517,16 +512,6 @@ def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
     return one is not None and _runs(one) and one.job.submit_s == requeued.verb.submit_s
 
 
-def _mark_in(rows: Sequence[Mapping[str, Any]]) -> int:
-    """The start of the last lease in a journal; −1 for none.
-
-    A reservation has no comment (22.05.8). So a start in the past is the mark of a lease. It is in the journal before
-    the lease is in Slurm: a process that is killed between the two leaves a lease that the next one recognises.
-    """
-    marks = [row["verb"].get("start_s", 0) for row in rows if row["verb"]["name"] == "lease"]
-    return int(marks[-1]) if marks else -1
-
-
 def _is(value: object, kind: type) -> bool:
     """Whether a value is of a type; True and False are no numbers."""
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
@@ -539,64 +524,3 @@ def _verb_of(row: object) -> Verb | None:
     if not all(_is(value, _KINDS[name]) for name, value in row.items()):
         return None
     return Verb(**row)
-
-
-def _locked(folder: Path) -> int:
-    """The descriptor of the lock of a folder; the lock ends with the process."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {folder}: {error.strerror}; name another folder") from error
-    if not wait_until(lambda: _lock(descriptor, fcntl.LOCK_EX), _LOCK_PATIENCE_S):
-        pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise ConfigurationError(
-            f"another controller acts with {folder} (process {pid}); end it, or run mirage control off"
-        )
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
-
-
-def lock_holder(folder: Path) -> int | None:
-    """The process that has the lock of a folder; None if none has.
-
-    Queries share the lock: two at once do not take each other for a controller.
-    """
-    try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        text = "" if _lock(descriptor, fcntl.LOCK_SH) else os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-        return int(text) if text.isdecimal() else None
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    """Take a lock if it is free; whether it was."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _append(path: Path, row: Mapping[str, Any]) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as file:
-        file.write(json.dumps(row).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_journal(path: Path) -> list[dict[str, Any]]:
-    """The rows of a journal, without one that was cut off by the death of its process."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict) and isinstance(row.get("verb"), dict):
-                rows.append(row)
-    return rows

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mirage.control.begun_evictions import warned_jobs
-from mirage.control.plan_executor import PlanExecutor, read_journal
+from mirage.control.executor_folder import read_journal
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan, verb_from_json
 from mirage.errors import SlurmRefused
 from mirage.job_state import JobState

@@ -133,7 +133,7 @@ def _run(
     adviser = Adviser(cli_context.client(), pools, folder)
     if actor is not None:
         from mirage.control.begun_evictions import stops_in
-        from mirage.control.plan_executor import read_journal
+        from mirage.control.executor_folder import read_journal
 
         adviser.count_stops(stops_in(read_journal(actor.folder / "journal.jsonl")))
     if once:
