@@ -10,10 +10,11 @@ import json
 import os
 import pwd
 import stat
-import threading
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import NamedTuple
 
+from mirage.daemon_threads import answer_in_thread
 from mirage.slurm.records import QueuedJob
 
 _MOST_BYTES = 65_536
@@ -56,8 +57,7 @@ class ProgressFiles:
         self._under_way = {number: answer for number, answer in self._under_way.items() if not answer.done()}
         if not self.pattern or job.id in self._under_way or len(self._under_way) >= _AT_ONCE:
             return None
-        answer: Future[JobProgress | None] = Future()
-        threading.Thread(target=_answer, args=(self.pattern, job, answer), name="progress", daemon=True).start()
+        answer = answer_in_thread(partial(read_progress_file, self.pattern, job), "progress")
         wait([answer], _SHORT_PATIENCE_S if self._under_way else _PATIENCE_S)
         if answer.done():
             return answer.result()
@@ -67,13 +67,6 @@ class ProgressFiles:
     def hangs(self, job: QueuedJob) -> bool:
         """Whether the last reading of a job's file has not ended."""
         return job.id in self._under_way and not self._under_way[job.id].done()
-
-
-def _answer(pattern: str, job: QueuedJob, answer: Future[JobProgress | None]) -> None:
-    try:
-        answer.set_result(read_progress_file(pattern, job))
-    except BaseException as error:
-        answer.set_exception(error)
 
 
 def read_progress_file(pattern: str, job: QueuedJob) -> JobProgress | None:

@@ -20,6 +20,7 @@ from mirage.agent.endpoint import RELOAD_S, Endpoint, Port, live_job, render, wr
 from mirage.agent.model import Chain, ChainState, EventRecord, Link
 from mirage.agent.paths import Home, private_folder
 from mirage.atomic_file import write_atomically
+from mirage.daemon_threads import answer_in_thread
 from mirage.errors import ConfigurationError, StoreError, UnknownName, shown
 from mirage.slurm.records import QueuedJob
 
@@ -238,9 +239,9 @@ class InstalledEndpoints:
         if text == progress.text and now_s - progress.begun_s < pause_s:
             return
         progress.text, progress.target, progress.link = text, endpoint.target(job), link
-        progress.begun_s, progress.work = now_s, Future()
+        progress.begun_s = now_s
         work = partial(self._apply, endpoint, text, progress)
-        threading.Thread(target=_answer, args=(work, progress.work), name="endpoint", daemon=True).start()
+        progress.work = answer_in_thread(partial(_answer, work), "endpoint")
 
     def _apply(self, endpoint: Endpoint, text: str, progress: _Progress) -> str:
         """Write the file and reload the proxy; returns the error, empty for none. Threaded."""
@@ -304,8 +305,8 @@ def _report(context: CycleContext, endpoint: Endpoint, link: int, kind: str, det
     context.store.change_chain(known.id, EventRecord(known.id, link, context.now_s, kind, detail))
 
 
-def _answer(work: Callable[[], str], answer: Future[str]) -> None:
+def _answer(work: Callable[[], str]) -> str:
     try:
-        answer.set_result(work())
+        return work()
     except BaseException as error:
-        answer.set_result(f"a fault of Mirage: {type(error).__name__}: {error}")
+        return f"a fault of Mirage: {type(error).__name__}: {error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -15,6 +14,7 @@ from typing import Protocol
 from mirage.agent.chain.submission import CHAIN, LINK
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import SHELL, STEPS, Chain, ChainState, Link, LinkState
+from mirage.daemon_threads import answer_in_thread
 from mirage.duration import UNLIMITED_S
 from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
@@ -95,10 +95,8 @@ class ReadinessProbes:
                 LINK: str(link.number),
                 **job_environment(context, link),
             }
-            answer: Future[bool] = Future()
             work = partial(self.shell.succeeds, spec.ready_command, environment, submission.directory, timeout_s)
-            threading.Thread(target=_answer, args=(work, answer), name="ready", daemon=True).start()
-            self.probes[link.chain] = Probe(run, self.real_s(), answer)
+            self.probes[link.chain] = Probe(run, self.real_s(), answer_in_thread(work, "ready"))
         return False
 
     def wait(self, patience_s: float) -> bool:
@@ -110,13 +108,6 @@ class ReadinessProbes:
         """The number of commands under way, not counting those that hang."""
         since_s = self.real_s() - patience_s
         return sum(not probe.answer.done() and probe.begun_s >= since_s for probe in self.probes.values())
-
-
-def _answer(work: Callable[[], bool], answer: Future[bool]) -> None:
-    try:
-        answer.set_result(work())
-    except BaseException as error:
-        answer.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Collection
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from mirage.agent.chain.submission import Attempt, attempt_accepted, attempt_refused, begin_attempt
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import clock_of, refused
 from mirage.agent.model import Chain, Link, LinkState
+from mirage.daemon_threads import answer_in_thread, answer_of
 from mirage.errors import RequestNotSent, ScriptGone, SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING
 from mirage.slurm.backend import Backend
@@ -79,19 +80,11 @@ class Submissions:
         return bool(under_way)
 
     def _start(self, backend: Backend, attempt: Attempt) -> Future[int]:
-        future: Future[int] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(backend.submit(attempt.submission))
-            except Exception as error:
-                future.set_exception(error)
-
+        work = partial(backend.submit, attempt.submission)
         if math.isinf(self.patience_s):
-            run()
-        else:
-            threading.Thread(target=run, name="sbatch", daemon=True).start()
-            wait([future], self.patience_s)
+            return answer_of(work)
+        future = answer_in_thread(work, "sbatch")
+        wait([future], self.patience_s)
         return future
 
     def _finish(self, context: CycleContext, chain: Chain) -> None:

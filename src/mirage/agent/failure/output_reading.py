@@ -6,7 +6,6 @@ uses it. In the output of a link's batch script, known patterns and a user's own
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
@@ -24,6 +23,7 @@ from mirage.agent.failure.node_exclusion import exclude
 from mirage.agent.failure.training_progress import TrainingProgress, read_progress, stands_still
 from mirage.agent.model import Chain, ChainState, Link
 from mirage.agent.settings import AgentSettings
+from mirage.daemon_threads import answer_in_thread, answer_of
 from mirage.errors import MirageError
 from mirage.job_state import MISSING, JobState
 from mirage.slurm_words.hostlist import expand_hosts
@@ -103,25 +103,25 @@ class OutputReadings:
         name = job.name if job is not None else ""
         failed = is_failure(chain, link, context.settings)
         work = partial(read_files, chain, link, self.folder, context.backend.user, name, failed=failed)
-        answer: Future[OutputSearch] = Future()
         hangs = bool(self.under_way)
         if len(self.under_way) >= self.at_once:
-            answer.set_result(OutputSearch(detail=f"{self.at_once} other outputs do not answer"))
+            none = OutputSearch(detail=f"{self.at_once} other outputs do not answer")
+            answer = answer_of(lambda: none)
         else:
-            threading.Thread(target=_answer, args=(work, answer), name="output", daemon=True).start()
+            answer = answer_in_thread(partial(_answer, work), "output")
             wait([answer], 0.0 if hangs else self.patience_s)
         self.under_way[chain.id, link.number] = link, self.real_s(), answer
 
 
-def _answer(work: Callable[[], OutputSearch], answer: Future[OutputSearch]) -> None:
+def _answer(work: Callable[[], OutputSearch]) -> OutputSearch:
     try:
-        answer.set_result(work())
+        return work()
     except MirageError as error:
-        answer.set_result(OutputSearch(detail=str(error)))
+        return OutputSearch(detail=str(error))
     except OSError as error:
-        answer.set_result(OutputSearch(detail=f"cannot read {error.filename}: {error.strerror}"))
+        return OutputSearch(detail=f"cannot read {error.filename}: {error.strerror}")
     except Exception as error:  # one chain's affair
-        answer.set_result(OutputSearch(detail=f"a fault of Mirage: {type(error).__name__}: {error}"))
+        return OutputSearch(detail=f"a fault of Mirage: {type(error).__name__}: {error}")
 
 
 def is_failure(chain: Chain, link: Link, settings: AgentSettings) -> bool:
