@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -106,6 +106,20 @@ def client(timeout_s: float | None = None) -> SlurmClient:
         runner = ssh_runner(timeout_s)
         return client_from(os.environ, runner, clock, user=runner.login_name())
     return client_from(os.environ, SystemRunner(timeout_s=timeout_s or TIMEOUT_S), clock)
+
+
+def check_controller(slurm: SlurmClient) -> None:
+    """Checks by a ping and a small query that the controller answers.
+
+    A dead one is found at once, and not by the time-out of each command.
+
+    Raises:
+        SlurmUnreachable: It does not answer.
+    """
+    from mirage.errors import SlurmRefused
+
+    with suppress(SlurmRefused):  # it answers that the job of the query does not exist
+        slurm.probe()
 
 
 def ssh_runner(timeout_s: float | None = None) -> SshRunner:

@@ -48,8 +48,8 @@ class PrivateCluster:
         If a first start fails, everything is removed, so that the next one may request another cluster.
 
         Raises:
-            ConfigurationError: A program is missing, a port is taken, the directory's path is too long or has a space, or
-                it holds other cluster_files.
+            ConfigurationError: A program is missing, a port is taken, the directory's path is too long or has a space,
+                or it holds other cluster_files.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)

@@ -85,6 +85,15 @@ class Promises:
             ).fetchall()
         return [(number, _promise(values)) for number, *values in rows]
 
+    def clusters(self) -> list[str]:
+        """Names of the clusters with promises, sorted.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        with self._opened() as opened:
+            return [name for (name,) in opened.execute("select distinct cluster from promise order by cluster")]
+
     def settled(self, cluster: str) -> list[Promise]:
         """Promises on a cluster that have an outcome, in order of creation.
 

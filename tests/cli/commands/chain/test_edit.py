@@ -202,6 +202,16 @@ def test_a_progress_file_is_set_and_dropped(type_: Type, chain: Callable[[], Cha
     assert chain().spec.progress_file == ""
 
 
+def test_a_chain_without_an_end_retains_its_limit(type_: Type, chain: Callable[[], Chain]) -> None:
+    type_("chain", "edit", "serve", "--no-end", "--links-a-day", "9")  # as a submission without --links, --for, --until
+    before = chain()
+    assert before.spec.until_done
+    for words in (["-t", "0"], ["--time=UNLIMITED", "--policy", "reactive"]):
+        refused = type_("chain", "edit", "serve", *words, status=1)[1]
+        assert "never ends, so no job would hand over to a next one" in refused
+    assert chain() == before
+
+
 def test_a_job_without_a_limit_is_one_with_an_end_by_its_exit(type_: Type, chain: Callable[[], Chain]) -> None:
     type_("chain", "edit", "serve", "-t", "0", "--until-done")
     assert chain().spec.submission.options["time"] == "0"

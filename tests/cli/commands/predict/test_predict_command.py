@@ -324,6 +324,15 @@ def test_without_a_controller_it_reports_what_to_do(terminal: Terminal, words: l
     assert "Unable to contact slurm controller" in slurms
 
 
+def test_stored_promises_are_shown_without_a_controller(terminal: Terminal) -> None:
+    late_promises(terminal, ("serve.sh",), 3)
+    terminal.served.close()
+    found = json.loads(terminal.type("--calibration", "--json"))
+    assert (found["open"], found["groups"][0]["kept"]) == (1, 3)
+    assert terminal.type("--calibration").split()
+    assert "without starts since the last command: no prediction without the queue" in terminal.stderr
+
+
 def test_without_a_controller_sbatch_is_not_run(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a dead controller each command waits for its time-out, and sbatch twice."""
     ran: list[object] = []

@@ -103,7 +103,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         )
     words |= {"request_id": "", "quiet": False}
     now_s, site, slurm = int(cluster.clock()), read_site_files(os.environ), cluster.client()
-    slurm.probe()  # a dead controller is found at once, not by the time-out of each command
+    cluster.check_controller(slurm)
     with cluster.store(to_read=words["dry_run"]) as store:
         cluster.check_cluster(store)
         found, left = _found(store, slurm, number, options, words, site, now_s)

@@ -13,6 +13,7 @@ from mirage.cli.commands.chain.sbatch_words import LikeSbatch
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output, seed_option
 from mirage.cli.values import LIMITED_DURATION, Count
 from mirage.duration import format_duration
+from mirage.errors import SlurmError
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _predict_request(
     requested = read_request(words, comparing=comparing)
     client = cluster.client()
     with with_advice():
-        client.probe()  # a dead controller is found at once, not by the time-out of each command
+        cluster.check_controller(client)
     with ThreadPoolExecutor(1) as pool:  # both at the same moment
         estimated = pool.submit(slurms_estimate, client, requested)
         now = observe_cluster(client, history_s, seed=seed)
@@ -235,12 +236,21 @@ def _show_calibration(promises: Promises, history_s: int, *, as_json: bool) -> N
     from mirage.slurm.backend import cluster_of
 
     client = cluster.client()
-    with with_advice():
-        here, queue = cluster_of(client.configuration()), client.observe()
-    waiting = promises.of(here, OPEN)
-    since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
-    accounted, remarks = accounts(client, since_s)
-    promises.fill_in(here, [*accounted, *queue.jobs], queue.time_s)
+    try:
+        with with_advice():
+            cluster.check_controller(client)
+            here, queue = cluster_of(client.configuration()), client.observe()
+    except SlurmError as error:
+        stored = promises.clusters()
+        if len(stored) != 1:
+            raise
+        here = stored[0]
+        remarks: tuple[str, ...] = (f"promises of {stored[0]} without starts since the last command: {error}",)
+    else:
+        waiting = promises.of(here, OPEN)
+        since_s = min([queue.time_s - history_s, *(promise.made_s for _, promise in waiting)])
+        accounted, remarks = accounts(client, since_s)
+        promises.fill_in(here, [*accounted, *queue.jobs], queue.time_s)
     groups, still = calibration(promises.settled(here)), len(promises.of(here, OPEN))
     if as_json:
         click.echo(json.dumps({"cluster": here, "open": still, "groups": [one.to_json() for one in groups]}, indent=2))
