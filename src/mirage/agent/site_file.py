@@ -188,7 +188,7 @@ def read_site_file(path: Path) -> SiteFile:
         ConfigurationError: It cannot be read, or has a rule or a value that is not known.
     """
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return SiteFile()
     except OSError as error:

@@ -120,7 +120,7 @@ def read_pools(path: Path) -> Pools:
         ConfigurationError: It cannot be read, or a key or a value cannot be used; the message names it.
     """
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a file of pools with --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -178,8 +178,9 @@ def read_run(folder: Path) -> tuple[RunSettings, Sequence[JobRow]]:
         declared = json.loads((folder / RUN).read_text(encoding="utf-8"))
         lines = (folder / JOBS).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError, RecursionError) as error:
+        cause = f"{Path(error.filename).name}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise ConfigurationError(
-            f"{folder} has no record of a run: {error}; name a folder that mirage control run --record has written"
+            f"{folder} has no record of a run: {cause}; name a folder that mirage control run --record has written"
         ) from error
     try:
         if declared.pop("format") != FORMAT:

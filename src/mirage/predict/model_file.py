@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError, ModelFileError, shown
+from mirage.errors import ConfigurationError, ModelFileError, reason, shown
 from mirage.extras import install
 from mirage.version import __version__
 
@@ -142,7 +142,8 @@ def read_model_file(path: str | os.PathLike[str], kind: str, schema: int) -> Mod
         card = _card(header["card"])
         expected = header["sha256"]
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: its card cannot be read ({error}); train the model again") from error
+        cause = reason(error) if isinstance(error, KeyError) else "it has another form"
+        raise ModelFileError(f"{path}: its card cannot be read ({cause}); train the model again") from error
     if card.kind != kind:
         raise ModelFileError(f"{path} predicts {card.kind}, not {kind}; give a model of {kind}")
     if card.schema > schema:

@@ -189,7 +189,7 @@ def read_gpu_cluster(path: str | os.PathLike[str]) -> GpuCluster:
         ConfigurationError: The file cannot be read.
     """
     try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(
             f"{path}: {error.strerror}; give a TOML file or one of {', '.join(BUILTIN)}"

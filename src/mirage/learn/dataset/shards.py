@@ -39,6 +39,8 @@ class DataSetFolder:
             ConfigurationError: It holds data of another recipe or other files, or cannot be written.
         """
         manifest = recipe.manifest()
+        if self.path.is_file():
+            raise ConfigurationError(f"cannot store a data set in {self.path}: it is a file; name a folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if (self.path / MANIFEST).exists():
@@ -61,8 +63,13 @@ class DataSetFolder:
             found: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             schema = found["schema"]
         except (OSError, ValueError, KeyError, TypeError) as error:
+            if (self.path / MANIFEST).exists():
+                raise ConfigurationError(
+                    f"{self.path / MANIFEST} is damaged or cannot be read; remove {self.path}, and make the data set "
+                    "again"
+                ) from error
             raise ConfigurationError(
-                f"{self.path} is not a data set: it has no readable {MANIFEST}; make one with mirage learn dataset"
+                f"{self.path} is not a data set: it has no {MANIFEST}; make one with mirage learn dataset"
             ) from error
         if schema != SCHEMA:
             raise ConfigurationError(
@@ -74,7 +81,7 @@ class DataSetFolder:
         found = self.manifest()
         differs = [name for name in wanted if found.get(name) != wanted[name]]
         if differs:
-            changes = ", ".join(f"{name} {_short(found.get(name))}, now {_short(wanted[name])}" for name in differs)
+            changes = ", ".join(_change(name, found.get(name), wanted[name]) for name in differs)
             raise ConfigurationError(
                 f"{self.path} holds a data set of another recipe ({changes}); name another folder, or remove this one"
             )
@@ -165,6 +172,15 @@ def _parquet(columns: dict[str, Any], metadata: dict[str, Any]) -> bytes:
 def _named(number: int, shard_s: int) -> str:
     """The first moment of a shard's time span."""
     return f"{datetime.fromtimestamp(number * shard_s, UTC):%Y-%m-%dT%H%M}" if number >= 0 else f"{number * shard_s}s"
+
+
+def _change(name: str, before: Any, now: Any) -> str:
+    """Words for a change of a recipe, without digests."""
+    if name in ("code", "trace", "cluster"):
+        return "another version of the code" if name == "code" else f"another {name}"
+    if name == "views":
+        return "outcomes only (--labels-only), now not" if before is False else "features too, now --labels-only"
+    return f"{name} {_short(before)}, now {_short(now)}"
 
 
 def _short(value: Any) -> str:

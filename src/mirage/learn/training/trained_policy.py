@@ -108,7 +108,8 @@ def read_trained(path: str | os.PathLike[str]) -> TrainedPolicy:
         parts = {int(nodes): _part(nodes, entry, file.arrays) for nodes, entry in sizes.items()}
         futures, chosen = int(file.card.settings["futures"]), file.card.settings["chosen"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path}: its models cannot be read ({reason(error)}); train it again") from error
+        cause = reason(error) if isinstance(error, KeyError) else "their description has another form"
+        raise ModelFileError(f"{path}: its models cannot be read ({cause}); train it again") from error
     return TrainedPolicy(parts, file.card.trained_on, file.card.figures, futures, chosen)
 
 

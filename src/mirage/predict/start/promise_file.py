@@ -166,7 +166,8 @@ class Promises:
                 _add_parts(opened)
                 yield opened
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot use the promises in {self.path}: {error}; name another MIRAGE_HOME") from error
+            cause = error.strerror if isinstance(error, OSError) else error
+            raise StoreError(f"cannot use the promises in {self.path}: {cause}; name another MIRAGE_HOME") from error
 
 
 _ATTRIBUTE = {"raw": "waits_s", "told": "reported_s", "parts": "parts_s"}

@@ -39,6 +39,8 @@ def check_results_folder(folder: Path) -> None:
     """
     for kind in PICTURES:
         check_kind(f"frontier{kind}")
+    if folder.is_file():
+        raise ConfigurationError(f"cannot write a comparison to {folder}: it is a file; name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -186,7 +186,7 @@ def read_facts(folder: Path) -> dict[str, ModelFacts]:
     if not path.exists():
         return dict(PUBLISHED)
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{path}: {error}; write a table [MODEL] for every model") from error
     return {**PUBLISHED, **{model: _read_model(path, model, keys) for model, keys in declared.items()}}

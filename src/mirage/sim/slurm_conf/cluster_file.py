@@ -186,7 +186,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
             file, section and key.
     """
     try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable cluster file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

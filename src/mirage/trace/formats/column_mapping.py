@@ -86,7 +86,7 @@ def read_mapping(path: str) -> ColumnMap:
         ConfigurationError: The file cannot be read, or holds something else.
     """
     try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -82,11 +82,18 @@ def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file appears to be a workload model, of any version."""
+    """Whether a file appears to be a workload model, of any version.
+
+    Raises:
+        TraceError: The file cannot be read.
+    """
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:
-        return b'"schema": "mirage-workload/' in file.read(100)
+    try:
+        with open(path, "rb") as file:
+            return b'"schema": "mirage-workload/' in file.read(100)
+    except OSError as error:
+        raise TraceError(f"{os.fspath(path)}: cannot be read: {error.strerror}; check the path") from error
 
 
 def builtin_models() -> tuple[str, ...]:

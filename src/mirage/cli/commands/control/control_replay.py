@@ -73,8 +73,9 @@ def _simulate(folders: tuple[Path, ...], from_scratch: bool, as_json: bool) -> N
 
     runs = []
     for folder in folders:
+        recorded = read_run(folder)
         try:
-            runs.append(simulate_run(*read_run(folder), from_scratch))
+            runs.append(simulate_run(*recorded, from_scratch))
         except ConfigurationError as error:
             raise ConfigurationError(f"{folder}: {error}") from error
     schedulers = sorted({run.scheduler for run in runs})
