@@ -219,3 +219,12 @@ def test_records_that_are_left_out_are_a_warning_with_their_number_and_the_first
         "mirage: warning: squeue printed 2 records that cannot be read; they are left out, the first is: "
         "squeue: warning: old; format"
     )
+
+
+def test_a_cluster_too_large_for_the_memory_is_refused_in_one_line(tmp_path, capsys):
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit_s,elapsed_s,limit_s,nodes\n1,0,60,120,1\n")
+    assert main(["simulate", str(path), "-N", "1000000", "--gpus-per-node", "1000000"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("mirage: error: not enough memory: Unable to allocate ")
+    assert printed.count("\n") == 1

@@ -128,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("mirage: interrupted", err=True)
         return INTERRUPTED
+    except MemoryError as error:  # numpy's names the size
+        click.echo(f"mirage: error: not enough memory: {error}; describe a smaller cluster or less work", err=True)
+        return FAILED
     except BrokenPipeError:
         _discard_stdout()
         return FAILED
