@@ -178,7 +178,7 @@ def test_acting_needs_time_for_the_lease_and_no_end(
 ) -> None:
     Path("pools.toml").write_text('poll = "50s"\n' + TEXT)
     assert main(["control", "run", "--config", "pools.toml", "--act", "--state", "state"]) == 1
-    assert "poll = 50s is too often with --act; give 60s or more" in capsys.readouterr().err
+    assert "poll = 50s is too often with --act; give 55s or more" in capsys.readouterr().err
     assert main(["control", "run", "--config", "pools.toml", "--act", "--once"]) == 2
     assert "leave --once out" in capsys.readouterr().err
     assert not cluster.ran
