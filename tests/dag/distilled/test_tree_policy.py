@@ -237,7 +237,7 @@ def test_trees_of_something_else_are_refused(tmp_path):
         parameters_of(tree_of(file.read_text()))
     with pytest.raises(ConfigurationError, match="declared as number; it is duration"):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: number\nvalues: number\n1\n"))
-    message = "^the tree does not answer plain numbers; its leaves are scores: 'values: number'$"
+    message = "^the tree does not answer plain numbers; its leaves are scores: 'values: number'"
     with pytest.raises(ConfigurationError, match=message):
         parameters_of(tree_of("tree: 1\nfeatures:\n    work: duration\nanswers: wait, submit\nwait\n"))
     with pytest.raises(ConfigurationError, match=r"^the tree .*none\.txt cannot be read: .*; name a text file$"):

@@ -163,7 +163,7 @@ def test_errors_are_reported_when_it_is_made(written, old, new, message):
 def test_a_tree_begins_with_the_word_and_one_of_numbers_decides_nothing(written):
     with pytest.raises(ModelFileError, match=r"begins with '# ours', and no policy begins so.* begins with 'tree:'"):
         make_policy(written("# ours\n" + PLAIN))
-    with pytest.raises(ConfigurationError, match="the tree answers numbers; write 'answers: wait, submit'"):
+    with pytest.raises(ConfigurationError, match="the tree answers numbers, as those of mirage distill do"):
         make_policy(written("tree: 1\nfeatures:\n    remaining: duration\nvalues: duration\n\n6h\n"))
 
 

@@ -67,7 +67,11 @@ def check_features(tree: Tree) -> None:
         ConfigurationError: It does not answer numbers, or declares a feature in another unit.
     """
     if tree.answers is not Unit.NUMBER:
-        raise ConfigurationError("the tree does not answer plain numbers; its leaves are scores: 'values: number'")
+        of_chains = not isinstance(tree.answers, Unit) and {"wait", "submit"} >= set(tree.answers)
+        hint = "; it is a tree of mirage explain, for chains: mirage distill fit makes one for stages"
+        raise ConfigurationError(
+            "the tree does not answer plain numbers; its leaves are scores: 'values: number'" + hint * of_chains
+        )
     unit = {feature.name: feature.unit for feature in FEATURES}
     for feature in tree.features:
         if feature.name not in unit:
@@ -87,12 +91,15 @@ def read_tree(path: Path) -> tuple[str, Tree]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             text = file.read(MOST_BYTES + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the tree {path} cannot be read: {error}; name a text file") from error
+    except OSError as error:
+        raise ConfigurationError(f"the tree {path} cannot be read: {error.strerror}; name a text file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"the tree {path} is not text in UTF-8; name a text file") from error
     if len(text) > MOST_BYTES:
         raise ConfigurationError(f"the tree {path} is longer than {MOST_BYTES} characters; make it smaller")
     tree = tree_of(text, str(path))
     try:
+        check_features(tree)
         parameters_of(tree)
     except MirageError as error:
         raise ConfigurationError(f"{path}: {error}") from error

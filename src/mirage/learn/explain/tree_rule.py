@@ -160,7 +160,10 @@ def check_hand_over_tree(tree: Tree) -> None:
         ConfigurationError: It answers numbers, gives a feature in another unit, or a setting cannot be read.
     """
     if isinstance(tree.answers, Unit):
-        raise ConfigurationError(f"the tree answers numbers; write 'answers: {', '.join(ANSWERS)}'")
+        raise ConfigurationError(
+            "the tree answers numbers, as those of mirage distill do, which schedule stages; a policy of chains "
+            f"answers {' or '.join(ANSWERS)}: mirage explain makes one"
+        )
     for answer in tree.answers:
         if answer not in ANSWERS:
             raise UnknownName("answer", answer, ANSWERS)
