@@ -10,7 +10,7 @@ from pathlib import Path
 from mirage.errors import ConfigurationError
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int | None = None) -> None:
     """Writes a file atomically: to a temporary file in the same folder, then renamed.
 
     If writing fails, an existing file of that name is unchanged. A pipe or a device is written to directly.
@@ -18,7 +18,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
     Args:
         path: The file; a symbolic link is followed.
         content: The complete content.
-        mode: Permissions of the file, before the umask is applied; those of an existing file are not widened.
+        mode: Permissions of the file, before the umask is applied; by default those of an existing file, or all.
 
     Raises:
         OSError: The file cannot be written.
@@ -28,8 +28,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, mode: int = 0
         path.write_bytes(content)
         return
     target = path.resolve()
-    if path.exists():
-        mode &= stat.S_IMODE(path.stat().st_mode)
+    if mode is None:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666
     # process numbers repeat: on other hosts of a shared file system, in containers, and after a killed process
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
@@ -67,13 +67,13 @@ def check_place(path: str | os.PathLike[str]) -> None:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; name another place") from error
 
 
-def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int = 0o666) -> None:
+def write_output(path: str | os.PathLike[str], content: str | bytes, mode: int | None = None) -> None:
     """Writes an output file of a command atomically.
 
     Args:
         path: The file; a symbolic link is followed.
         content: The complete content; in a text, what UTF-8 cannot encode becomes a question mark.
-        mode: Permissions of the file, before the umask is applied.
+        mode: Permissions of the file, before the umask is applied; by default those of an existing file, or all.
 
     Raises:
         ConfigurationError: The file cannot be written; an existing file is unchanged.

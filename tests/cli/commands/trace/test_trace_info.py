@@ -55,7 +55,7 @@ def test_bad_lines_stop_or_are_reported(tmp_path, capsys):
     path = tmp_path / "sacct.txt"
     path.write_text(SACCT + "3|ada\n4|ada\n")
     assert main(["trace", "info", str(path)]) == 1
-    assert capsys.readouterr().err.startswith(f"mirage: error: {path}:5: too few fields: 2 of 9;")
+    assert capsys.readouterr().err.startswith(f"mirage: error: {path}:5: too few fields: 2 of 9, in")
     assert main(["trace", "info", "--json", "--skip-bad-lines", str(path)]) == 0
     out, err = capsys.readouterr()
     assert err == f"mirage: {path}:5: too few fields (the first of 2 skipped for this)\n"
