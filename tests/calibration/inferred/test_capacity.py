@@ -67,6 +67,12 @@ def test_an_outage_is_a_stretch_without_starts_while_jobs_wait_for_few_nodes() -
     assert at(queued(table(*before, *after, waits)), 24, 5, 15, 23) == [8, 1, 8]
 
 
+def test_a_job_that_is_cancelled_while_it_waits_does_not_end_an_outage() -> None:
+    rows = [*full_for(10, 0, 8), *full_for(10, 20, 8), ("bob", 5.0, 30.5, 0.2, 1)]
+    cancelled: list[Row] = [("eve", 4.0, hour, 0.0, 1) for hour in (11.5, 14.0, 16.5, 18.5)]
+    assert at(queued(table(*rows, *cancelled)), 24, 5, 15, 23) == [8, 1, 8]
+
+
 @pytest.mark.parametrize(
     ("name", "others"),
     [

@@ -115,7 +115,7 @@ def capacity_over_time(jobs: JobTable, dip_s: int, besides: tuple[Shutdown, ...]
     """Returns the level of nodes in use, with short dips filled in and outages removed.
 
     Args:
-        jobs: Jobs that ran, by submission.
+        jobs: Jobs that were in the queue, by submission.
         dip_s: Dips up to this long are filled in; a longer dip counts as unavailable nodes.
         besides: Shutdowns that are modelled separately: there the level is that around them, and no outage is detected.
     """
@@ -152,14 +152,15 @@ def _running_maximum(levels: Ints, width: int) -> Ints:
 def outages(jobs: JobTable, times_s: Ints, nodes: Ints) -> tuple[NodeOutage, ...]:
     """Returns stretches without a start though most nodes were free and small jobs waited.
 
-    They last at least ``OUTAGE_S``.
+    They last at least ``OUTAGE_S``. A job that is cancelled while it waits does not start, although its account has a
+    start.
 
     Args:
-        jobs: Jobs that ran, by submission.
+        jobs: Jobs that were in the queue, by submission.
         times_s: Shape (n,), instants, rising.
         nodes: Shape (n,), capacity from each instant on, without outages.
     """
-    starts_s = np.unique(jobs.start_s)
+    starts_s = np.unique(jobs.start_s[ran(jobs)])
     found = []
     for k in np.flatnonzero(np.diff(starts_s) >= OUTAGE_S):
         from_s, to_s = int(starts_s[k]), int(starts_s[k + 1])
