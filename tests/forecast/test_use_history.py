@@ -23,6 +23,7 @@ from mirage.forecast.use_history import (
     use_of_limit,
     with_own_history,
 )
+from mirage.predict.survival import survival_quantiles
 from tests.support.made_up_views import chain, ended, jobs, view
 
 NOW = 40 * DAY_S
@@ -51,6 +52,17 @@ def test_running_jobs_count_as_longer_than_so_far() -> None:
     alone, with_running = with_own_history(everybody, [np.zeros(0)] * 2, [np.zeros(0), np.full(60, 0.5)])
     assert (alone > 0.5).mean() == pytest.approx(0.5, abs=0.02)
     assert (with_running > 0.5).mean() > 0.8
+
+
+def test_running_jobs_of_different_ages_give_the_kaplan_meier_estimate() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        everybody, own, reached = (np.sort(rng.random(n)) for n in (LEVELS, rng.integers(0, 9), rng.integers(1, 19)))
+        uses = np.concatenate([everybody, own, [1.0], reached])
+        weights = np.concatenate([np.full(LEVELS, PRIOR_SAMPLES / LEVELS), np.ones(len(own)), [1e-6], reached**0])
+        runs = np.arange(len(uses)) >= len(uses) - len(reached)
+        expected = survival_quantiles(uses, runs, weights, MIDDLES)
+        assert with_own_history(everybody[None], [own], [reached])[0].tolist() == expected.tolist()
 
 
 def test_one_s_own_habits_weigh_with_their_number() -> None:
@@ -105,7 +117,7 @@ def test_a_user_s_own_uses_count_to_the_bit_as_numpy_adds_them_up(seed: int, end
     order = np.argsort(uses, kind="stable")
     uses = np.append(uses[order], 1.0)
     mass = np.append(np.append(np.full(LEVELS, PRIOR_SAMPLES / LEVELS), np.ones(ended))[order], 1e-6)
-    for used in reached:
+    for used in reached[::-1]:
         longer = mass[np.searchsorted(uses, min(used, 0.999999), side="right") :]
         longer *= 1.0 + 1.0 / longer.sum()
     expected = uses[np.minimum(np.searchsorted(np.cumsum(mass) / mass.sum(), MIDDLES), len(uses) - 1)]

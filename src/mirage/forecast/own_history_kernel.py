@@ -131,7 +131,7 @@ def fill_levels(
     first_own = first_running = 0
     for case in range(len(everybody)):
         merge(everybody[case], own[first_own : own_ends[case]], prior, uses, mass)
-        for k in range(first_running, running_ends[case]):
+        for k in range(running_ends[case] - 1, first_running - 1, -1):  # the longest first: it is among those longer
             count_longer(uses, mass, running[k])
         first_own, first_running = own_ends[case], running_ends[case]
         total = add_up(mass)

@@ -111,8 +111,9 @@ def with_own_history(everybody: Floats, own: Sequence[Floats], running: Sequence
 
     All jobs' uses count as ``PRIOR_SAMPLES`` observations, each of the user's own as one. Of a running job we only know
     that it will use more than it has: its weight moves to the larger uses, in proportion to theirs (Efron's
-    redistribution to the right, which is the Kaplan–Meier estimate). Without such jobs, a user with long jobs that have
-    not ended yet would look like one with short jobs.
+    redistribution to the right, which is the Kaplan–Meier estimate). The job that has run longest is the first, so that
+    its weight counts for those that have run for less. Without such jobs, a user with long jobs that have not ended yet
+    would look like one with short jobs.
 
     Args:
         everybody: Shape (cases, n), equally likely uses.
