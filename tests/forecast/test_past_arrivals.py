@@ -17,7 +17,7 @@ def test_arrivals_of_the_past_come_in_order_of_submission() -> None:
     assert past.jobs.submit_s.tolist() == [NOW - 100, NOW - 50]
     assert past.jobs.nodes.tolist() == [2, 3]
     assert past.again.tolist() == [NO_JOB, 0]
-    assert past.days == 0
+    assert past.days == 14, "a job has ended forty days ago"
 
 
 def test_days_are_known_back_to_the_first_ended_job_that_is_shown() -> None:
@@ -31,8 +31,15 @@ def test_days_are_known_back_to_the_first_ended_job_that_is_shown() -> None:
     ]
     assert past_arrivals(view(NOW, 9, 9, running=old, history=ended(*rows))).days == 2
     assert past_arrivals(view(NOW, 9, 9, running=old)).days == 10
-    since_long = ended((1, 1, 60, NOW - 90 * DAY_S, NOW - 80 * DAY_S, NOW - 70 * DAY_S), *rows)
-    assert past_arrivals(view(NOW, 9, 9, running=old, history=since_long)).days == 10
+
+
+def test_days_without_submissions_are_known_after_the_first_ended_job() -> None:
+    """A burst of yesterday, or of today, after weeks without jobs is one day of fourteen."""
+    long_ago = (1, 1, 60, NOW - 90 * DAY_S, NOW - 80 * DAY_S, NOW - 70 * DAY_S)
+    for hours in (36, 12):
+        at_s = NOW - hours * DAY_S // 24
+        past = past_arrivals(view(NOW, 9, 9, history=ended(long_ago, *[(1, 1, 60, at_s, at_s, at_s + 60)] * 100)))
+        assert (len(past.jobs), past.days) == (100, 14)
 
 
 def test_an_arrival_has_the_request_of_its_job_and_the_row_of_one_that_is_still_there() -> None:

@@ -67,12 +67,12 @@ def past_arrivals(view: View) -> Arrivals:
 
 
 def _whole_days(view: View, submit_s: Ints) -> int:
-    """Returns the number of whole past days for which all submissions are known.
+    """Returns the number of whole past days with known submissions, up to ``PAST_DAYS``.
 
     A view contains only the latest ended jobs: before the first of them only jobs that still wait or run are known.
-    Where none has ended, those are the only data.
+    After it, a day without submissions is known to be one. Where none has ended, those are the only data.
     """
     if not len(submit_s):
         return 0
-    since_s = submit_s[0] if not len(view.ended) else max(submit_s[0], view.ended.end_s.min())
-    return int(view.now_s - since_s) // DAY_S
+    since_s = view.ended.end_s.min() if len(view.ended) else submit_s[0]
+    return min(int(view.now_s - since_s) // DAY_S, PAST_DAYS)
