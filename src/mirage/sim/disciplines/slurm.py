@@ -3,8 +3,9 @@
 The main loop runs when something was submitted or ended: jobs in priority order, and a partition is closed by its first
 job that does not fit, even by preemption. The backfill loop runs every ``bf_interval``: the first
 ``bf_max_job_test`` jobs are planned in priority order by their limits, each as early as possible without delaying
-one before it; those that can start now do. Reservations are widened to multiples of ``bf_resolution`` and none is made
-beyond ``bf_window``.
+one before it; those that can start now do. Begin and end of a reservation are rounded down to multiples of
+``bf_resolution``, it lasts one of these at least, and none is made beyond ``bf_window`` (measured on 22.05.8). Where
+nodes are counted, a reservation begins when the job does: the nodes that Slurm reserves earlier are mostly in use.
 
 Where nodes are reserved (``Cluster.reservations``), both loops start a job only if enough nodes are left to it until
 its limit.
@@ -99,8 +100,11 @@ def backfill_loop(world: World, state: State, scratch: Scratch) -> None:
             at = earliest(world, state, scratch, job)
         begins_s = NEVER_S if at == NIL else state.profile_s[at]
         if begins_s <= now + setting.bf_window_s:
-            from_s = max(begins_s // step * step, now)
-            to_s = (begins_s + occupies_s(world, job) + step - 1) // step * step
+            from_s, to_s = begins_s, begins_s + occupies_s(world, job)
+            if begins_s > now:
+                rounded_s = begins_s // step * step
+                to_s = max(to_s // step * step, rounded_s + step)
+                from_s = begins_s if setting.stacked == 1 else max(rounded_s, now)
             reserve(world, state, scratch, job, at, from_s, to_s)
         if begins_s <= now:
             remove_at(queue, k, n)
