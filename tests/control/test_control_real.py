@@ -318,3 +318,32 @@ def test_a_loan_ends_by_itself_and_longer_jobs_do_not_enter(private_cluster: Any
         assert executor.run_plan(plan) == refused
     executor.close()
     until(lambda: "mirage-loan" not in str(site.reservations()), 90, "the loan has ended by itself")
+
+
+def test_commands_about_one_task_of_an_array_leave_the_others_alone(private_cluster: Any, tmp_path: Path) -> None:
+    site = Site(private_cluster, tmp_path)
+    array = site.submit("--array=0-3%3", "--gpus=1", "-t", "30")
+    executor = PlanExecutor(site.shell.slurm, replace(site.pools(), grace_s=1), tmp_path / "state", time.time)
+
+    def tasks() -> list[tuple[str, ...]]:
+        words = site.run("squeue", "--noheader", "--Format=ArrayTaskID:12,State:12,Nice:12").split()
+        return sorted(zip(words[::3], words[1::3], words[2::3], strict=True))
+
+    def run(name: str, **operands: Any) -> None:
+        row = {"name": name, "job": array, "submit_s": site.job(array).submit_s, **operands}
+        assert executor.run_plan({"format": PLAN_FORMAT, "time_s": int(time.time()), "verbs": [row]}) == 0
+
+    def left() -> bool:
+        executor.finish_evictions()
+        return ("3", "PENDING", "40") in tasks()
+
+    running = [(f"{k}", "RUNNING", "0") for k in range(3)]
+    until(lambda: len(tasks()) == 4, 10, lambda: site.run("squeue"))
+    run("nice", nice=40)
+    assert tasks() == [*running, ("3", "PENDING", "40")], "the record of the waiting task has the id of the array"
+    site.run("scontrol", "update", f"JobId={array}", "ArrayTaskThrottle=4")
+    until(lambda: ("3", "RUNNING", "40") in tasks(), 10, lambda: site.run("squeue"))
+    run("evict")
+    until(left, 10, lambda: site.run("squeue"))
+    assert tasks()[:3] == running
+    executor.close()

@@ -15,7 +15,7 @@ ELASTIC = replace(POOLS, most_gpus=6)
 
 
 def job(comment: str, gpus: int = 3, per_job: bool = True, array: str = "") -> GpuQueueJob:
-    return GpuQueueJob(QueuedJob(7, 1, gpus=gpus, comment=comment, array=array), gpus_per_job=per_job)  # type: ignore[arg-type]
+    return GpuQueueJob(QueuedJob(7, 1, gpus=gpus, comment=comment), gpus_per_job=per_job, task=array)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def job(comment: str, gpus: int = 3, per_job: bool = True, array: str = "") -> G
         (job("gpus=2-٨"), (3, 3), "cannot be read"),
         (job("gpus=2-8", per_job=False), (3, 3), "not submitted with --gpus only"),
         (replace(job("gpus=2-8", per_job=False), gpus_on_one_node=True), (2, 6), ""),
-        (job("gpus=2-8", array="4-9"), (3, 3), "it is an array"),
+        (job("gpus=2-8", array="7_[4-9]"), (3, 3), "it is an array"),
     ],
 )
 def test_a_range_counts_only_if_slurm_can_change_the_size_by_one_number(

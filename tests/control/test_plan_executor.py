@@ -236,3 +236,25 @@ def test_the_executor_contains_no_policy_and_no_network() -> None:
 
 def test_a_plan_file_survives_json(executor: PlanExecutor) -> None:
     assert executor.run_plan(json.loads(json.dumps(plan({"name": "return", "node": "i2"})))) == 0
+
+
+def test_commands_name_the_tasks_of_an_array_and_never_its_id(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    of_array = {"ArrayJobID": 20}
+    cluster.jobs += [
+        running(20, "t2", ArrayTaskID="2", **of_array), running(21, "t2", ArrayTaskID=3, **of_array),
+        pending(30, ArrayTaskID="4-9%2", PriorityLong=90, Reservation="mirage-loan-i2"),
+    ]  # fmt: skip
+    verbs = (of(20, "evict"), of(30, "nice", nice=7), of(30, "leave"), of(21, "evict", warns=False))
+    assert executor.run_plan(plan(*verbs)) == 0
+    assert [" ".join(argv) for argv in cluster.sent] == [
+        "scancel --signal=USR1 --full --state=RUNNING 20_2",
+        "scontrol update JobId=30_[4-9] Nice=7",
+        "scontrol update JobId=30_[4-9] ReservationName=",
+        "scontrol requeue 20_3",
+    ]
+    cluster.jobs[-1] |= {"Nice": "7", "ArrayTaskID": "6-9%2"}
+    cluster.sent.clear()
+    restore(executor)
+    assert ("scontrol", "update", "JobId=30_[6-9]", "Nice=0") in cluster.sent
+    cluster.jobs[-1]["ArrayTaskID"] = "6,8,..."
+    assert executor.run_plan(plan(of(30, "nice", nice=8))) == 1, "its tasks cannot be named"

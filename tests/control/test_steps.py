@@ -197,3 +197,15 @@ def test_new_priorities_are_in_order_and_never_above_the_places_that_these_jobs_
     before = sorted((jobs[k].priority for k in waiting), reverse=True)
     after = sorted(priority.values(), reverse=True)
     assert all(new <= old for new, old in zip(after, before))
+
+
+def test_advice_about_an_array_names_its_tasks() -> None:
+    jobs = [running(5, "t1", ArrayTaskID=1), pending(6, ArrayTaskID="2-4%1", PriorityLong=200), pending(7), pending(8)]
+    jobs[3]["ArrayTaskID"] = "0,2,..."
+    view = control_view(take_gpu_snapshot(ControlCluster(jobs=jobs).slurm, NOW_S), POOLS, FirstSubmissions())
+    assert lines(view, GpuPreempt(0, "kill"), GpuStart(2, {0: 4})) == [
+        "preempt 5: scontrol requeue 5_1; scontrol update JobId=5_1 StartTime=now+2 ()",
+        "start 7: scontrol update JobId=7 Nice=-100 ()",
+        "postpone 6: scontrol update 'JobId=6_[2-4]' Nice=100 (others-start-first)",
+    ]
+    assert view.left_out == {"is an array with more tasks than squeue lists: no command can name them": 1}

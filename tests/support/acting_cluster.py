@@ -50,7 +50,8 @@ class ActingCluster(ControlCluster):
                     line.replace(f"StartTime={NOW_S - 60}", f"StartTime={start}", start.isdecimal())
                 )
             if words[1:2] + words[3:] == ("update", "ReservationName="):
-                next(job for job in self.jobs if f"JobId={job['JobID']}" == words[2])["Reservation"] = "(null)"
+                number = words[2].removeprefix("JobId=").partition("_")[0]
+                next(job for job in self.jobs if job["JobID"] == number)["Reservation"] = "(null)"
             if words[1] == "delete":
                 name = words[2].partition("=")[2]
                 self.reservations = [one for one in self.reservations if f"={name} " not in one]

@@ -40,7 +40,7 @@ def pending(number: int, **cells: object) -> dict[str, str]:
     """A job by the columns of squeue; underscores stand for dashes in names with lower case."""
     named = {name.replace("_", "-") if name.islower() and name != "exit_code" else name: str(value)
              for name, value in cells.items()}  # fmt: skip
-    return {**_DEFAULTS, "JobID": str(number), **named}
+    return {**_DEFAULTS, "JobID": str(number), "ArrayJobID": str(number), **named}
 
 
 def running(number: int, nodes: str, **cells: object) -> dict[str, str]:

@@ -19,7 +19,7 @@ from mirage.control.job_sizes import NO_SIZES, JobSizes, job_sizes
 from mirage.control.model_profiles import job_model
 from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
-from mirage.control.verbs import LOAN, lost_loan
+from mirage.control.verbs import LOAN, TASKS_UNKNOWN, lost_loan
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
 from mirage.errors import SlurmUnreachable
 from mirage.job_state import JobState
@@ -83,6 +83,7 @@ class ControlJob:
         gpus: The GPUs that it has, or requests while it waits.
         gpu_type: The GPU type that it requests; empty for any.
         sizes: The numbers of GPUs that it may have.
+        task: How commands name it if it is of an array; empty for other jobs.
     """
 
     id: int
@@ -99,6 +100,7 @@ class ControlJob:
     gpus: int = 0
     gpu_type: str = ""
     sizes: JobSizes = NO_SIZES
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +373,8 @@ def _rows(
 def _why_left_out(one: GpuQueueJob, number: Mapping[str, int], types: Sequence[str], fits: bool, now_s: int) -> str:
     """Why a job that has opted in is not in the view; empty if it is."""
     job = one.job
+    if one.tasks_unknown:
+        return TASKS_UNKNOWN
     if one.gpus_unknown:
         return "requests GPUs per socket: their number is not known"
     if job.gpus < 1:
@@ -483,6 +487,7 @@ def _control_job(row: _Row) -> ControlJob:
     return ControlJob(
         job.id, job.user, job.account, row.submit_s, job.submit_s, row.one.restarts, job.priority, job.nice,
         job.limit_s, row.one.reservation, job.state is JobState.RUNNING, job.gpus, row.one.gpu_type, row.sizes,
+        row.one.task,
     )  # fmt: skip
 
 

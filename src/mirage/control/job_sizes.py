@@ -64,7 +64,7 @@ def job_sizes(one: GpuQueueJob, pools: Pools) -> JobSizes:
         why = (
             "it has a size range, but was not submitted with --gpus only, or as one task on one node with GPUs per node"
         )
-    elif one.job.array:
+    elif one.task:
         why = "it is an array"
     elif not least <= present <= most:
         why = f"its {present} GPUs are outside of its range or of [jobs] most_gpus"

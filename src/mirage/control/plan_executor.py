@@ -33,7 +33,18 @@ from mirage.control.executor_folder import append_row, lease_mark, locked, read_
 from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
-from mirage.control.verbs import FENCE, LEASE, LEASE_MINUTES, LOAN, PLAN_VERBS, Verb, command_of, fits_loan, lost_loan
+from mirage.control.verbs import (
+    FENCE,
+    LEASE,
+    LEASE_MINUTES,
+    LOAN,
+    PLAN_VERBS,
+    TASKS_UNKNOWN,
+    Verb,
+    command_of,
+    fits_loan,
+    lost_loan,
+)
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.job_state import JobState
@@ -250,6 +261,8 @@ class PlanExecutor:
         one = jobs.get(verb.job)
         if one is None or one.job.submit_s != verb.submit_s:
             return "not a job that takes part, or requeued since"
+        if one.tasks_unknown:
+            return TASKS_UNKNOWN
         if verb.name in (EVICT, RESIZE):
             return self._why_no_stop(verb, one, now_s)
         if verb.name == "unhold":
@@ -288,6 +301,7 @@ class PlanExecutor:
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
         one = jobs.get(verb.job)
+        verb = replace(verb, task=one.task if one is not None else "")
         if verb.name in (EVICT, RESIZE) and one is not None:
             lent = one.reservation.removeprefix(LOAN) if one.reservation.startswith(LOAN) else ""
             node, gpus = lent if lent in self.pools.owner_nodes else "", verb.gpus if verb.name == RESIZE else 0
@@ -480,7 +494,7 @@ class PlanExecutor:
         signals = [replace(verb, name="signal") for verb in verbs]
         for verb in signals:
             self._record(verb)
-        self.slurm.signal([verb.job for verb in signals], self.pools.signal)
+        self.slurm.signal([verb.job_name for verb in signals], self.pools.signal)
         for verb in signals:
             self._report(verb.name, "done", asdict(verb))
 

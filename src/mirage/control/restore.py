@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mirage.control.begun_evictions import warned_jobs
@@ -46,9 +47,9 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
     jobs = {one.job.id: one for one in executor.jobs()}
     for one in jobs.values():
         if one.reservation.startswith(LOAN):
-            yield Verb("leave", one.job.id, one.job.submit_s)
+            yield Verb("leave", one.job.id, one.job.submit_s, task=one.task)
         elif lost_loan(one.job.reason, executor.pools.owner_nodes):
-            yield Verb("unhold", one.job.id, one.job.submit_s)
+            yield Verb("unhold", one.job.id, one.job.submit_s, task=one.task)
     for node in executor.pools.owner_nodes:
         if LOAN + node in names:
             yield Verb("return", node=node)
@@ -63,7 +64,7 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
         if present is None or (present.job.submit_s != verb.submit_s and not present.restarts):
             continue  # it has ended, and perhaps its id was given to another job since
         restored.add((verb.name, verb.job))
-        undo = verb_from_json(row["undo"])
+        undo = replace(verb_from_json(row["undo"]), task=present.task)
         waits = present.job.state is JobState.PENDING
         if verb.name == "nice" and present.job.nice != undo.nice:
             yield undo

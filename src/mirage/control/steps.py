@@ -109,13 +109,13 @@ def steps_of_plan(plan: GpuPlan, view: ControlView, pools: Pools) -> tuple[Contr
 
 
 def _of(job: ControlJob, name: str, node: str = "", nice: int = 0) -> Verb:
-    return Verb(name, job.id, job.queued_s, node, nice)
+    return Verb(name, job.id, job.queued_s, node, nice, task=job.task)
 
 
 def _of_size(job: ControlJob, gpus: int) -> Verb:
     """The verb of another size: at once for a waiting job, by a requeue for a running one."""
     name, per_node = "resize" if job.running else "size", job.sizes.one_node
-    return Verb(name, job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type, per_node=per_node)
+    return Verb(name, job.id, job.queued_s, gpus=gpus, gpu_type=job.gpu_type, per_node=per_node, task=job.task)
 
 
 def _is_without_effect(action: GpuAction, view: ControlView) -> bool:
@@ -183,7 +183,7 @@ def _step(action: GpuAction, view: ControlView, pools: Pools) -> ControlStep:
     if isinstance(action, GpuPreempt):
         job = view.jobs[action.job]
         node = job.reservation.removeprefix(LOAN) if job.reservation.startswith(LOAN) else ""
-        evict = Verb("evict", job.id, job.queued_s, node, warns=action.how != "kill")
+        evict = Verb("evict", job.id, job.queued_s, node, warns=action.how != "kill", task=job.task)
         return ControlStep(PREEMPT, str(job.id), (evict,), reason=action.reason)
     if isinstance(action, GpuLend):
         return _lend(action, view, pools)

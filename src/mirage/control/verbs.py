@@ -24,6 +24,9 @@ LEASE = "mirage-controller"
 LEASE_MINUTES = 5
 _LEASE_END = f"EndTime=now+{LEASE_MINUTES}minutes"
 
+TASKS_UNKNOWN = "is an array with more tasks than squeue lists: no command can name them"
+"""Why nothing is done for a job."""
+
 Command = tuple[str, ...]
 
 
@@ -57,6 +60,7 @@ class Verb:
         gpu_type: The GPU type that the job requests; empty for any. A plan cannot set it.
         per_node: Whether ``gpus`` are those of each node, and not of the whole job. A plan cannot set it.
         users: Users of a loan or of the fence; a plan cannot set them.
+        task: How the job is named if it is of an array, as in ``GpuQueueJob``. A plan cannot set it.
         start_s: Start of the lease in seconds since 1970, the mark of its holder; or when a requeued job may start, 0
             for two seconds from now. A plan cannot set it.
     """
@@ -73,6 +77,12 @@ class Verb:
     per_node: bool = False
     users: tuple[str, ...] = ()
     start_s: int = 0
+    task: str = ""
+
+    @property
+    def job_name(self) -> str:
+        """The job as commands name it."""
+        return self.task or str(self.job)
 
 
 def verb_from_json(row: Mapping[str, Any]) -> Verb:
@@ -113,7 +123,7 @@ def lost_loan(reason: str, nodes: Container[str]) -> bool:
 
 
 def _update(change: Callable[[Verb], str]) -> Callable[[Verb, Pools], Command]:
-    return lambda verb, pools: ("scontrol", "update", f"JobId={verb.job}", change(verb))
+    return lambda verb, pools: ("scontrol", "update", f"JobId={verb.job_name}", change(verb))
 
 
 def _reservation(name: str, nodes: str, duration: str, users: str, flags: str) -> Command:
@@ -165,11 +175,11 @@ _COMMANDS: Mapping[str, Callable[[Verb, Pools], Command]] = {
         f"--signal={pools.signal}",
         "--full",
         "--state=RUNNING",
-        str(verb.job),
+        verb.job_name,
     ),
-    "requeue": lambda verb, _: ("scontrol", "requeue", str(verb.job)),
+    "requeue": lambda verb, _: ("scontrol", "requeue", verb.job_name),
     "release": _update(lambda verb: f"StartTime=uts{verb.start_s}" if verb.start_s else "StartTime=now+2"),
-    "unhold": lambda verb, _: ("scontrol", "release", str(verb.job)),
+    "unhold": lambda verb, _: ("scontrol", "release", verb.job_name),
 }
 
 VERBS = (*_COMMANDS, "evict", "resize")

@@ -277,7 +277,7 @@ class SlurmClient:
         jobs = [str(job)] if isinstance(job, int) else map(str, job)
         self._on_job(["scancel", *(["--state=PENDING"] if only_pending else []), *jobs])
 
-    def signal(self, job: int | Sequence[int], name: str, *, to_batch_shell: bool = False) -> None:
+    def signal(self, job: int | Sequence[int | str], name: str, *, to_batch_shell: bool = False) -> None:
         """``scancel --signal --full``: to the batch script, its children and all steps.
 
         With ``--batch`` in place of ``--full`` only the batch shell gets it.

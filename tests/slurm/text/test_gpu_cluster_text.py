@@ -54,3 +54,11 @@ def test_gpus_of_the_whole_job_are_read_and_a_forged_record_is_not() -> None:
     first = jobs[0]
     assert (first.job.gpus, first.gpu_type, first.restarts, first.reservation) == (6, "t4", 2, "r")
     assert (first.required_nodes, jobs[2].job.nodelist, jobs[2].job.gpus, unreadable) == ("t1", "t1", 4, ())
+
+
+def test_a_record_of_an_array_is_named_by_its_tasks() -> None:
+    cells = ({}, {"ArrayTaskID": "4-9,12%4"}, {"ArrayTaskID": "3", "ArrayJobID": 7}, {"ArrayTaskID": "0,2,4,..."})
+    cluster = ControlCluster(jobs=[pending(7 + k, **of_array) for k, of_array in enumerate(cells)])
+    jobs, _ = read_gpu_queue(cluster._answer(gpu_queue_command("ab12")), "ab12")
+    assert [one.task for one in jobs[:3]] == ["", "8_[4-9,12]", "7_3"]
+    assert [one.tasks_unknown for one in jobs] == [False, False, False, True]

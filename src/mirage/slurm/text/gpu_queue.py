@@ -13,8 +13,9 @@ from mirage.slurm_words.tres import gres_gpus_per_node
 
 _MORE = (
     "tres-per-job", "tres-per-node", "tres-per-task", "tres-per-socket", "NumTasks", "RestartCnt", "Reservation",
-    "ReqNodes", "MaxNodes",
+    "ReqNodes", "MaxNodes", "ArrayJobID",
 )  # fmt: skip
+_TASK = FIELDS.index("ArrayTaskID")
 _ONE_TYPE = re.compile(r"gres[:/]gpu(?::([^:=,()]+))?[:=]\d+")
 _TYPE = re.compile(r"gres[:/]gpu:([^:=,()]*[^:=,()\d][^:=,()]*)")
 
@@ -35,6 +36,11 @@ class GpuQueueJob:
         gpus_on_one_node: Whether it is one task on one node, and requests GPUs of one type for each node only
             (``--gpus-per-node``, ``--gres``). Slurm may give several nodes to a job of several tasks.
         gpus_unknown: Whether it requests GPUs, and their number is not known (``--gpus-per-socket``).
+        task: How commands name it if it is of an array: ``7_3``, or ``7_[4-9]`` for tasks that wait as one record. One
+            record of an array has the id of the array, and commands take this id for all tasks (22.05.8). Empty for
+            other jobs.
+        tasks_unknown: Whether it is an array with more tasks than ``squeue`` lists (``SLURM_BITSTR_LEN``): no command
+            can name these alone.
     """
 
     job: QueuedJob
@@ -45,6 +51,8 @@ class GpuQueueJob:
     gpus_per_job: bool = False
     gpus_on_one_node: bool = False
     gpus_unknown: bool = False
+    task: str = ""
+    tasks_unknown: bool = False
 
 
 def gpu_queue_command(mark: str = "") -> tuple[str, ...]:
@@ -63,12 +71,13 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
         if len(cells) != len(_MORE) + len(FIELDS) or whole_number(cells[len(_MORE)]) is None:
             unreadable.append(record.strip()[:200])
             continue
-        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required, most_nodes = map(
+        of_job, of_node, of_task, of_socket, tasks, restarts, reservation, required, most_nodes, array = map(
             text_of, cells[: len(_MORE)]
         )
         job = queued_job(cells[len(_MORE) :])
         if job.gpus == 0:
             job = replace(job, gpus=gres_gpus_per_node(of_job) or gres_gpus_per_node(of_task) * count_of(tasks, 1))
+        listed = text_of(cells[len(_MORE) + _TASK]).partition("%")[0]
         one, each = _ONE_TYPE.fullmatch(of_job), _ONE_TYPE.fullmatch(of_node)
         gpu_type = (
             one[1] or ""
@@ -89,6 +98,8 @@ def read_gpu_queue(output: str, mark: str = "") -> tuple[tuple[GpuQueueJob, ...]
                 and not (of_job or of_task or of_socket)
                 and count_of(tasks) == count_of(most_nodes) == job.nodes == 1,
                 gpus_unknown=job.gpus == 0 and gres_gpus_per_node(of_socket) > 0,
+                task=f"{array}_{listed if listed.isdecimal() else f'[{listed}]'}" if listed else "",
+                tasks_unknown="..." in listed,
             )
         )
     return tuple(jobs), tuple(unreadable)
