@@ -63,6 +63,25 @@ def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(cluster:
     executor.close()
 
 
+def test_off_restores_nothing_twice(executor: PlanExecutor, cluster: ActingCluster) -> None:
+    def nices(cells: str) -> list[str]:
+        cluster.jobs[3]["Nice"] = cells
+        cluster.sent.clear()
+        assert restore(executor) == []
+        return [argv[-1] for argv in cluster.sent if argv[-1].startswith("Nice")]
+
+    executor.run_plan(plan(of(8, "nice", nice=-90)))
+    cluster.refusing = "Nice"
+    cluster.jobs[3]["Nice"] = "-90"
+    assert len(restore(executor)) == 1, "a part was refused, and is restored when the command is repeated"
+    cluster.refusing = "no such word"
+    assert nices("-90") == ["Nice=0"]
+    assert nices("500") == [], "the user has set it since"
+    cluster.sent.clear()
+    executor.run_plan(plan(of(8, "nice", nice=480)))
+    assert nices("480") == ["Nice=500"], "what it was before this run, not before the first one"
+
+
 def test_off_does_nothing_if_a_reservation_cannot_be_read(cluster: ActingCluster, tmp_path: Path) -> None:
     executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     cluster.reservations = [loan("i2"), loan("i1").replace("EndTime", "End")]

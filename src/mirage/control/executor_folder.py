@@ -13,6 +13,9 @@ from typing import Any
 from mirage.errors import ConfigurationError
 from mirage.real_time import wait_until
 
+RESTORED = "restored"
+"""The verb of the row that a complete restoration writes into the journal; it is no command."""
+
 _LOCK_PATIENCE_S = 1.0
 """A query of a lock's holder has the lock for an instant."""
 
@@ -81,6 +84,15 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
             if isinstance(row, dict) and isinstance(row.get("verb"), dict):
                 rows.append(row)
     return rows
+
+
+def unrestored(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The rows of a journal since Slurm was last restored completely.
+
+    What was done before is undone. A user may have set the same values since.
+    """
+    done = [number for number, row in enumerate(rows) if row["verb"]["name"] == RESTORED]
+    return rows[done[-1] + 1 :] if done else rows
 
 
 def lease_mark(rows: Sequence[Mapping[str, Any]]) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from mirage.control.begun_evictions import warned_jobs
-from mirage.control.executor_folder import read_journal
+from mirage.control.executor_folder import RESTORED, append_row, read_journal, unrestored
 from mirage.control.plan_executor import PlanExecutor
 from mirage.control.verbs import FENCE, LEASE, LOAN, Verb, lost_loan, verb_from_json
 from mirage.errors import SlurmRefused
@@ -24,7 +24,8 @@ def restore(executor: PlanExecutor) -> list[str]:
     """End all loans and undo the rest of the journal; returns what Slurm refused.
 
     Jobs that run on lent nodes go on there, outside of the loan: none is evicted. The loans are those that Slurm has.
-    Nice values are restored from the journal, also of jobs that run: they may be requeued. Jobs that wait get their
+    Nice values are restored from the journal, also of jobs that run: they may be requeued. What an earlier, complete
+    restoration has undone is left alone: it may have been set again by its user. Jobs that wait get their
     former size; jobs that run retain the present one, as Slurm cannot change it. The fence is removed if the
     controller made it. Jobs that the controller has requeued start without Slurm's delay.
 
@@ -39,7 +40,10 @@ def restore(executor: PlanExecutor) -> list[str]:
             refused.append(str(error))
     wait_until(lambda: not executor.release_requeued(), _PATIENCE_S, pause_s=0.5)
     late = executor.release_requeued()
-    return refused + [f"job {job} was requeued and has not left its nodes; repeat the command" for job in late]
+    refused += [f"job {job} was requeued and has not left its nodes; repeat the command" for job in late]
+    if not refused:
+        append_row(executor.journal, {"time_s": executor.clock(), "verb": asdict(Verb(RESTORED)), "undo": None})
+    return refused
 
 
 def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
@@ -55,6 +59,7 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
             yield Verb("return", node=node)
     rows = read_journal(executor.journal)
     _report_warned(executor, rows, jobs)
+    rows = unrestored(rows)
     restored: set[tuple[str, int]] = set()
     for row in rows:
         verb = verb_from_json(row["verb"])
