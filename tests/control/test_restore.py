@@ -9,7 +9,7 @@ import pytest
 from mirage.control.plan_executor import PlanExecutor
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, LEASE
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable
 from tests.support.acting_cluster import OWNED, ActingCluster, of, plan
 from tests.support.control_cluster import NOW_S, loan, pending, running
 
@@ -61,6 +61,18 @@ def test_off_restores_the_nice_value_of_a_job_with_the_id_of_a_lost_one(cluster:
     assert restore(executor) == []
     assert ("scontrol", "update", "JobId=8", "Nice=0") in cluster.sent
     executor.close()
+
+
+def test_off_is_refused_while_a_controller_with_another_folder_acts(
+    executor: PlanExecutor, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    executor.begin()
+    cluster.sent.clear()
+    elsewhere = PlanExecutor(cluster.slurm, OWNED, tmp_path / "elsewhere", cluster.clock)
+    with pytest.raises(SlurmRefused, match="another controller acts on this cluster.*--state"):
+        restore(elsewhere)
+    elsewhere.close()
+    assert cluster.sent == []
 
 
 def test_off_restores_nothing_twice(executor: PlanExecutor, cluster: ActingCluster) -> None:

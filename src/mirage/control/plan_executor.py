@@ -157,10 +157,7 @@ class PlanExecutor:
         """
         found = {one.name: one for one in (all_reservations(self.slurm) if reservations is None else reservations)}
         lease = found.get(LEASE)
-        if lease is not None and lease.start_s != self._mark_s:
-            raise SlurmRefused(
-                f"another controller acts on this cluster: the reservation {LEASE} exists; end it, or wait 5 minutes"
-            )
+        self.check_is_alone(found.values())
         fence = found.get(FENCE)
         needs_fence = fence is None or not set(self.pools.owner_nodes) <= set(fence.nodes)
         if needs_fence and (fence is not None or not (self.pools.owner_users or self.pools.owner_accounts)):
@@ -177,6 +174,21 @@ class PlanExecutor:
             self._renewed_s = self.clock()
         if needs_fence:
             self.send(Verb("fence"), undo=Verb("unfence"))
+
+    def check_is_alone(self, reservations: Iterable[SlurmReservation]) -> None:
+        """Check that no controller with another folder has the lease.
+
+        Args:
+            reservations: Those of now.
+
+        Raises:
+            SlurmRefused: One has.
+        """
+        if any(one.name == LEASE and one.start_s != self._mark_s for one in reservations):
+            raise SlurmRefused(
+                f"another controller acts on this cluster: the reservation {LEASE} exists; end it (its folder: "
+                f"--state), or wait {LEASE_MINUTES} minutes"
+            )
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ def restore(executor: PlanExecutor) -> list[str]:
     controller made it. Jobs that the controller has requeued start without Slurm's delay.
 
     Raises:
+        SlurmRefused: A controller with another folder acts: it would lend again.
         SlurmUnreachable: Slurm does not answer, or its answer cannot be read; run it again.
     """
     refused = []
@@ -47,7 +48,9 @@ def restore(executor: PlanExecutor) -> list[str]:
 
 
 def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
-    names = {one.name for one in all_reservations(executor.slurm)}
+    reservations = all_reservations(executor.slurm)
+    executor.check_is_alone(reservations)
+    names = {one.name for one in reservations}
     jobs = {one.job.id: one for one in executor.jobs()}
     for one in jobs.values():
         if one.reservation.startswith(LOAN):
