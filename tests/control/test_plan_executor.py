@@ -78,6 +78,9 @@ def test_a_job_is_released_only_if_its_loan_has_ended(executor: PlanExecutor, cl
         of(8, "nice", nice=-101),
         of(8, "nice", nice=200),
         of(8, "nice", nice=2**40),
+        of(8, "nice", nice=-(10**400)),
+        of(10**400, "evict"),
+        {"name": "lend", "node": "i1", "minutes": 10**400},
         of(7, "enter", node="t1"),
         of(7, "enter", node="i1"),
         of(8, "enter", node="i2"),
@@ -109,9 +112,10 @@ def test_what_is_not_allowed_is_refused_and_not_sent(executor: PlanExecutor, clu
     "bad",
     [None, [], {}, {"format": PLAN_FORMAT}, plan(of(5, "evict"), time_s=NOW_S - 121),
      plan(of(5, "evict"), time_s=NOW_S + 5), {**plan(of(5, "evict")), "format": "other"},
-     {**plan(), "verbs": {"name": "evict"}}, {**plan(), "time_s": "now"}],
+     {**plan(), "verbs": {"name": "evict"}}, {**plan(), "time_s": "now"}, plan(time_s=10**400)],
 )  # fmt: skip
 def test_no_plan_and_an_old_one_are_refused(executor: PlanExecutor, cluster: ActingCluster, bad: Any) -> None:
+    cluster.now_s += 0.5
     assert executor.run_plan(bad) == 1
     assert cluster.ran == []
 
@@ -120,7 +124,9 @@ def test_commands_in_a_minute_are_bounded(cluster: ActingCluster, tmp_path: Path
     executor = PlanExecutor(cluster.slurm, replace(OWNED, commands_per_minute=2), tmp_path, cluster.clock)
     assert executor.run_plan(plan(*[{"name": "return", "node": "i2"}] * 5)) == 3
     cluster.now_s += 60
-    assert executor.run_plan(plan({"name": "return", "node": "i2"}, time_s=NOW_S + 60)) == 0
+    assert executor.run_plan(plan(*[{"name": "return", "node": "i2"}] * 2, time_s=NOW_S + 60)) == 0
+    cluster.now_s -= 600
+    assert executor.run_plan(plan({"name": "return", "node": "i2"}, time_s=NOW_S - 540)) == 0, "the clock was set back"
     executor.close()
 
 

@@ -69,6 +69,7 @@ _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
 
 _NICE = 2**31 - 3
+_LARGEST = 2**53
 _KINDS = {
     "name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool, "gpus": int,
 }  # fmt: skip
@@ -259,7 +260,7 @@ class PlanExecutor:
             return f"{verb.name[:20]} is no verb of a plan"
         if (verb.node or verb.name in ("lend", "return", "enter")) and verb.node not in self.pools.owner_nodes:
             return "not a node of the owner"
-        while self._sent and self._sent[0] <= now_s - MINUTE_S:
+        while self._sent and not now_s - MINUTE_S < self._sent[0] <= now_s:  # the clock may have been set back
             self._sent.popleft()
         commands = len(self._sent) + len(self._unsent)
         if commands >= self.pools.commands_per_minute:
@@ -539,7 +540,9 @@ def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Whether a value is of a type; True and False are no numbers."""
+    """Whether a value is of a type; True and False are no numbers, nor are those that Slurm cannot have."""
+    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+        return False
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 

@@ -247,7 +247,8 @@ def new_nices(jobs: Sequence[ControlJob], first: Sequence[int]) -> dict[int, int
     """
     pending = [number for number, job in enumerate(jobs) if not job.running]
     present = sorted(pending, key=lambda number: (-jobs[number].priority, number))
-    wanted = [*first, *(number for number in present if number not in set(first))]
+    are_first = set(first)
+    wanted = [*first, *(number for number in present if number not in are_first)]
     found: dict[int, int] = {}
     if wanted == present:
         return found
