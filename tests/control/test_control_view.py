@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirage.control.adviser import Adviser
 from mirage.control.control_view import (
     INFERENCE,
     TRAINING,
@@ -138,6 +139,18 @@ def test_the_owner_wants_the_nodes_of_its_pending_jobs() -> None:
     servers = view_of(ControlCluster(jobs=jobs)).view.servers
     assert servers.wanted.tolist() == [0, 2]
     assert servers.wanted_soon.tolist() == [0, 2]
+    cluster = ControlCluster(jobs=[pending(1), pending(2, Partition="inference", ArrayTaskID="0-2")])
+    assert view_of(cluster).view.servers.wanted.tolist() == [0, 3], "each task of an array wants a node"
+
+
+@pytest.mark.parametrize("scheduler", ["fifo", "sjf"])
+def test_a_job_that_needs_more_gpus_of_its_type_than_there_are_blocks_no_other(scheduler: str) -> None:
+    never = pending(4, tres_per_node="gres:gpu:t4:7", NumNodes=2, SubmitTime=NOW_S - 900, PriorityLong=900)
+    cluster = ControlCluster(jobs=[never, pending(7)])
+    advice = Adviser(cluster.slurm, replace(POOLS, scheduler=scheduler)).advise(NOW_S)
+    assert [(step.kind, step.subject) for step in advice.steps] == [("start", "7")]
+    assert advice.view is not None
+    assert advice.view.left_out == {"needs more GPUs than the view has of one type": 1}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_off_is_refused_while_a_controller_with_another_folder_acts(
     executor.begin()
     cluster.sent.clear()
     elsewhere = PlanExecutor(cluster.slurm, OWNED, tmp_path / "elsewhere", cluster.clock)
-    with pytest.raises(SlurmRefused, match="another controller acts on this cluster.*--state"):
+    with pytest.raises(SlurmRefused, match=r"another controller acts on this cluster.*--state"):
         restore(elsewhere)
     elsewhere.close()
     assert cluster.sent == []

@@ -37,7 +37,7 @@ from mirage.schedule.speeds.profiles import Profiles
 from mirage.schedule.speeds.speed_arrays import LINEAR, linear_speeds, runs_on
 from mirage.slurm.gpu_snapshot import GpuSnapshot, gpus_by_node
 from mirage.slurm.records import QueuedJob
-from mirage.slurm.slurm_view import is_blocked
+from mirage.slurm.slurm_view import is_blocked, tasks
 from mirage.slurm.text.gpu_nodes import GpuNode
 from mirage.slurm.text.gpu_queue import GpuQueueJob
 from mirage.slurm_words.hostlist import expand_hosts
@@ -351,7 +351,8 @@ def _rows(
 ) -> list[_Row]:
     """The jobs of the view in the order of their first submission."""
     number = {node.name: k for k, node in enumerate(servers)}
-    most = max((sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types), default=0)
+    of_type = {gpu_type: sum(node.gpus for node in servers if node.gpu_type == gpu_type) for gpu_type in types}
+    of_type[""] = max(of_type.values(), default=0)
     rows = []
     for one in candidates:
         sizes = job_sizes(one, pools)
@@ -360,7 +361,7 @@ def _rows(
             sizes = sizes._replace(most=max(sizes.least, min(sizes.most, widest)))
         if pools.scheduler not in ELASTIC_SCHEDULERS:
             sizes = JobSizes(one.job.gpus, one.job.gpus)
-        why = _why_left_out(one, number, types, most >= sizes.least, now_s)
+        why = _why_left_out(one, number, types, of_type.get(one.gpu_type, 0) >= sizes.least, now_s)
         if why:
             left_out[why] += 1
             continue
@@ -528,13 +529,14 @@ def _servers(
 
 
 def _wanted_nodes(snapshot: GpuSnapshot, pools: Pools) -> int:
-    """Nodes that the pending jobs of the owner request."""
-    return sum(
-        one.job.nodes
+    """Nodes that the pending jobs of the owner request, each task of an array its own."""
+    wait = (
+        one.job
         for one in snapshot.jobs
         if set(one.job.partition.split(",")) & set(pools.owner_partitions)
         if one.job.state is JobState.PENDING and not is_blocked(one.job, snapshot.time_s)
     )
+    return sum(job.nodes for job in tasks(wait))
 
 
 def _ints(values: Iterable[int]) -> Ints:
