@@ -473,3 +473,26 @@ def test_other_gpus_than_at_the_beginning_end_no_controller(tmp_path: Path) -> N
     assert "GPUs without a type" in adviser.advise(NOW_S + 60).problem
     cluster.nodes["t2"] = ("idle", "gpu:slow:4", "gpu:slow:0", "train")
     assert not adviser.advise(NOW_S + 120).problem
+
+
+def evicted(scheduler: str, *ran_s: int) -> list[str]:
+    """Jobs that a short job evicts from two full nodes, by how long those have run."""
+    full = {"tres_per_node": "gres:gpu:a100:8", "tres_alloc": "gres/gpu=8", "TimeLimit": "2-00:00:00"}
+    jobs = [running(5 + k, f"t{k + 1}", StartTime=NOW_S - ran, **full) for k, ran in enumerate(ran_s)]
+    cluster = ControlCluster(jobs=[*jobs, pending(7, **{**full, "TimeLimit": "10:00", "tres_alloc": "node=1"})])
+    cluster.nodes |= {name: ("allocated", "gpu:a100:8", "gpu:a100:8", "train") for name in ("t1", "t2")}
+    steps = Adviser(cluster.slurm, replace(POOLS, scheduler=scheduler)).advise(NOW_S).steps
+    return [step.subject for step in steps if step.kind == "preempt"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "guaranteed_s"), [("pickyman-plus", 60), ("fitgpp", 600), ("slurm-preempt", 600)]
+)
+def test_no_job_is_evicted_before_the_run_time_that_its_scheduler_guarantees(scheduler: str, guaranteed_s: int) -> None:
+    assert evicted(scheduler, guaranteed_s - 1, guaranteed_s - 1) == []
+    assert evicted(scheduler, guaranteed_s - 1, guaranteed_s) == ["6"]
+
+
+def test_the_youngest_job_is_evicted_first_if_its_scheduler_has_this_rule() -> None:
+    assert evicted("slurm-preempt", 9000, 1000) == ["6"]
+    assert evicted("slurm-preempt", 1000, 9000) == ["5"]

@@ -52,21 +52,6 @@ TICK_S = 2.0**-10
 NO_LIMIT_S = 365.0 * DAY_S
 """Expected run time of a job without a time limit."""
 
-UNKNOWN_COLUMNS: Mapping[str, str] = {
-    "run_s": "the time limit of the job",
-    "done": "the time since its start as a share of its limit, unless its progress file is known",
-    "safe_progress": "nothing since its start, unless its progress file is known",
-    "attained_gpu_s": "of the present attempt only",
-    "model": "every job speeds up linearly with its GPUs, unless it names a model with profiles",
-    "min_gpus, max_gpus": "the requested GPUs, unless the job declares a size range",
-    "held": "equal numbers of GPUs on all nodes of a job",
-    "preemptions": "every requeue counts",
-    "restart_s, save_s": "the declared costs of the file",
-    "wanted_soon": "no forecast: the pending jobs of the owner",
-}
-"""Columns of a view that Slurm does not know, and what they have instead."""
-
-
 ProgressOf = Callable[[QueuedJob], JobProgress | None]
 ProfilesOf = Callable[[Sequence[GpuNode]], Profiles | None]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from mirage.array_types import Floats
 from mirage.control.control_view import INFERENCE, POOL_NAMES, TICK_S, TRAINING
 from mirage.control.run_record import JobRow, RunSettings
 from mirage.control.verbs import fits_loan
@@ -231,7 +232,8 @@ class SimulatedController:
 
     def decide(self, view: GpuView) -> GpuPlan:
         """The plan of the scheduler, as far as a controller and Slurm carry it out now."""
-        view = replace(view, jobs=replace(view.jobs, save_s=np.full(len(view.jobs), float(self.settings.grace_s))))
+        save_s = np.full(len(view.jobs), float(self.settings.grace_s))
+        view = replace(view, jobs=replace(view.jobs, save_s=save_s, start_s=self._starts_s(view)))
         if not self.settings.progress:
             view = self._without_progress(view)
         plan = self._decider.decide(view, self._surroundings)
@@ -247,6 +249,12 @@ class SimulatedController:
                 self._started_s[action.job] = view.now_s
         is_soon = plan.wake_s is not None and plan.wake_s - view.now_s < 1.0
         return GpuPlan(actions, plan.wake_s if is_poll and is_soon else self._held_down_until_s(view))
+
+    def _starts_s(self, view: GpuView) -> Floats:
+        """The start of the present attempt of jobs that run, as Slurm reports it; of others as in the view."""
+        started = [self._started_s.get(job, math.nan) for job in view.jobs.id.tolist()]
+        starts_s: Floats = np.where(view.jobs.held > 0, np.array(started, np.float64), view.jobs.start_s)
+        return starts_s
 
     def _held_down_until_s(self, view: GpuView) -> float | None:
         """When Slurm can start the next requeued job; None if it can start all of them now."""

@@ -73,6 +73,7 @@ class ExchangingScheduler(ABC):
         plan = ExchangePlan(view, self._speeds, self._gpus_for_one)
         ids = jobs.id.tolist()
         self._claims = {ids[k]: self._claims[ids[k]] for k in waiting.tolist() if ids[k] in self._claims}
+        self._note_starts(view)
         keys = self.keys(plan)
         may_leave = self._may_leave(view)
         self.prepare(plan)
@@ -106,6 +107,12 @@ class ExchangingScheduler(ABC):
 
     def prepare(self, plan: ExchangePlan) -> None:  # noqa: B027  optional
         """Compute what all exchanges of one plan need."""
+
+    def _note_starts(self, view: GpuView) -> None:
+        """Note the starts of jobs that this object has not started, as on a real cluster."""
+        jobs = view.jobs
+        unknown = (jobs.status == JobStatus.RUNNING) & np.isneginf(self._works_from_s[jobs.id])
+        self._works_from_s[jobs.id[unknown]] = jobs.start_s[unknown]
 
     def _may_leave(self, view: GpuView) -> NDArray[np.bool_]:
         jobs = view.jobs
