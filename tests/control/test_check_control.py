@@ -52,6 +52,13 @@ def test_a_user_whom_this_host_does_not_know_can_be_in_no_fence() -> None:
     assert "Users=root" in found(ControlCluster(), replace(POOLS, owner_users=("root",)))["fence"][2]
 
 
+def test_speeds_of_gpu_types_that_no_node_has_are_named() -> None:
+    assert "gpu_speeds" not in found(ControlCluster(), replace(POOLS, gpu_speeds={"t4": 0.33}))
+    level, value, advice = found(ControlCluster(), replace(POOLS, gpu_speeds={"t4": 0.33, "T4": 0.33}))["gpu_speeds"]
+    assert (level, value) == ("warn", "T4: no node of the pools has this GPU type")
+    assert advice.endswith("the types a100, t4")
+
+
 def test_elastic_jobs_are_counted_and_ranges_that_do_not_count_are_named() -> None:
     cells = {"tres_per_job": "gres:gpu:2", "tres_per_node": "N/A", "Comment": "mirage-control gpus=2-8"}
     cluster = ControlCluster(jobs=[pending(5, **cells), pending(6, Comment="mirage-control gpus=2-8", NumTasks=2)])

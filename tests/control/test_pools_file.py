@@ -68,6 +68,7 @@ def test_every_value_arrives(tmp_path: Path) -> None:
         ("t4 = 0.33", "t4 = 0", r"\[gpu_speeds\] t4 = 0: it is a number above 0"),
         ('nodes = ["inf[1-2]", "inf9"]', "", r"\[owner\] nodes is missing"),
         ('nodes = ["inf[1-2]", "inf9"]', "nodes = []", r"it is a list of nodes"),
+        ("[owner]", '[owner]\nusers = ["bob"]\naccounts = ["serve"]', r"\[owner\] has users and accounts"),
         ("[owner]", "[owner", r"is not TOML"),
     ],
 )

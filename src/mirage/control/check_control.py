@@ -101,6 +101,10 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
         gpus = sum(nodes[name].gpus for name in names)
         value = f"{len(names)} nodes, {gpus} GPUs" + (f", {len(unusable)} nodes not usable now" if unusable else "")
         yield Finding(OK, what, value)
+    types = sorted({nodes[name].gpu_type for name in pools.nodes if name in nodes})
+    if unknown := sorted(set(pools.gpu_speeds) - set(types)):
+        advice = f"these speeds have no effect; Slurm reports the types {', '.join(types)}"
+        yield Finding(WARN, "gpu_speeds", f"{', '.join(unknown)}: no node of the pools has this GPU type", advice)
 
 
 def _jobs(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:

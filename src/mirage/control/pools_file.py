@@ -187,6 +187,10 @@ def _check(pools: Pools) -> None:
         raise ConfigurationError(
             f"{pools.path}: no job takes part; give a word for their comments, [jobs] comment, or [jobs] accounts"
         )
+    if pools.owner_users and pools.owner_accounts:
+        raise ConfigurationError(
+            f"{pools.path}: [owner] has users and accounts, but the fence is for one of them; leave one out"
+        )
     if pools.poll_s * pools.requests_per_minute < REQUESTS * 60:
         least_s = -(-REQUESTS * 60 // pools.requests_per_minute)
         raise ConfigurationError(
