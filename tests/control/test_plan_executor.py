@@ -130,6 +130,14 @@ def test_commands_in_a_minute_are_bounded(cluster: ActingCluster, tmp_path: Path
     executor.close()
 
 
+def test_nice_values_leave_commands_for_the_return_of_a_node(cluster: ActingCluster, tmp_path: Path) -> None:
+    executor = PlanExecutor(cluster.slurm, replace(OWNED, commands_per_minute=9), tmp_path, cluster.clock)
+    assert executor.run_plan(plan(*[of(8, "nice", nice=k) for k in range(12)])) == 5
+    cluster.now_s += 59
+    assert executor.run_plan(plan(*[{"name": "return", "node": "i2"}] * 3, time_s=NOW_S + 59)) == 1
+    executor.close()
+
+
 def test_a_verb_that_slurm_refuses_stops_no_other_and_silence_stops_all(
     executor: PlanExecutor, cluster: ActingCluster
 ) -> None:

@@ -68,6 +68,9 @@ _MARGIN_S = 30
 _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
 
+_RESERVED = 4
+"""One of so many commands in a minute is not for nice values: an owner's node must not wait for the order of jobs."""
+
 _NICE = 2**31 - 3
 _LARGEST = 2**53
 _KINDS = {
@@ -262,8 +265,10 @@ class PlanExecutor:
             return "not a node of the owner"
         while self._sent and not now_s - MINUTE_S < self._sent[0] <= now_s:  # the clock may have been set back
             self._sent.popleft()
-        commands = len(self._sent) + len(self._unsent)
-        if commands >= self.pools.commands_per_minute:
+        commands, most = len(self._sent) + len(self._unsent), self.pools.commands_per_minute
+        if verb.name == "nice":
+            most -= most // _RESERVED
+        if commands >= most:
             return f"{commands} commands in a minute"
         if verb.name == "lend":
             if not any(jobs):
