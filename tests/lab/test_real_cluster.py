@@ -74,9 +74,15 @@ def test_a_job_runs_and_knows_its_gpus(cluster: PrivateCluster, tmp_path: Path) 
     assert (tmp_path / "out").read_text().strip() == "0,1"
 
 
-def test_a_path_with_a_space_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="Slurm reads no path with a space; choose another directory"):
-        PrivateCluster(LabSpec(directory=tmp_path / "a b", nodes=1)).up()
+@pytest.mark.parametrize(
+    ("name", "named"), [("a b", "a space"), ("a#1", "'#'"), ("a%n", "'%'"), ("a,b", "','"), ("a[1]", "'['")]
+)
+def test_a_path_that_slurm_cannot_read_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, named: str
+) -> None:
+    tmp_path = tmp_path_factory.mktemp("lab")
+    with pytest.raises(ConfigurationError, match=re.escape(f"Slurm reads no path with {named}; choose another")):
+        PrivateCluster(LabSpec(directory=tmp_path / name, nodes=1)).up()
     assert not any(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Checks of a directory for a lab: no space in its path, and short enough for sockets."""
+"""Checks of a directory for a lab: Slurm can read its path, and it is short enough for sockets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ LONGEST_BYTES = 107
 """``sun_path`` of Linux holds 108 bytes, the last of them a zero (unix(7))."""
 
 
-def require_one_word(directory: Path) -> None:
-    """Check that a directory's path has no space: slurm.conf has no way to quote one.
+_SPECIAL = "#%,[]\\"
+"""A comment, a name of the node, the end of an option, a list of hosts, and an escape: slurm.conf can quote none."""
+
+
+def require_plain_path(directory: Path) -> None:
+    """Check that a directory's path has no space and no character that means something in Slurm's files.
 
     Raises:
         ConfigurationError: It has.
     """
-    if any(character.isspace() for character in str(directory)):
-        raise ConfigurationError(f"{shown(directory)}: Slurm reads no path with a space; choose another directory")
+    for character in str(directory):
+        if character.isspace() or character in _SPECIAL:
+            named = "a space" if character.isspace() else shown(character)
+            raise ConfigurationError(f"{shown(directory)}: Slurm reads no path with {named}; choose another directory")
 
 
 def require_short_path(directory: Path, socket: Path) -> None:

@@ -19,6 +19,8 @@ from mirage.lab.real.private_cluster import PrivateCluster
         (["status", "big"], "big"),
         (["env"], "mirage-lab"),
         (["run", "big", "squeue", "--me"], "big"),
+        (["run", "big", "squeue", "-h"], "big"),
+        (["run", "big", "sbatch", "--help"], "big"),
     ],
 )
 def test_a_cluster_that_is_not_there_is_named_with_what_starts_it(

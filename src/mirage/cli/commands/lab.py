@@ -111,13 +111,16 @@ def env(directory: Path) -> None:
 
 
 @lab.command(
-    context_settings={**CONTEXT, "ignore_unknown_options": True},
+    context_settings={**CONTEXT, "allow_interspersed_args": False},
     epilog=examples("mirage lab run mirage-lab squeue", "mirage lab run fast date"),
 )
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(directory: Path, command: tuple[str, ...]) -> None:
-    """Run COMMAND as a client of the cluster in DIRECTORY, on its clock."""
+    """Run COMMAND as a client of the cluster in DIRECTORY, on its clock.
+
+    All words after DIRECTORY are those of COMMAND, its -h and --help among them.
+    """
     environment = {**os.environ, **_there(directory).user_environment}
     try:
         os.execvpe(command[0], list(command), environment)

@@ -20,7 +20,7 @@ from mirage.lab.real.cluster_processes import ClusterProcesses, kill, lives, tai
 from mirage.lab.real.lab_spec import CONTROLLER, REST, LabSpec
 from mirage.lab.real.ports import answers
 from mirage.lab.real.slurm_packages import PATH, require
-from mirage.lab.sockets import require_one_word, require_short_path
+from mirage.lab.sockets import require_plain_path, require_short_path
 from mirage.real_time import on_this_clock_s, real_s, wait_until
 
 _NODE_S = 30.0
@@ -48,12 +48,12 @@ class PrivateCluster:
         If a first start fails, everything is removed, so that the next one may request another cluster.
 
         Raises:
-            ConfigurationError: A program is missing, a port is taken, the directory's path is too long or has a space,
-                or it holds other cluster_files.
+            ConfigurationError: A program is missing, a port is taken, the directory holds other files, or its path is too
+                long or has a special character.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)
-        require_one_word(self.spec.directory)
+        require_plain_path(self.spec.directory)
         require_short_path(self.spec.directory, self.spec.longest_socket)
         is_first = not cluster_files.is_written(self.spec)
         self.write()
