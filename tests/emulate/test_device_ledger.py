@@ -165,6 +165,21 @@ def test_a_job_holds_devices_on_all_its_nodes_or_on_none(tmp_path: Path) -> None
         HeldDevices.take(tmp_path, T4, ["n1"], 3, (0, 1), 1)
 
 
+def test_a_job_may_hold_the_last_devices_of_a_large_node(tmp_path: Path) -> None:
+    held = HeldDevices.take(tmp_path, T4, ["node1"], 2, [14, 15], 10_000)
+    assert [ledger.count for ledger, _ in held.on_nodes] == [16]
+    held.release()
+
+
+def test_a_process_that_holds_a_device_twice_has_the_sum(path: Path) -> None:
+    ledger = DeviceLedger(path)
+    for _ in range(2):
+        ledger.hold([0], 6000)
+    with pytest.raises(OutOfDeviceMemory, match=r"has 11\.72 GiB memory in use"):
+        ledger.hold([0], 6000)
+    ledger.close()
+
+
 def test_files_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="its devices are Tesla T4, the job needs Quadro RTX 6000"):
         DeviceLedger(path, CARDS["rtx6000"])

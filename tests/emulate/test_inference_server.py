@@ -96,6 +96,8 @@ def test_a_stream_has_one_event_for_each_token(server: Server) -> None:
         ({"model": "other", "prompt": "x"}, 404, "The model `other` does not exist."),
         ({"model": "llama"}, 400, "no JSON object with a prompt"),
         ([1], 400, "no JSON object with a prompt"),
+        ({"model": "llama", "prompt": "x", "max_tokens": 0}, 400, "max_tokens must be at least 1, got 0."),
+        ({"model": "llama", "prompt": "x", "max_tokens": float("inf")}, 400, "no JSON object with a prompt"),
         ({"model": "llama", "prompt": "x", "max_tokens": -1}, 400, "max_tokens must be at least 1, got -1."),
     ],
 )

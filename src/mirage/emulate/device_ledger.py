@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,7 +133,9 @@ class DeviceLedger:
             for number in devices:
                 owners = list(self._owners(number))
                 total_mib = DEVICE.unpack_from(self._map, self._at(number))[3] // MIB
-                held_mib = {owner.pid: owner.memory_mib for _, owner in owners}
+                held_mib = Counter[int]()
+                for _, owner in owners:
+                    held_mib[owner.pid] += owner.memory_mib
                 if sum(held_mib.values()) + memory_mib > total_mib:
                     raise OutOfDeviceMemory(out_of_memory_text(memory_mib, number, total_mib, held_mib))
                 free = next((k for k in range(MAX_OWNERS) if k not in {slot for slot, _ in owners}), None)
@@ -272,7 +275,7 @@ class HeldDevices:
                         f"{here} GPUs on node {node}, and only {len(numbers)} visible (CUDA_VISIBLE_DEVICES); request "
                         "fewer GPUs or more nodes"
                     )
-                ledger = DeviceLedger(folder / f"{node}.gpus", card, max(8, here))
+                ledger = DeviceLedger(folder / f"{node}.gpus", card, max(8, 1 + max(numbers[:here], default=0)))
                 ledger.hold(numbers[:here], memory_mib)
                 taken.append((ledger, tuple(numbers[:here])))
                 held = cls(tuple(taken))

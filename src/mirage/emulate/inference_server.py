@@ -150,9 +150,9 @@ class InferenceServer:
         try:
             try:
                 body = await request.json()
-                tokens, streamed = int(body.get("max_tokens") or MAX_TOKENS), bool(body.get("stream"))
-                prompt = body["prompt"]
-            except (ValueError, TypeError, KeyError, AttributeError):
+                declared, streamed, prompt = body.get("max_tokens"), bool(body.get("stream")), body["prompt"]
+                tokens = MAX_TOKENS if declared is None else int(declared)
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
                 return _refusal(400, "the body is no JSON object with a prompt", "BadRequestError")
             if tokens < 1:
                 return _refusal(400, f"max_tokens must be at least 1, got {tokens}.", "BadRequestError")

@@ -48,8 +48,8 @@ class PrivateCluster:
         If a first start fails, everything is removed, so that the next one may request another cluster.
 
         Raises:
-            ConfigurationError: A program is missing, a port is taken, the directory holds other files, or its path is too
-                long or has a special character.
+            ConfigurationError: A program is missing, a port is taken, the directory holds other files, or its path is
+                too long or has a special character.
             SlurmUnreachable: A daemon did not start; the end of its log is quoted.
         """
         require(self.spec)
