@@ -14,7 +14,7 @@ from mirage.schedule.compare.gpu_comparison_row import GpuComparisonRow
 from mirage.schedule.compare.gpu_trial import GpuSetting
 from mirage.schedule.compare.preemption_costs import PreemptionCosts
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
-from mirage.schedule.schedulers.gpu_scheduler_registry import make_scheduler
+from mirage.schedule.schedulers.gpu_scheduler_registry import SCHEDULERS, make_scheduler
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from tests.support.column_types import wrong_types
 from tests.support.toy_profiles import CLUSTER, write_profiles
@@ -70,6 +70,23 @@ def test_a_scheduler_in_rounds_lets_a_job_run_on_to_its_checkpoint(tmp_path: Pat
     )
     assert (saved.preemptions, stopped.preemptions, stopped.lost_gpu_h) == (1, 1, 0)
     assert stopped.mean_jct_s > saved.mean_jct_s
+
+
+@pytest.mark.parametrize("costs", [{}, {"save_s": 30}, {"checkpoint_s": 100}, {"save_s": 30, "checkpoint_s": 100}])
+@pytest.mark.parametrize("name", [name for name, spec in SCHEDULERS.items() if not spec.needs and name != "gittins"])
+def test_every_scheduler_plays_jobs_of_all_costs_with_its_defaults(
+    tmp_path: Path, name: str, costs: dict[str, float]
+) -> None:
+    assert _played(tmp_path, 250, name, **costs).jobs == 2
+
+
+def test_pickyman_waits_for_the_end_of_an_epoch_also_if_jobs_can_save(tmp_path: Path) -> None:
+    by_default = _played(tmp_path, 150, "pickyman", checkpoint_s=100, save_s=1)
+    assert (
+        by_default.mean_jct_s
+        == _played(tmp_path, 150, "pickyman:preempt=boundary", checkpoint_s=100, save_s=1).mean_jct_s
+    )
+    assert (by_default.preemptions, by_default.lost_gpu_h, by_default.overhead_gpu_h) == (1, 0, 0)
 
 
 def test_a_way_to_preempt_can_be_given_for_one_scheduler(tmp_path: Path) -> None:

@@ -46,6 +46,9 @@ LATEST_S = 1e10
 AFTER_LAST_S = 10 * DAY_S
 """The daily demand is simulated for this time after the last submission."""
 
+USUAL_WAY = "save"
+"""The way to preempt of schedulers without a rule of their own: the costs of the jobs may change it."""
+
 WARM_UP_DECISIONS = 20
 """Enough for a scheduler in rounds to give jobs several GPUs and to observe the result."""
 
@@ -206,11 +209,10 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
             f"{scheduler.name} does not support several GPUs for one (gpus_for_one); choose another scheduler"
         )
     known: KnownRunTimes = "run-time" if scheduler.spec.knows_run_s else "estimate"
-    defaults = {
-        "preempt": setting.preemption_costs.preempt(workload.jobs, "round_s" in scheduler.spec.parameters),
-        "save_succeeds": setting.save_succeeds,
-        **setting.assumptions.of_schedulers,
-    }
+    defaults: dict[str, Any] = {"save_succeeds": setting.save_succeeds, **setting.assumptions.of_schedulers}
+    if scheduler.spec.parameters.get("preempt") == USUAL_WAY:
+        in_rounds = "round_s" in scheduler.spec.parameters
+        defaults["preempt"] = setting.preemption_costs.preempt(workload.jobs, in_rounds)
     demand, load = setting.demand_of(workload.jobs), setting.request_load()
 
     def simulated(jobs: GpuJobs, made: GpuScheduler | CompiledScheduler) -> GpuSimulation:
