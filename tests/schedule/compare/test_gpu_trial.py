@@ -158,6 +158,14 @@ def test_the_first_jobs_of_a_file_are_played_later(tmp_path: Path) -> None:
     assert part.name == whole.name == f"{tmp_path.name}/w"
 
 
+@pytest.mark.parametrize("row", ["a,1e17,100,1", "a,0,1e16,1"])
+def test_times_that_cannot_be_resolved_are_refused(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text(f"job_id,submit_s,run_s,gpus\n{row}\n")
+    with pytest.raises(ConfigurationError, match=r"w: job 'a' is submitted at .* all times must be below 1e\+10 s"):
+        read(GpuSetting(CLUSTER), str(path), no_profiles(CLUSTER))
+
+
 def test_an_outcome_has_all_measures_of_its_row_and_what_was_left_out() -> None:
     """The first job is killed at 10 after a start of 4 s, and does its 6 s again from 25 on."""
     costs = PreemptionCosts(restart_s=4.0, checkpoint_s=1000.0)

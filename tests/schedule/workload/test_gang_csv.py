@@ -37,6 +37,10 @@ def test_every_column_is_read_and_jobs_are_in_order_of_submission(tmp_path: Path
     assert jobs.estimate_s[1] == 1200.0
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    assert _read(tmp_path / "g.csv", "\ufeffjob_id,submit_s,run_s,gpus\nx,0,900,3\n").name == ("x",)
+
+
 def test_four_columns_suffice_and_epochs_give_the_checkpoints(tmp_path: Path) -> None:
     jobs = _read(tmp_path / "g.csv", "job_id,submit_s,run_s,gpus,epochs\nx,0,900,3,4\ny,1,50,2,\n")
     assert jobs.checkpoint_s.tolist() == [225.0, math.inf]
@@ -47,6 +51,8 @@ def test_four_columns_suffice_and_epochs_give_the_checkpoints(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("job_id,submit_s,run_s,gpus\nx,0,1,1e30\n", r"g\.csv:2: gpus is '1e30'; give a whole number of 1 or more"),
+        (f"job_id,submit_s,run_s,gpus\n{'x' * 140_000},0,1,1\n", r"g\.csv:2: field larger than field limit"),
         ("job_id,submit_s,run_s,gpus,save_ms\nx,0,1,1,5\n", r"g\.csv:1: unknown column 'save_ms'; .* in seconds"),
         ("job_id,submit_s,run_s,gpus\nx,0,12h,1\n", r"g\.csv:2: run_s is '12h'; give a number"),
         ("job_id,submit_s,run_s,gpus\nx,0,0,1\n", r"g\.csv:2: run_s is '0'; give a number above 0"),

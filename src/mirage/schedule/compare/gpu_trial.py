@@ -317,12 +317,23 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     setting.preemption_costs.check(workload.name, workload.jobs)
     jobs = with_predictions(workload.name, workload.jobs, setting.prediction_error, setting.seed)
     jobs = replace(jobs, submit_s=jobs.submit_s + setting.later_s)
+    _check_times(workload.name, jobs)
     if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
         raise ConfigurationError(
             f"{workload.name}: no job is submitted between {setting.window_s[0]:g} and {setting.window_s[1]:g} s; the "
             f"last one is at {jobs.submit_s[-1]:g} s: give another --window"
         )
     return replace(workload, jobs=jobs)
+
+
+def _check_times(workload: str, jobs: GpuJobs) -> None:
+    """Refuse times that the engine cannot resolve."""
+    lasts_s = np.where(np.isfinite(jobs.run_s), jobs.run_s, 0.0) + jobs.restart_s + jobs.save_s
+    for k in np.flatnonzero(jobs.submit_s + lasts_s >= LATEST_S)[:1].tolist():
+        raise ConfigurationError(
+            f"{workload}: job {jobs.name[k]!r} is submitted at {jobs.submit_s[k]:g} s and lasts {lasts_s[k]:g} s, but "
+            f"all times must be below {LATEST_S:g} s; give seconds from the start of the workload"
+        )
 
 
 def assumed(jobs: GpuJobs, setting: GpuSetting) -> GpuJobs:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import math
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from mirage.array_types import Ints
 from mirage.errors import ConfigurationError, TraceError, UnknownName, shown
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import type_mask
+
+_LARGEST = 2**53
+"""Larger whole numbers are not exact in a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class WorkloadRow:
     def integer(self, column: str, least: int) -> int:
         """A cell that is a whole number, ``least`` or more."""
         value = self.number(column)
-        if value != int(value) or value < least:
+        if value != int(value) or not least <= value <= _LARGEST:
             raise TraceError(
                 f"{self.path}:{self.line}: {column} is {shown(self[column])}; give a whole number of {least} or more"
             )
@@ -91,10 +95,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a file, decompressed if its name ends in ``.gz``."""
     try:
         data = Path(path).read_bytes()
-        return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode()
+        return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: it is not UTF-8 text ({error.reason}); check the file") from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{path}: cannot be read: {why}; check the path") from error
 
@@ -103,11 +107,16 @@ def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str 
     """Rows of a table with a header, or of one without a header if ``header`` is given."""
     reader = csv.DictReader(text.splitlines(), fieldnames=header or None, delimiter=delimiter)
     rows = []
-    for cells in reader:
-        if None in cells:
-            columns = len(reader.fieldnames or ())
-            raise TraceError(f"{path}:{reader.line_num}: more cells than the {columns} columns; fix or remove the line")
-        rows.append(WorkloadRow(path, reader.line_num, cells))
+    try:
+        for cells in reader:
+            if None in cells:
+                columns = len(reader.fieldnames or ())
+                raise TraceError(
+                    f"{path}:{reader.line_num}: more cells than the {columns} columns; fix or remove the line"
+                )
+            rows.append(WorkloadRow(path, reader.line_num, cells))
+    except csv.Error as error:
+        raise TraceError(f"{path}:{reader.line_num + 1}: {error}; fix or remove the line") from error
     if not rows:
         raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
     return rows
