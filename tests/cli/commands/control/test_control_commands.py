@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 
 from mirage.cli import cli_context, main
 from mirage.cli.commands.control import control_run
+from mirage.control.adviser import Adviser
+from mirage.control.executor_process import read_plan
+from mirage.control.pools_file import read_pools
 from tests.support.control_cluster import NOW_S, ControlCluster, pending, running
 
 TEXT = """
@@ -182,6 +186,20 @@ def test_acting_needs_time_for_the_lease_and_no_end(
     assert main(["control", "run", "--config", "pools.toml", "--act", "--once"]) == 2
     assert "leave --once out" in capsys.readouterr().err
     assert not cluster.ran
+
+
+def test_a_plan_has_no_more_verbs_than_an_executor_could_send(cluster: ControlCluster, tmp_path: Path) -> None:
+    cluster.jobs = [
+        *(pending(100 + k, PriorityLong=9000 - k, TimeLimit="40:00") for k in range(90)), pending(7, TimeLimit="10:00"),
+    ]  # fmt: skip
+    pools = replace(read_pools(tmp_path / "pools.toml"), scheduler="sjf", commands_per_minute=20)
+    advice = Adviser(cluster.slurm, pools).advise(NOW_S)
+    assert len(advice.steps) == 91
+    control_run._hand_over(advice, control_run.Actor(0, tmp_path), 3, pools)
+    _, plan = read_plan(tmp_path)
+    assert isinstance(plan, dict)
+    assert len(plan["verbs"]) == 40
+    assert plan["verbs"][0]["job"] == 7, "the job that starts comes before those that are postponed"
 
 
 def test_off_where_nothing_is_left(cluster: ControlCluster, capsys: pytest.CaptureFixture[str]) -> None:

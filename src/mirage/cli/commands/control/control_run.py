@@ -151,7 +151,7 @@ def _run(
             for number, advice in enumerate(_advices(adviser, pools.poll_s, actor, ended)):
                 _print(advice, pools, as_json)
                 if actor is not None:
-                    _hand_over(advice, actor, number)
+                    _hand_over(advice, actor, number, pools)
         except KeyboardInterrupt:
             pass
         _print_account(adviser.account, as_json)
@@ -191,12 +191,17 @@ def _check_acts(actor: Actor) -> None:
         raise ConfigurationError("the executor has ended; its message is above, and loans end by themselves")
 
 
-def _hand_over(advice: Advice, actor: Actor, number: int) -> None:
-    """Write the plan file; a snapshot without a decision leads to no plan."""
+def _hand_over(advice: Advice, actor: Actor, number: int, pools: Pools) -> None:
+    """Write the plan file; a snapshot without a decision leads to no plan.
+
+    A long queue can need thousands of nice values. The executor would refuse nearly all of them: it sends some in a
+    minute, and the next plan has the rest. Those of the jobs that start first come first.
+    """
     from mirage.control.executor_process import write_plan
 
     if not advice.problem:
         verbs = [verb for step in advice.steps if not step.refused for verb in step.verbs]
+        verbs = verbs[: 2 * pools.commands_per_minute]
         write_plan(actor.folder, 1000 * int(cli_context.clock()) + number % 1000, advice.time_s, verbs)
 
 
