@@ -476,7 +476,7 @@ def test_other_gpus_than_at_the_beginning_end_no_controller(tmp_path: Path) -> N
 
 
 def evicted(scheduler: str, *ran_s: int) -> list[str]:
-    """Jobs that a short job evicts from two full nodes, by how long those have run."""
+    """Jobs that a short job evicts from two full nodes, by the time that those have run."""
     full = {"tres_per_node": "gres:gpu:a100:8", "tres_alloc": "gres/gpu=8", "TimeLimit": "2-00:00:00"}
     jobs = [running(5 + k, f"t{k + 1}", StartTime=NOW_S - ran, **full) for k, ran in enumerate(ran_s)]
     cluster = ControlCluster(jobs=[*jobs, pending(7, **{**full, "TimeLimit": "10:00", "tres_alloc": "node=1"})])

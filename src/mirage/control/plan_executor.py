@@ -545,7 +545,7 @@ def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Whether a value is of a type; True and False are no numbers, nor are those that Slurm cannot have."""
+    """Whether a value is of a type; numbers are neither True and False nor huge."""
     if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
         return False
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)

@@ -60,9 +60,9 @@ def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
     for node in executor.pools.owner_nodes:
         if LOAN + node in names:
             yield Verb("return", node=node)
-    rows = read_journal(executor.journal)
-    _report_warned(executor, rows, jobs)
-    rows = unrestored(rows)
+    journal = read_journal(executor.journal)
+    _report_warned(executor, journal, jobs)
+    rows = unrestored(journal)
     restored: set[tuple[str, int]] = set()
     for row in rows:
         verb = verb_from_json(row["verb"])

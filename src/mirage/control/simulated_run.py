@@ -251,7 +251,7 @@ class SimulatedController:
         return GpuPlan(actions, plan.wake_s if is_poll and is_soon else self._held_down_until_s(view))
 
     def _starts_s(self, view: GpuView) -> Floats:
-        """The start of the present attempt of jobs that run, as Slurm reports it; of others as in the view."""
+        """The start of the present attempt of jobs that run, as Slurm reports it."""
         started = [self._started_s.get(job, math.nan) for job in view.jobs.id.tolist()]
         starts_s: Floats = np.where(view.jobs.held > 0, np.array(started, np.float64), view.jobs.start_s)
         return starts_s

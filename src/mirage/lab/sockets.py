@@ -1,4 +1,4 @@
-"""Checks of a directory for a lab: Slurm can read its path, and it is short enough for sockets."""
+"""Checks of the path of a lab: Slurm can read it, and it is short enough for sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPECIAL = "#%,[]\\"
 
 
 def require_plain_path(directory: Path) -> None:
-    """Check that a directory's path has no space and no character that means something in Slurm's files.
+    """Check that a path has no space and no character with a meaning in Slurm's files.
 
     Raises:
         ConfigurationError: It has.
