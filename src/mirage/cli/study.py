@@ -54,23 +54,34 @@ class WindowOptions:
     def plan(self, table: JobTable) -> EvaluationProtocol:
         """Returns the protocol over the requested windows.
 
-        By default these are the windows that fit after the first two thirds of the trace: a link that starts at once
-        ends before the last submission, after which the queue only empties.
+        By default these are the windows that fit after the first two thirds of the trace.
         """
         from mirage.provision.evaluation.evaluation_protocol import EvaluationProtocol
 
         changes = {"every_s": self.every} | ({} if self.step is None else {"step_s": self.step})
-        submit_s = table.submit_s[table.submit_s >= 0]
-        first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
         begin_s = self.start
         if begin_s is None:
+            first_s, last_s = submissions_s(table)
             begin_s = (first_s + (last_s - first_s) * 2 // 3) // DAY_S * DAY_S
         windows = self.windows
         if windows is None:
             plan = EvaluationProtocol.named(self.protocol, begin_s, **changes)
-            spare_s = last_s - self.link_limit - plan.submits_s(0)
-            windows = max(min(spare_s // plan.every_s + 1, DEFAULT_WINDOWS), 1)
+            windows = min(self.fitting(plan, table), DEFAULT_WINDOWS)
         return EvaluationProtocol.named(self.protocol, begin_s, windows=windows, **changes)
+
+    def fitting(self, plan: EvaluationProtocol, table: JobTable, until_s: int | None = None) -> int:
+        """Returns the number of windows that fit into the trace, at least one.
+
+        A link that starts at once ends before the last submission, after which the queue only empties.
+
+        Args:
+            plan: The protocol, with any number of windows.
+            table: The trace.
+            until_s: Links are submitted up to this moment; None for no bound.
+        """
+        last_s = submissions_s(table)[1] - self.link_limit
+        end_s = last_s if until_s is None else min(until_s, last_s)
+        return max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,12 @@ class StudyOptions(WindowOptions):
         if costs.given:
             raise click.UsageError("--cost-ratios replaces --interruption-cost and --overlap-cost; give one of them")
         return [Cost(ratio, 1.0) for ratio in self.cost_ratios]
+
+
+def submissions_s(table: JobTable) -> tuple[int, int]:
+    """Returns the times of the first and of the last submission; 0 without any."""
+    known_s = table.submit_s[table.submit_s >= 0]
+    return (int(known_s.min()), int(known_s.max())) if len(known_s) else (0, 0)
 
 
 _LINKS = (

@@ -96,6 +96,11 @@ class HandOvers:
         """Whether some decision knows how often users repeat their requests."""
         return self.repeats is not None and bool(np.isfinite(self.repeats).any())
 
+    @property
+    def next_start_s(self) -> Ints:
+        """Shape (n,): start of the next link if submitted at the decision."""
+        return self.time_s + self.remaining_s + self.outcome_s
+
     def column(self, name: str) -> Floats32:
         """Shape (n,): one feature."""
         found: Floats32 = self.features[:, self.names.index(name)]

@@ -58,7 +58,7 @@ def read_hand_overs(
 def known_by(rows: HandOvers, until_s: int) -> NDArray[np.bool_]:
     """Shape (n,): whether the whole window of a row was known by a moment."""
     edges = rows.windows()
-    over_s = rows.time_s + rows.remaining_s + rows.outcome_s  # start of the next link; in the last row not before
+    over_s = rows.next_start_s  # in the last row of a window not before the end of the present link
     latest_s = np.maximum.reduceat(over_s, edges[:-1]) if len(rows) else over_s
     known: NDArray[np.bool_] = np.repeat(latest_s <= until_s, np.diff(edges))
     return known

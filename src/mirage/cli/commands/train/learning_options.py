@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli.options import Decorator, option_group
-from mirage.cli.study import WindowOptions
+from mirage.cli.study import WindowOptions, submissions_s
 from mirage.cli.values import COUNT, DATE, FOLDER, Count
 from mirage.duration import DAY_S
 
@@ -40,16 +40,17 @@ class LearningOptions:
     futures: int
 
     def windows(self, windows: WindowOptions, table: JobTable) -> WindowOptions:
-        """Returns the windows of the data: by default from a week into the trace to --tune-until."""
-        submit_s = table.submit_s[table.submit_s >= 0]
-        first_s, last_s = (int(submit_s.min()), int(submit_s.max())) if len(submit_s) else (0, 0)
+        """Returns the windows of the data: by default from a week into the trace to --tune-until.
+
+        None of them ends after the trace.
+        """
+        first_s, _ = submissions_s(table)
         start_s = -(-(first_s + WARM_UP_S) // DAY_S) * DAY_S if windows.start is None else windows.start
         made = replace(windows, start=start_s)
         if windows.windows is not None:
             return made
         plan = replace(made, windows=1).plan(table)
-        end_s = last_s if self.tune_until is None else min(self.tune_until, last_s)
-        return replace(made, windows=max((end_s - plan.submits_s(0)) // plan.every_s + 1, 1))
+        return replace(made, windows=made.fitting(plan, table, self.tune_until))
 
     def check_dates(self, first_s: int | None = None, last_s: int | None = None) -> None:
         """Checks the dates before the work.
@@ -78,7 +79,7 @@ class LearningOptions:
         from mirage.learn.training.folds import tune_since_s
         from mirage.learn.training.train_policy import Slices
 
-        last_s = int((data.time_s + data.remaining_s + abs(data.outcome_s)).max()) if len(data) else 0
+        last_s = int(data.next_start_s.max()) if len(data) else 0
         tune_until_s = last_s if self.tune_until is None else self.tune_until
         until_s = tune_since_s(data, tune_until_s) if self.until is None else self.until
         if until_s >= tune_until_s:
