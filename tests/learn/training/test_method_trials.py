@@ -10,7 +10,17 @@ from mirage.errors import ConfigurationError
 from mirage.learn.dataset.read_data_set import known_by
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.regression.model_contract import TrainingSettings
-from mirage.learn.training.folds import check_months, fold, last_months, month_begin_s, shifted, split, tune_since_s
+from mirage.learn.training.folds import (
+    check_folds,
+    check_months,
+    fold,
+    known_until,
+    last_months,
+    month_begin_s,
+    shifted,
+    split,
+    tune_since_s,
+)
 from mirage.learn.training.method_choice import choose
 from mirage.learn.training.method_trials import RollingOriginPlan, submitted_rows, try_methods
 from mirage.learn.training.stored_steps import StoredSteps
@@ -18,7 +28,7 @@ from mirage.learn.training.train_policy import try_and_choose
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference
-from tests.support.made_up_hand_overs import made_up_hand_overs
+from tests.support.made_up_hand_overs import LIMIT_S, made_up_hand_overs
 
 pytest.importorskip("xgboost", reason="pip install mirage-hpc[learn]")
 
@@ -47,6 +57,20 @@ def test_months_are_counted():
         month_begin_s("March")
     with pytest.raises(ConfigurationError, match="at least 3 months"):
         check_months(["2023-01", "2023-02"])
+    with pytest.raises(ConfigurationError, match="each month once"):
+        check_months(["2023-01", "2023-02", "2023-03", "2023-02"])
+
+
+def test_a_choice_uses_only_what_was_known():
+    until_s = month_begin_s("2023-05")
+    known = known_until(DATA, until_s)
+    assert known.next_start_s.max() <= until_s
+    assert known.window_s.max() <= until_s - LIMIT_S
+    check_folds(known, ["2023-03", "2023-04"])
+    with pytest.raises(ConfigurationError, match="no windows in 2023-05"):
+        check_folds(known, ["2023-03", "2023-04", "2023-05"])
+    with pytest.raises(ConfigurationError, match="no window of the data is over by 2023-01-01; windows begin 2023-02"):
+        known_until(DATA, month_begin_s("2023-01"))
 
 
 def test_a_month_without_a_past_is_refused():

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
 from mirage.duration import DAY_S
 from mirage.errors import ConfigurationError
 from mirage.learn.dataset.read_data_set import known_by
@@ -50,6 +52,21 @@ def split(data: HandOvers, train_until_s: int, tune_until_s: int) -> tuple[HandO
                 f"{iso(int(data.window_s.min()))} to {iso(int(data.window_s.max()))}"
             )
     return train, tune
+
+
+def known_until(data: HandOvers, until_s: int) -> HandOvers:
+    """Selects the windows of which all was known by a moment.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    found = data[known_by(data, until_s)]
+    if not len(found):
+        raise ConfigurationError(
+            f"no window of the data is over by {iso(until_s)}; windows begin {iso(int(data.window_s.min()))} to "
+            f"{iso(int(data.window_s.max()))}"
+        )
+    return found
 
 
 def fold(data: HandOvers, month: str) -> Fold:
@@ -101,15 +118,28 @@ def month_begin_s(month: str) -> int:
 
 
 def check_months(months: Sequence[str]) -> None:
-    """Rejects too few months to choose by.
+    """Rejects months that cannot be chosen by.
 
     Raises:
-        ConfigurationError: There are fewer than three, or one is not a month.
+        ConfigurationError: There are fewer than three, one is not a month, or one is named twice.
     """
     for month in months:
         month_begin_s(month)
-    if len(set(months)) < FEWEST_MONTHS:
+    if len(set(months)) < len(months):
+        raise ConfigurationError(f"a choice counts each month once, got {', '.join(months)}; name none twice")
+    if len(months) < FEWEST_MONTHS:
         raise ConfigurationError(f"a choice needs at least {FEWEST_MONTHS} months to test on, got {', '.join(months)}")
+
+
+def check_folds(data: HandOvers, months: Sequence[str]) -> None:
+    """Checks, before hours of work, that every link size has data before and in each month.
+
+    Raises:
+        ConfigurationError: A month has no windows, or there are none to train or to tune on.
+    """
+    for nodes in np.unique(data.link_nodes):
+        for month in months:
+            fold(data[data.link_nodes == nodes], month)
 
 
 def iso(time_s: int) -> str:

@@ -68,7 +68,9 @@ def test_help_shows_examples(capsys):
     [
         (["--data", "nowhere"], "nowhere is not a data set"),
         (["--nodes", "8", "--methods", "correction,magic"], "unknown method 'magic'"),
-        (["--nodes", "8", "--data", "nowhere", "--months", "2023-01"], "nowhere is not a data set"),
+        (["--nodes", "8", "--data", "nowhere", "--months", "2023-01,2023-02,2023-03"], "nowhere is not a data set"),
+        (["--nodes", "8", "--data", "nowhere", "--months", "2023-01,2023-02"], "a choice needs at least 3 months"),
+        (["--nodes", "8", "--months", "2023-01,2023-02,2023-03,2023-02"], "a choice counts each month once"),
         ([], "give the size of the cluster"),
     ],
 )
@@ -133,6 +135,21 @@ def test_the_best_is_chosen_by_rolling_origin_and_reported(made, trace, tmp_path
         assert (report / picture).read_bytes().startswith(b"\x89PNG")
     assert len(list((report / "curves").rglob("events.out.tfevents*"))) >= 3
     assert not (tmp_path / "best.steps").exists()
+
+
+@pytest.mark.slow
+def test_a_month_after_the_tuning_chooses_no_method(made, trace, tmp_path, capsys):
+    arguments = ["--data", f"{made}.data", "--workers", "1", "--methods", "correction", "-o", str(tmp_path / "best")]
+    months = ["--tune-until", "2023-04-01", "--months", "2023-02,2023-03,2023-04"]
+    assert main(["train", "best", str(trace), *WORLD, *months, *arguments]) == 1
+    assert "the data have no windows in 2023-04 to test on" in capsys.readouterr().err
+    assert not (tmp_path / "best.steps").exists()
+    for until, message in (
+        ("2022-12-01", "--tune-until is before the first window"),
+        ("2023-01-11T06:00", "no window of the data is over by 2023-01-11; windows begin 2023-01-11 to"),
+    ):
+        assert main(["train", "best", str(trace), *WORLD, "--tune-until", until, *arguments]) != 0
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow

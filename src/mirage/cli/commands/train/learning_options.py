@@ -23,6 +23,7 @@ WARM_UP_S = 7 * DAY_S
 
 
 _ORDER = "--until must come before --tune-until: models are tuned on what comes in between"
+_NOTHING_KNOWN = "--tune-until is before the first window of the data; give a later date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class LearningOptions:
         tune_until_s = last_s if self.tune_until is None else self.tune_until
         until_s = tune_since_s(data, tune_until_s) if self.until is None else self.until
         if until_s >= tune_until_s:
-            raise click.UsageError(_ORDER)
+            raise click.UsageError(_NOTHING_KNOWN if self.until is None else _ORDER)
         return Slices(until_s, tune_until_s)
 
 

@@ -138,19 +138,22 @@ def best(
     reading: TraceOptions,
 ) -> None:
     """``mirage train best``."""
-    from mirage.learn.training.folds import check_months, last_months
+    from mirage.learn.training.folds import check_folds, check_months, known_until, last_months
     from mirage.learn.training.method_trials import RollingOriginPlan
     from mirage.learn.training.train_policy import play_what_if, try_and_choose
     from mirage.policy.cost import Cost
     from mirage.report.terminal.progress import progress_bar, step_line
 
+    if months is not None:
+        check_months(months)
     begun = _begin(trace, machine, windows, where, learning, reading, methods)
     begun.simulated()
     data = begun.data()
     slices = learning.slices(data)
+    data = known_until(data, slices.tune_until_s)
     costs = tuple(Cost(ratio, 1.0) for ratio in cost_ratios)
     plan = RollingOriginPlan(methods, months or last_months(slices.tune_until_s + 1), costs, (windows.seed,))
-    check_months(plan.months)
+    check_folds(data, plan.months)
     steps = _steps(learning, data, windows.seed, plan)
     with progress_bar("windows of what-if") as progress:
         played = play_what_if(
