@@ -30,10 +30,16 @@ def read_hand_overs(
         link_nodes: Link sizes; all by default.
 
     Raises:
-        ConfigurationError: The folder is not a data set, lacks shards or cannot be read, or no rows are left.
+        ConfigurationError: The folder is not a data set, lacks shards or cannot be read, has no links of a size, or no
+            rows are left.
     """
     data_set = DataSetFolder(Path(folder))
     manifest = data_set.manifest()
+    if absent := sorted(set(link_nodes or ()) - set(manifest["link_nodes"])):
+        raise ConfigurationError(
+            f"{folder} has links of {_sizes(manifest['link_nodes'])} nodes, and none of {_sizes(absent)}; make a data "
+            "set with them, or leave them out"
+        )
     shard_s, protocol_s = int(manifest["shard_s"]), (int(manifest["start_s"]), int(manifest["lead_in_s"]))
     submits_s = sum(protocol_s) + np.arange(int(manifest["windows"])) * int(manifest["every_s"])
     numbers = np.unique(submits_s // shard_s).tolist()
@@ -53,6 +59,10 @@ def read_hand_overs(
     if not selected.any():
         raise ConfigurationError(f"{folder} has no rows for that time and those links")
     return found[selected]
+
+
+def _sizes(link_nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, link_nodes))
 
 
 def known_by(rows: HandOvers, until_s: int) -> NDArray[np.bool_]:

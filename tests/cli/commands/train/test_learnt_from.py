@@ -29,7 +29,15 @@ def data_set(folder: Path, **others: Any) -> str:
     folder.mkdir()
     plan = {"protocol": "warm", "start_s": 864_000, "windows": 2, "every_s": 86_400, "step_s": 1800, "lead_in_s": 0}
     world = {"trace": "another", "cluster": "another", "nodes": 7, "discipline": "easy", "settings": "SlurmSettings()"}
-    known = {"schema": 1, "link_nodes": [1], "link_limit_s": [3600], "seed": 0, "futures": 2, "views": True}
+    known = {
+        "schema": 1,
+        "shard_s": 345_600,
+        "link_nodes": [1],
+        "link_limit_s": [3600],
+        "seed": 0,
+        "futures": 2,
+        "views": True,
+    }
     (folder / "manifest.json").write_text(json.dumps(plan | world | known | others))
     return str(folder)
 
@@ -52,6 +60,43 @@ def test_a_data_set_of_outcomes_only_is_refused(trace: str, tmp_path: Path, caps
     data, out = data_set(tmp_path / "data", views=False), str(tmp_path / "model")
     message = refused(capsys, "train", "forest", trace, "--data", data, "-o", out)
     assert f"{data} holds outcomes only, as it was made with --labels-only; make a data set without it" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("--discipline slurm", "--discipline"),
+        ("--link-limit 2h --every 1d --step 10m", "--link-limit, --step"),
+        (
+            "--start 1970-01-12 --windows 3 --protocol published --futures 4",
+            "--start, --windows, --protocol, --futures",
+        ),
+    ],
+)
+def test_options_that_a_data_set_was_not_made_with_are_refused(
+    options: str, named: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = data_set(tmp_path / "data"), str(tmp_path / "model")
+    message = refused(capsys, "train", "forest", trace, "--data", data, *options.split(), "-o", out)
+    assert f"{data} was made with other values of {named}, and defines the windows; leave " in message
+
+
+def test_options_that_a_data_set_was_made_with_are_accepted(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = data_set(tmp_path / "data"), str(tmp_path / "model")
+    windows = "--start 1970-01-11 --windows 2 --every 1d --step 30m --protocol warm --seed 5"
+    options = f"--discipline easy --link-limit 1h --futures 2 {windows}"
+    message = refused(capsys, "train", "forest", trace, "--data", data, *options.split(), "-o", out)
+    assert f"{data} lacks 1 of its 1 shards" in message
+
+
+def test_a_size_that_a_data_set_does_not_have_is_refused(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = data_set(tmp_path / "data", link_nodes=[1, 8]), str(tmp_path / "model")
+    message = refused(capsys, "train", "forest", trace, "--data", data, "--link-nodes", "8,2,4", "-o", out)
+    assert f"{data} has links of 1, 8 nodes, and none of 2, 4; make a data set with them, or leave them" in message
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ class LearntFrom:
             features: Whether the features are needed, and not only the outcomes.
 
         Raises:
-            ConfigurationError: The data set cannot be read or made, was made with another trace or cluster, or has
-                outcomes only.
+            ConfigurationError: The data set cannot be read or made, was made with another trace, cluster or option, or
+                has outcomes only.
             click.UsageError: The dates of the options leave nothing to learn from.
         """
         from mirage.learn.dataset.read_data_set import read_hand_overs
@@ -76,8 +76,8 @@ class LearntFrom:
         if self.learning.data is None:
             self._make()
             return read_hand_overs(self.folder)
-        source = click.get_current_context().get_parameter_source("link_nodes")
-        sizes = None if source is ParameterSource.DEFAULT else self.windows.link_nodes
+        self._refuse_other_options()
+        sizes = self.windows.link_nodes if _is_given("link_nodes") else None
         if features and self.manifest().get("views") is False:
             raise ConfigurationError(
                 f"{self.folder} holds outcomes only, as it was made with --labels-only; make a data set without it"
@@ -156,6 +156,30 @@ class LearntFrom:
         table = self.scenario().jobs.table
         return self.learning.windows(self.windows, table).plan(table)
 
+    def _refuse_other_options(self) -> None:
+        """Refuses options that a data set was not made with, as it defines the windows."""
+        recorded, windows = self.manifest(), self.windows
+        wanted = {
+            "link_limit": [windows.link_limit] * len(recorded["link_limit_s"]),
+            "start": windows.start,
+            "windows": windows.windows,
+            "every": windows.every,
+            "step": windows.step,
+            "protocol": windows.protocol,
+            "discipline": windows.discipline,
+            "futures": self.learning.futures,
+        }
+        differs = [
+            f"--{name.replace('_', '-')}"
+            for name, value in wanted.items()
+            if _is_given(name) and recorded.get(_RECORDED.get(name, name)) != value
+        ]
+        if differs:
+            raise ConfigurationError(
+                f"{self.folder} was made with other values of {', '.join(differs)}, and defines the windows; leave "
+                f"{'it' if len(differs) == 1 else 'them'} out, or make another data set"
+            )
+
     def _refuse_another_world(self) -> None:
         """Refuses a data set that was made with another trace, cluster or queue."""
         from mirage.learn.dataset.recipe import Recipe
@@ -187,6 +211,15 @@ class LearntFrom:
             made = make_data_set(Recipe(study, self.learning.futures), self.folder, self.executor, progress)
         if made.reused < made.shards:
             click.echo(f"mirage: a data set of {study.protocol.windows} windows is in {self.folder}", err=True)
+
+
+_RECORDED = {"link_limit": "link_limit_s", "start": "start_s", "every": "every_s", "step": "step_s"}
+"""Options whose value has another name in the manifest of a data set."""
+
+
+def _is_given(option: str) -> bool:
+    """Whether an option is on the command line, and not its default."""
+    return click.get_current_context().get_parameter_source(option) not in (None, ParameterSource.DEFAULT)
 
 
 def _words(settings: Any) -> set[str]:
