@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from mirage.cli.values import COUNT, SEED
 
@@ -51,6 +52,15 @@ class ExtensibleOption(click.Option):
 def examples(*lines: str) -> str:
     """Returns the end of a help text: commands to copy, one per line."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def is_given(option: str) -> bool:
+    """Whether an option of the running command has a value that is not its default.
+
+    Args:
+        option: Its name as a parameter: ``link_nodes`` of ``--link-nodes``.
+    """
+    return click.get_current_context().get_parameter_source(option) not in (None, ParameterSource.DEFAULT)
 
 
 def option_group(name: str, kind: type[Any], *options: Decorator[Any]) -> Decorator[Any]:

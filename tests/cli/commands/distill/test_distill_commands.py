@@ -96,6 +96,15 @@ def test_a_check_reports_the_executor_rule_and_when_jobs_end(mine):
     assert re.search(r"mean time from arrival to end: 10/5 [\d.]+ s; makespan: 10/5 \d+ s", printed)
 
 
+@pytest.mark.parametrize("options", [("--setting", "10/5", "--seeds", "1"), ("--setting", "10/5", "--gap", "5")])
+def test_a_check_plays_the_episodes_that_its_options_describe(mine, options):
+    report = json.loads(output_of("check", mine, *options, "--json"))
+    assert 0 < report["mean_jct_s"]["10/5"] < report["makespan_s"]["10/5"]
+    assert "mean time from arrival to end: 10/5 " in output_of("check", mine, *options)
+    with pytest.raises(ConfigurationError, match="the noise is 7"):
+        output_of("check", mine, *options, "--noise", "7")
+
+
 def test_a_check_reports_leaves_and_fidelity(mine):
     short = ("--setting", "10/5", "--seeds", "1")
     report = json.loads(output_of("check", mine, "--teacher", mine, *short, "--json"))

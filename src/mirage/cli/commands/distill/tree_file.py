@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import click
 from mirage.atomic_file import write_output
 from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_options
 from mirage.cli.commands.distill.times import by_setting, times_line, times_under
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
@@ -138,7 +138,10 @@ def edit(tree_file: str, changes: tuple[str, ...], out: str | None) -> None:
 @episode_options
 @json_output
 def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: bool) -> None:
-    """Check that a tree can run: print its leaves, depth, features and executor rule."""
+    """Check that a tree can run: print its leaves, depth, features and executor rule.
+
+    With --teacher, or with an option of the episodes, the tree also plays them, and completion times are printed.
+    """
     from mirage.dag.decima.decima_schedulers import with_weights
     from mirage.dag.distilled.executor_rule import rule_of
     from mirage.dag.distilled.student import judged
@@ -146,6 +149,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
 
     _, tree = read(tree_file)
     rule = dict(rule_of(dict(tree.settings)).settings())
+    plays = any(is_given(field.name) for field in fields(EpisodeOptions))
     report: dict[str, object] = {
         "tree": tree_file,
         "leaves": len(tree.leaves),
@@ -161,7 +165,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         states = {"states_of_teacher": asdict(found.on_teacher), "own_states": asdict(found.on_own)}
         times = by_setting(played.settings, found.mean_jct_s, found.makespan_s)
         report["fidelity"] = {"teacher": teacher, **states, **times}
-    elif played.case is not None:
+    elif plays:
         times = times_under(tree, played, played.episodes())
         report |= {"case": played.case, **times}
     if as_json:
@@ -171,7 +175,7 @@ def check(tree_file: str, teacher: str | None, played: EpisodeOptions, as_json: 
         f"{tree_file}: {len(tree.leaves)} leaves, depth {tree.depth}, tests {', '.join(tree.tested) or 'nothing'}"
     )
     click.echo(f"  executor rule: {', '.join(f'{key} {value}' for key, value in rule.items())}")
-    if teacher is None and played.case is None:
+    if teacher is None and not plays:
         click.echo(f"  completion times: mirage distill run {tree_file}; fidelity: --teacher POLICY")
         return
     click.echo(f"  {times_line(times)}")

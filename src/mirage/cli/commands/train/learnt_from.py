@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from mirage.cli.commands.train.learning_options import LearningOptions
 from mirage.cli.machine_options import MachineOptions, SimulatedMachine
-from mirage.cli.options import TraceOptions
+from mirage.cli.options import TraceOptions, is_given
 from mirage.cli.study import ExecutorOptions, WindowOptions
 from mirage.cli.trace_reading import read_named_trace
 from mirage.errors import ConfigurationError
@@ -77,7 +76,7 @@ class LearntFrom:
             self._make()
             return read_hand_overs(self.folder)
         self._refuse_other_options()
-        sizes = self.windows.link_nodes if _is_given("link_nodes") else None
+        sizes = self.windows.link_nodes if is_given("link_nodes") else None
         if features and self.manifest().get("views") is False:
             raise ConfigurationError(
                 f"{self.folder} holds outcomes only, as it was made with --labels-only; make a data set without it"
@@ -172,7 +171,7 @@ class LearntFrom:
         differs = [
             f"--{name.replace('_', '-')}"
             for name, value in wanted.items()
-            if _is_given(name) and recorded.get(_RECORDED.get(name, name)) != value
+            if is_given(name) and recorded.get(_RECORDED.get(name, name)) != value
         ]
         if differs:
             raise ConfigurationError(
@@ -215,11 +214,6 @@ class LearntFrom:
 
 _RECORDED = {"link_limit": "link_limit_s", "start": "start_s", "every": "every_s", "step": "step_s"}
 """Options whose value has another name in the manifest of a data set."""
-
-
-def _is_given(option: str) -> bool:
-    """Whether an option is on the command line, and not its default."""
-    return click.get_current_context().get_parameter_source(option) not in (None, ParameterSource.DEFAULT)
 
 
 def _words(settings: Any) -> set[str]:
