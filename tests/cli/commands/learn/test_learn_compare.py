@@ -88,3 +88,19 @@ def test_months_must_have_windows_and_methods_must_be_known(arguments, tmp_path,
 def test_help_shows_examples(capsys):
     assert main(["compare", "--help"]) == 0
     assert "mirage compare jobs.log.gz --nodes 76" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("epochs", "message"),
+    [
+        ("²", "'²' is neither N nor METHOD=N"),
+        ("12,0", "'0' is neither N nor METHOD=N"),
+        ("moe=", "'moe=' is neither N nor METHOD=N"),
+        ("moe=3,magic=2", "'magic=2' is neither N nor METHOD=N"),
+        ("3,moe-pg=2,moe=2", "--epochs limits moe-pg, which is not compared; name it with --methods"),
+    ],
+)
+def test_epochs_that_are_no_number_or_of_no_compared_method_are_refused(epochs, message, tmp_path, capsys):
+    words = ["compare", "jobs.csv", "--months", "2023-01", "--methods", "moe,forest", "--epochs", epochs]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -65,7 +65,7 @@ def _epochs(ctx: click.Context, parameter: click.Parameter, value: str) -> Epoch
     found = {}
     for entry in filter(None, value.split(",")):
         method, _, epochs = entry.rpartition("=")
-        if not epochs.isdigit() or int(epochs) < 1 or method not in (EVERY, *METHODS):
+        if not (epochs.isascii() and epochs.isdecimal() and int(epochs)) or method not in (EVERY, *METHODS):
             raise click.BadParameter(f"{entry!r} is neither N nor METHOD=N, such as moe-dqn=12", ctx, parameter)
         found[method] = int(epochs)
     return found
@@ -94,6 +94,7 @@ class CompareOptions:
 
         Raises:
             ConfigurationError: The seeds are not numbers from 0.
+            click.UsageError: ``--epochs`` names a method that is not compared.
         """
         from mirage.dag.setting import seeds_of
         from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
@@ -102,6 +103,8 @@ class CompareOptions:
 
         named: dict[tuple[str, ...], tuple[str, ...]] = {(ALL_METHODS,): tuple(METHODS), (NO_METHODS,): ()}
         methods = named.get(self.methods, self.methods)
+        if absent := [method for method in self.epochs if method not in (EVERY, *methods)]:
+            raise click.UsageError(f"--epochs limits {absent[0]}, which is not compared; name it with --methods")
         costs = tuple(Cost(ratio, 1.0) for ratio in self.cost_ratios)
         return ComparisonPlan(methods, self.policies, self.months, costs, seeds_of(self.seeds))
 
