@@ -149,7 +149,9 @@ def train_published_forest(
 def train_published_trees(
     data: HandOvers, tune: HandOvers, settings: TrainingSettings, steps: TrainingSteps
 ) -> PublishedTrees:
-    """Trains XGBoost on flat snapshots.
+    """Trains XGBoost on flat snapshots; it also learns from the tuning slice.
+
+    Nothing is tuned.
 
     Args:
         data: Decisions with their snapshots.

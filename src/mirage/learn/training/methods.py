@@ -27,6 +27,7 @@ class Method:
         package: The module that it is trained with.
         forecast: Whether it reads a forecast.
         body: Body of a network; networks with one body share its pre-training. None for other methods.
+        tunes: Whether later decisions are only used to tune; a method without it learns from them, too.
     """
 
     trainer: str
@@ -35,6 +36,7 @@ class Method:
     package: str
     forecast: bool = False
     body: str | None = None
+    tunes: bool = True
 
     def train(self) -> Trainer:
         """Imports the trainer."""
@@ -87,18 +89,21 @@ METHODS: dict[str, Method] = {
         "quantile regression forest on features of the queue and of the forecast",
         "sklearn",
         forecast=True,
+        tunes=False,
     ),
     "random-forest-2023": Method(
         f"{_REGRESSION}.published_regression:train_published_forest",
         f"{_REGRESSION}.published_regression:PublishedForest",
         "forest on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "sklearn",
+        tunes=False,
     ),
     "xgboost-2023": Method(
         f"{_REGRESSION}.published_regression:train_published_trees",
         f"{_REGRESSION}.published_regression:PublishedTrees",
         "XGBoost on the flat snapshots of 24 hours, as in Mirage, SC'23",
         "xgboost",
+        tunes=False,
     ),
     "transformer": _network("transformer", "transformer over 24 hours of the queue: the outcome's distribution"),
     "transformer-dqn": _network("transformer-dqn", "transformer over 24 hours of the queue, fine-tuned by double DQN"),

@@ -180,7 +180,8 @@ def train_policy(
         settings: Seed and bounds.
         steps: Where steps are stored.
         chosen: How the methods were chosen, for the card.
-        tuned: Whether the card has results on the tuning slice; a published network takes minutes.
+        tuned: Whether the card has results on the tuning slice, of methods that do not learn from it; a published
+            network takes minutes.
         executor: Trains, if steps are stored in a folder; None for this process.
 
     Raises:
@@ -200,7 +201,7 @@ def train_policy(
             continue
         train, tune = split(data[data.link_nodes == nodes], slices.until_s, slices.tune_until_s)
         parts[nodes] = train_link_size(method, train, tune, settings, steps.under(f"{nodes}/{method}"))
-        if tuned:
+        if tuned and method_named(method).tunes:
             figures |= {f"{name}_{nodes}": value for name, value in tuned_figures(parts[nodes], tune).items()}
         rows, first_s = rows + len(train) + len(tune), min(first_s, int(train.window_s.min()))
     on = TrainedOn(card.trace, first_s, slices.tune_until_s, rows)
