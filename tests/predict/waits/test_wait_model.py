@@ -63,6 +63,14 @@ def test_the_card_has_what_it_was_trained_on_and_how_well_it_did(model):
     assert 200 < model.card.figures["jobs"] < 400
 
 
+def test_a_card_has_no_figures_if_no_held_out_job_has_started():
+    late = TABLE.submit_s > np.quantile(TABLE.submit_s, 0.7)
+    waiting = TABLE.with_columns(
+        start_s=np.where(late, MISSING, TABLE.start_s), end_s=np.where(late, MISSING, TABLE.end_s)
+    )
+    assert train_wait_model(waiting, "made-up.csv", settings=SETTINGS).card.figures == {"jobs": 0.0}
+
+
 def test_quantiles_rise_with_their_levels_and_with_the_nodes(model):
     sample = model.sample(TABLE)
     quantiles = model.quantiles_s(sample.inputs, np.array([0.1, 0.5, 0.9]), sample.size_class)

@@ -139,8 +139,10 @@ class HeldOut:
     judged: NDArray[np.bool_]
 
     def figures(self) -> dict[str, float]:
-        """Returns accuracy figures of the predictions."""
+        """Returns accuracy figures of the predictions; only the number of jobs if it is 0."""
         log_wait = self.log_wait
+        if not len(log_wait):
+            return {"jobs": 0.0}
         median = self.forecast.quantiles[self.judged][:, np.searchsorted(self.forecast.levels, 0.5)]
         found = point_figures(log_wait, median)
         found |= interval_figures(log_wait, self.forecast.quantiles[self.judged], self.forecast.levels)
