@@ -25,6 +25,7 @@ from mirage.learn.training.method_choice import choose
 from mirage.learn.training.method_trials import RollingOriginPlan, submitted_rows, try_methods
 from mirage.learn.training.stored_steps import StoredSteps
 from mirage.learn.training.train_policy import try_and_choose
+from mirage.learn.training.trained_policy import train_link_size
 from mirage.policy.cost import Cost
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import Difference
@@ -80,6 +81,14 @@ def test_a_month_without_a_past_is_refused():
         fold(DATA[DATA.window_s < month_begin_s("2023-06")], "2023-06")
     with pytest.raises(ConfigurationError, match="to tune on"):
         split(DATA, month_begin_s("2023-03"), month_begin_s("2023-03"))
+
+
+@pytest.mark.parametrize("method", ["correction", "forest", "transformer", "xgboost-2023"])
+def test_data_without_a_choice_are_refused(method):
+    ends = DATA[DATA.remaining_s == 0]
+    for data, tune in ((ends, DATA), (DATA, ends)):
+        with pytest.raises(ConfigurationError, match=r"no decision before the end of a link.*--step"):
+            train_link_size(method, data, tune, SETTINGS)
 
 
 def test_a_window_is_submitted_at_the_first_row_that_submits_and_at_its_end_at_the_latest():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.errors import ModelFileError, reason
+from mirage.errors import ConfigurationError, ModelFileError, reason
 from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import HandOvers
 from mirage.learn.ranges import REPEATS_BEYOND, Ranges
@@ -127,12 +127,17 @@ def train_link_size(
 
     Raises:
         UnknownName: The method does not exist.
-        ConfigurationError: The data lack an input of the method, or a package is missing.
+        ConfigurationError: The data lack an input of the method or decisions with a choice, or a package is missing.
     """
+    if not all(len(choices(of)) for of in (data, tune)):
+        raise ConfigurationError(
+            "the data have no decision before the end of a link, as decisions are further apart than a link is long; "
+            "make them with a smaller --step"
+        )
     model = method_named(method).train()(data, tune, settings, steps or StoredSteps())
     if not model.inputs:
         return LinkSizeModel(method, model)
-    values = np.concatenate([inputs_at(of, choices(of)).columns(model.inputs) for of in (data, tune) if len(of)])
+    values = np.concatenate([inputs_at(of, choices(of)).columns(model.inputs) for of in (data, tune)])
     return LinkSizeModel(method, model, Ranges.of(values, model.inputs), _repeats(data, tune))
 
 
