@@ -9,7 +9,7 @@ import pytest
 
 from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast.priority_offsets import FRESH_S, PriorityOffsets, medians, ranks, use_by_user
-from mirage.policy.view import ChainView, View
+from mirage.policy.view import ChainView, Nodes, View
 from mirage.sim.cluster import Cluster
 from mirage.sim.disciplines.priority import share_after, sum_by_account
 from mirage.sim.simulation import Simulation
@@ -268,3 +268,26 @@ def test_the_simulator_s_own_fair_share_is_found() -> None:
     assert len(own) == 12
     missing = [user for user in own if user % 2]
     assert of(observed, *missing, settings=settings) == pytest.approx([own[user] for user in missing], abs=1.5)
+
+
+def test_use_is_cpu_time_where_nodes_are_shared() -> None:
+    """Nodes of 8 and 16 CPUs; partition 1 has only the former."""
+    nodes = Nodes(
+        False, np.array([[0, 8], [0, 16]]), np.zeros((2, 2), np.int64), np.array([[True, True], [True, False]])
+    )
+    begun = {"start_s": NOW - HOUR_S, "width": 1}
+    observed = replace(
+        view(
+            NOW, 4, 4,
+            history=ended((*ran(0, 1), 3), (*ran(1, 1), -1)),
+            running=jobs(
+                {"user": 2, "nodes": 2, "gpus": 1, "cpus": 5, **begun},
+                {"user": 3, "gpus": -1, "cpus": -1, "partition": 1, **begun},
+            ),
+        ),
+        nodes=nodes,
+    )  # fmt: skip
+    used, _ = use_by_user(observed, 1e12)
+    assert (used / HOUR_S).tolist() == pytest.approx([3, 16, 10, 8, 0])
+    of_pools, _ = use_by_user(replace(observed, nodes=view(NOW, 4, 4).nodes), 1e12)
+    assert (of_pools / HOUR_S).tolist() == pytest.approx([1, 1, 2, 1, 0])

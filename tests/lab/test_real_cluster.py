@@ -10,11 +10,13 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mirage.errors import ConfigurationError, SlurmUnreachable
+from mirage.forecast.priority_offsets import use_by_user
 from mirage.job_state import JobState
 from mirage.lab.real import slurm_packages
 from mirage.lab.real.cluster_processes import lives
@@ -298,6 +300,27 @@ def test_a_reader_that_has_gone_away_ends_no_daemon(private_cluster) -> None:
     subprocess.run(["bash", "-c", f"{mirage} | true"], check=True)
     until(lambda: set(cluster.running()) >= {"slurmctld", "munged", "n1", "n2"}, 30, "it runs")
     until(lambda: "idle" in cluster.run("sinfo"), 20, "it works")
+
+
+@pytest.mark.real_slurm
+@pytest.mark.slow
+def test_slurm_charges_accounts_for_the_cpus_that_a_view_shows(private_cluster, tmp_path: Path) -> None:
+    """In ten minutes: jobs of 1 CPU on each of two nodes, of 6 CPUs, and of a whole node of 8."""
+    cluster = private_cluster(nodes=3, gpus=0, cpus=8, memory_mib=8000, accounting=True, speed=60)
+    for words in ("-N2 -n2 -A research", "-c 6 -A serving", "-N1 --exclusive -A serving"):
+        submit(cluster, tmp_path, "sleep 600", "-t", "60", *words.split())
+    client = SlurmClient(SystemRunner(cluster.environment), clock=lambda: float(cluster.run("date", "+%s")))
+    until(lambda: len([job for job in client.accounting(0) if job.end_s > 0]) == 3, 40, "all jobs are accounted for")
+    time.sleep(1.5)  # PriorityCalcPeriod is a minute
+    shares = cluster.run("sshare", "--noheader", "--parsable2", "--format=Account,RawUsage").splitlines()
+    charged = {account.strip(): int(usage) for account, usage in (line.split("|") for line in shares)}
+    names = Names()
+    view = view_of(client.observe(), client.machine(), ended_of(client.accounting(0), names), names)
+    assert sorted(view.ended.cpus.tolist()) == [1, 6, 8]
+    of_account = replace(view, ended=replace(view.ended, user=view.ended.account))
+    used, _ = use_by_user(of_account, 86_400)
+    found = {name: used[code] for name, code in names.codes["account"].items()}
+    assert found == pytest.approx({name: charged[name] for name in ("research", "serving")}, rel=0.05)
 
 
 ODD_NAMES = ("train_v3_017", "a | b, c", "Größe 7", "none", "x JobId=7 Account=root", "two\nlines")

@@ -186,11 +186,12 @@ ENDED: dict[str, Any] = {
     "partition": "gpu", "qos": "high", "allocation_nodes": 2, "comment": {"job": "mirage:x:1", "administrator": "no"},
     "time": {"limit": set_to(2880), "submission": 100, "eligible": 101, "start": 160, "end": 1060},
     "exit_code": {"return_code": set_to(1), "signal": {"id": set_to(2)}}, "submit_line": "sbatch job.sh",
+    "tres": {"allocated": [{"type": "mem", "count": 3}, {"type": "cpu", "count": 24}, {"type": "node", "count": 2}]},
 }  # fmt: skip
 WAS = AccountedJob(
     9, JobState.FAILED, name="train", user="ada", account="lab", partition="gpu", qos="high", nodes=2, limit_s=172_800,
     submit_s=100, eligible_s=101, start_s=160, end_s=1060, exit_code=1, exit_signal=2, comment="mirage:x:1",
-    submit_line="sbatch job.sh",
+    submit_line="sbatch job.sh", cpus=24,
 )  # fmt: skip
 
 
@@ -206,6 +207,8 @@ def test_an_empty_job_of_accounting() -> None:
     ("changed", "expected"),
     [
         ({"state": {"current": "FAILED"}}, {}),
+        ({"tres": {"allocated": []}}, {"cpus": MISSING}),
+        ({"tres": {"allocated": [None, {"type": "cpu", "count": None}]}}, {"cpus": MISSING}),
         ({"state": {"current": ["COMPLETED"]}}, {"state": JobState.COMPLETED}),
         ({"state": {"current": ["RUNNING"]}}, {"state": JobState.RUNNING, "end_s": MISSING}),
         ({"state": {"current": ["PENDING"]}}, {"state": JobState.PENDING, "end_s": MISSING}),

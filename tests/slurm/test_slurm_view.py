@@ -368,6 +368,12 @@ def test_ended_jobs_are_those_that_ran_in_order_of_their_end() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("machine", "cpus"), [(SHARED, [24, 12, MISSING]), (WHOLE, [MISSING] * 3)])
+def test_ended_jobs_show_their_cpus_a_node_where_nodes_are_shared(machine: Machine, cpus: list[int]) -> None:
+    jobs = (accounted(1, cpus=24, nodes=1), accounted(2, cpus=23), accounted(3))
+    assert snapshot(ended=jobs, machine=machine).ended.cpus.tolist() == cpus
+
+
 def test_the_latest_ended_jobs_are_shown() -> None:
     many = tuple(accounted(k, end_s=100 + k) for k in range(MOST_ENDED + 5))
     ended = snapshot(ended=many[::-1]).ended

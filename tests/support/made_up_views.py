@@ -23,9 +23,9 @@ def jobs(*rows: dict[str, Any]) -> QueueJobs:
 
 
 def ended(*rows: tuple[int, ...]) -> Ended:
-    """Ended jobs: (user, nodes, limit_s, submit_s, start_s, end_s[, name, account])."""
-    full = [(*row, -1, -1)[:8] for row in rows]
-    return Ended(*np.array(full, dtype=np.int64).reshape(-1, 8).T.copy())
+    """Ended jobs: (user, nodes, limit_s, submit_s, start_s, end_s[, name, account, cpus])."""
+    full = [(*row, -1, -1, -1)[:9] for row in rows]
+    return Ended(*np.array(full, dtype=np.int64).reshape(-1, 9).T.copy())
 
 
 def view(

@@ -14,7 +14,7 @@ from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
 from mirage.kernel.random import uniform
 from mirage.policy.view import ChainView, View
-from mirage.sim.contract.from_view import FairShare, offsets_of, priority_offsets
+from mirage.sim.contract.from_view import FairShare, most_cpus, offsets_of, priority_offsets
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 ENOUGH_KNOWN = 4
@@ -163,7 +163,9 @@ def medians(users: Ints, values: Floats) -> dict[int, float]:
 
 
 def use_by_user(view: View, half_life_s: float) -> tuple[Floats, Ints]:
-    """Returns the decayed node-seconds and the account of every user.
+    """Returns the decayed use and the account of every user.
+
+    Use is CPU-seconds, or node-seconds where nodes are pools, as in ``mirage.sim.disciplines.priority``.
 
     The account is that of the latest job that has one; users without such a job share an account. A code that no job of
     the view has is alone in its account.
@@ -176,9 +178,13 @@ def use_by_user(view: View, half_life_s: float) -> tuple[Floats, Ints]:
     count = int(user.max(initial=-1)) + 2
     used = np.zeros(count)
     fade = np.log(2.0) / half_life_s
-    for each, ends_s in ((view.ended, view.ended.end_s), (view.running, np.full(len(view.running), now_s))):
+    of_ended, of_running = charged(view)
+    for each, ends_s, each_s in (
+        (view.ended, view.ended.end_s, of_ended),
+        (view.running, np.full(len(view.running), now_s), of_running),
+    ):
         since = np.exp(-fade * (now_s - ends_s)) - np.exp(-fade * (now_s - each.start_s))
-        np.add.at(used, each.user, each.nodes * np.maximum(since, 0.0) / fade)
+        np.add.at(used, each.user, each_s * np.maximum(since, 0.0) / fade)
     account = np.full(count, MISSING)
     for each in jobs:
         has = each.account != MISSING
@@ -187,6 +193,20 @@ def use_by_user(view: View, half_life_s: float) -> tuple[Floats, Ints]:
     unseen[user] = unseen[-1] = False
     account[unseen] = account.max() + 1 + np.arange(int(unseen.sum()))
     return used, np.unique(account, return_inverse=True)[1].astype(np.int64)
+
+
+def charged(view: View) -> tuple[Ints, Ints]:
+    """Returns what ended and running jobs are charged for each second.
+
+    These are CPUs, or nodes where nodes are pools. A running job on whole nodes is charged for the most CPUs of a node
+    in its partition, and an ended job of unknown CPUs for the most of any node.
+    """
+    ended, running = view.ended, view.running
+    if view.nodes.pools:
+        return ended.nodes, running.nodes
+    most = most_cpus(view)
+    of_node = np.where(running.cpus == MISSING, most[running.partition], running.cpus)
+    return ended.nodes * np.where(ended.cpus == MISSING, most.max(initial=1), ended.cpus), running.nodes * of_node
 
 
 def ranks(used: Floats, account: Ints) -> Ints:

@@ -136,4 +136,5 @@ def _ended(rng: np.random.Generator, now_s: int, n: int) -> Ended:
         end_s=end_s,
         name=(user + 4 * (start_s % 2)) % 6,
         account=user % 2,
+        cpus=np.full(n, _MISSING),
     )

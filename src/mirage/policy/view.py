@@ -103,6 +103,10 @@ class Ended:
     """Jobs that ran and ended lately, from accounting; n rows in order of their end.
 
     Jobs that ended in the same second are in no particular order. Names and accounts are codes as in ``QueueJobs``.
+
+    Attributes:
+        cpus: Per node, rounded up, also of a job that took whole nodes; −1 where nodes are pools, or where it is
+            unknown.
     """
 
     user: Ints
@@ -113,6 +117,7 @@ class Ended:
     end_s: Ints
     name: Ints
     account: Ints
+    cpus: Ints
 
     def __len__(self) -> int:
         return len(self.end_s)
@@ -124,7 +129,7 @@ class Ended:
     @classmethod
     def nothing(cls) -> Self:
         """An empty history."""
-        return cls(*np.zeros((8, 0), dtype=np.int64))
+        return cls(*np.zeros((9, 0), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class AccountedJob:
     Attributes:
         comment: Set after the end, and only where the site stores it.
         submit_line: The command line of its ``sbatch`` (since Slurm 21.08); empty where unknown.
+        cpus: Allocated in total; ``MISSING`` before its start, and where unknown.
     """
 
     id: int
@@ -105,6 +106,7 @@ class AccountedJob:
     exit_signal: int = 0
     comment: str = ""
     submit_line: str = ""
+    cpus: int = MISSING
 
 
 @dataclass(frozen=True, slots=True)

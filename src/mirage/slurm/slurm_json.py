@@ -128,7 +128,14 @@ def accounted_job(record: Record) -> AccountedJob:
         exit_signal=sign,
         comment=text(comments.get("job") if isinstance(comments, Mapping) else comments),
         submit_line=text(record.get("submit_line")),
+        cpus=_allocated_cpus(group(record.get("tres")).get("allocated")) or MISSING,
     )
+
+
+def _allocated_cpus(listed: Any) -> int:
+    """The CPUs in a list of TRES; 0 for none."""
+    rows = map(group, listed if isinstance(listed, list) else [])
+    return next((count(row.get("count"), 0, bits=64) for row in rows if row.get("type") == "cpu"), 0)
 
 
 def node(record: Record) -> Node:

@@ -75,7 +75,7 @@ def view_of(
     """The view of a policy, without a chain.
 
     Args:
-        ended: Of ``ended_of`` with the same names.
+        ended: Of ``ended_of`` with the same names; its CPUs are left out where nodes are pools.
         options: The options of slurm.conf, keys in lower case, where they are known.
     """
     for partition in machine.partitions:
@@ -95,7 +95,7 @@ def view_of(
         pending=columns.pending(tasks(pending[:MOST_PENDING])[:MOST_PENDING]),
         running=columns.running(running),
         held=columns.held(held),
-        ended=ended,
+        ended=ended if shared else replace(ended, cpus=_fixed(np.full(len(ended), MISSING))),
         tiers=tiers_of(machine, known),
         user_keys=names.user_keys(),
     )
@@ -195,6 +195,7 @@ def ended_of(jobs: Iterable[AccountedJob], names: Names) -> Ended:
         **{name: [getattr(job, name) for job in ran] for name in ("nodes", "submit_s", "start_s", "end_s")},
         "name": [names.name_of(job) for job in ran],
         "account": [names.account_of(job) for job in ran],
+        "cpus": [MISSING if job.cpus == MISSING else -(-job.cpus // max(job.nodes, 1)) for job in ran],
     }
     return Ended(**{name: _fixed(np.array(column, dtype=np.int64)) for name, column in columns.items()})
 

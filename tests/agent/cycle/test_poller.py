@@ -128,6 +128,15 @@ def test_a_later_process_continues_the_turns() -> None:
     assert cluster.requested == alone.requested
 
 
+def test_the_memory_of_a_version_without_cpus_is_recalled() -> None:
+    poller = polled(Cluster(), 3)
+    memory = json.loads(json.dumps(poller.memory()))
+    memory["ended"] = [row[:-1] for row in memory["ended"]]
+    later = Poller(Cluster(), AgentSettings())
+    later.recall(memory)
+    assert later.ended == poller.ended != {}
+
+
 def test_reservations_are_queried_every_ten_minutes_and_remembered() -> None:
     cluster = Cluster()
     poller = polled(cluster, 31)

@@ -11,7 +11,7 @@ import pytest
 
 from mirage.job_state import MISSING
 from mirage.policy.view import MOST_ENDED, Ended
-from mirage.sim.cluster import Cluster
+from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.contract import ended_rows
 from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE
 from mirage.sim.simulation import Simulation
@@ -49,7 +49,7 @@ def ended_by_segments(sim: Simulation) -> dict[str, list[int]]:
     listed = list(book.accounts)
     accounts = [MISSING if row is None else _place(listed, table.account.values()[row]) for row in of_trace]
     folded = [MISSING if k == MISSING else book.names["run_" + "ab"[k]] for k in names]
-    columns = {"user": "user", "nodes": "width", **{k: k for k in ("limit_s", "submit_s", "start_s", "end_s")}}
+    columns = {"user": "user", "nodes": "width", **{k: k for k in ("limit_s", "submit_s", "start_s", "end_s", "cpus")}}
     return {name: ends[field].tolist() for name, field in columns.items()} | {"name": folded, "account": accounts}
 
 
@@ -73,6 +73,20 @@ def test_a_view_shows_what_ended_with_names_and_accounts() -> None:
     assert len(ended) == 60
     assert {MISSING, 0, 1} == set(ended.name)
     assert len(set(ended.account)) == 4
+
+
+def test_ended_jobs_show_the_cpus_that_they_had_a_node() -> None:
+    """Two jobs of a node with 5 CPUs, a job of both nodes, and one on pools."""
+    table = JobTable.build(
+        range(3), submit_s=[0, 0, 1], elapsed_s=[10, 20, 30], limit_s=[60] * 3, nodes=[1, 1, 2], cpus=[2, 3, 8],
+        gpus=[0, 1, MISSING],
+    )  # fmt: skip
+    for shared, cpus in ((True, [2, 3, 6]), (False, [MISSING] * 3)):
+        groups = (NodeGroup("thin", 1, 1, 5), NodeGroup("fat", 1, 0, 7))
+        cluster = Cluster(groups, (Partition("all", ("thin", "fat")),), shared_nodes=shared)
+        sim = Simulation(cluster, workload(table, cluster), "fcfs")
+        sim.advance(100)
+        assert sim.view().ended.cpus.tolist() == cpus
 
 
 def test_views_share_their_rows_and_stay_what_they_were() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.forecast.priority_offsets import use_by_user
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
 from mirage.sim.job_updates import requeue
 from mirage.sim.simulation import Simulation
@@ -123,6 +124,34 @@ def test_fair_share_counts_nodes_by_time_once(nodes: int, run_s: int, first: str
     pending = sim.view().pending
     assert {3: "ada", 4: "bob"}[int(pending.id[pending.priority.argmax()])] == first
     assert len(set(pending.priority.tolist())) == 2
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cpus", "run_s", "first"),
+    [
+        (0, 12, 1000, "ada"),
+        (-1, 1, 1000, "ada"),
+        (-1, 1, 20, "ada"),
+        (-1, 1, 5, "bob"),
+        (0, 1, 1000, "bob"),
+    ],
+    ids=["twelve CPUs", "a whole node", "a whole node for 20 s", "for 5 s", "one CPU"],
+)
+def test_fair_share_counts_cpus_where_nodes_are_shared(gpus: int, cpus: int, run_s: int, first: str) -> None:
+    """At 100 s ada's two jobs of 1 CPU have used 200 CPU-seconds; bob's may have used more."""
+    table = JobTable.build(
+        range(5), submit_s=[0, 0, 0, 1, 2], elapsed_s=[1000, 1000, run_s, 50, 50], limit_s=[1000] * 5,
+        nodes=[1, 1, 1, 3, 3], cpus=[1, 1, cpus, -1, -1], gpus=[0, 0, gpus, -1, -1],
+        user=["ada", "ada", "bob", "ada", "bob"],
+    )  # fmt: skip
+    settings = SlurmSettings(weight_fairshare=1000.0, calc_period_s=100, half_life_s=1e9)
+    cluster = Cluster((NodeGroup("n", 3, 0, 16),), shared_nodes=True)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
+    sim.advance(100)
+    view = sim.view()
+    assert ["", *sim.workload.table.user.names][view.pending.user[0]] == first
+    used, _ = use_by_user(view, settings.half_life_s)
+    assert used[:3].tolist() == pytest.approx(sim.state.usage.tolist(), rel=1e-6), "as a forecast from this view"
 
 
 def test_all_users_of_accounts_without_usage_have_the_whole_fair_share() -> None:

@@ -23,11 +23,12 @@ CELLS = {
     "JobIDRaw": "9", "State": "FAILED", "User": "ada", "Account": "lab", "Partition": "gpu", "QOS": "high",
     "NNodes": "2", "TimelimitRaw": "2880", "Submit": "1795209000", "Eligible": "1795209001", "Start": "1795209060",
     "End": "1795209960", "ExitCode": "1:2", "JobName": "train", "Comment": "mirage:x:1",
+    "AllocCPUS": "24",
 }  # fmt: skip
 JOB = AccountedJob(
     9, JobState.FAILED, name="train", user="ada", account="lab", partition="gpu", qos="high", nodes=2, limit_s=172_800,
     submit_s=1795209000, eligible_s=1795209001, start_s=1795209060, end_s=1795209960, exit_code=1, exit_signal=2,
-    comment="mirage:x:1",
+    comment="mirage:x:1", cpus=24,
 )  # fmt: skip
 
 
@@ -68,6 +69,9 @@ def test_the_line_that_made_it_where_slurm_stores_it() -> None:
         ),
         ({"State": "COMPLETED", "Start": "1795209960"}, {"state": JobState.COMPLETED, "start_s": 1795209960}),
         ({"NNodes": ""}, {"nodes": 1}),
+        ({"AllocCPUS": "0"}, {"cpus": MISSING}),
+        ({"AllocCPUS": ""}, {"cpus": MISSING}),
+        ({"AllocCPUS": "2K"}, {"cpus": 2048}),
         ({"TimelimitRaw": "UNLIMITED"}, {"limit_s": UNLIMITED_S}),
         ({"TimelimitRaw": "Partition_Limit"}, {"limit_s": MISSING}),
         ({"TimelimitRaw": ""}, {"limit_s": MISSING}),

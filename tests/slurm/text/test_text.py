@@ -78,6 +78,7 @@ def test_accounting_returns_the_last_attempt_and_survives_line_ends_in_comments(
         "gpu",
         "normal",
         "2",
+        "24",
         "2880",
         "100",
         "100",
@@ -97,7 +98,7 @@ def test_accounting_returns_the_last_attempt_and_survives_line_ends_in_comments(
 
 
 def account(number: int, **changed: str) -> str:
-    cells = ["FAILED", "ada", "lab", "gpu", "normal", "2", "2880", "100", "100", "200", "300", "1:0", "train"]
+    cells = ["FAILED", "ada", "lab", "gpu", "normal", "2", "24", "2880", "100", "100", "200", "300", "1:0", "train"]
     named = dict(zip(sacct_text.FIELDS[1:-1], cells)) | {"Comment": "", "SubmitLine": "sbatch x"} | changed
     return sacct_text.DELIMITER.join([str(number), *named.values()])
 

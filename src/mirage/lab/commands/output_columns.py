@@ -154,6 +154,7 @@ ACCOUNTS: dict[str, tuple[str, Callable[[AccountedJob, OutputFormat], str]]] = {
     "exitcode": ("ExitCode", lambda job, form: f"{job.exit_code}:{job.exit_signal}"),
     "comment": ("Comment", lambda job, form: job.comment),
     "submitline": ("SubmitLine", lambda job, form: job.submit_line),
+    "alloccpus": ("AllocCPUS", lambda job, form: str(max(job.cpus, 0))),
     "cluster": ("Cluster", lambda job, form: "simulated"),
 }
 """Fields of ``sacct --format`` in lower case."""

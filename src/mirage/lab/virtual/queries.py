@@ -34,6 +34,7 @@ from mirage.sim.kernel.resources.amounts import MEMORY
 from mirage.sim.kernel.resources.job_limits import COUNTED
 from mirage.sim.simulation import Simulation
 from mirage.slurm.records import AccountedJob, Machine, Node, Queue, QueuedJob, SlurmPartition, SlurmReservation
+from mirage.slurm_words.hostlist import expand_hosts
 
 DEFAULT_USER = "me"
 ACCOUNT = "lab"
@@ -226,6 +227,8 @@ class Queries:
             int(segment.why), JobState.FAILED if request.failed else JobState.COMPLETED
         )
         described = self._described({name: request[name].item() for name in _REQUEST_COLUMNS}, None)
+        if segment.cpus != WHOLE_NODE:
+            described["cpus"] = int(segment.cpus) * int(segment.width)
         times = {name: int(segment[name]) for name in ("submit_s", "start_s", "end_s", "limit_s")}
         return QueuedJob(
             id=row + 1, state=outcome, exit_code=int(outcome is JobState.FAILED), eligible_s=times["submit_s"],
@@ -240,8 +243,14 @@ class Queries:
         return AccountedJob(
             own.number, state, own.name, self.user, own.request.account or ACCOUNT, self.partitions[own.partition],
             own.request.qos or "normal", own.request.nodes, own.limit_s, own.submit_s, own.submit_s, own.start_s,
-            own.end_s, code, sign, own.comment if own.over else "", own.submit_line,
+            own.end_s, code, sign, own.comment if own.over else "", own.submit_line, self._allocated_cpus(own),
         )  # fmt: skip
+
+    def _allocated_cpus(self, own: VirtualJob) -> int:
+        if own.start_s == MISSING:
+            return MISSING
+        request = own.request
+        return self._all_of(expand_hosts(own.nodelist))["cpus"] if request.gpus < 0 else request.nodes * request.cpus
 
     def _label(self, labels: tuple[tuple[str, ...], Any], row: int, otherwise: str) -> str:
         names, codes = labels
@@ -424,5 +433,7 @@ _SHARED = (
 def _accounted(job: QueuedJob) -> AccountedJob:
     ended = job.state not in (JobState.PENDING, JobState.RUNNING)
     shown = {name: getattr(job, name) for name in _SHARED}
-    start_s = MISSING if job.state is JobState.PENDING else job.start_s
-    return AccountedJob(**{**shown, "start_s": start_s, "end_s": job.end_s if ended else MISSING})
+    end_s = job.end_s if ended else MISSING
+    if job.state is JobState.PENDING:
+        return AccountedJob(**{**shown, "start_s": MISSING, "end_s": end_s})
+    return AccountedJob(**shown | {"end_s": end_s}, cpus=job.cpus)

@@ -19,7 +19,7 @@ from mirage.policy.view import MOST_ENDED, Ended
 from mirage.sim.contract.job_labels import JobLabels, label
 from mirage.sim.kernel.arrays import BY_PREEMPTION, BY_RESIZE
 
-COLUMNS = ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s", "name", "account")
+COLUMNS = ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s", "name", "account", "cpus")
 """The rows of the table, in order: the columns of ``Ended``."""
 
 LEAST_ROOM = 256
@@ -142,5 +142,6 @@ def enter(segments: Any, first: int, last: int, codes: Any, injected: Any, rows:
             rows[5, place] = segment.end_s
             rows[6, place] = label(codes, injected, 0, segment.id)
             rows[7, place] = label(codes, injected, 1, segment.id)
+            rows[8, place] = segment.cpus
             place += 1
     return place - at

@@ -32,7 +32,7 @@ class FairShare:
     """Use by user, for a simulation in which fair-share counts.
 
     Attributes:
-        used: Shape (users,), decayed node-seconds at the time of the view.
+        used: Shape (users,), decayed CPU-seconds at the time of the view; node-seconds where nodes are pools.
         account: Shape (users,), codes from 0 on.
         weight: Priority of the highest rank.
     """
@@ -105,13 +105,17 @@ def offsets_of(
     age = np.clip(age_s / settings.max_age_s, 0.0, 1.0)
     size = nodes / view.nodes.total
     if not view.nodes.pools:
-        cpus_of = view.nodes.capacity[:, 1]
-        most = np.array([cpus_of[allowed].max(initial=0) for allowed in view.nodes.allowed])
-        size = (size + nodes * np.where(gpus < 0, most[partition], cpus) / max(cpus_of.sum(), 1)) / 2
+        counted = nodes * np.where(gpus < 0, most_cpus(view)[partition], cpus)
+        size = (size + counted / max(view.nodes.capacity[:, 1].sum(), 1)) / 2
     if settings.favor_small:
         size = 1.0 - size
     model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition
     return np.where(priority > 0, priority - model, 0.0)
+
+
+def most_cpus(view: View) -> NDArray[np.int64]:
+    """The most CPUs of a node, shape (partitions,), where jobs share nodes."""
+    return np.array([view.nodes.capacity[allowed, 1].max(initial=0) for allowed in view.nodes.allowed], dtype=np.int64)
 
 
 def revive(

@@ -7,7 +7,8 @@ utility-based job scheduling on Blue Gene/P systems", Cluster 2009). Cobalt orde
 Age counts from when the job became eligible, up to ``PriorityMaxAge``. Fair-share follows the fair-tree algorithm with
 one equal share for every account and, in it, for every user: accounts are ranked by least usage, then users within
 them, and the factor is the rank. Accounts of equal usage are ranked as one, so all users of accounts without usage have
-the factor 1 (measured on 22.05.8). Usage is node-seconds, halved every ``PriorityDecayHalfLife``.
+the factor 1 (measured on 22.05.8). Usage is CPU-seconds, or node-seconds where nodes are pools, halved every
+``PriorityDecayHalfLife``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from mirage.sim.kernel.arrays import (
     World,
 )
 from mirage.sim.kernel.job_lifecycle import UNRANKED, pending
+from mirage.sim.kernel.resources.holding import charged
 from mirage.sim.kernel.resources.job_limits import counted_gpus
 
 UNKNOWN = -1.0
@@ -36,7 +38,7 @@ def decay_usage(world: World, state: State) -> None:
     now, before = clock.now_s, clock.priority_at_s
     for k in range(clock.n_running):
         job = live[state.running[k]]
-        usage[job.user] += job.width * float(now - max(before, job.start_s))
+        usage[job.user] += charged(world, state, job) * float(now - max(before, job.start_s))
     fade = 0.5 ** ((now - before) / world.settings[0].half_life_s)
     for user in range(len(usage)):
         usage[user] *= fade

@@ -102,9 +102,12 @@ CHUNK = record_type([("bin", _I), ("count", _I), ("gpus", _I), ("cpus", _I), ("m
 
 SEGMENT = record_type(
     [("start_s", _I), ("end_s", _I), ("submit_s", _I), ("limit_s", _I), ("id", _I32), ("width", _I32), ("user", _I32),
-     ("why", _I32)]
+     ("why", _I16), ("cpus", _I16)]
 )  # fmt: skip
-"""One run of a job from a start to an end; a job never preempted has one segment. A log has one for every job."""
+"""One run of a job from a start to an end; a job never preempted has one segment. A log has one for every job.
+
+``cpus`` is the number of CPUs per node, rounded up; ``WHOLE_NODE`` where bins are pools.
+"""
 
 END = record_type([("due", _I), ("slot", _I), ("stamp", _I)])
 """The true end of a segment, in the form of ``mirage.kernel.heap``: ``due`` in seconds."""
@@ -247,7 +250,7 @@ class State(NamedTuple):
     profile_s: NDArray[np.int64]  # (points,): when availability changes, from now on
     level: NDArray[np.int64]  # (points,): nodes free from then on, where there is one pool of whole nodes
     profile: NDArray[np.int64]  # (points, bins, 2 or 3): the same for every bin, where there are several
-    usage: NDArray[np.float64]  # (users,): decayed node-seconds
+    usage: NDArray[np.float64]  # (users,): decayed CPU-seconds; node-seconds where bins are pools
     counted: NDArray[np.int64]  # (limits, users or accounts, 4): see ``resources.limits``
     completing: Records  # COMPLETING, by time
 

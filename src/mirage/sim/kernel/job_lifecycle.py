@@ -28,11 +28,12 @@ from mirage.sim.kernel.arrays import (
     PENDING,
     RUNNING,
     SUSPENDING,
+    WHOLE_NODE,
     Scratch,
     State,
     World,
 )
-from mirage.sim.kernel.resources.holding import give, give_later, take
+from mirage.sim.kernel.resources.holding import charged, give, give_later, take
 from mirage.sim.kernel.resources.job_limits import count_held, permitted
 from mirage.sim.kernel.resources.node_changes import least_free, reserved_within
 from mirage.sim.kernel.resources.node_selection import most_nodes, pick
@@ -42,6 +43,9 @@ FREED, REPLAN = 1, 2
 
 UNRANKED = -1.0
 """The priority of a job that the scheduler has not ranked since it was queued."""
+
+MOST_CPUS = 2**15 - 1
+"""The most CPUs of a node that a segment can show."""
 
 ROUNDING_S = 1e-6
 """Most that work at a speed without an exact binary value can fall short of the run time."""
@@ -371,26 +375,28 @@ def leave_nodes(world: World, state: State, slot: int, why: int, turnover_s: int
     job = state.live[slot]
     now = clock.now_s
     remove_running(state, slot)
+    charge(world, state, job, why)
     if turnover_s > 0:
         give_later(state, slot, clock.now_s + turnover_s)
     else:
         give(world, state, slot, job.width)
     count_held(world, state, job, -1, -job.width)
-    state.usage[job.user] += job.width * float(now - max(clock.priority_at_s, job.start_s))
     clock.ended_since |= FREED if now >= job.limit_end_s else FREED | REPLAN
-    log_segment(state, job, why)
     job.stamp = NIL
 
 
 @kernel()
-def log_segment(state: State, job: Any, why: int) -> None:
-    """Log the segment that ends now."""
+def charge(world: World, state: State, job: Any, why: int) -> None:
+    """Log the segment of a job that ends now, and charge its user; it still holds its nodes."""
+    each_s = charged(world, state, job)
+    state.usage[job.user] += each_s * float(state.clock[0].now_s - max(state.clock[0].priority_at_s, job.start_s))
     segment = state.log[state.clock[0].n_log]
     segment.id = job.id
     segment.start_s = job.start_s
     segment.end_s = state.clock[0].now_s
     segment.width = job.width
     segment.why = why
+    segment.cpus = WHOLE_NODE if world.settings[0].stacked == 1 else min(-(-each_s // max(job.width, 1)), MOST_CPUS)
     segment.user = job.user
     segment.submit_s = job.submit_s
     segment.limit_s = job.limit_s

@@ -25,9 +25,9 @@ from mirage.sim.kernel.job_lifecycle import (
     REPLAN,
     bank_work,
     call_at,
+    charge,
     free_slot,
     leave_nodes,
-    log_segment,
     pending,
     push_end,
     set_end,
@@ -141,8 +141,7 @@ def apply_resize(world: World, state: State, scratch: Scratch, action: Any) -> b
         return refuse(state, NO_ROOM, action.id, change - room(world, state, state.free, job))
     bank_work(state, job)
     lost_s = max(job.start_s + job.resume_s - state.clock[0].now_s, 0) + action.resume_s
-    log_segment(state, job, BY_RESIZE)
-    state.usage[job.user] += job.width * float(state.clock[0].now_s - max(state.clock[0].priority_at_s, job.start_s))
+    charge(world, state, job, BY_RESIZE)
     if change > 0:
         take(world, state, scratch, slot)
     else:

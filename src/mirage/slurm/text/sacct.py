@@ -15,8 +15,8 @@ from mirage.slurm_words.timestamps import instant_s
 
 DELIMITER = "\x1f"
 FIELDS = (
-    "JobIDRaw", "State", "User", "Account", "Partition", "QOS", "NNodes", "TimelimitRaw", "Submit", "Eligible",
-    "Start", "End", "ExitCode", "JobName", "Comment",
+    "JobIDRaw", "State", "User", "Account", "Partition", "QOS", "NNodes", "AllocCPUS", "TimelimitRaw", "Submit",
+    "Eligible", "Start", "End", "ExitCode", "JobName", "Comment",
 )  # fmt: skip
 LATE_FIELDS = ("SubmitLine",)
 """Fields known since 21.08."""
@@ -113,4 +113,5 @@ def accounted_job(cells: dict[str, str]) -> AccountedJob:
         exit_signal=sign,
         comment=text_of(cells["Comment"]),
         submit_line=cells.get("SubmitLine", ""),
+        cpus=count_of(cells["AllocCPUS"], 0) or MISSING,
     )

@@ -94,6 +94,23 @@ def add_held(world: World, state: State, width: int, chunk: int, free: Any) -> N
         chunk = held.next
 
 
+@kernel()
+def charged(world: World, state: State, job: Any) -> int:
+    """What a running job is charged for each second: its CPUs; its nodes where bins are pools.
+
+    Slurm charges CPUs (``_apply_new_usage`` of priority/multifactor) unless ``TRESBillingWeights`` are set, which is
+    not modelled. On equal whole nodes, users rank the same by nodes.
+    """
+    if world.settings[0].stacked == 1:
+        return int(job.width)
+    cpus, chunk = 0, job.chunk
+    while chunk != NIL:
+        held = state.chunks[chunk]
+        cpus += held.count * held.cpus
+        chunk = held.next
+    return int(cpus)
+
+
 @kernel(forceinline=False)
 def give_later(state: State, slot: int, until_s: int) -> None:
     """Take all nodes from the ended job in ``slot``; they become free at ``until_s``.
