@@ -236,7 +236,7 @@ def test_odd_answers_are_skipped_with_a_count_or_refused(
     assert [record.count for record in caplog.records] == [3]  # type: ignore[attr-defined]
     with pytest.raises(SlurmUnreachable, match=r"/slurm/…/jobs with 1 records that cannot be read: 'none'"):
         answering(jobs="none").observe()
-    assert answering(jobs=None).observe().jobs == ()
+    assert answering(jobs=[]).observe().jobs == ()
     odd = [{"name": "p", "maximums": 5, "defaults": [], "priority": 3, "nodes": {"configured": "n[1-"}}]
     (partition,) = answering(nodes=[], partitions=odd).machine().partitions
     assert (partition.name, partition.nodes, partition.priority_tier) == ("p", (), 1)
@@ -249,6 +249,21 @@ def test_odd_answers_are_skipped_with_a_count_or_refused(
                 "/slurm/v0.0.38/jobs": (200, json.dumps({"errors": "no"})),
             }
         ).observe()
+
+
+@pytest.mark.parametrize("part", [{}, {"jobs": None}, {"meta": {"Slurm": {}}, "errors": [], "job": []}])
+def test_an_answer_without_a_list_of_jobs_is_no_empty_queue(
+    serve: Callable[[Answers], RestViews], part: dict[str, object]
+) -> None:
+    openapi = (200, json.dumps({"paths": {"/slurm/v0.0.38/jobs": {}}}))
+    served = {f"/{name}": (200, json.dumps(part)) for name in ("slurm/v0.0.38/jobs", "slurmdb/v0.0.38/jobs")}
+    views = serve({"/openapi/v3": openapi, **served})
+    with pytest.raises(
+        SlurmUnreachable, match="slurmrestd answered /slurm/…/jobs without 'jobs'; it may be overloaded"
+    ):
+        views.observe()
+    with pytest.raises(SlurmUnreachable, match="without 'jobs'"):
+        views.accounting(0)
 
 
 @pytest.mark.parametrize(

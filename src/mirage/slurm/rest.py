@@ -140,9 +140,13 @@ class RestViews:
     ) -> tuple[json_values.Read, ...]:
         """The records of an answer; those that cannot be read are logged.
 
-        It raises where no record can be read.
+        Raises:
+            SlurmUnreachable: The answer has no list, or no record can be read.
         """
-        listed = self._get(part, what).get(listed_as or what.partition("?")[0])
+        name = listed_as or what.partition("?")[0]
+        listed = self._get(part, what).get(name)
+        if listed is None:  # an empty list is an answer, but no list is not: jobs would count as gone
+            raise SlurmUnreachable(f"slurmrestd answered /{part}/…/{what} without {shown(name)}; it may be overloaded")
         found, skipped = json_values.records(listed, read, key)
         if skipped.count:
             log.warning("records of slurmrestd skipped", extra={"count": skipped.count, "detail": skipped.first})
