@@ -29,7 +29,8 @@ def test_a_node_of_several_partitions_is_one_node_with_its_free_gpus() -> None:
 @pytest.mark.parametrize(
     ("state", "usable", "answers"),
     [("reserved", True, True), ("idle", True, True), ("planned", True, True), ("draining", False, True),
-     ("down*", False, False), ("unknown", False, False), ("mixed", True, True), ("maint", False, True)],
+     ("down*", False, False), ("unknown", False, False), ("mixed", True, True), ("maint", False, True),
+     ("mixed$", False, True), ("allocated^", False, True), ("mixed@", True, True)],
 )  # fmt: skip
 def test_a_reserved_node_is_usable_and_a_silent_one_is_not(state: str, usable: bool, answers: bool) -> None:
     ((node,), _) = read_gpu_nodes(FIELD.join(("n1", state, "gpu:4", "gpu:0", "main", "")))

@@ -17,6 +17,9 @@ GPU_NODES_COMMAND = (
 
 _SILENT = ("unknown", "future", "inval", "no_respond")
 _UNUSABLE = ("down", "drain", "fail", "error", "power", "maint", "reboot", "blocked", *_SILENT)
+_UNUSABLE_SIGNS = "$^"
+"""sinfo marks nodes with them that are in maintenance or rebooted, while jobs still run there."""
+
 _TYPE = re.compile(r"(?:^|,)gpu:([^:,()]*[^:,()\d][^:,()]*)")
 
 
@@ -47,7 +50,7 @@ class GpuNode:
     @property
     def usable(self) -> bool:
         """Whether jobs can start there; a reservation does not matter."""
-        return self.answers and not any(word in self.state for word in _UNUSABLE)
+        return self.answers and not any(word in self.state for word in (*_UNUSABLE, *_UNUSABLE_SIGNS))
 
 
 def read_gpu_nodes(output: str) -> tuple[tuple[GpuNode, ...], tuple[str, ...]]:
