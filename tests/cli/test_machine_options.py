@@ -96,6 +96,16 @@ DATABASE = "AccountingStorageType=accounting_storage/slurmdbd\n"
             f"{DATABASE}{WEIGHTS}PriorityType=priority/basic\n",
             "PriorityWeightAge and PriorityWeightQOS: PriorityType is",
         ),
+        (
+            f"{DATABASE}PriorityWeightFairshare=7\nPriorityFlags=max_tres, no_fair_tree\n",
+            "PriorityFlags=NO_FAIR_TREE is not simulated: users are ranked as by fair-tree, with equal shares",
+        ),
+        (
+            f"{DATABASE}PriorityWeightFairshare=7\nPriorityFlags=DEPTH_OBLIVIOUS\n",
+            "PriorityFlags=DEPTH_OBLIVIOUS is not",
+        ),
+        ("PriorityWeightFairshare=7\nPriorityFlags=NO_FAIR_TREE\n", "Slurm ignores PriorityWeightFairshare without"),
+        (f"{DATABASE}{WEIGHTS}PriorityFlags=NO_FAIR_TREE\n", ""),
         (f"{DATABASE}{WEIGHTS}", ""),
         ("PriorityWeightQOS=5\n", ""),
         ("PriorityType=priority/basic\n", ""),
@@ -109,7 +119,8 @@ def test_weights_that_slurm_ignores_are_named(
     replace(NOTHING, nodes=4, slurm_conf=str(path)).machine()
     printed = capsys.readouterr().err
     assert remark in printed
-    assert printed.startswith(f"mirage: {path}: Slurm ignores") if remark else not printed
+    assert printed.startswith(f"mirage: {path}: ") if remark else not printed
+    assert printed.count("\n") == bool(remark)
 
 
 @pytest.mark.parametrize(

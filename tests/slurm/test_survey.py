@@ -20,6 +20,7 @@ ORDINARY = {
 
 
 WITH_ACCOUNTS = {"accountingstoragetype": "accounting_storage/slurmdbd"}
+WITH_WEIGHTS = WITH_ACCOUNTS | {"priorityweightage": "1", "priorityweightfairshare": "20"}
 
 
 class Site:
@@ -107,6 +108,7 @@ def test_a_default_limit_is_a_limit(partitions: list[SlurmPartition], value: str
     [
         (WITH_ACCOUNTS, "age", "ok", "no PriorityFlags"),
         (WITH_ACCOUNTS | {"priorityflags": "ACCRUE_ALWAYS"}, "age", "warn", "ACCRUE_ALWAYS"),
+        (WITH_WEIGHTS | {"priorityflags": "MAX_TRES,no_fair_tree"}, "fair-share", "warn", "MAX_TRES,no_fair_tree"),
         ({}, "age", "warn", "counts for nothing without slurmdbd, nor does fair-share (measured on 22.05.8)"),
         (
             {"accountingstoragetype": ""},
@@ -158,6 +160,14 @@ def test_without_slurmdbd_the_weights_of_holds_are_ignored() -> None:
 def test_without_weights_there_is_no_finding_on_holds() -> None:
     assert "holds" not in found(Site())
     assert "holds" not in found(Site(prioritytype="priority/basic", priorityweightage="0"))
+
+
+def test_fair_tree_needs_no_finding() -> None:
+    assert "fair-share" not in found(Site(**WITH_WEIGHTS))
+    assert "fair-share" not in found(Site(**WITH_WEIGHTS, priorityflags="MAX_TRES"))
+    flags = {"priorityflags": "NO_FAIR_TREE"}
+    assert "fair-share" not in found(Site(**{**WITH_WEIGHTS, "priorityweightfairshare": "0"}, **flags))
+    assert "fair-share" not in found(Site(**{**WITH_WEIGHTS, "accountingstoragetype": ""}, **flags))
 
 
 SURVIVES = "measured on 22.05.8"

@@ -95,11 +95,11 @@ class MachineOptions:
 
     def _scheduler(self) -> SlurmSettings:
         """Returns the parameters of the scheduler."""
-        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, ignored_remark, read_options
+        from mirage.sim.slurm_conf.slurm_settings import SlurmSettings, fair_share_remark, ignored_remark, read_options
 
         if self.slurm_conf is not None:
             options = read_options(self.slurm_conf)
-            if remark := ignored_remark(options):
+            for remark in filter(None, (ignored_remark(options), fair_share_remark(options))):
                 click.echo(f"mirage: {self.slurm_conf}: {remark}", err=True)
             found = SlurmSettings.from_options(options, self.slurm_conf)
         else:

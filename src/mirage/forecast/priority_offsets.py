@@ -106,7 +106,8 @@ class PriorityOffsets:
     def _own(self, chain: ChainView) -> Floats:
         """Returns the offset in the priority of the next link's job, shape (1,)."""
         age_s = 0 if chain.accrues_s == MISSING else max(self.view.now_s - chain.accrues_s, 0)
-        row = (np.array([number]) for number in (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus))
+        limit_s = chain.limit_s if chain.queued is None else chain.queued.limit_s
+        row = map(np.atleast_1d, (age_s, chain.partition, chain.nodes, chain.gpus, chain.cpus, limit_s))
         return offsets_of(np.array([chain.priority]), self.view, self.settings, *row)
 
     def _shared_with_user(self, chain: ChainView) -> float | None:

@@ -98,6 +98,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     found.append(_revisions(slurm, version, options))
     if "priorityweightage" in options and not _is_basic(options):
         found.append(_age_against_fair_share(options))
+        found += _classic_fair_share(options)
     found.append(_limits(machine))
     found.append(_accounting(slurm, options, queue.time_s))
     found += _reservations(slurm)
@@ -185,6 +186,17 @@ def _age_against_fair_share(options: Mapping[str, str]) -> Finding:
         )
         return Finding(WARN, what, value, advice)
     return Finding(OK, what, value, "age weighs as much as fair-share or more, as where holds was measured")
+
+
+def _classic_fair_share(options: Mapping[str, str]) -> list[Finding]:
+    """That forecasts rank users by fair-tree where Slurm does not; nothing where it does."""
+    flags = {word.strip() for word in options.get("priorityflags", "").upper().split(",")}
+    if not flags & {"NO_FAIR_TREE", "DEPTH_OBLIVIOUS"} or not _has_slurmdbd(options):
+        return []
+    if _weight(options, "priorityweightfairshare") == 0:
+        return []
+    advice = "forecasts rank users as by fair-tree, with equal shares: starts under fair-share are less certain"
+    return [Finding(WARN, "fair-share", options["priorityflags"], advice)]
 
 
 def _weight(options: Mapping[str, str], key: str) -> int:

@@ -129,15 +129,23 @@ def test_a_job_that_would_take_its_user_over_a_limit_shows_it(folder: Path) -> N
         assert all(in_words(job.reason) != job.reason for job in waiting), "it is said in words"
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_age(folder: Path, shared: bool) -> None:
+@pytest.mark.parametrize(("shared", "relative"), [(False, False), (True, False), (False, True), (True, True)])
+def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_age(
+    folder: Path, *, shared: bool, relative: bool
+) -> None:
     """Priority as squeue of Slurm 22.05.8 shows it: nice, QOS, partition, size, share."""
     cluster = Cluster(
         (NodeGroup("node", 4, 8, 64),), (Partition("low"), Partition("high", job_factor=5.0)), shared, {"a": 2, "b": 1}
     )
     weights = {"weight_fairshare": 1000.0, "weight_size": 700.0, "weight_partition": 500.0, "weight_qos": 300.0}
     settings = SlurmSettings(
-        weight_age=9000.0, max_age_s=36_000, weight_gpus=90.0, weight_cpus=40.0, calc_period_s=60, **weights
+        weight_age=9000.0,
+        max_age_s=36_000,
+        weight_gpus=90.0,
+        weight_cpus=40.0,
+        calc_period_s=60,
+        size_over_time=relative,
+        **weights,
     )
     table = trace(
         submit_s=[0, 10, 210], elapsed_s=[200, 60, 9000], limit_s=[200, 60, 9000], nodes=[3, 1, 3],
@@ -153,7 +161,7 @@ def test_a_job_that_waits_for_another_shows_the_priority_of_a_free_one_without_a
     jobs = [submit(slurm, folder / "job.sh", **options, **wait) for wait in waits]
     slurm.sleep(1)
     free, after, begins, held = [job_of(slurm, number).priority for number in jobs]
-    assert after == free == begins > 500 + 150 + 350 - 30
+    assert after == free == begins > 500 + 150 + (0 if relative else 350) - 30
     assert held == 0.0
     slurm.sleep(600)
     free_later, after_later, begins_later, held_later = [job_of(slurm, number).priority for number in jobs]

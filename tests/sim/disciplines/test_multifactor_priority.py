@@ -6,10 +6,13 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mirage.duration import MINUTE_S, UNLIMITED_S
 from mirage.forecast.priority_offsets import use_by_user
 from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.contract.from_view import priority_offsets
 from mirage.sim.job_updates import requeue
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.cluster_conf import cluster_from_slurm_conf
@@ -48,6 +51,27 @@ def test_size_counts_nodes_and_cpus_half_each_where_nodes_are_shared() -> None:
 def test_size_counts_nodes_where_jobs_take_them_whole() -> None:
     found = priorities(Cluster((NODES,)), SlurmSettings(weight_size=100_000), nodes=[1, 8])
     assert found == [50_000, 6_250]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("small", [False, True])
+def test_size_relative_to_time_is_that_of_a_real_slurm(*, shared: bool, small: bool) -> None:
+    """JOBSIZE of sprio on 22.05.8 for seven jobs of three nodes of 8 CPUs."""
+    shown = [100_000, 3_333, 95_238, 166_667, 1_000_000, 11_111, 0]
+    settings = SlurmSettings(weight_size=1_000_000, size_over_time=True, favor_small=small)
+    nodes, minutes = [3, 1, 2, 1, 3, 1, 1], [10, 100, 7, 1.5, 0.4, 30, UNLIMITED_S // MINUTE_S]
+    table = JobTable.build(
+        range(8), submit_s=[0, *[1] * 7], elapsed_s=[9] * 8, nodes=[3, *nodes], cpus=[24, 24, 4, 12, 1, 20, 1, 1],
+        gpus=[-1, -1, 0, 0, 0, 0, -1, 0], limit_s=[600, *(round(60 * limit) for limit in minutes)],
+    )  # fmt: skip
+    cluster = Cluster((NodeGroup("n", 3, 0, 8),), shared_nodes=shared)
+    sim = Simulation(cluster, workload(table, cluster), "slurm", settings)
+    sim.advance(1)
+    view = sim.view()
+    expected = np.array([0, *(1_000_000 - size if small else size for size in shown)])[view.pending.id]
+    assert view.pending.priority.tolist() == pytest.approx(expected, abs=1.0)
+    has = view.pending.priority > 0
+    assert priority_offsets(view.pending, view, settings)[has] == pytest.approx(0, abs=1.0)
 
 
 def test_gpus_and_cpus_count_by_their_share_of_the_partition() -> None:

@@ -72,6 +72,8 @@ def conf(tmp_path: Path) -> Write:
         ("PriorityCalcPeriod=1", {"calc_period_s": 60}),
         ("PriorityFavorSmall=YES", {"favor_small": True}),
         ("PriorityFavorSmall=no", {}),
+        ("PriorityFlags=MAX_TRES, small_relative_to_time", {"size_over_time": True}),
+        ("PriorityFlags=NO_FAIR_TREE", {}),
         ("AuthInfo=cred_expire=30", {"requeue_hold_s": 31}),
         ("AuthInfo=socket=/run/munge,CRED_EXPIRE=600", {"requeue_hold_s": 601}),
         ("AuthInfo=socket=/run/munge", {"requeue_hold_s": 121}),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mirage.duration import UNLIMITED_S, format_duration
+from mirage.duration import MINUTE_S, UNLIMITED_S, format_duration
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records
 from mirage.lab.virtual.batch_request import DEFAULT_TIME_S, StartCondition
@@ -330,6 +330,7 @@ class Queries:
             "prioritycalcperiod": format_duration(s.calc_period_s),
             "prioritydecayhalflife": format_duration(int(min(s.half_life_s, UNLIMITED_S))),
             "prioritymaxage": format_duration(int(min(s.max_age_s, UNLIMITED_S))),
+            **({"priorityflags": "SMALL_RELATIVE_TO_TIME"} if s.size_over_time else {}),
             "priorityfavorsmall": "Yes" if s.favor_small else "No",
             "priorityweightage": str(round(s.weight_age)),
             "priorityweightjobsize": str(round(s.weight_size)),
@@ -387,7 +388,10 @@ def shown_priority(sim: Simulation, job: Mapping[str, Any]) -> float:
     counted = job["nodes"] * (world.of_node[place] if whole else np.array([max(job["gpus"], 0), job["cpus"]]))
     size = job["nodes"] / world.settings[0].nodes
     if sim.cluster.shared_nodes:
-        size = (size + counted[1] / world.settings[0].cpus) / 2
+        of_cpus = counted[1] / world.settings[0].cpus
+        size = max(size, of_cpus) if settings.size_over_time else (size + of_cpus) / 2
+    if settings.size_over_time:
+        size /= max(-(-job["limit_s"] // MINUTE_S), 1)
     aged_s = max(int(sim.state.clock[0].priority_at_s) - job["eligible_s"], 0)
     gpus, cpus = counted / np.maximum(world.of_partition[place], 1)
     return float(int(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirage.duration import MINUTE_S
 from mirage.job_state import MISSING
 from mirage.kernel.compile import kernel
 from mirage.kernel.record_arrays import Records, records
@@ -84,11 +85,20 @@ def priority_offsets(jobs: QueueJobs, view: View, settings: SlurmSettings) -> ND
     """
     computed_s = np.where(jobs.start_s >= 0, jobs.start_s, view.now_s)
     age_s = computed_s - jobs.eligible_s
-    return offsets_of(jobs.priority, view, settings, age_s, jobs.partition, jobs.nodes, jobs.gpus, jobs.cpus)
+    columns = (jobs.partition, jobs.nodes, jobs.gpus, jobs.cpus, jobs.limit_s)
+    return offsets_of(jobs.priority, view, settings, age_s, *columns)
 
 
 def offsets_of(
-    priority: Any, view: View, settings: SlurmSettings, age_s: Any, partition: Any, nodes: Any, gpus: Any, cpus: Any
+    priority: Any,
+    view: View,
+    settings: SlurmSettings,
+    age_s: Any,
+    partition: Any,
+    nodes: Any,
+    gpus: Any,
+    cpus: Any,
+    limit_s: Any,
 ) -> NDArray[np.float64]:
     """Priorities minus their factors of age, size and partition.
 
@@ -99,6 +109,7 @@ def offsets_of(
         nodes: Nodes of a job.
         gpus: Per node; −1 where a job takes whole nodes.
         cpus: Per node.
+        limit_s: Time limit of each job.
     """
     if settings.priority == "wfp":
         return np.zeros(len(priority))
@@ -106,7 +117,10 @@ def offsets_of(
     size = nodes / view.nodes.total
     if not view.nodes.pools:
         counted = nodes * np.where(gpus < 0, most_cpus(view)[partition], cpus)
-        size = (size + counted / max(view.nodes.capacity[:, 1].sum(), 1)) / 2
+        of_cpus = counted / max(view.nodes.capacity[:, 1].sum(), 1)
+        size = np.maximum(size, of_cpus) if settings.size_over_time else (size + of_cpus) / 2
+    if settings.size_over_time:
+        size = size / np.maximum(np.ceil(limit_s / MINUTE_S), 1)
     if settings.favor_small:
         size = 1.0 - size
     model = settings.weight_age * age + settings.weight_size * size + settings.weight_partition

@@ -13,9 +13,10 @@ the factor 1 (measured on 22.05.8). Usage is CPU-seconds, or node-seconds where 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from mirage.duration import HOUR_S
+from mirage.duration import HOUR_S, MINUTE_S
 from mirage.kernel.compile import kernel
 from mirage.sim.kernel.arrays import (
     WHOLE_NODE,
@@ -151,11 +152,16 @@ def size_factor(world: World, job: Any) -> float:
 
     Where nodes are shared, it is half its share of the nodes and half its share of the CPUs, as in Slurm
     (``_get_priority_internal`` of priority/multifactor): a job of one GPU and one core on a node has hardly more than
-    half the priority of one that takes the node.
+    half the priority of one that takes the node. With ``SMALL_RELATIVE_TO_TIME`` it is the larger of both, divided by
+    the minutes of the limit.
     """
     setting = world.settings[0]
     size = job.nodes / setting.nodes
-    if setting.stacked == 0:
+    if setting.size_over_time == 1:
+        if setting.stacked == 0:
+            size = max(size, counted_cpus(world, job) / setting.cpus)
+        size /= max(math.ceil(job.limit_s / MINUTE_S), 1)
+    elif setting.stacked == 0:
         size = 0.5 * (size + counted_cpus(world, job) / setting.cpus)
     return float(1.0 - size if setting.favor_small == 1 else size)
 

@@ -154,6 +154,7 @@ SETTINGS = record_type(
         ("weight_gpus", _F),  # PriorityWeightTRES
         ("weight_cpus", _F),
         ("favor_small", _I),
+        ("size_over_time", _I),  # 1: the size of a job is divided by its limit in minutes
         ("wfp", _I),  # 1: jobs are ordered by WFP's score; 0: by the multifactor priority
         ("wfp_size", _F),  # exponents
         ("wfp_wait", _F),

@@ -38,6 +38,8 @@ class SlurmSettings:
             (``preempt_youngest_first``).
         weight_gpus: ``PriorityWeightTRES`` of ``GRES/gpu``, times the job's share of its partition's GPUs.
         weight_cpus: The same for ``CPU``; other resources in it are not modelled.
+        size_over_time: The factor of size is a job's size by its limit in minutes (``PriorityFlags`` with
+            ``SMALL_RELATIVE_TO_TIME``).
         priority: ``multifactor`` is Slurm's own; ``wfp`` uses nodes^size × wait^wait / limit^limit instead, as Cobalt
             does (Tang et al., Cluster 2009), without the weights.
         wfp_size: Exponent of a job's nodes.
@@ -73,6 +75,7 @@ class SlurmSettings:
     weight_gpus: float = 0.0
     weight_cpus: float = 0.0
     favor_small: bool = False
+    size_over_time: bool = False
     priority: Literal["multifactor", "wfp"] = "multifactor"
     wfp_size: float = 1.0
     wfp_wait: float = 3.0
@@ -142,10 +145,12 @@ class SlurmSettings:
         if (key := "prioritycalcperiod") in options:
             found["calc_period_s"] = _seconds(path, key, options[key])
         enforced = {word.strip() for word in options.get("accountingstorageenforce", "").lower().split(",")}
-        if "ACCRUE_ALWAYS" in options.get("priorityflags", "").upper():
+        flags = _flags(options)
+        if "ACCRUE_ALWAYS" in flags:
             found["age_survives_hold"] = True
         elif enforced & _ENFORCE_LIMITS:
             found["age_survives_hold"] = False
+        found["size_over_time"] = "SMALL_RELATIVE_TO_TIME" in flags
         found["favor_small"] = options.get("priorityfavorsmall", "no").lower() == "yes"
         found |= dict.fromkeys(ignored_weights(options), 0.0)
         try:
@@ -219,6 +224,24 @@ def ignored_weights(options: Mapping[str, str]) -> tuple[str, ...]:
         return (*_PRIORITY_WEIGHTS.values(), *_TRES_WEIGHTS.values())
     with_slurmdbd = options.get("accountingstoragetype", "").lower().endswith("slurmdbd")
     return () if with_slurmdbd else ("weight_age", "weight_fairshare")
+
+
+def fair_share_remark(options: Mapping[str, str]) -> str:
+    """That users are ranked by fair-tree where Slurm does not; empty where it does.
+
+    Args:
+        options: Keys in lower case.
+    """
+    classic = [flag for flag in ("NO_FAIR_TREE", "DEPTH_OBLIVIOUS") if flag in _flags(options)]
+    weighs = options.get("priorityweightfairshare", "0").strip("0")
+    if not classic or not weighs or "weight_fairshare" in ignored_weights(options):
+        return ""
+    return f"PriorityFlags={classic[0]} is not simulated: users are ranked as by fair-tree, with equal shares"
+
+
+def _flags(options: Mapping[str, str]) -> frozenset[str]:
+    """The words of ``PriorityFlags``, in upper case."""
+    return frozenset(word.strip() for word in options.get("priorityflags", "").upper().split(","))
 
 
 def ignored_remark(options: Mapping[str, str]) -> str:
