@@ -236,6 +236,15 @@ def test_a_trace_name_that_is_no_utf_8_can_be_written(tmp_path: Path) -> None:
     assert read_cluster_file(tmp_path / "c.toml").calibration == {"trace": "ls?.log"}
 
 
+@pytest.mark.parametrize(("mode", "found"), [(None, 0o640), (0o600, 0o600)])
+def test_a_file_retains_its_permissions_unless_others_are_given(tmp_path: Path, mode: int | None, found: int) -> None:
+    path = tmp_path / "c.toml"
+    path.touch()
+    path.chmod(0o640)
+    write_cluster_file(path, FULL, mode)
+    assert path.stat().st_mode & 0o777 == found
+
+
 def test_a_fact_that_toml_cannot_hold_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     write_cluster_file(path, FULL)

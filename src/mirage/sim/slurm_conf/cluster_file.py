@@ -78,13 +78,13 @@ class ClusterFile:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_cluster_file(path: str | Path, file: ClusterFile, mode: int = 0o666) -> None:
+def write_cluster_file(path: str | Path, file: ClusterFile, mode: int | None = None) -> None:
     """Write a cluster file; the old contents are replaced only when it is complete.
 
     Args:
         path: The file to write.
         file: Its contents.
-        mode: Permissions of the file, minus the umask.
+        mode: Permissions of the file, minus the umask; by default those of an existing file, or all.
 
     Raises:
         ConfigurationError: The file cannot be written, or TOML cannot represent a free fact.

@@ -43,7 +43,10 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few_tries")
 def test_it_fits_judges_and_writes(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, page = tmp_path / "cluster.toml", tmp_path / "calibration.html"
+    out.write_text("private")
+    out.chmod(0o600)
     assert main(["calibrate", trace, "--columns", MAP, "-o", str(out), "--report", str(page)]) == 0
+    assert out.stat().st_mode & 0o777 == 0o600, "the file keeps its permissions"
     printed = capsys.readouterr().out
     assert "nothing fitted" in printed
     assert re.search(r"all mechanisms +\d+\.\d% +[01]\.\d\d +\d+\.\d% +[01]\.\d\d", printed)

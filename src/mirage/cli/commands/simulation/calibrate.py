@@ -181,7 +181,7 @@ def _calibrate(trace: str, table: JobTable, declared: DeclaredSettings, options:
         found = Calibration.of(trace, declared, site, slices, lambda done, most, _: progress(done, most))
     command = shlex.join(["mirage", *sys.argv[1:]])
     facts: dict[str, Any] = found.to_json() | {"version": __version__, "command": command} | dict(options.facts)
-    for path, mode in ((options.out, 0o666), (options.second_file, 0o600)):
+    for path, mode in ((options.out, None), (options.second_file, 0o600)):
         if path is not None:
             write_cluster_file(path, found.cluster_file(facts), mode)
     if options.report is not None:
