@@ -376,3 +376,16 @@ def test_a_link_of_a_higher_tier_comes_first_whatever_the_priorities() -> None:
     assert plays.forecast(both, NOW_ONLY).starts_s.tolist() == [[NOW + 5 * HOUR_S]] * 2
     tiered = replace(both, tiers=(9, 1))
     assert plays.forecast(tiered, NOW_ONLY).starts_s.tolist() == [[NOW + 2 * HOUR_S]] * 2
+
+
+def test_a_job_of_which_nice_leaves_nothing_does_not_precede_a_later_link() -> None:
+    """Slurm shows 1 for it, and 1 a day later: its age counts for less than its nice."""
+    niced = {"nodes": 2, "limit_s": HOUR_S, "submit_s": NOW, "eligible_s": NOW, "priority": 1.0}
+    observed = full_machine(left_s=30 * HOUR_S, limit_s=40 * HOUR_S)
+    plays = Forecaster(2, scheduler=SlurmSettings(weight_age=1000.0))
+    for nice, start_h in ((10_000, 30), (0, 31)):
+        crowded = replace(
+            observed, pending=jobs({**niced, "nice": nice}), chain=chain(NOW + 2 * DAY_S, nodes=2, limit_s=HOUR_S)
+        )
+        found = plays.forecast(crowded, np.array([6 * HOUR_S])).starts_s
+        assert found.tolist() == [[NOW + start_h * HOUR_S]] * 2

@@ -11,6 +11,7 @@ from mirage.duration import DAY_S, HOUR_S
 from mirage.forecast.priority_offsets import FRESH_S, PriorityOffsets, medians, ranks, use_by_user
 from mirage.policy.view import ChainView, Nodes, View
 from mirage.sim.cluster import Cluster
+from mirage.sim.contract.from_view import priority_offsets
 from mirage.sim.disciplines.priority import share_after, sum_by_account
 from mirage.sim.simulation import Simulation
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
@@ -161,6 +162,23 @@ def test_nothing_is_known_of_a_user_with_the_least_priority_for_all_jobs() -> No
     assert PriorityOffsets(observed, alike).of_link(link_of(1), 1, seed=1).tolist() == [600.0], (
         "the median of the others"
     )
+
+
+def test_a_waiting_job_of_which_nice_leaves_nothing_is_lower_than_slurm_shows() -> None:
+    """Users 1 and 3 have a job without nice, user 4 has none; 1 is shown for three jobs."""
+    niced = {"nice": 900, "submit_s": NOW, "eligible_s": NOW}
+    pending = jobs(
+        *({"user": user, "priority": 1.0, **niced} for user in (1, 3, 4)),
+        {"user": 1, "priority": 20.0, **niced}, waits(1, 920.0), waits(3, 400.0), {"user": 1, "priority": 0.0},
+    )  # fmt: skip
+    observed = view(NOW, 4, 0, pending=pending)
+    settings = SlurmSettings(weight_qos=1.0)
+    found = PriorityOffsets(observed, settings)
+    shown = priority_offsets(pending, observed, settings)
+    assert found.of_waiting(pending, shown).tolist() == [1.0, -500.0, found.typical - 900, 20.0, 920.0, 400.0, 0.0]
+    plain = jobs(waits(1, 5.0), waits(2, 0.0))
+    assert found.of_waiting(plain, shown[:2]) is not None
+    assert found.of_waiting(plain, np.array([5.0, 0.0])).tolist() == [5.0, 0.0]
 
 
 def test_jobs_of_another_qos_count_as_far_as_it_is_known_how_far_apart_they_are() -> None:

@@ -154,6 +154,7 @@ class QueueFutures:
         self._scratch = [scratch, *(self._fresh_scratch() for _ in range(1, self.threads))]
         self.age_survives_hold = forecaster.age_survives_hold
         pending, offset = view.pending.user, self.observed.live.priority_offset[: len(view.pending)]
+        offset[:] = self.offsets.of_waiting(view.pending, offset)
         offset[waiting:] = self.offsets.of_users(pending[waiting:])
         offset -= self.offsets.by_rank(pending)  # the simulation adds the part of the rank, as use goes on
         arriving = self.past.jobs.user

@@ -8,12 +8,13 @@ with time: a forecast lets it go on, and so needs the two parts apart, that of t
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirage.array_types import Floats, Ints
 from mirage.duration import HOUR_S
 from mirage.job_state import MISSING
 from mirage.kernel.random import uniform
-from mirage.policy.view import ChainView, View
+from mirage.policy.view import ChainView, QueueJobs, View
 from mirage.sim.contract.from_view import FairShare, most_cpus, offsets_of, priority_offsets
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
@@ -57,7 +58,7 @@ class PriorityOffsets:
         self.spread: Floats = np.zeros(1)
         self._rank: Ints = np.zeros(1, dtype=np.int64)
         self._line = (0.0, self.typical)
-        exact = has & ~((nice > 0) & (priority <= 1.0))  # Slurm reports 1 wherever nice leaves less than that
+        exact = has & ~leaves_none(nice, priority)
         self._user, self._qos, self._waits = user[exact], qos[exact], waits[exact]
         self._shared: Floats = (value + nice)[exact]
         recorded = settings.recorded_priority is not None
@@ -81,6 +82,28 @@ class PriorityOffsets:
             own: Floats = of_known[users]
             np.copyto(found, own, where=~np.isnan(own))
         return found
+
+    def of_waiting(self, jobs: QueueJobs, offsets: Floats) -> Floats:
+        """Returns the offsets of waiting jobs, lower where nice leaves less than Slurm shows.
+
+        There the shown priority is only an upper bound: with age the job would soon precede newcomers, but in Slurm it
+        does so only after its age outweighs its nice. The offset without nice is that of the user's other jobs, or
+        follows from the use.
+
+        Args:
+            offsets: Shape (jobs,), from the priorities that Slurm shows.
+        """
+        hidden = leaves_none(jobs.nice, jobs.priority)
+        if not hidden.any():
+            return offsets
+        users = jobs.user[hidden]
+        expected = self._line[1] + self.by_rank(users)
+        of_known = medians(self._user, self._shared)
+        for place, user in enumerate(users.tolist()):
+            expected[place] = of_known.get(user, expected[place])
+        lower = offsets.copy()
+        lower[hidden] = np.minimum(offsets[hidden], expected - jobs.nice[hidden])
+        return lower
 
     def by_rank(self, users: Ints) -> Floats:
         """Returns the part of users' offsets that follows from present use, shape (jobs,)."""
@@ -151,6 +174,11 @@ class PriorityOffsets:
         if len(users) >= ENOUGH_KNOWN:
             off: Floats = value - base - slope * rank
             self.spread = np.sort(off)
+
+
+def leaves_none(nice: Ints, priority: Floats) -> NDArray[np.bool_]:
+    """Returns for which jobs nice leaves a priority of 1 or less; Slurm reports 1 for all."""
+    return (nice > 0) & (priority <= 1.0)
 
 
 def medians(users: Ints, values: Floats) -> dict[int, float]:
