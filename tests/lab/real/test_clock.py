@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from mirage.lab.real import clock_lock
 from mirage.lab.real.clock import clock_environment, forget_clock, shared_beginning, start_clock
 from mirage.lab.real.clock_lock import SharedLock
 from mirage.lab.real.lab_spec import LabSpec
+from tests.support.second_user import OTHER
 from tests.support.waiting import until
 
 LIBC = ctypes.CDLL(None)
@@ -87,6 +89,35 @@ def test_the_clock_of_a_cluster_survives_a_kill(tmp_path: Path) -> None:
         os.kill(keeper, 0)
     finally:
         os.killpg(keeper, 15)
+        forget_clock(spec)
+
+
+@pytest.mark.real_slurm
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming a second user needs root")
+def test_another_user_has_the_same_clock_and_leaves_nothing_when_killed(tmp_path: Path) -> None:
+    spec = LabSpec(directory=tmp_path, speed=1000)
+    spec.run.mkdir()
+    other = pwd.getpwnam(OTHER)
+    assert start_clock(spec, 120)
+    try:
+        before = set(os.listdir("/dev/shm"))
+        time.sleep(0.5)
+        environment = {**os.environ, **clock_environment(spec)}
+        as_other = {"env": environment, "user": other.pw_uid, "group": other.pw_gid, "extra_groups": [], "cwd": "/"}
+        begun_s = time.monotonic()
+        theirs, mine = (
+            int(subprocess.run(["date", "+%s"], stdout=subprocess.PIPE, timeout=30, check=True, **given).stdout)
+            for given in (as_other, {"env": environment})
+        )
+        assert 0 <= mine - theirs <= 1000 * (time.monotonic() - begun_s) + 1
+        with subprocess.Popen(["sh", "-c", "echo; exec sleep 1e9"], stdout=subprocess.PIPE, **as_other) as killed:
+            assert killed.stdout is not None
+            killed.stdout.readline()
+            left = {name for name in set(os.listdir("/dev/shm")) - before if Path("/dev/shm", name).stat().st_uid}
+            killed.kill()
+        assert not left
+    finally:
+        os.killpg(int((spec.run / "clock.pid").read_text()), 15)
         forget_clock(spec)
 
 

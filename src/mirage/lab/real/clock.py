@@ -37,8 +37,11 @@ def clock_environment(spec: LabSpec) -> dict[str, str]:
 def start_clock(spec: LabSpec, patience_s: float) -> bool:
     """Start the clock process; whether it runs within some real seconds.
 
-    It frees the clock's lock, see ``clock_lock``. faketime ends at once if a killed process of the same number has left
-    its shared memory; then it is started again, with another number.
+    On a cluster of root, the jobs of other users are on the same clock: without access to it, libfaketime would start
+    another one in each of them, and leave the files of that in /dev/shm when the job is killed.
+
+    The process frees the clock's lock, see ``clock_lock``. faketime ends at once if a killed process of the same number
+    has left its shared memory; then it is started again, with another number.
     """
     shared = shared_beginning(spec)
     shared.unlink(missing_ok=True)
@@ -56,6 +59,9 @@ def start_clock(spec: LabSpec, patience_s: float) -> bool:
         outlive(keeper)
         (spec.run / f"{NAME}.pid").write_text(str(keeper.pid), encoding="utf-8")
         wait_until(lambda: shared.exists() or keeper.poll() is not None, end_s - real_s())  # noqa: B023
+    if shared.exists() and os.geteuid() == 0:
+        for file in _shared_files(shared):
+            file.chmod(0o666)
     return shared.exists()
 
 
@@ -63,7 +69,13 @@ def forget_clock(spec: LabSpec) -> None:
     """Remove the clock's shared memory."""
     shared = shared_beginning(spec)
     if shared.exists():
-        for name in shared.read_text(encoding="utf-8").split():
-            for file in (Path("/dev/shm") / name.lstrip("/"), Path("/dev/shm") / f"sem.{name.lstrip('/')}"):
-                file.unlink(missing_ok=True)
+        for file in _shared_files(shared):
+            file.unlink(missing_ok=True)
         shared.unlink()
+
+
+def _shared_files(shared: Path) -> list[Path]:
+    """The files of the clock's semaphore and start that exist."""
+    names = [name.lstrip("/") for name in shared.read_text(encoding="utf-8").split()]
+    files = [Path("/dev/shm") / f"{prefix}{name}" for name in names for prefix in ("", "sem.")]
+    return [file for file in files if file.exists()]
