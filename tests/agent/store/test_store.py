@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mirage.agent.model import Chain, ChainSpec, ChainState, DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.store.engine import journal_mode
-from mirage.agent.store.sql_store import SqlStore
+from mirage.agent.store.sql_store import DETAILED_LINKS, SqlStore
 from mirage.errors import ConfigurationError, LeaseHeld, StoreError, UnknownName
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
@@ -144,6 +144,23 @@ def test_what_was_edited_since_it_was_read_is_not_submitted(store: SqlStore) -> 
     store.change_spec(chain, SPEC)
     assert not store.attempt(chain.id, 1, 105, chain.edits)
     assert store.attempt(chain.id, 1, 106, chain.edits + 1)
+
+
+def test_old_decisions_to_wait_are_removed_and_those_that_submitted_stay(store: SqlStore) -> None:
+    chain, other = store.add_chain("a", SPEC, 1), store.add_chain("b", SPEC, 2)
+    for number in range(1, DETAILED_LINKS + 4):
+        if number > 1:
+            store.add_link(Link(chain.id, number))
+        of_link = [
+            DecisionRecord(chain.id, number, number, "what-if", submits, "r") for submits in (False, False, True)
+        ]
+        store.add_decisions([*of_link, DecisionRecord(other.id, 1, number, "reactive", False, "r")])
+    found = store.decisions(chain.id)
+    assert [one.link for one in found if one.submits] == list(range(1, DETAILED_LINKS + 4))
+    waits = [one.link for one in found if not one.submits]
+    assert (waits[0], len(waits)) == (3, 2 * (DETAILED_LINKS + 1)), "the present link, and so many before"
+    assert len(store.decisions(other.id)) == DETAILED_LINKS + 3
+    assert [one.time_s for one in store.decisions(chain.id, last=1)] == [DETAILED_LINKS + 3]
 
 
 def test_open_links_come_with_the_last_three(store: SqlStore) -> None:

@@ -84,7 +84,10 @@ class Store(Protocol):
         ...
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
-        """A new link; one with that number must not exist."""
+        """A new link; one with that number must not exist.
+
+        Decisions to wait that are many links old are removed, so that a store does not grow without bound.
+        """
         ...
 
     def change_link(self, chain: int, number: int, *events: EventRecord, **columns: object) -> None:

@@ -32,6 +32,12 @@ from mirage.job_state import MISSING
 
 RECENT_LINKS = 3
 
+DETAILED_LINKS = 50
+"""Number of a chain's last links of which all decisions are stored; of earlier ones, those that submitted a job are.
+
+A decision takes 271 bytes: with links of two days and decisions every half an hour, a chain has 1.3 MB of them.
+"""
+
 LONGEST_POLICY = 80
 """Characters of a policy in the table of decisions; PostgreSQL refuses longer ones."""
 
@@ -264,10 +270,12 @@ class SqlStore(LeasedDatabase):
             return [link_of(row._mapping) for row in connection.execute(query)]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:
-        """A new link."""
+        """A new link; decisions to wait, before the last ``DETAILED_LINKS`` links, are removed."""
+        early = (_decisions.c.chain == link.chain) & (_decisions.c.link < link.number - DETAILED_LINKS)
         try:
             with self._writing() as connection:
                 connection.execute(links.insert().values(row_of(link)))
+                connection.execute(_decisions.delete().where(early & ~_decisions.c.submits))
                 _write_events(connection, events)
         except KeyExists as error:
             raise StoreError(f"chain {link.chain} has a link {link.number} already") from error
