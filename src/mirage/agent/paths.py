@@ -56,6 +56,11 @@ class Home:
         return self.folder / "agent.log"
 
     @property
+    def logs(self) -> tuple[Path, Path]:
+        """The log files of an agent in the background, and of one in a job."""
+        return self.log, self.folder / "agent-job.log"
+
+    @property
     def agent_state(self) -> Path:
         """The file in which the agent writes its present outage."""
         return self.folder / "agent.state"

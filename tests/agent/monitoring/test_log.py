@@ -8,9 +8,11 @@ import logging
 import os
 import pty
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from mirage.agent.monitoring import log as module
 from mirage.agent.monitoring.log import start_logging
 
 
@@ -74,3 +76,36 @@ def test_other_libraries_are_not_spoken_for() -> None:
     start_logging(out)
     logging.getLogger("alembic").warning("secret")
     assert out.getvalue() == ""
+
+
+def numbers(path: Path) -> list[int]:
+    return [json.loads(line)["number"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("mode", ["a", "w"])
+def test_a_long_log_leaves_one_old_file(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_LOG_BYTES", 500)
+    path, old = tmp_path / "agent.log", tmp_path / "agent.log.1"
+    with path.open(mode) as out, path.open("a") as child:
+        start_logging(out, files=(tmp_path / "agent-job.log", path))
+        for number in range(30):
+            logging.getLogger("mirage.agent").info("polled", extra={"number": number})
+        print(json.dumps({"number": 30}), file=child, flush=True)
+    if mode == "w":
+        assert not old.exists(), "a stream that does not append would leave a hole"
+        return
+    found = numbers(old) + numbers(path)
+    assert found == list(range(found[0], 31))
+    assert 500 < old.stat().st_size < 700
+    assert path.stat().st_size <= 500 + 50
+    assert old.stat().st_mode & 0o777 == 0o600
+
+
+def test_another_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_LOG_BYTES", 10)
+    (tmp_path / "agent.log").write_text("an earlier agent, longer than the limit")
+    with (tmp_path / "mine").open("a") as out:
+        start_logging(out, files=(tmp_path / "agent.log", tmp_path / "none"))
+        logging.getLogger("mirage.agent").info("started")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.log", "mine"]
+    assert (tmp_path / "mine").stat().st_size > 10

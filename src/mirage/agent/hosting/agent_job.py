@@ -81,7 +81,7 @@ def job_command(home: Home, store: str, partition: str, limit_s: int, options: S
         *([f"--partition={partition}"] if partition else []),
         f"--time={format_duration(limit_s)}",
         *("--nodes=1", "--ntasks=1", "--no-requeue", "--open-mode=append", "--signal=B:TERM@60"),
-        f"--output={home.folder / 'agent-job.log'}",
+        f"--output={home.logs[1]}",
         *options,
         str(script_of_jobs(home)),
     ]

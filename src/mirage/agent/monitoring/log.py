@@ -2,30 +2,75 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import math
+import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
+
+from mirage.atomic_file import write_atomically
+
+LONGEST_LOG_BYTES = 10_000_000
 
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-def start_logging(stream: TextIO | None = None, *, as_json: bool | None = None) -> None:
+def start_logging(stream: TextIO | None = None, *, as_json: bool | None = None, files: Sequence[Path] = ()) -> None:
     """Send the log of ``mirage`` to a stream.
 
     Args:
         stream: By default standard error.
         as_json: By default unless the stream is a terminal.
+        files: Files that may be the stream, opened to append; that one is limited, see ``limit_log``.
     """
     out = stream or sys.stderr
-    handler = logging.StreamHandler(out)
+    handler = LimitedLog(out, files)
     handler.setFormatter(JsonLines() if (not out.isatty() if as_json is None else as_json) else PlainLines())
     logger = logging.getLogger("mirage")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+
+
+class LimitedLog(logging.StreamHandler[TextIO]):
+    """A handler that limits the file to which it writes, if that is one of some files."""
+
+    def __init__(self, stream: TextIO, files: Sequence[Path]) -> None:
+        super().__init__(stream)
+        self._files = files
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        super().emit(record)
+        for file in self._files:
+            limit_log(file, self.stream)
+
+
+def limit_log(file: Path, stream: TextIO) -> None:
+    """Move the content of a log file that is too long to ``FILE.1``, which it replaces.
+
+    The file remains the same one: the agent's child processes, and other passes, continue to append to it. Nothing
+    happens if the stream writes to another file, or if the content cannot be moved.
+
+    Args:
+        file: The log file.
+        stream: The handler's stream.
+    """
+    try:
+        written = os.fstat(stream.fileno())
+        if written.st_size <= LONGEST_LOG_BYTES or not os.path.samestat(written, os.stat(file)):
+            return
+        if not fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_APPEND:
+            return  # further records would be written after a hole
+        write_atomically(file.with_name(f"{file.name}.1"), file.read_bytes(), 0o600)
+        os.ftruncate(stream.fileno(), 0)
+    except (OSError, ValueError):  # a stream without a file raises a ValueError
+        return
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:

@@ -70,7 +70,7 @@ def once(
     from mirage.agent.site_file import read_site_files
     from mirage.duration import format_duration
 
-    start_logging(as_json=log_json)
+    start_logging(as_json=log_json, files=cluster.home().logs)
     os.environ.update(ONE_THREAD)
     stopping, home, site = StopSignals(), cluster.home(), read_site_files(os.environ)
     memory = PassMemory.read(home.pass_memory)

@@ -89,7 +89,7 @@ def run(
     from mirage.agent.store.lease import holder_name
     from mirage.real_time import on_this_clock_s, real_s
 
-    start_logging(as_json=log_json)
+    start_logging(as_json=log_json, files=cluster.home().logs)
     site = read_site_files(os.environ, _connect(host) if host else None)
     settings = AgentSettings()
     if poll_s is not None:
