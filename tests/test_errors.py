@@ -3,7 +3,7 @@
 import pytest
 
 from mirage.duration import parse_duration_s
-from mirage.errors import LONGEST_SHOWN, ConfigurationError, LineError, UnknownName, shown
+from mirage.errors import LONGEST_LINE, LONGEST_SHOWN, ConfigurationError, LineError, SlurmRefused, UnknownName, shown
 from mirage.slurm.survey import parse_version
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -40,6 +40,20 @@ def test_no_message_grows_with_the_value(refused, by):
         error = caught.value
     assert "xxxx" in str(error)
     assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize(
+    ("printed", "quoted"),
+    [
+        ("sbatch: error: first\n\n  sbatch: error: second\n", "sbatch: error: first; sbatch: error: second"),
+        ("JOBID\tUSER \x1b[2J\x00\n", "JOBID USER ?[2J?"),
+        ("x|y|z\n" * 1_000_000, ("x|y|z; " * 1000)[: LONGEST_LINE - 1] + "…"),
+    ],
+)
+def test_the_answer_of_slurm_is_quoted_in_one_printable_line(printed, quoted):
+    error = SlurmRefused("squeue failed with status 1", printed)
+    assert str(error) == f"squeue failed with status 1: {quoted}"
+    assert error.stderr == printed.strip()
 
 
 def test_an_empty_registry_is_reported():

@@ -35,6 +35,9 @@ from collections.abc import Iterable
 LONGEST_SHOWN = 80
 """Characters of a value that a message quotes."""
 
+LONGEST_LINE = 1000
+"""Characters of what a command has printed that a message, a table or a log quotes."""
+
 
 def shown(value: object) -> str:
     """Returns a value as a message quotes it: its ``repr``, truncated where it is long."""
@@ -53,8 +56,10 @@ def shortened(text: str, longest: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns a text with its lines joined by semicolons, for tables and logs."""
-    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    """Returns a text as a printable line: its lines joined by semicolons, and truncated."""
+    lines = text[: 2 * LONGEST_LINE].expandtabs(1).splitlines()
+    joined = "; ".join(line.strip() for line in lines if line.strip())
+    return shortened("".join(one if one.isprintable() else "?" for one in joined), LONGEST_LINE)
 
 
 class MirageError(Exception):
@@ -128,7 +133,7 @@ class SlurmError(MirageError):
 
     def __init__(self, message: str, stderr: str = "") -> None:
         self.stderr = stderr.strip()
-        super().__init__(f"{message}: {self.stderr}" if self.stderr else message)
+        super().__init__(f"{message}: {one_line(self.stderr)}" if self.stderr else message)
 
 
 class SlurmUnreachable(SlurmError):

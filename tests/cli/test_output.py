@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,30 @@ def test_an_empty_name_of_a_folder_is_not_the_current_one(
     assert main([*words.split(), ""]) == 2
     assert "the name of the folder is empty; name a folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    ("target", "why"), [("> /dev/full", "No space left on device"), ("| exec 0<&-", "Broken pipe")]
+)
+@pytest.mark.parametrize(
+    "report",
+    [
+        "submit_command import _report; _report({'as_json': False, 'parsable': True, 'quiet': False}, 'c', 7)",
+        "submit_command import _report; _report({'as_json': True, 'quiet': False}, 'c', 7)",
+        "adopt_command import echo_outcome; echo_outcome('7')",
+    ],
+)
+def test_a_job_that_is_submitted_is_reported_even_where_the_output_cannot_be_written(
+    report: str, target: str, why: str
+) -> None:
+    code = f"import time; time.sleep(0.2); from mirage.cli.commands.chain.{report}"
+    run = subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" {target}; exit ${{PIPESTATUS[0]}}', sys.executable, code],
+        capture_output=True,
+        text=True,
+    )
+    warning = run.stderr.splitlines()[0]
+    assert warning.startswith(f"mirage: warning: cannot write the output: {why}; it is done: ")
+    assert "7" in warning
+    assert run.returncode == 0

@@ -6,6 +6,7 @@ Data go to standard output, everything else to standard error. Exit status: 0 do
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -19,6 +20,7 @@ import click
 
 from mirage.cli.lazy import LazyCommand, LazyGroup
 from mirage.cli.options import CONTEXT, examples
+from mirage.cli.output import discard_stdout
 from mirage.errors import LONGEST_SHOWN, MirageError, shortened
 from mirage.kernel.compile_listener import compile_listener
 from mirage.version import __version__
@@ -132,12 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"mirage: error: not enough memory: {error}; describe a smaller cluster or less work", err=True)
         return FAILED
     except BrokenPipeError:
-        _discard_stdout()
+        discard_stdout()
         return FAILED
     except OSError as error:  # standard output on a full disk, or a folder that cannot be made
-        place = error.filename or "the output"
-        click.echo(f"mirage: error: cannot write {place}: {error.strerror or error}; name another place", err=True)
-        _discard_stdout()
+        what = f"cannot write {error.filename or 'the output'}: {error.strerror or error}; name another place"
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            what = f"{error.strerror}; raise the limit (ulimit -n), or use fewer --workers"
+        click.echo(f"mirage: error: {what}", err=True)
+        discard_stdout()
         return FAILED
     return status if isinstance(status, int) else 0
 
@@ -169,8 +173,3 @@ def _open_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-
-
-def _discard_stdout() -> None:
-    """Redirects standard output to /dev/null, so that Python reports no second error at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

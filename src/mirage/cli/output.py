@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,25 @@ def check_page(path: str | os.PathLike[str], *inputs: str) -> None:
     place = Path(path)
     if place.suffix.lower() != ".html" and (place.is_file() or not place.exists()):
         raise ConfigurationError(f"cannot write {path}: it is a page, so its name must end in .html")
+
+
+def echo_outcome(text: str) -> None:
+    """Prints the outcome of a change that has taken place, whatever happens to the output.
+
+    An output that cannot be written (a full disk, a closed pipe) is only a warning with the text: an error would make
+    a script repeat the change.
+    """
+    try:
+        click.echo(text)
+        sys.stdout.flush()
+    except OSError as error:
+        discard_stdout()
+        click.echo(f"mirage: warning: cannot write the output: {error.strerror}; it is done: {text}", err=True)
+
+
+def discard_stdout() -> None:
+    """Redirects standard output to /dev/null, so that Python reports no second error at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_policy(path: str) -> str:

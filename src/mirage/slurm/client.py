@@ -347,7 +347,7 @@ class SlurmClient:
             log.warning(
                 f"{command} printed {skipped.count} records that cannot be read; they are left out, the first is: "
                 f"{one_line(skipped.first)}",
-                extra={"count": skipped.count, "detail": skipped.first},
+                extra={"count": skipped.count, "detail": one_line(skipped.first)},
             )
 
     def _on_job(self, argv: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from mirage.agent.store.sql_store import SqlStore, open_store
 from mirage.cli import cli_context as cluster
 from mirage.cli import main
 from mirage.duration import DAY_S
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmError, SlurmRefused, SlurmUnreachable
 from mirage.slurm.records import Queue, Submission
 
 NOW_S = 1_790_000_000
@@ -244,16 +244,30 @@ def test_none_is_started_for_the_chains_of_another_cluster(
     assert sorted(path.name for path in tmp_path.iterdir()) == before, "no log of an agent"
 
 
+@pytest.mark.parametrize(
+    ("trouble", "warning"),
+    [
+        (
+            SlurmUnreachable("squeue found no cluster"),
+            "mirage: warning: squeue found no cluster; the agent tries again until Slurm answers\n",
+        ),
+        (SlurmRefused("squeue failed with status 1", "slurm_load_jobs error: Invalid job id specified"), ""),
+    ],
+)
 def test_an_agent_that_starts_without_an_answer_of_slurm_is_started_with_a_warning(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trouble: SlurmError,
+    warning: str,
+    store: SqlStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Silent(Slurm):
         def probe(self) -> None:
-            raise SlurmUnreachable("squeue found no cluster")
+            raise trouble
 
     monkeypatch.setattr(cluster, "client", lambda *_: Silent())
     monkeypatch.setattr("mirage.agent.service.start", lambda *_: 4711)
     assert main(["agent", "start"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("started process 4711; it logs to ")
-    assert err == "mirage: warning: squeue found no cluster; the agent tries again until Slurm answers\n"
+    assert err == warning

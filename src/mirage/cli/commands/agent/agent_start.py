@@ -53,7 +53,7 @@ def start(systemd: bool, in_job: bool, partition: str, limit_s: int | None, sbat
 def _warn_of_silence() -> None:
     """Prints a warning if Slurm gives no answer now."""
     try:
-        cluster.client().probe()
+        cluster.check_controller(cluster.client())
     except SlurmError as error:
         click.echo(f"mirage: warning: {error}; the agent tries again until Slurm answers", err=True)
 

@@ -17,6 +17,7 @@ from mirage.cli.commands.chain.framework_option import AUTO, framework_option, w
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, caller
 from mirage.cli.commands.chain.submit_command import UNKNOWN, about_end, ensure_agent, new_name, new_spec, note
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmUnreachable
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _number(text: str) -> int:
     Raises:
         ConfigurationError: It names an array, a heterogeneous job, a step, or a job of another cluster.
     """
-    if text.isdecimal():
+    if text.isdecimal() and int(text) > 0:
         return int(text)
     for mark, what in (
         ("_", "a task of an array: a chain is one job after another; submit one chain a task"),
@@ -184,7 +185,7 @@ def _number(text: str) -> int:
     ):
         if mark in text:
             raise ConfigurationError(f"{text} names {what}")
-    raise ConfigurationError(f"{text} is no number of a job; squeue --me lists yours")
+    raise ConfigurationError(f"{text!r} is no number of a job; squeue --me lists yours")
 
 
 def _cluster(slurm: SlurmClient) -> str:
@@ -312,9 +313,9 @@ def _report(
 ) -> None:
     """Prints the chain."""
     if words["as_json"]:
-        click.echo(json.dumps(_record(name, found, delivery, steps)))
+        echo_outcome(json.dumps(_record(name, found, delivery, steps)))
     else:
-        click.echo(f"Adopted batch job {found.queued.id}")
+        echo_outcome(f"Adopted batch job {found.queued.id}")
     note(words, *steps[1:], *end)
 
 

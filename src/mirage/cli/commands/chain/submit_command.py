@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Container, Mapping
@@ -28,6 +27,7 @@ from mirage.cli.commands.chain.chain_options import (
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
+from mirage.cli.output import echo_outcome
 from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
 from mirage.job_state import MISSING
 
@@ -367,10 +367,9 @@ def note(words: Mapping[str, Any], *lines: str) -> None:
 def _report(words: Mapping[str, Any], name: str, job: int) -> None:
     """Prints the job ID as sbatch does, at once."""
     if words["as_json"]:
-        click.echo(json.dumps({"chain": name, "job": job if job != MISSING else None}))
+        echo_outcome(json.dumps({"chain": name, "job": job if job != MISSING else None}))
     elif job != MISSING and not words["quiet"]:
-        click.echo(str(job) if words["parsable"] else f"Submitted batch job {job}")
-    sys.stdout.flush()
+        echo_outcome(str(job) if words["parsable"] else f"Submitted batch job {job}")
     note(words, f"chain {name}")
 
 
@@ -439,7 +438,7 @@ def _show_dry_run(
     click.echo(f"now:   {lines[0]}")
     click.echo(f"then, as soon as that one runs: {lines[1]}")
     if left_out:
-        click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, which are for the first job")
+        click.echo(f"       with a copy of the script that lacks {' and '.join(left_out)}, for the first job only")
     for change in applied.changes if applied is not None else ():
         click.echo(f"preset: {change}")
     click.echo(answer, err=True)
