@@ -49,6 +49,16 @@ def test_every_request(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_nice_without_a_number_is_slurms_default(tmp_path: Path) -> None:
+    assert read(tmp_path, Cluster.pool(4), nice=None).nice == 100
+
+
+def test_an_array_is_refused_as_by_a_cluster_without_arrays(tmp_path: Path) -> None:
+    with pytest.raises(SlurmRefused) as refused:
+        read(tmp_path, Cluster.pool(4), "#SBATCH --array=0-9\n")
+    assert refused.value.stderr == "sbatch: error: Batch job submission failed: Invalid job array specification"
+
+
 @pytest.mark.parametrize("time", ["0", "0:00", "UNLIMITED"])
 def test_no_limit(tmp_path: Path, time: str) -> None:
     assert read(tmp_path, Cluster.pool(4), time=time).limit_s == UNLIMITED_S

@@ -22,6 +22,9 @@ from mirage.slurm_words.timestamps import instant_s, next_instant_s
 from mirage.slurm_words.tres import gres_gpus_per_node
 
 DEFAULT_TIME_S = HOUR_S
+DEFAULT_NICE = 100
+"""Nice value of ``--nice`` without a number (sbatch(1))."""
+
 AFTER = {"after": AFTER_START, "afterany": AFTER_ANY, "afterok": AFTER_OK}
 
 INVALID_PARTITION = "Invalid partition name specified"
@@ -30,6 +33,8 @@ TOO_MANY_NODES = "Node count specification invalid"
 UNAVAILABLE = "Requested node configuration is not available"
 INVALID_QOS = "Invalid qos specification"
 DEPENDENCY = "Job dependency problem"
+INVALID_ARRAY = "Invalid job array specification"
+"""The answer of a cluster without arrays (``MaxArraySize=0``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
         SlurmRefused: If sbatch would reject it.
     """
     given = _options(submission)
+    if "array" in given:
+        refuse(INVALID_ARRAY)
     try:
         partition = _partition(given, cluster)
         default_s = min(DEFAULT_TIME_S, cluster.partitions[partition].max_limit_s)
@@ -107,7 +114,7 @@ def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known:
         gpus=gpus,
         cpus=cpus,
         limit_s=limit_s,
-        nice=count_of(given.get("nice") or "0"),
+        nice=count_of(given.get("nice", "0") or str(DEFAULT_NICE)),
         held="hold" in given,
         wait=read_wait(given.get("begin") or "", given.get("dependency") or "", now_s, known),
         warning=warning.removeprefix("SIG"),
