@@ -171,3 +171,8 @@ def test_a_case_that_fails_does_not_affect_the_others(workloads: list[str]) -> N
         ("costly with restart_s=9", "fifo"), ("costly with restart_s=9", "sjf")
     }  # fmt: skip
     assert "its jobs have their own restart_s" in found.failed[0].error
+
+
+def test_a_parameter_has_all_digits_of_its_value() -> None:
+    case = under(SETTING, [SchedulerText.of("aryl-plus")], (("least_gain_s", 1234567.25),))
+    assert dict(case.schedulers[0][1].parameters) == {"least_gain_s": 1234567.25}

@@ -405,7 +405,7 @@ def _with(scheduler: SchedulerText, key: str, value: float) -> SchedulerText:
     if key in own or default is None or value == default:
         return scheduler
     number = int(value) if isinstance(default, int) and value == int(value) else value
-    return SchedulerText.of(f"{scheduler.text}:{key}={number:g}")
+    return SchedulerText.of(f"{scheduler.text}:{key}={number:.15g}")
 
 
 def _row(
