@@ -146,6 +146,7 @@ def test_faults_are_reported_and_removed(path: Path) -> None:
     ledger.restore(1)
     assert not ledger.device(1).lost
     assert ledger.device(1).ecc_uncorrected == 0
+    assert (ledger.device(1).xid, ledger.device(1).xids) == (0, 3)
 
 
 def test_a_job_holds_devices_on_all_its_nodes_or_on_none(tmp_path: Path) -> None:

@@ -156,6 +156,8 @@ def test_the_progress_file_has_the_last_state(plan: TrainingPlan) -> None:
     [
         ("{", "cannot be read as a checkpoint"),
         ("[]", "is no checkpoint of an emulated training"),
+        ('{"version": 1, "model": "toy", "batch": "x", "step": 1, "work_s": 1, "jobs": 1}', "is no checkpoint"),
+        ('{"version": 1, "model": "toy", "batch": 1, "step": -1, "work_s": 1, "jobs": 1}', "is no checkpoint"),
         ('{"version": 2, "model": "toy", "batch": 1, "step": 1, "work_s": 1, "jobs": 1}', "is no checkpoint"),
         ('{"version": 1, "model": "bert", "batch": 1, "step": 1, "work_s": 1, "jobs": 1}', "of bert, not of toy"),
     ],

@@ -192,6 +192,7 @@ class DeviceLedger:
     def restore(self, number: int) -> None:
         """Removes all faults of a device; its number of Xids is unchanged."""
         with self._locked():
+            struct.pack_into("<Q", self._map, self._at(number) + XID_AT, 0)
             struct.pack_into("<QQ", self._map, self._at(number) + ECC_AT, 0, 0)
             struct.pack_into("<I", self._map, self._at(number) + LOST_AT, 0)
 

@@ -14,6 +14,7 @@ from mirage.atomic_file import write_output
 from mirage.errors import ConfigurationError, shown
 
 VERSION = 1
+_LEAST = {"batch": 1, "step": 0, "jobs": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def read_checkpoint(path: Path, model: str) -> SavedTraining | None:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read as a checkpoint: {error}; remove or rename it") from error
     names = {field.name for field in fields(SavedTraining)}
-    if not isinstance(found, dict) or found.pop("version", None) != VERSION or set(found) != names:
+    is_one = isinstance(found, dict) and found.pop("version", None) == VERSION and set(found) == names
+    if not is_one or not all(type(found[name]) is int and found[name] >= least for name, least in _LEAST.items()):
         raise ConfigurationError(f"{path}: {shown(found)} is no checkpoint of an emulated training; name another file")
     if found["model"] != model:
         raise ConfigurationError(f"{path}: a checkpoint of {found['model']}, not of {model}; name another file")

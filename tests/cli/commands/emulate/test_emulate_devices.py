@@ -70,7 +70,7 @@ def test_a_second_job_is_out_of_memory_and_a_lost_device_ends_the_first(
         job.communicate()
     assert not listed(capsys, gpus, "--node", "local-1", "--device", "1", "--restore")[1]["lost"]
     assert main(["emulate", "devices", gpus]) == 0
-    assert "local-1 1 Emulated slow: 0 of 16384 MiB, jobs -, Xid 79" in capsys.readouterr().out
+    assert "local-1 1 Emulated slow: 0 of 16384 MiB, jobs -, ok" in capsys.readouterr().out
 
 
 def test_what_is_missing_is_named(gpus: str, capsys: pytest.CaptureFixture[str], train: list[str]) -> None:
