@@ -86,8 +86,6 @@ JOB = record_type(
         ("chunk", _I),
         ("start_s", _F),
         ("segment", _I),
-        ("segment_pause_s", _F),
-        ("leaves_by", _I),  # BOUNDARY or SAVE, while it stops
         ("executed", _F),  # GPU-seconds
         ("useful", _F),
         ("lost", _F),

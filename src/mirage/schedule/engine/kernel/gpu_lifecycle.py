@@ -349,7 +349,6 @@ def stop(world: GpuWorld, state: GpuState, job: Any, how: int) -> None:
         else:
             leave(state, job, BY_BOUNDARY if how == BOUNDARY else BY_KILL)
         return
-    job.leaves_by = how
     if how == BOUNDARY:
         job.status = STOPPING
         begin_phase(world, state, job)
