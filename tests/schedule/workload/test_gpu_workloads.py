@@ -228,6 +228,11 @@ def test_jobs_of_a_table_by_column(tmp_path: Path) -> None:
     assert workload.notes == ()
 
 
+def test_a_job_that_cannot_be_played_for_two_reasons_is_left_out_once(tmp_path: Path) -> None:
+    text = "job_id,submit_s,start_s,end_s,gpus,nodes\na,0,0,100,2,1\nb,5,-1,-1,0,1\n"
+    assert _read(tmp_path / "t.csv", text).left_out == {"no run time": 1}
+
+
 def test_a_table_of_which_no_job_can_run_is_refused_with_all_reasons(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as refused:
         _read(tmp_path / "t.csv", TABLE + "a,30,40,40,2,1,8,60\nb,20,30,30,,1,8,\nc,20,30,90,,1,8,60\n")

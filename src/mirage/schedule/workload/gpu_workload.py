@@ -162,7 +162,11 @@ def read_job_table(path: str | os.PathLike[str], gpus_per_node: int | None = Non
     }
     if not len(table):
         raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
-    bad = np.logical_or.reduce(list(reasons.values()))
+    bad, left_out = np.zeros(len(table), np.bool_), {}
+    for reason, where in reasons.items():  # each job counts once, by its first reason
+        if count := int((where & ~bad).sum()):
+            left_out[reason] = count
+        bad |= where
     if bad.all():
         counts = ", ".join(f"{int(where.sum())} {reason}" for reason, where in reasons.items() if where.any())
         raise TraceError(f"{path}: none of its {len(table)} jobs can be run: {counts}; give a trace with run times")
@@ -175,7 +179,6 @@ def read_job_table(path: str | os.PathLike[str], gpus_per_node: int | None = Non
         estimate_s=np.where(limited, ran.limit_s, np.nan),
         name=tuple(str(name) for name in ran.job_id),
     )
-    left_out = {reason: int(where.sum()) for reason, where in reasons.items() if where.any()}
     return TableJobs(jobs, left_out, (*trace.report.complaints(), *note))
 
 
