@@ -203,6 +203,13 @@ class TestFit:
         with pytest.raises(ConfigurationError, match="--nodes"):
             fit_workload(quarter)
 
+    @pytest.mark.parametrize("nodes", [None, 76])
+    def test_jobs_that_run_for_no_time_describe_no_load(self, nodes):
+        t = generate_workload(MODEL, days=3, seed=0)
+        ended = t.with_columns(start_s=t.submit_s, end_s=t.submit_s, elapsed_s=0 * t.submit_s)
+        with pytest.raises(ConfigurationError, match="have a run time of 0, so they keep no node busy"):
+            fit_workload(ended, nodes=nodes)
+
     def test_one_user_and_one_shape(self):
         n = 60
         one = JobTable.build(

@@ -61,8 +61,8 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
         name: What the model imitates.
 
     Raises:
-        ConfigurationError: The trace has no usable job, spans less than a day, or has no starts to count
-            nodes from.
+        ConfigurationError: The trace has no usable job, spans less than a day, has no run times, or has no starts to
+            count nodes from.
     """
     run_s = run_within_limit_s(table)
     finite = (table.limit_s > 0) & (table.limit_s < UNLIMITED_S)
@@ -76,6 +76,10 @@ def fit_workload(table: JobTable, *, nodes: int | None = None, name: str = "fitt
         raise ConfigurationError(
             f"{len(jobs)} of {len(table)} jobs have submission, nodes, limit and run time; "
             "a workload model needs at least a day of them"
+        )
+    if not run_within_limit_s(jobs).any():
+        raise ConfigurationError(
+            f"all {len(jobs)} jobs have a run time of 0, so they keep no node busy; a workload model needs run times"
         )
     nodes = nodes or _peak_nodes(jobs)
     marginals = Marginals.of(jobs)
