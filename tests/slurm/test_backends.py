@@ -259,6 +259,28 @@ def test_an_unknown_job_cannot_be_changed(site: Site) -> None:
         site.backend.update(987_654, {"TimeLimit": "5"})
 
 
+@pytest.mark.parametrize(
+    ("printed", "number"),
+    [
+        ("41\n", 41),
+        ("41;other\n", 41),
+        ("Project charged: x\n41\n", 41),
+        ("41\nbalance: 5 hours\n", 41),
+        ("5\n41\n", None),
+        ("Submitted batch job 41\n", None),
+        ("", None),
+    ],
+)
+def test_the_job_id_is_the_one_line_of_sbatch_s_answer_that_is_a_number(printed: str, number: int | None) -> None:
+    class Answering(SystemRunner):
+        def run(self, argv: Sequence[str], **_: object) -> Completed:
+            return Completed(0, printed, "")
+
+    client = SlurmClient(Answering())
+    with nullcontext() if number else pytest.raises(SlurmUnreachable, match="which is not a job id"):
+        assert client.submit(Submission("job.sh")) == number
+
+
 UP = Completed(0, "Slurmctld(primary) at vm is UP\n", "")
 STANDBY = Completed(0, "Slurmctld(primary) at h1 is DOWN\nSlurmctld(backup) at h2 is UP\n", "")
 DOWN = Completed(1, "Slurmctld(primary) at vm is DOWN\n*****\n** RESTORE SLURMCTLD DAEMON TO SERVICE **\n*****\n", "")

@@ -102,11 +102,10 @@ class SlurmClient:
         done = self._sbatch(submission, "--parsable")
         self._checked(done, "sbatch")
         self.remarks = done.stderr
-        answer = done.stdout.strip().splitlines()
-        number = answer[-1].partition(";")[0] if answer else ""
-        if not number.isdecimal():
+        numbers = re.findall(r"^(\d+)(?:;\S+)?\s*$", done.stdout, re.MULTILINE)  # sites print lines around it
+        if len(numbers) != 1:
             raise SlurmUnreachable(f"sbatch answered {shown(done.stdout.strip())}, which is not a job id", done.stderr)
-        return int(number)
+        return int(numbers[0])
 
     def test(self, submission: Submission) -> str:
         """What ``sbatch --test-only`` prints about a job; it submits nothing.
