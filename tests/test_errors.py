@@ -1,9 +1,20 @@
 """Messages quote what was wrong, and stay short."""
 
+from urllib.error import URLError
+
 import pytest
 
 from mirage.duration import parse_duration_s
-from mirage.errors import LONGEST_LINE, LONGEST_SHOWN, ConfigurationError, LineError, SlurmRefused, UnknownName, shown
+from mirage.errors import (
+    LONGEST_LINE,
+    LONGEST_SHOWN,
+    ConfigurationError,
+    LineError,
+    SlurmRefused,
+    UnknownName,
+    reason,
+    shown,
+)
 from mirage.slurm.survey import parse_version
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -54,6 +65,21 @@ def test_the_answer_of_slurm_is_quoted_in_one_printable_line(printed, quoted):
     error = SlurmRefused("squeue failed with status 1", printed)
     assert str(error) == f"squeue failed with status 1: {quoted}"
     assert error.stderr == printed.strip()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("sizes"), "it has no 'sizes'"),
+        (IsADirectoryError(21, "Is a directory", "views"), "Is a directory"),
+        (URLError(ConnectionRefusedError(111, "Connection refused")), "Connection refused"),
+        (URLError("no host given"), "<urlopen error no host given>"),
+        (OSError("cut short"), "cut short"),
+        (ValueError(), "ValueError()"),
+    ],
+)
+def test_the_reason_of_an_error_is_given_without_its_number_and_class(error, words):
+    assert reason(error) == words
 
 
 def test_an_empty_registry_is_reported():

@@ -46,7 +46,13 @@ def shown(value: object) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Returns the text of an error for a user; that of a ``KeyError`` names what is missing."""
+    """Returns the text of an error for a user, without numbers of errors and names of classes.
+
+    That of a ``KeyError`` names what is missing.
+    """
+    if isinstance(error, OSError):
+        cause = getattr(error, "reason", None)  # urllib wraps the error of the connection
+        return reason(cause) if isinstance(cause, Exception) else error.strerror or str(error)
     return f"it has no {error.args[0]!r}" if isinstance(error, KeyError) and error.args else str(error) or repr(error)
 
 

@@ -18,6 +18,7 @@ from mirage.errors import ConfigurationError
     ("name", "message"),
     [
         ("folder", "cannot write folder: it is a folder; name a file"),
+        ("-", "cannot write -: standard output is /dev/stdout, and a file of this name is ./-"),
         ("absent/x.html", "cannot write absent/x.html: there is no folder absent; make it, or name another"),
         ("file/x.html", "cannot write file/x.html: there is no folder file; make it, or name another"),
     ],

@@ -99,7 +99,10 @@ def stop(found: RunningAgent, patience_s: float = 30.0) -> None:
     os.kill(found.pid, signal.SIGTERM)
     if wait_until(lambda: is_gone(found.holder), patience_s):
         return
-    raise ConfigurationError(f"the agent (process {found.pid}) has not ended within {patience_s:g} s")
+    raise ConfigurationError(
+        f"the agent (process {found.pid}) has not ended within {patience_s:g} s: kill -CONT {found.pid} continues it "
+        f"if it was suspended, and kill -9 {found.pid} ends it; no job is lost"
+    )
 
 
 def systemd_unit(environment: Mapping[str, str]) -> str:

@@ -22,11 +22,13 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
         inputs: Files that the command reads.
 
     Raises:
-        ConfigurationError: The name is empty, the folder is absent or not writable, the working directory is gone, or
-            the path is a folder, an input, a read-only file or a loop of symbolic links.
+        ConfigurationError: The name is empty or ``-``, the folder is absent or not writable, the working directory is
+            gone, or the path is a folder, an input, a read-only file or a loop of symbolic links.
     """
     if not os.fspath(path):
         raise ConfigurationError("the name of the file to write is empty; name a file")
+    if os.fspath(path) == "-":
+        raise ConfigurationError("cannot write -: standard output is /dev/stdout, and a file of this name is ./-")
     place = Path(path)
     check_place(path)
     for one in map(Path, filter(None, inputs)):

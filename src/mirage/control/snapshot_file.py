@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mirage.atomic_file import write_output
-from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmError, SlurmUnreachable, reason
 from mirage.slurm.gpu_snapshot import GpuSnapshot, GpuSnapshotSeries, GpuSnapshotText
 from mirage.slurm.text.gpu_nodes import GpuNode
 
@@ -111,4 +111,5 @@ def request_snapshot(folder: Path, check: Callable[[], None]) -> SnapshotFile:
             return SnapshotFile(**row, text=GpuSnapshotText(**text, nodes=tuple(nodes)))
         return SnapshotFile(**row)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}; does another process write there?") from error
+        why = reason(error)
+        raise ConfigurationError(f"{path} cannot be read: {why}; does another process write there?") from error

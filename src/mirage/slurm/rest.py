@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from mirage.errors import SlurmRefused, SlurmUnreachable, shown
+from mirage.errors import SlurmRefused, SlurmUnreachable, reason, shown
 from mirage.slurm import slurm_json as json_values
 from mirage.slurm.client import GONE, SlurmClient
 from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
@@ -172,7 +172,7 @@ class RestViews:
             kind = SlurmUnreachable if error.code >= 500 and "errors" not in message else SlurmRefused
             raise kind(f"slurmrestd answered {error.code} to {path}", message) from error
         except (OSError, ValueError, http.client.HTTPException) as error:  # the last one: only a part has arrived
-            raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", str(error)) from error
+            raise SlurmUnreachable(f"no answer from slurmrestd at {self.url}", reason(error)) from error
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:

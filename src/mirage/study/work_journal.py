@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, reason, shown
 
 
 def check_plan(path: Path, held: object, plan: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class WorkJournal:
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{path} cannot be read: {error}; remove it") from error
+            raise ConfigurationError(f"{path} cannot be read: {reason(error)}; remove it") from error
         if not isinstance(held, dict) or not isinstance(held.get("finished"), dict):
             raise ConfigurationError(f"{path} contains no finished work; remove it")
         check_plan(path, held.get("plan"), plan)

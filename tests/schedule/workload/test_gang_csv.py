@@ -69,7 +69,7 @@ def test_four_columns_suffice_and_epochs_give_the_checkpoints(tmp_path: Path) ->
             "job_id,submit_s,run_s,gpus,epochs,checkpoint_every_s\nx,0,900,2,9,100000\n",
             r"g\.csv:2: 9 epochs of checkpoint_every_s 100000 are not run_s 900; give both in seconds",
         ),
-        ("job_id,submit_s,run_s,gpus\n", r"g\.csv: it has no jobs"),
+        ("job_id,submit_s,run_s,gpus\n", r"g\.csv: it has no rows"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> None:

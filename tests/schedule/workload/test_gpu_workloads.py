@@ -295,7 +295,7 @@ def test_gpus_of_a_node_are_refused_where_they_do_not_count(tmp_path: Path, text
             r"give rigid or adaptive, or remove the line$",
         ),
         (SIA.replace("20.5", "-20.5"), TraceError, r"w.csv:2: time is '-20.5'; give 0 or more$"),
-        (SIA.split("\n")[0] + "\n", TraceError, "w.csv: it has no jobs; check the command that wrote it$"),
+        (SIA.split("\n")[0] + "\n", TraceError, "w.csv: it has no rows; check the command that wrote it$"),
         (
             PHILLY.replace("2017-10-09 07:01:55", "7 o'clock"),
             TraceError,

@@ -127,8 +127,8 @@ def test_a_file_of_a_real_cluster(shared_data, name):
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
         ("NodeName=n[1-\n", ConfigurationError, "is not a host list"),
-        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, "'4G' in a slurm.conf is not a whole number"),
-        ("NodeName=n1 CPUs=many\n", ConfigurationError, "'many' in a slurm.conf is not a whole number"),
+        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, ": node 'n1': '4G' is not a whole number"),
+        ("NodeName=n1 CPUs=many\n", ConfigurationError, ": node 'n1': 'many' is not a whole number"),
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", ConfigurationError, "'soon' is no duration"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_node_set_is_its_feature_and_its_nodes(conf):
     [
         ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with "
          "a unit (90m, 4h, 2d)"),
-        ("PriorityTier=top", "'top' in a slurm.conf is not a whole number"),
+        ("PriorityTier=top", "'top' is not a whole number"),
         ("PriorityJobFactor=half", "could not convert string to float: 'half'"),
     ],
 )  # fmt: skip

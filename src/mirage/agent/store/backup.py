@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mirage.duration import HOUR_S, MINUTE_S
-from mirage.errors import StoreError
+from mirage.errors import StoreError, reason
 
 BACKUPS = 5
 EVERY_S = HOUR_S
@@ -102,7 +102,7 @@ def into_one_file(store: Path) -> None:
         with store.open("rb") as file:
             os.fsync(file.fileno())
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"cannot write {store}: {error}; check that its disk has room") from error
+        raise StoreError(f"cannot write {store}: {reason(error)}; check that its disk has room") from error
 
 
 def damage(store: Path) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.dag.workload.templates import LONGEST_MS, JobTemplate, StageProfile
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, reason, shown
 
 SIZES = ("2g", "5g", "10g", "20g", "50g", "80g", "100g")
 QUERIES = 22
@@ -33,7 +33,7 @@ def read_tpch(path: Path) -> tuple[JobTemplate, ...]:
         profiles = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     except (OSError, EOFError, ValueError, zlib.error, RecursionError) as error:
         raise ConfigurationError(
-            f"the profiles {path} cannot be read: {error}; name a JSON file, or a .gz of one"
+            f"the profiles {path} cannot be read: {reason(error)}; name a JSON file, or a .gz of one"
         ) from error
     names = [f"{size}/q{query}" for size in SIZES for query in range(1, QUERIES + 1)]
     if not isinstance(profiles, dict) or not set(names) <= profiles.keys():

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from mirage.array_types import Ints
-from mirage.duration import DAY_S
+from mirage.duration import DAY_S, format_duration
 from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
 from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
@@ -319,9 +319,10 @@ def read(setting: GpuSetting, path: str, profiles: Profiles) -> GpuWorkload:
     jobs = replace(jobs, submit_s=jobs.submit_s + setting.later_s)
     _check_times(workload.name, jobs)
     if setting.window_s is not None and not submitted_in(jobs.submit_s, setting.window_s).any():
+        begin, end, last = (format_duration(int(time_s)) for time_s in (*setting.window_s, jobs.submit_s[-1]))
         raise ConfigurationError(
-            f"{workload.name}: no job is submitted between {setting.window_s[0]:g} and {setting.window_s[1]:g} s; the "
-            f"last one is at {jobs.submit_s[-1]:g} s: give another --window"
+            f"{workload.name}: no job is submitted between {begin} and {end}; the last one is at {last}: give another "
+            "--window"
         )
     return replace(workload, jobs=jobs)
 

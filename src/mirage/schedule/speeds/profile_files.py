@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, reason
 
 Value = TypeVar("Value")
 
@@ -146,7 +146,7 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}; check the file") from error
+        raise ConfigurationError(f"{path}: cannot be read: {reason(error)}; check the file") from error
 
 
 @dataclass(frozen=True, slots=True)

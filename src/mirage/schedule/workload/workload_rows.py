@@ -118,5 +118,5 @@ def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str 
     except csv.Error as error:
         raise TraceError(f"{path}:{reader.line_num + 1}: {error}; fix or remove the line") from error
     if not rows:
-        raise TraceError(f"{path}: it has no jobs; check the command that wrote it")
+        raise TraceError(f"{path}: it has no rows; check the command that wrote it")
     return rows

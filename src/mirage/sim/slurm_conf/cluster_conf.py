@@ -61,7 +61,7 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     common = read_options(path)
     shared = not exclusive and common.get("selecttype", "select/cons_tres").lower() != "select/linear"
     memory = shared and "memory" in common.get("selecttypeparameters", "CR_Core_Memory").lower()
-    groups, of_partition = _grouped(nodes, [members[name] for name in ordered], memory)
+    groups, of_partition = _grouped(path, nodes, [members[name] for name in ordered], memory)
     defaults = common if memory else None
     return Cluster(
         groups=tuple(groups),
@@ -142,7 +142,7 @@ class _Names:
 
 
 def _grouped(
-    nodes: Mapping[str, Options], members: list[set[str]], memory: bool
+    path: str | Path, nodes: Mapping[str, Options], members: list[set[str]], memory: bool
 ) -> tuple[list[NodeGroup], list[tuple[str, ...]]]:
     """Groups of equal nodes, named after their first node, and the groups of each partition.
 
@@ -152,7 +152,10 @@ def _grouped(
     kinds: dict[_Node, list[str]] = {}
     for host, options in nodes.items():
         inside = tuple(host in hosts for hosts in members)
-        kind = _Node(_gpus(options), _cpus(options), _memory_mib(options) if memory else None, inside)
+        try:
+            kind = _Node(_gpus(options), _cpus(options), _memory_mib(options) if memory else None, inside)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: node {shown(host)}: {error}") from error
         kinds.setdefault(kind, []).append(host)
     groups = [NodeGroup(hosts[0], len(hosts), kind.gpus, kind.cpus, kind.memory_mib) for kind, hosts in kinds.items()]
     return groups, [
@@ -236,7 +239,7 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ConfigurationError(f"{shown(text)} in a slurm.conf is not a whole number") from None
+        raise ConfigurationError(f"{shown(text)} is not a whole number") from None
 
 
 def _is(options: Options, key: str, value: str) -> bool:

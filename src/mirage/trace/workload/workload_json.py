@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import TraceError, UnknownName, shown
+from mirage.errors import TraceError, UnknownName, reason, shown
 from mirage.trace.statistics.marginals import Marginals
 from mirage.trace.workload.workload_model import UserClass, WorkloadModel
 
@@ -77,7 +77,7 @@ def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{os.fspath(path)}:1: cannot be read: {error}") from error
+        raise TraceError(f"{os.fspath(path)}:1: cannot be read: {reason(error)}") from error
     return model_from_json(text, source=os.fspath(path))
 
 

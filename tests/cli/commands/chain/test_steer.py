@@ -163,8 +163,10 @@ def test_to_wait_for_the_end_takes_an_agent(
 
     monkeypatch.setattr("mirage.cli.commands.chain.steer.time.sleep", end)
     assert type_("chain", "stop", "--wait", "serve")[1].splitlines() == [
-        "chain serve is stopping: jobs 102 and 103 are cancelled", "chain serve is done",
-    ]  # fmt: skip
+        "chain serve is stopping: jobs 102 and 103 are cancelled",
+        "waiting until the agent has observed the end of its jobs ...",
+        "chain serve is done",
+    ]
     assert len(waited) == 3
 
 

@@ -11,6 +11,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.output import check_output
 from mirage.cli.values import DURATION_WITH_UNIT
 from mirage.errors import ConfigurationError, UnknownName, shown
 
@@ -115,6 +116,8 @@ def endpoint(
         if install:
             _install(store, wanted)
             return
+        if out is not None:
+            check_output(out)
         if not watch:
             follower = Follower(chain, wanted)
             follower.links = store.links(chain.id)

@@ -121,6 +121,7 @@ def _wait_until_done(store: Store, chain: Chain) -> None:
     from mirage.agent.model import ChainState
     from mirage.agent.service import running_agent
 
+    click.echo("waiting until the agent has observed the end of its jobs ...", err=True)
     while store.chain(chain.name).state is not ChainState.DONE:
         now_s = cluster.clock()
         if running_agent(store, now_s) is None and recent_passes(cluster.home().pass_memory, now_s) is None:
