@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import cli_context
-from mirage.errors import StoreError
+from mirage.errors import ConfigurationError, StoreError
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.queue_source import ScontrolClient
 from mirage.slurm.rest import RestClient
@@ -40,6 +40,16 @@ def test_the_home_is_where_the_environment_declares_and_closed_to_others(
     assert (home.folder, home.store_url) == (tmp_path / folder, url.format(home=tmp_path))
     assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
     assert home.log == tmp_path / folder / "agent.log"
+
+
+@pytest.mark.parametrize("url", ["sqlite:///", "sqlite://", "sqlite:///store.db", "sqlite+pysqlite:///:memory:"])
+def test_a_store_that_the_next_command_would_not_find_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRAGE_STORE", url)
+    with pytest.raises(ConfigurationError, match="write an absolute path, with four slashes: sqlite:////path"):
+        cli_context.home()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_home_that_cannot_be_is_reported_with_the_variable_that_names_another(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import StoreError
+from mirage.errors import ConfigurationError, StoreError, shown
 
 CALIBRATIONS = "calibration"
 
@@ -32,15 +33,22 @@ class Home:
         """The folder and the store that the environment names.
 
         Raises:
+            ConfigurationError: The store is in memory, or its path is relative.
             StoreError: The folder cannot be created.
         """
+        url = environment.get("MIRAGE_STORE", "")
+        if re.fullmatch(r"sqlite[\w+]*:/{0,3}(?!/|file:).*", url):
+            raise ConfigurationError(
+                f"MIRAGE_STORE is {shown(url)}, but all commands and the agent must find the same file; write an "
+                "absolute path, with four slashes: sqlite:////path/to/file"
+            )
         folder = folder_of(environment).absolute()
         try:
             private_folder(folder)
             close_to_others(folder / "chains", folder / "endpoints", folder / "agent.log")
         except OSError as error:
             raise StoreError(f"cannot make {folder}: {error.strerror}; name another folder with MIRAGE_HOME") from error
-        return cls(folder, environment.get("MIRAGE_STORE") or f"sqlite:///{folder.resolve()}/store.db")
+        return cls(folder, url or f"sqlite:///{folder.resolve()}/store.db")
 
     @property
     def writers(self) -> str:

@@ -90,7 +90,7 @@ def shell_tree_from(path: str) -> Tree:
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+        raise ConfigurationError(f"{path} cannot be read: {getattr(error, 'strerror', error)}; name a tree") from error
     return shell_tree_of(text, path)
 
 

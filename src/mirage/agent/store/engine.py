@@ -43,13 +43,13 @@ def make_engine(url: str | URL, *, reads_only: bool = False) -> Engine:
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() not in ("sqlite", "postgresql"):
             raise ConfigurationError(
-                f"{shown(redacted)} is neither sqlite:///path/to/file nor postgresql://user@host/database"
+                f"{shown(redacted)} is neither sqlite:////path/to/file nor postgresql://user@host/database"
             )
         if parsed.get_backend_name() == "postgresql":
             return _postgresql(parsed)
         return _sqlite_to_read(parsed) if reads_only else _sqlite(parsed)
     except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(f"{shown(redacted)} is not a database URL; write sqlite:///path/to/file") from error
+        raise ConfigurationError(f"{shown(redacted)} is not a database URL; write sqlite:////path/to/file") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{shown(redacted)} needs the package {error.name!r}; for PostgreSQL: {install('postgresql')}"

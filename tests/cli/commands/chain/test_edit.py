@@ -12,7 +12,7 @@ import pytest
 
 from mirage.agent.chain.create import store_new_chain
 from mirage.agent.chain.tag import Tag
-from mirage.agent.model import Chain
+from mirage.agent.model import Chain, LinkState
 from mirage.agent.store.chain_file import read_chain_file
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
@@ -84,6 +84,14 @@ def test_the_waiting_job_is_exchanged_on_request_and_does_not_count(
     waiting = store.links(1)[-1]
     assert (waiting.cancelled_s, waiting.withdrawn_s, waiting.started_s) == (NOW_S, NOW_S, MISSING)
     assert store.events(1)[-1].detail == "job 103, replaced by hand"
+
+
+@pytest.mark.usefixtures("slurm", "chain")
+def test_that_no_job_waits_to_be_replaced_is_reported(type_: Type, store: SqlStore) -> None:
+    store.change_link(1, 3, state=LinkState.RUNNING)
+    assert type_("chain", "edit", "serve", "--replace-waiting") == (
+        "", "no job of chain serve waits: there is none to replace\n",
+    )  # fmt: skip
 
 
 def test_the_waiting_job_stays_where_slurm_does_not_answer(

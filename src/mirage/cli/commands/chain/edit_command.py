@@ -137,7 +137,9 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             store.change_chain(chain.id, EventRecord(chain.id, 0, now_s, CLEARED, chain.excluded), excluded="")
         waiting = [link.job for link in store.links(chain.id) if link.state.value in ("held", "queued")]
         cancelled: tuple[int, ...] = ()
-        if words["replace_waiting"]:
+        if words["replace_waiting"] and not waiting:
+            click.echo(f"no job of chain {chain.name} waits: there is none to replace", err=True)
+        elif words["replace_waiting"]:
             cancelled = cancel_jobs(
                 store, chain, "replaced by hand", only_pending=True, unanswered=UNANSWERED
             ).cancelled
