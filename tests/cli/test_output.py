@@ -174,3 +174,21 @@ def test_a_job_that_is_submitted_is_reported_even_where_the_output_cannot_be_wri
     assert warning.startswith(f"mirage: warning: cannot write the output: {why}; it is done: ")
     assert "7" in warning
     assert run.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "jobs.csv", "-N", "4", "--plot", "a.svg", "--parquet", "folder/../a.svg"],
+        ["distill", "fit", "--teacher", "fair", "-o", "a.svg", "--plot", "./a.svg"],
+        ["calibrate", "jobs.csv", "-o", "a.html", "--report", "a.html"],
+    ],
+)
+def test_two_outputs_of_a_command_are_two_files(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "jobs.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    assert "cannot write two outputs to " in capsys.readouterr().err

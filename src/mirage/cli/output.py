@@ -45,6 +45,18 @@ def check_output(path: str | os.PathLike[str], *inputs: str) -> None:
         raise ConfigurationError(f"cannot write {path}: permission denied; name another place")
 
 
+def check_distinct(*outputs: str | None) -> None:
+    """Checks that no two outputs of a command are one file, of which only the last would stay.
+
+    Raises:
+        ConfigurationError: Two are.
+    """
+    files = [Path(one).resolve() for one in outputs if one and (Path(one).is_file() or not Path(one).exists())]
+    for number, file in enumerate(files):
+        if file in files[:number]:
+            raise ConfigurationError(f"cannot write two outputs to {file}; name two files")
+
+
 def check_page(path: str | os.PathLike[str], *inputs: str) -> None:
     """Checks before the work that an HTML page can be written after it.
 

@@ -23,7 +23,9 @@ def require_plain_path(directory: Path) -> None:
     for character in str(directory):
         if character.isspace() or character in _SPECIAL:
             named = "a space" if character.isspace() else shown(character)
-            raise ConfigurationError(f"{shown(str(directory))}: Slurm reads no path with {named}; choose another directory")
+            raise ConfigurationError(
+                f"{shown(str(directory))}: Slurm reads no path with {named}; choose another directory"
+            )
 
 
 def require_short_path(directory: Path, socket: Path) -> None:

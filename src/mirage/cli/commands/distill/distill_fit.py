@@ -15,7 +15,7 @@ from mirage.cli.commands.distill.distill_options import EpisodeOptions, episode_
 from mirage.cli.commands.distill.times import by_setting, times_line
 from mirage.cli.commands.distill.tree_file import fidelity_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
-from mirage.cli.output import check_output, checkpoint_of, resumable
+from mirage.cli.output import check_distinct, check_output, checkpoint_of, resumable
 from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError, shown
 
@@ -119,6 +119,7 @@ def fit(
     if plot is not None:
         picture_kind(plot)
         check_output(plot)
+    check_distinct(out, plot)
     unproven: list[tuple[int, Node]] = []
     learners = _learners(methods, weight, seed, unproven)
     scheduler = with_weights(teacher, None, played.profiles)

@@ -15,7 +15,7 @@ import click
 from mirage.cli.cli_context import check_login_node
 from mirage.cli.machine_options import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
-from mirage.cli.output import check_output, check_page
+from mirage.cli.output import check_distinct, check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import DATE, LINK_REQUEST
 from mirage.duration import DAY_S, format_duration
@@ -124,6 +124,7 @@ def calibrate(
         check_page(report, trace or "")
     if out is not None:
         check_output(out, trace or "")
+    check_distinct(report, out)
 
     options = _CalibrateOptions(fit_from, judge_from, until, out, report, as_json)
     if trace is not None:

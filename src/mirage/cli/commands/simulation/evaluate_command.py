@@ -23,7 +23,7 @@ from mirage.cli.options import (
     json_output,
     trace_options,
 )
-from mirage.cli.output import check_output
+from mirage.cli.output import check_distinct, check_output
 from mirage.cli.study import ExecutorOptions, StudyOptions, executor_options, study_options
 from mirage.cli.trace_reading import read_named_trace
 from mirage.extras import install
@@ -217,6 +217,7 @@ def _check_outputs(trace: str, parquet: str | None, plot: str | None) -> None:
         kind_of(plot)
     for path in filter(None, (parquet, plot)):
         check_output(path, trace)
+    check_distinct(parquet, plot)
 
 
 def _provenance(
