@@ -57,7 +57,7 @@ def view_of(requests: Requests, elapsed: np.ndarray, past: Observations) -> View
     of = past.requests[ended]
     rows = Ended(
         of.user, of.nodes, of.limit_s, of.submit_s, past.end_s[ended] - use_s[ended], past.end_s[ended],
-        name=of.name, account=of.account,
+        name=of.name, account=of.account, cpus=np.full(len(of), -1),
     )  # fmt: skip
     pool = Nodes(True, np.ones((1, 2), int), np.ones((1, 2), int), np.ones((1, 1), bool))
     return View(

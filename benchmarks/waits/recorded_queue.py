@@ -91,5 +91,5 @@ class RecordedQueue:
         of = self.table
         return Ended(
             self._user[rows], of.nodes[rows], of.limit_s[rows], of.submit_s[rows], of.start_s[rows],
-            self._end_s[rows], self._name[rows], self._account[rows],
+            self._end_s[rows], self._name[rows], self._account[rows], np.full(len(rows), MISSING),
         )  # fmt: skip

@@ -150,7 +150,7 @@ def with_repeats(data, *shares):
 def after(view, limits_s):
     """The view after jobs of one user with some limits."""
     end_s, zero = np.full(len(limits_s), view.now_s - HOUR_S), np.zeros(len(limits_s), dtype=np.int64)
-    history = Ended(zero, zero + 1, np.array(limits_s), end_s - 2, end_s - 1, end_s, zero - 1, zero - 1)
+    history = Ended(zero, zero + 1, np.array(limits_s), end_s - 2, end_s - 1, end_s, zero - 1, zero - 1, zero - 1)
     return replace(view, ended=history)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,7 @@ NOW = 100 * HOUR
 def history(*rows: tuple[int, int, float]) -> Ended:
     """Jobs of ten hours that ended one after the other: user, name, share of the limit used."""
     made = ended(*((user, 1, 10 * HOUR, 0, 0, int(use * 10 * HOUR)) for user, _, use in rows))
-    return Ended(*(getattr(made, field) for field in ("user", "nodes", "limit_s", "submit_s", "start_s", "end_s")),
-                 name=np.array([name for _, name, _ in rows]), account=made.account)  # fmt: skip
+    return replace(made, name=np.array([name for _, name, _ in rows]))
 
 
 def predicted(shown) -> list[np.ndarray]:
