@@ -12,6 +12,7 @@ from mirage.errors import (
     LineError,
     SlurmRefused,
     UnknownName,
+    quantity,
     reason,
     shown,
 )
@@ -84,3 +85,10 @@ def test_the_reason_of_an_error_is_given_without_its_number_and_class(error, wor
 
 def test_an_empty_registry_is_reported():
     assert str(UnknownName("chain", "x", [])) == "unknown chain 'x'. There is no chain yet."
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (2, "2 GPUs"), (2_000, "2,000 GPUs"), (-1, "-1 GPUs")]
+)
+def test_a_number_has_its_noun_in_the_right_form(number, text):
+    assert quantity(number, "GPU") == text

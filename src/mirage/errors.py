@@ -45,6 +45,16 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 2]}…{text[-1]}"
 
 
+def quantity(number: float, noun: str) -> str:
+    """Returns a number with a noun in the right form: ``1 GPU``, ``2,000 GPUs``.
+
+    Args:
+        number: A whole number.
+        noun: In the singular; its plural ends in s.
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def reason(error: Exception) -> str:
     """Returns the text of an error for a user, without numbers of errors and names of classes.
 

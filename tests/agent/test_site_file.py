@@ -103,11 +103,11 @@ def test_refusals_name_the_file_and_the_contact_line(tmp_path: Path) -> None:
     rules = read_site_files(environment, path)
     of_site = f"(site file {rules.path}); contact: hpc@example.org"
     assert rules.chains_refusal(2) == ""
-    assert rules.chains_refusal(3) == f"this site allows 3 chains of a user, and 3 are alive {of_site}"
+    assert rules.chains_refusal(3) == f"this site allows 3 chains of a user; alive: 3 {of_site}"
     assert rules.place_refusal("gpu,debug", "").startswith("this site allows no chains in partition debug; choose")
     assert rules.place_refusal("gpu", "debug") == ""
     held = replace(rules, most_held_jobs=1).chains_refusal(1)
-    assert held == f"this site allows 1 held jobs of a user: each chain holds one, and 1 chains are alive {of_site}"
+    assert held == f"this site allows 1 held job of a user: each chain holds one; alive: 1 chain {of_site}"
 
 
 def test_login_nodes_are_known_by_full_and_short_name() -> None:

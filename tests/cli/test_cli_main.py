@@ -227,7 +227,7 @@ def test_records_that_are_left_out_are_a_warning_with_their_number_and_the_first
     (record,) = caplog.records
     assert logging.lastResort is not None
     assert logging.lastResort.format(record) == (
-        "mirage: warning: squeue printed 2 records that cannot be read; they are left out, the first is: "
+        "mirage: warning: squeue printed 2 records that cannot be read; left out, the first is: "
         "squeue: warning: old; format"
     )
 

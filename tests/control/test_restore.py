@@ -97,7 +97,7 @@ def test_off_restores_nothing_twice(executor: PlanExecutor, cluster: ActingClust
 def test_off_does_nothing_if_a_reservation_cannot_be_read(cluster: ActingCluster, tmp_path: Path) -> None:
     executor = PlanExecutor(cluster.slurm, OWNED, tmp_path, cluster.clock)
     cluster.reservations = [loan("i2"), loan("i1").replace("EndTime", "End")]
-    with pytest.raises(SlurmUnreachable, match="show reservation printed 1 records that cannot be read"):
+    with pytest.raises(SlurmUnreachable, match="show reservation printed 1 record that cannot be read"):
         restore(executor)
     assert cluster.sent == []
     executor.close()

@@ -46,18 +46,18 @@ def limited(limit: Limit) -> Cluster:
         (
             GPUS,
             table((0, 1, 9, 4), gpus=[4]),
-            "it requests 4 nodes with 1 GPUs, 1 CPUs each, and partition 'all' has 3 such",
+            "it requests 4 nodes with 1 GPU, 1 CPU each, and partition 'all' has 3 such",
         ),
         (
             GPUS,
             table((0, 1, 9, 2), gpus=[8]),
-            "it requests 2 nodes with 4 GPUs, 1 CPUs each, and partition 'all' has 1 such",
+            "it requests 2 nodes with 4 GPUs, 1 CPU each, and partition 'all' has 1 such",
         ),
-        (GPUS, table((0, 1, 9, 1), gpus=[5]), "with 5 GPUs, 1 CPUs each, and partition 'all' has 0 such nodes"),
+        (GPUS, table((0, 1, 9, 1), gpus=[5]), "with 5 GPUs, 1 CPU each, and partition 'all' has 0 such nodes"),
         (
             GPUS,
             table((0, 1, 9, 1), gpus=[2], partition=["few"]),
-            "with 2 GPUs, 1 CPUs each, and partition 'few' has 0",
+            "with 2 GPUs, 1 CPU each, and partition 'few' has 0",
         ),
         (
             GPUS,
@@ -65,8 +65,8 @@ def limited(limit: Limit) -> Cluster:
             "with 9 CPUs each, and partition 'all' has 0 such nodes",
         ),
         (GPUS, table((0, 1, 7200, 1), gpus=[1], partition=["few"]), "its time limit is 02:00:00 and partition 'few' a"),
-        (limited(Limit(nodes=1)), table((0, 1, 9, 2)), "it counts as 2 nodes and the limit is 1 nodes per user"),
-        (limited(Limit("all", gpus=7)), table((0, 1, 9, 2)), "as 8 gpus and the limit is 7 GPUs of all together"),
+        (limited(Limit(nodes=1)), table((0, 1, 9, 2)), "it counts as 2 nodes and the limit is 1 node per user"),
+        (limited(Limit("all", gpus=7)), table((0, 1, 9, 2)), "as 8 GPUs and the limit is 7 GPUs of all together"),
         (limited(Limit("all", jobs=0)), table((0, 1, 9, 1)), "it counts as 1 job and the limit is 0 jobs of all"),
         (limited(Limit(jobs=0, qos=("q",))), table((0, 1, 9, 1), qos=["q"]), "is 0 jobs per user of QOS q"),
     ],

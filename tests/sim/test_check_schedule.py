@@ -73,9 +73,9 @@ def test_a_job_that_runs_twice_at_once_or_never_is_found() -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (Limit(jobs=1), "user 1 has 2 jobs at 0; the limit is 1 jobs per user"),
+        (Limit(jobs=1), "user 1 has 2 jobs at 0; the limit is 1 job per user"),
         (Limit(nodes=2), "user 1 has 3 nodes at 0"),
-        (Limit("account", jobs=1), "account 0 has 2 jobs at 0; the limit is 1 jobs per account"),
+        (Limit("account", jobs=1), "account 0 has 2 jobs at 0; the limit is 1 job per account"),
         (Limit("all", nodes=2), "all has 3 nodes at 0; the limit is 2 nodes of all together"),
         (Limit("all", nodes=2, partitions=("batch",)), "all has 3 nodes at 0"),
         (Limit("all", gpus=5), "all has 6 GPUs at 0"),

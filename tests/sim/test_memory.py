@@ -170,7 +170,7 @@ def test_a_job_that_no_node_has_memory_for_is_refused_or_left_out() -> None:
     jobs = table([60, 101, 202], nodes=[1, 1, 2], gpus=[1, 1, 2], cpus=[1, 1, 2])
     with pytest.raises(
         JobRefused,
-        match=r"it requests 1 nodes with 1 GPUs, 1 CPUs, 101 MiB each, and partition 'p' has 0",
+        match=r"it requests 1 node with 1 GPU, 1 CPU, 101 MiB each, and partition 'p' has 0",
     ):
         workload(jobs, nodes(100, 100))
     assert workload(jobs, nodes(100, 101), refuse=False).table.job_id.tolist() == ["0", "1"]

@@ -234,7 +234,7 @@ def test_odd_answers_are_skipped_with_a_count_or_refused(
     mixed = answering(jobs=[{"job_id": 7, "exit_code": [1], "time_limit": 10**400}, 5, {"job_state": "RUNNING"}, None])
     assert [job.id for job in mixed.observe().jobs] == [7]
     assert [record.count for record in caplog.records] == [3]  # type: ignore[attr-defined]
-    with pytest.raises(SlurmUnreachable, match=r"/slurm/…/jobs with 1 records that cannot be read: 'none'"):
+    with pytest.raises(SlurmUnreachable, match=r"/slurm/…/jobs with 1 record that cannot be read: 'none'"):
         answering(jobs="none").observe()
     assert answering(jobs=[]).observe().jobs == ()
     odd = [{"name": "p", "maximums": 5, "defaults": [], "priority": 3, "nodes": {"configured": "n[1-"}}]

@@ -73,7 +73,7 @@ def found(site: Any) -> dict[str, Finding]:
 def test_the_cluster_and_its_controllers_are_named() -> None:
     findings = found(Site())
     assert (findings["cluster"].level, findings["cluster"].value) == ("ok", "polaris")
-    assert findings["controller"].value == "ctl1, ctl2, port 6817; 1 jobs, 1 nodes"
+    assert findings["controller"].value == "ctl1, ctl2, port 6817; 1 job, 1 node"
 
 
 def test_an_old_site_has_one_controller_under_another_name() -> None:
@@ -240,7 +240,7 @@ def test_accounts_that_show_only_one_s_own_jobs_are_reported(monkeypatch: pytest
     monkeypatch.setenv("USER", "ada")
     site = Site(accountingstoragetype="accounting_storage/slurmdbd")
     site.accounts = (AccountedJob(1, 0, user="ada"),)  # type: ignore[arg-type]
-    assert found(site)["accounting"].value == "1 jobs of the last day, your own only"
+    assert found(site)["accounting"].value == "1 job of the last day, your own only"
     site.accounts = (*site.accounts, AccountedJob(2, 0, user="bob"))  # type: ignore[arg-type]
     assert found(site)["accounting"].value == "2 jobs of the last day"
     site.accounts = SlurmRefused("no")

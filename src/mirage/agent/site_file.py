@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage.duration import format_duration, parse_duration_s
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, quantity, shown
 from mirage.slurm_words.hostlist import expand_hosts
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class SiteFile:
             alive: Number of chains that are not done.
         """
         if self.most_chains is not None and alive >= self.most_chains:
-            return self.refusal(f"this site allows {self.most_chains} chains of a user, and {alive} are alive")
+            return self.refusal(f"this site allows {quantity(self.most_chains, 'chain')} of a user; alive: {alive}")
         if self.most_held_jobs is not None and alive >= self.most_held_jobs:
-            held = f"this site allows {self.most_held_jobs} held jobs of a user"
-            return self.refusal(f"{held}: each chain holds one, and {alive} chains are alive")
+            held = f"this site allows {quantity(self.most_held_jobs, 'held job')} of a user"
+            return self.refusal(f"{held}: each chain holds one; alive: {quantity(alive, 'chain')}")
         return ""
 
     def check_chains(self, store: Store) -> None:

@@ -12,7 +12,7 @@ from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
-from mirage.errors import ConfigurationError, SlurmError
+from mirage.errors import ConfigurationError, SlurmError, quantity
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
@@ -99,7 +99,9 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
             yield Finding(WARN, what, f"{', '.join(outside[:3])}: not in {pools.borrower_partition}", advice)
         unusable = [name for name in names if not nodes[name].usable]
         gpus = sum(nodes[name].gpus for name in names)
-        value = f"{len(names)} nodes, {gpus} GPUs" + (f", {len(unusable)} nodes not usable now" if unusable else "")
+        value = f"{quantity(len(names), 'node')}, {quantity(gpus, 'GPU')}" + (
+            f", {len(unusable)} not usable now" if unusable else ""
+        )
         yield Finding(OK, what, value)
     types = sorted({nodes[name].gpu_type for name in pools.nodes if name in nodes})
     if unknown := sorted(set(pools.gpu_speeds) - set(types)):

@@ -46,7 +46,7 @@ from mirage.control.verbs import (
     lost_loan,
 )
 from mirage.duration import MINUTE_S
-from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable, quantity
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import GpuSnapshot, all_reservations
@@ -492,7 +492,9 @@ class PlanExecutor:
         command = (*gpu_queue_command(mark), f"--partition={self.pools.borrower_partition}")
         found, unreadable = read_gpu_queue(self.slurm.output(command), mark)
         if unreadable:
-            raise SlurmUnreachable(f"squeue printed {len(unreadable)} records that cannot be read; nothing is done")
+            raise SlurmUnreachable(
+                f"squeue printed {quantity(len(unreadable), 'record')} that cannot be read; nothing is done"
+            )
         return self._taking_part(found)
 
     def _taking_part(self, jobs: Iterable[GpuQueueJob]) -> list[GpuQueueJob]:

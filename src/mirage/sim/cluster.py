@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ClusterError
+from mirage.errors import ClusterError, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,11 @@ class Limit:
         return bool(self.users or self.accounts)
 
     def __str__(self) -> str:
-        kinds = (("jobs", self.jobs), ("nodes", self.nodes), ("GPUs", self.gpus), ("jobs that gain age", self.ageing))
-        parts = [" and ".join(f"{most} {kind}" for kind, most in kinds if most is not None)]
+        kinds = (("job", self.jobs), ("node", self.nodes), ("GPU", self.gpus))
+        most = [quantity(number, noun) for noun, number in kinds if number is not None]
+        if self.ageing is not None:
+            most.append(f"{quantity(self.ageing, 'job')} that {'gains' if self.ageing == 1 else 'gain'} age")
+        parts = [" and ".join(most)]
         parts += ["of all together" if self.per == "all" else f"per {self.per}"]
         parts += [f"for {_some(self.users)}"] * bool(self.users)
         parts += [f"in account {_some(self.accounts)}"] * bool(self.accounts)

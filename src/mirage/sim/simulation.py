@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible
+from mirage.errors import ConfigurationError, JobRefused, PlanInfeasible, quantity
 from mirage.kernel.record_arrays import Records
 from mirage.policy.contract import Policy
 from mirage.policy.plan import Plan
@@ -317,7 +317,7 @@ class Simulation:
                     f"limit_s={request.limit_s}, gpus={request.gpus}, cpus={request.cpus}, memory={request.memory}"
                 )
             for reason in misfits(job, self.cluster).values():
-                raise JobRefused(f"a job of {request.nodes} nodes can never run: {reason}")
+                raise JobRefused(f"a job of {quantity(request.nodes, 'node')} can never run: {reason}")
             self._admitted.add(form)
 
     def _watched_runs(self) -> bool:

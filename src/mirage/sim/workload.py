@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import format_duration
-from mirage.errors import ConfigurationError, JobRefused
+from mirage.errors import ConfigurationError, JobRefused, quantity
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
 from mirage.sim.cluster import Cluster, Limit, Partition
@@ -90,7 +90,7 @@ def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workl
     if reasons and refuse:
         row, reason = next(iter(reasons.items()))
         raise JobRefused(
-            f"job {replayed.job_id[row]} can never run: {reason} ({len(reasons)} such jobs in all; "
+            f"job {replayed.job_id[row]} can never run: {reason} ({quantity(len(reasons), 'such job')} in all; "
             "leave them out with --skip-impossible, or change the simulated cluster)"
         )
     if reasons:
@@ -230,8 +230,8 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
         room = _room(jobs if len(rows) == len(jobs) else jobs[rows], cluster, partition)
         for row in rows[jobs.nodes[rows] > room]:
             reasons[int(row)] = (
-                f"it requests {jobs.nodes[row]} nodes{_of_node(jobs[row], cluster)}, and partition {partition.name!r} "
-                f"has {room[np.searchsorted(rows, row)]}{' such nodes' if cluster.shared_nodes else ''}"
+                f"it requests {quantity(int(jobs.nodes[row]), 'node')}{_of_node(jobs[row], cluster)}, and partition "
+                f"{partition.name!r} has {_there(int(room[np.searchsorted(rows, row)]), cluster)}"
             )
     return dict(sorted(reasons.items()))
 
@@ -239,13 +239,17 @@ def misfits(jobs: Records, cluster: Cluster) -> dict[int, str]:
 def _beyond(jobs: Records, cluster: Cluster, limit: Limit) -> dict[int, str]:
     """Row → reason of the jobs that exceed a limit on their own."""
     counted = is_counted(jobs, cluster, limit)
-    kinds = (("jobs", np.ones(len(jobs), np.int64)), ("nodes", jobs.nodes), ("gpus", gpus_counted(jobs, cluster)))
+    kinds = (
+        ("jobs", "job", np.ones(len(jobs), np.int64)),
+        ("nodes", "node", jobs.nodes),
+        ("gpus", "GPU", gpus_counted(jobs, cluster)),
+    )
     reasons: dict[int, str] = {}
-    for what, each in kinds:
+    for what, noun, each in kinds:
         most = getattr(limit, what)
         for row in np.flatnonzero(counted & (each > most)) if most is not None else ():
-            what = what if each[row] != 1 else what.removesuffix("s")
-            reasons[int(row)] = f"it counts as {each[row]} {what} and the limit is {limit}"
+            held = quantity(int(each[row]), noun)
+            reasons[int(row)] = f"it counts as {held} and the limit is {limit}"
     return reasons
 
 
@@ -282,11 +286,20 @@ def _room(jobs: Records, cluster: Cluster, partition: Partition) -> Ints:
     return room
 
 
+def _there(nodes: int, cluster: Cluster) -> str:
+    """The nodes that are there, in words."""
+    return quantity(nodes, "such node") if cluster.shared_nodes else str(nodes)
+
+
 def _of_node(job: Any, cluster: Cluster) -> str:
     """What a job requests of each node, in words."""
     if not cluster.shared_nodes:
         return ""
-    parts = [f"{job.gpus} GPUs", f"{job.cpus} CPUs", *([f"{job.memory} MiB"] if cluster.counts_memory else [])]
+    parts = [
+        quantity(int(job.gpus), "GPU"),
+        quantity(int(job.cpus), "CPU"),
+        *([f"{job.memory} MiB"] if cluster.counts_memory else []),
+    ]
     return f" with {', '.join(part for part in parts if not part.startswith(('0 ', '-')))} each"
 
 

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, shown
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, quantity, shown
 from mirage.slurm.records import (
     AccountedJob,
     Machine,
@@ -133,7 +133,9 @@ class SlurmClient:
         jobs, skipped = squeue_text.read_queue(done.stdout, mark)
         self._warn_once("squeue", skipped)
         if skipped.count and not jobs:
-            raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
+            raise SlurmUnreachable(
+                f"squeue printed {quantity(skipped.count, 'record')} that cannot be read", skipped.first
+            )
         return Queue(int(self.clock()) if self.clock is not None else 0, jobs)
 
     def probe(self) -> None:
@@ -163,7 +165,9 @@ class SlurmClient:
         self._checked(done, "squeue")
         jobs, skipped = squeue_text.read_queue(done.stdout, mark)
         if skipped.count:
-            raise SlurmUnreachable(f"squeue printed {skipped.count} records that cannot be read", skipped.first)
+            raise SlurmUnreachable(
+                f"squeue printed {quantity(skipped.count, 'record')} that cannot be read", skipped.first
+            )
         return tuple(job for job in jobs if job.user == self.user and job.id in numbers)
 
     def accounting(self, since_s: int) -> tuple[AccountedJob, ...]:
@@ -344,7 +348,7 @@ class SlurmClient:
         if skipped.count and command not in self._warned:
             self._warned.add(command)
             log.warning(
-                f"{command} printed {skipped.count} records that cannot be read; they are left out, the first is: "
+                f"{command} printed {quantity(skipped.count, 'record')} that cannot be read; left out, the first is: "
                 f"{one_line(skipped.first)}",
                 extra={"count": skipped.count, "detail": one_line(skipped.first)},
             )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirage.errors import SlurmUnreachable, shown
+from mirage.errors import SlurmUnreachable, quantity, shown
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import QueuedJob, SlurmReservation
@@ -194,5 +194,5 @@ def _reservations(printed: str) -> tuple[SlurmReservation, ...]:
 def _check_read(command: str, unreadable: tuple[str, ...]) -> None:
     if unreadable:
         raise SlurmUnreachable(
-            f"{command} printed {len(unreadable)} records that cannot be read: {shown(unreadable[0])}"
+            f"{command} printed {quantity(len(unreadable), 'record')} that cannot be read: {shown(unreadable[0])}"
         )

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from mirage.errors import SlurmRefused, SlurmUnreachable, reason, shown
+from mirage.errors import SlurmRefused, SlurmUnreachable, quantity, reason, shown
 from mirage.slurm import slurm_json as json_values
 from mirage.slurm.client import GONE, SlurmClient
 from mirage.slurm.records import AccountedJob, Machine, Queue, QueuedJob
@@ -152,7 +152,8 @@ class RestViews:
             log.warning("records of slurmrestd skipped", extra={"count": skipped.count, "detail": skipped.first})
         if skipped.count and not found:
             raise SlurmUnreachable(
-                f"slurmrestd answered /{part}/…/{what} with {skipped.count} records that cannot be read", skipped.first
+                f"slurmrestd answered /{part}/…/{what} with {quantity(skipped.count, 'record')} that cannot be read",
+                skipped.first,
             )
         return found
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mirage.duration import UNLIMITED_S, format_duration
-from mirage.errors import SlurmError, SlurmUnreachable, shown
+from mirage.errors import SlurmError, SlurmUnreachable, quantity, shown
 from mirage.job_state import MISSING
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.hidden_jobs import hidden_jobs
@@ -92,7 +92,7 @@ def survey(slurm: SlurmClient) -> list[Finding]:
     except SlurmError as error:
         return [*found, Finding(FAIL, "controller", "no answer", str(error))]
     found.append(Finding(OK, "cluster", options.get("clustername", "without a name")))
-    value = f"{_controllers(options)}; {len(queue.jobs)} jobs, {len(machine.nodes)} nodes"
+    value = f"{_controllers(options)}; {quantity(len(queue.jobs), 'job')}, {quantity(len(machine.nodes), 'node')}"
     found.append(Finding(OK, "controller", value, "the chains of a store belong to this cluster and to no other"))
     found += [check(options) for check in _CHECKS]
     found.append(_revisions(slurm, version, options))
@@ -284,7 +284,7 @@ def _reservations(slurm: SlurmClient) -> list[Finding]:
     if not reservations:
         return []
     shown = [
-        f"{one.name}, {len(one.nodes)} nodes from {_instant(one.start_s)} to {_instant(one.end_s)}"
+        f"{one.name}, {quantity(len(one.nodes), 'node')} from {_instant(one.start_s)} to {_instant(one.end_s)}"
         for one in reservations[:MOST_RESERVATIONS]
     ]
     more = f" and {len(reservations) - MOST_RESERVATIONS} more" * (len(reservations) > MOST_RESERVATIONS)
@@ -307,5 +307,5 @@ def _accounting(slurm: SlurmClient, options: Mapping[str, str], now_s: int) -> F
     except SlurmError as error:
         return Finding(WARN, "accounting", kind, f"sacct failed: {error}")
     users = {job.user for job in jobs} - {os.environ.get("USER", "")}
-    value = f"{len(jobs)} jobs of the last day" + ("" if users else ", your own only")
+    value = f"{quantity(len(jobs), 'job')} of the last day" + ("" if users else ", your own only")
     return Finding(OK, "accounting", value, "" if users else "average and what-if learn from your own jobs only")

@@ -16,7 +16,7 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 from tests.support.one_chain import MACHINE, NOW_S, OneChain, ended, held, job, queued
 
-ONE_LEFT = "without it 1 nodes like it would be left, and a link needs 2"
+ONE_LEFT = "without it 1 node like it would be left, and a link needs 2"
 
 
 def failed(number: int, nodelist: str = "n1", ran_s: int = 5, **known: Any) -> Link:

@@ -43,7 +43,7 @@ def test_doctor_lists_them(files: CalibrationFiles) -> None:
     found = [(one.level, one.what, one.value, one.advice) for one in choice_findings(files)]
     assert found == [
         ("ok", "auto", "holds for 8 nodes, 2-00:00:00, costs 3 : 1", EIGHT.reason),
-        ("ok", "auto", "what-if for 1 nodes, 1-00:00:00, overlap free, age gathered", ONE.reason),
+        ("ok", "auto", "what-if for 1 node, 1-00:00:00, overlap free, age gathered", ONE.reason),
     ]
 
 

@@ -108,7 +108,7 @@ def test_the_table_of_measures(played: tuple[GpuOutcome, GpuLog]) -> None:
         "| SOR | 25.0% | GPU-hours held",
         "| GFR | 50.0% | servers held in part, mean over time",
         "| JTTED | 1.00 / 1.25 / 2.50 | servers used over the fewest, 5 / 50 / 95 % of GPU-hours",
-        "| JWTD, 1 GPUs and more | 0.50 h / 10.00 h | wait, 50 % / 95 %",
+        "| JWTD, 1 GPU and more | 0.50 h / 10.00 h | wait, 50 % / 95 %",
         "| JWTD, 8 GPUs and more | 0.00 h / 2.50 h | wait, 50 % / 95 %",
     ]
 

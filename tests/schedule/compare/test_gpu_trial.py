@@ -232,5 +232,5 @@ def test_measured_speeds_are_those_of_the_profiles(tmp_path: Path) -> None:
     outcome, _ = play(setting, GpuWorkload("w", jobs, profiles), SchedulerText.of("fifo"))
     assert outcome.jct_s == (300.0,)
     nowhere = profiles.speeds._replace(rows=np.full_like(profiles.speeds.rows, NO_TABLE))
-    with pytest.raises(ConfigurationError, match="needs 1 GPUs, but there are 0 of one type on which toy runs"):
+    with pytest.raises(ConfigurationError, match="needs 1 GPU, but there are 0 of one type on which toy runs"):
         fitting(GpuWorkload("w", jobs, Profiles(profiles.models, nowhere)), setting)

@@ -328,7 +328,7 @@ def test_a_scheduler_that_starts_no_job_is_reported_with_the_last_start_that_was
     two_gpus_only = epochs_speeds()._replace(rows=np.array([[[[NO_TABLE, 0]]]]))
     plans = {2: [GpuStart(0, {0: 1})], 3: [GpuStart(1, {0: 1}), GpuPreempt(0)]}
     assert refusal(lambda: play(models, plans, speeds=two_gpus_only)) == (
-        "at 3 s 2 jobs wait, nothing runs, and Script starts none of them: job 'second' requests 1 GPUs and has model "
+        "at 3 s 2 jobs wait, nothing runs, and Script starts none of them: job 'second' requests 1 GPU and has model "
         "toy, and at 3 s its start was refused: the job cannot run there; fix the scheduler, or leave the job out"
     )
 
@@ -338,7 +338,7 @@ def test_only_starts_of_jobs_that_still_wait_explain_why_nothing_starts() -> Non
     jobs = GpuJobs.linear([0, 0], [1, 1], [1, 1])
     message = refusal(lambda: play(jobs, {0: [GpuStart(0, {0: 9})], 1: [GpuCancel(0), GpuPreempt(1)]}))
     assert "1 jobs wait" in message
-    assert "job '1' requests 1 GPUs, and no plan starts it" in message
+    assert "job '1' requests 1 GPU, and no plan starts it" in message
 
 
 def test_a_job_that_fits_nowhere_is_refused_before_anything_runs() -> None:
@@ -348,7 +348,7 @@ def test_a_job_that_fits_nowhere_is_refused_before_anything_runs() -> None:
     remedy = "leave it out, or give a larger cluster"
     for message, jobs, cluster, speeds in (
         ("'wide' needs 9 GPUs, but the cluster has 8", GpuJobs.linear([0, 1], [8, 9], 1.0), two_types, None),
-        ("'wide' needs 1 GPUs, but the cluster has 0", model_jobs(2, model=np.array([-1, 0])), TWO_SERVERS, nowhere),
+        ("'wide' needs 1 GPU, but the cluster has 0", model_jobs(2, model=np.array([-1, 0])), TWO_SERVERS, nowhere),
     ):
         named = replace(jobs, name=("small", "wide"))
         found = refusal(lambda jobs=named, cluster=cluster, speeds=speeds: play(jobs, {}, cluster, speeds=speeds))

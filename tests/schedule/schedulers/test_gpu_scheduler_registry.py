@@ -135,7 +135,7 @@ def test_scheduler_by_run_times_names_a_job_without_one() -> None:
     with pytest.raises(ConfigurationError) as refused:
         GpuSimulation(GpuCluster((ServerGroup("a", "t4", 1, 1),)), jobs, make_scheduler("sjf"))
     assert str(refused.value) == (
-        "the run time of job '0' on the 1 GPUs it requests is not known, but the scheduler needs run times; leave the "
+        "the run time of job '0' on the 1 GPU it requests is not known, but the scheduler needs run times; leave the "
         "job out, or choose another scheduler"
     )
 

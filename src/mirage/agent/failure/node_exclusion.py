@@ -13,7 +13,7 @@ from mirage.agent.chain.submission import excluded_nodes
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import failed_soon
 from mirage.agent.model import Chain, ChainState, Link, LinkState
-from mirage.errors import SlurmRefused
+from mirage.errors import SlurmRefused, quantity
 from mirage.job_state import MISSING
 from mirage.slurm.records import Machine
 from mirage.slurm_words.hostlist import count_hosts, expand_hosts
@@ -97,7 +97,7 @@ def _refusal(machine: Machine | None, chain: Chain, link: Link, node: str, known
     needed = count_hosts(link.nodelist)
     left = _nodes_left(machine, options, node, {node, *known, *expand_hosts(options.get("exclude") or "")})
     if left < needed:
-        return f"without it {left} nodes like it would be left, and a link needs {needed}"
+        return f"without it {quantity(left, 'node')} like it would be left, and a link needs {needed}"
     return ""
 
 

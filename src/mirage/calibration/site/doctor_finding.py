@@ -8,7 +8,7 @@ from mirage.calibration.site.calibration_files import CalibrationFiles
 from mirage.calibration.site.stored_calibration import StoredCalibration, attempt_words, read_stored_calibration
 from mirage.calibration.site.stored_choices import read_choices
 from mirage.duration import format_duration
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.policy.auto_parameters import AUTO
 from mirage.slurm.survey import OK, WARN, Finding
 
@@ -52,7 +52,9 @@ def choice_findings(files: CalibrationFiles) -> list[Finding]:
     found = []
     for one in choices:
         cost = "overlap free" if one.cost_ratio is None else f"costs {one.cost_ratio:g} : 1"
-        link = f"{one.nodes} nodes, {format_duration(one.limit_s)}, {cost}" + ", age gathered" * one.bank_age
+        link = (
+            f"{quantity(one.nodes, 'node')}, {format_duration(one.limit_s)}, {cost}" + ", age gathered" * one.bank_age
+        )
         found.append(Finding(OK, AUTO, f"{one.policy} for {link}", one.reason))
     return found
 

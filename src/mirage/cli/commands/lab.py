@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.errors import shown
+from mirage.errors import quantity, shown
 
 DEFAULT = Path("mirage-lab")
 
@@ -69,7 +69,7 @@ def up(directory: Path, as_json: bool, **wanted: Any) -> None:
     if as_json:
         click.echo(json.dumps({"directory": str(cluster.spec.directory), "environment": cluster.user_environment}))
         return
-    click.echo(f"{cluster.spec.nodes} nodes are idle in {cluster.spec.directory}", err=True)
+    click.echo(f"{quantity(cluster.spec.nodes, 'node')} idle in {cluster.spec.directory}", err=True)
     click.echo(f'to use it: eval "$(mirage lab env {shlex.quote(str(directory))})"', err=True)
 
 

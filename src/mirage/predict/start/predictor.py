@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.forecast.forecaster import Forecaster, QueueFutures
 from mirage.job_state import MISSING
 from mirage.policy.start_forecast import StartForecast
@@ -179,8 +179,8 @@ class StartPredictor:
     def _check_fits(self, request: JobRequest) -> None:
         most = self.most_nodes(request)
         if request.nodes > most:
-            per_node = "" if request.gpus < 0 else f" with {request.gpus} GPUs and {request.cpus} CPUs each"
+            each = f" with {quantity(request.gpus, 'GPU')} and {quantity(request.cpus, 'CPU')} each"
             raise ConfigurationError(
-                f"the job requests {request.nodes} nodes{per_node}, and {most} such nodes of its partition are up: "
-                "request fewer, or another partition"
+                f"the job requests {quantity(request.nodes, 'node')}{'' if request.gpus < 0 else each}, and {most} "
+                "such nodes of its partition are up: request fewer, or another partition"
             )

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from mirage.dag.compare.dag_comparison import DagComparison
 from mirage.dag.compare.dag_comparison_rows import PairedDifference
+from mirage.errors import quantity
 from mirage.report.terminal.console_table import plain_console, print_table
 
 _HEADS = ("policy", "mean JCT", "p95 JCT", "makespan", "moves", "idle", "decision")
@@ -18,7 +19,7 @@ def print_comparison(comparison: DagComparison) -> None:
     for setting in dict.fromkeys(row.setting for row in comparison.rows):
         rows = [row for row in comparison.rows if row.setting == setting]
         executors, jobs = setting.split("/")
-        seeds = f"{rows[0].seeds} {'seed' if rows[0].seeds == 1 else 'seeds'}"
+        seeds = quantity(rows[0].seeds, "seed")
         bound = f"no order ends before {rows[0].makespan_bound_s:,.0f} s"
         console.print(Text(f"{executors} executors, {jobs} jobs, {seeds}; {bound}", "bold"))
         cells = [

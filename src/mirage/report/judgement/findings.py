@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirage.errors import quantity
 from mirage.learn.training.comparison.claims import FAILS, HOLDS, LEAST_LESS, LEAST_WITHOUT, OPEN, Claim
 from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, kind_of
 from mirage.learn.training.comparison.method_comparison import MethodComparison
@@ -82,8 +83,8 @@ def claims_table(comparison: MethodComparison, nodes: int) -> str:
     heads = ["", "policy"]
     for load in loads:
         one = next(claim for claim in of_size if claim.load == load)
-        plural = "s" if one.windows > 1 else ""
-        heads.append(f"{'all loads' if load == ALL else load}: {one.windows} window{plural}, {one.reactive_h:.2f} h")
+        windows = quantity(one.windows, "window")
+        heads.append(f"{'all loads' if load == ALL else load}: {windows}, {one.reactive_h:.2f} h")
     cells = {(claim.policy, claim.load): _claim_cell(claim) for claim in of_size}
     policies = list(dict.fromkeys(claim.policy for claim in of_size))
     return markdown(heads, [[kind_of(p), f"`{p}`", *(cells[p, load] for load in loads)] for p in policies])

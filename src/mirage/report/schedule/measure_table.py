@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mirage.duration import HOUR_S
+from mirage.errors import quantity
 from mirage.report.html_page import section, table
 from mirage.schedule.engine.measures import Measures
 
@@ -36,7 +37,7 @@ def _entries(found: Measures) -> list[tuple[str, str, str]]:
         ("unmet inference demand", f"{found.unmet_server_h:,.2f}", "server-hours"),
     ]
     waits = [
-        (f"JWTD, {size} GPUs and more", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
+        (f"JWTD, {quantity(size, 'GPU')} and more", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
         for size, (median_s, high_s) in found.jwtd_s.items()
     ]
     return [

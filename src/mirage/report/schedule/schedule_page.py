@@ -9,6 +9,7 @@ import numpy as np
 
 from mirage.array_types import Floats
 from mirage.duration import HOUR_S
+from mirage.errors import quantity
 from mirage.report.html_page import CARDS, chart, command, folded, key, page, section, table, tiles
 from mirage.report.schedule.gpu_charts import (
     UseOverTime,
@@ -66,12 +67,12 @@ def comparison_page(comparison: GpuComparison, provenance: dict[str, Any]) -> st
     of_all = [row for row in comparison.rows if row.workload == MEAN] or list(comparison.rows)
     ranked = sorted(of_all, key=lambda row: row.mean_jct_s)
     figures = [(row.scheduler, f"{row.mean_jct_s / HOUR_S:.2f} h", "mean JCT") for row in ranked]
-    plural = "s" if len(workloads) > 1 else ""
     n = len(comparison.failed)
-    missing = f" {n} trial{'s' if n > 1 else ''} failed and {'are' if n > 1 else 'is'} missing here." if n else ""
+    missing = f" {quantity(n, 'trial')} failed and {'are' if n > 1 else 'is'} missing here." if n else ""
     return page(
         "Schedulers compared",
-        f"{len(schedulers)} schedulers, {len(workloads)} workload{plural}: {', '.join(workloads)}.{missing}",
+        f"{quantity(len(schedulers), 'scheduler')}, {quantity(len(workloads), 'workload')}: "
+        f"{', '.join(workloads)}.{missing}",
         tiles(figures),
         _jct_section("Jobs of all workloads together.", jct_s),
         _rows_section(comparison.rows),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from mirage.duration import DAY_S, HOUR_S, MINUTE_S, UNLIMITED_S, format_duration
+from mirage.errors import quantity
 from mirage.predict.start.offers import Offer
 from mirage.predict.start.predictor import JobRequest
 from mirage.predict.start.promise_calibration import PromiseCalibration
@@ -55,7 +56,7 @@ def prediction_lines(
 def calibration_note(n_promises: int, corrected_by: int) -> str:
     """Describes how far the ranges can be trusted on this cluster."""
     if corrected_by:
-        promises = "1 promise" if corrected_by == 1 else f"{corrected_by} promises"
+        promises = quantity(corrected_by, "promise")
         return f"ranges corrected by {promises} recorded on this cluster; see `mirage predict --calibration`"
     if n_promises:
         recorded = f"no promise recorded on this cluster ({n_promises} so far)"
@@ -67,8 +68,7 @@ def blend_note(model: str, blended_by: int) -> str:
     """Describes how a model of accounting has changed the ranges."""
     if not blended_by:
         return f"ranges not blended with {model}: no promise made with a model has an outcome yet"
-    promises = "1 promise" if blended_by == 1 else f"{blended_by} promises"
-    return f"ranges blended with {model}, by {promises} made with a model"
+    return f"ranges blended with {model}, by {quantity(blended_by, 'promise')} made with a model"
 
 
 def print_offers(
@@ -133,7 +133,7 @@ def _instead(request: JobRequest, requested: JobRequest, names: Mapping[int, str
     if request.limit_s != requested.limit_s:
         parts.append(f"{_limit(request.limit_s)} instead of {_limit(requested.limit_s)}")
     if request.nodes != requested.nodes:
-        parts.append(f"{request.nodes} {'node' if request.nodes == 1 else 'nodes'} instead of {requested.nodes}")
+        parts.append(f"{quantity(request.nodes, 'node')} instead of {requested.nodes}")
     if request.partition != requested.partition:
         parts.append(f"partition {names[request.partition]} instead of {names[requested.partition]}")
     return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.array_types import Ints
 from mirage.duration import DAY_S, format_duration
-from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible
+from mirage.errors import ConfigurationError, ContractBroken, MirageError, PlanInfeasible, quantity
 from mirage.schedule.compare.assumptions import Assumptions
 from mirage.schedule.compare.gpu_comparison_row import BUSY_JOBS, GpuComparisonRow, policy_times_ms
 from mirage.schedule.compare.inference_demand import DAILY, pool_of_jobs, read_demand
@@ -367,17 +367,17 @@ def fitting(workload: GpuWorkload, setting: GpuSetting) -> GpuWorkload:
         k = int(np.flatnonzero(impossible)[0])
         for_model = "" if jobs.model[k] == LINEAR else f" on which {jobs.models[jobs.model[k]]} runs"
         raise ConfigurationError(
-            f"{workload.name}: job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but there are {most[k]} of {alike}"
-            f"{for_model}; give --skip-impossible to leave such jobs out, or a larger cluster"
+            f"{workload.name}: job {jobs.name[k]!r} needs {quantity(int(jobs.min_gpus[k]), 'GPU')}, but there are "
+            f"{most[k]} of {alike}{for_model}; give --skip-impossible to leave such jobs out, or a larger cluster"
         )
     if impossible.all():
         raise ConfigurationError(
-            f"{workload.name}: no job fits on the {most.max()} GPUs of {alike}; give a larger cluster"
+            f"{workload.name}: no job fits on the {quantity(int(most.max()), 'GPU')} of {alike}; give a larger cluster"
         )
     jobs = replace(jobs, gpus=np.minimum(jobs.gpus, most), max_gpus=np.minimum(jobs.max_gpus, most))
     retained = jobs[~impossible]
     shortfalls = np.unique(most[impossible], return_counts=True)
-    reasons = {f"more than {gpus} GPUs needed": int(count) for gpus, count in zip(*shortfalls)}
+    reasons = {f"more than {quantity(int(gpus), 'GPU')} needed": int(count) for gpus, count in zip(*shortfalls)}
     return replace(workload, jobs=retained, left_out={**workload.left_out, **reasons})
 
 

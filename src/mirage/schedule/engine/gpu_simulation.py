@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirage.errors import ContractBroken, PlanInfeasible, shown
+from mirage.errors import ContractBroken, PlanInfeasible, quantity, shown
 from mirage.kernel.record_arrays import records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
@@ -293,7 +293,7 @@ class GpuSimulation:
         model = f" and has model {jobs.models[jobs.model[k]]}" if jobs.model[k] in range(len(jobs.models)) else ""
         return (
             f"at {self.now_s:.0f} s {clock['n_pending']} jobs wait, nothing runs, and {self._name} starts none of "
-            f"them: job {jobs.name[k]!r} requests {jobs.gpus[k]} GPUs{model}, and {reason}"
+            f"them: job {jobs.name[k]!r} requests {quantity(int(jobs.gpus[k]), 'GPU')}{model}, and {reason}"
         )
 
     # -- room --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.kernel.record_arrays import Records, records
 from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.kernel.gpu_arrays import (
@@ -179,8 +179,8 @@ def _job_records(cluster: GpuCluster, jobs: GpuJobs, speeds: Speeds, costs: Life
     most = most_gpus(cluster, jobs, speeds)
     for k in np.flatnonzero(jobs.min_gpus > most)[:1].tolist():
         raise ConfigurationError(
-            f"job {jobs.name[k]!r} needs {jobs.min_gpus[k]} GPUs, but the cluster has {most[k]} of one type on which "
-            "it runs; leave it out, or give a larger cluster"
+            f"job {jobs.name[k]!r} needs {quantity(int(jobs.min_gpus[k]), 'GPU')}, but the cluster has {most[k]} of "
+            "one type on which it runs; leave it out, or give a larger cluster"
         )
     rows = records(JOB, len(jobs))
     rows.id = np.arange(len(jobs))
@@ -205,8 +205,8 @@ def _known_run_s(jobs: GpuJobs, known: KnownRunTimes) -> Floats:
         known_s[missing] = jobs.run_s[missing]
         for k in np.flatnonzero(np.isnan(known_s))[:1]:
             raise ConfigurationError(
-                f"the run time of job {jobs.name[k]!r} on the {jobs.gpus[k]} GPUs it requests is not known, but the "
-                "scheduler needs run times; leave the job out, or choose another scheduler"
+                f"the run time of job {jobs.name[k]!r} on the {quantity(int(jobs.gpus[k]), 'GPU')} it requests is "
+                "not known, but the scheduler needs run times; leave the job out, or choose another scheduler"
             )
     return known_s
 

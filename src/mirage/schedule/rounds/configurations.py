@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirage.array_types import Floats, Ints
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.schedule.scheduler_contract import GpuView, Servers
 
 
@@ -186,7 +186,7 @@ def refuse_too_large(
     most = np.where(may_use, capacity, 0).max(axis=1)
     for k in np.flatnonzero(needed > most)[:1]:
         raise ConfigurationError(
-            f"job {jobs.id[k]} (counted from 0) needs {needed[k]} GPUs; {scheduler} runs a job on servers of "
-            f"one GPU type, one size and one pool, and those it may use have {most[k]}: leave the job out, or make the "
-            "servers of each type identical"
+            f"job {jobs.id[k]} (counted from 0) needs {quantity(int(needed[k]), 'GPU')}; {scheduler} runs a job on "
+            f"servers of one GPU type, one size and one pool, and those it may use have {most[k]}: leave the job "
+            "out, or make the servers of each type identical"
         )

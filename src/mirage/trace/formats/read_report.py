@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mirage.errors import ConfigurationError, LineError, TraceError
+from mirage.errors import ConfigurationError, LineError, TraceError, quantity
 
 OnError = Literal["strict", "skip"]
 Unit = Literal["line", "record"]
@@ -80,8 +80,7 @@ class ReadReport:
     def skipped_in_words(self) -> str:
         """Describes the number of skipped lines and the reasons."""
         reasons = [f"{e.count:,} × {why}, the first in line {e.first_line}" for why, e in self.skipped.items()]
-        plural = "s" if self.skipped_total > 1 else ""
-        return f"{self.skipped_total:,} {self.unit}{plural} skipped ({'; '.join(reasons)})"
+        return f"{quantity(self.skipped_total, self.unit)} skipped ({'; '.join(reasons)})"
 
     def complaints(self) -> list[str]:
         """Returns one sentence for every reason lines were skipped, and for every note."""

@@ -44,7 +44,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]
 def test_where_none_runs(store: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["agent", "status"]) == 1
-    assert capsys.readouterr().out == f"no agent runs; 1 chains of {url} wait for one: mirage agent start\n"
+    assert capsys.readouterr().out == f"no agent runs; 1 chain of {url} waits for one: mirage agent start\n"
     assert main(["agent", "status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {
         "agent": None, "chains": 1, "store": url, "outage_since": None, "outage": None,
@@ -60,7 +60,7 @@ def test_passes_count_as_an_agent_while_they_come(
     PassMemory(begun_s=(NOW_S - 1500, NOW_S - 900)).write(cluster.home().pass_memory)
     assert main(["agent", "status"]) == 0
     url = f"sqlite:///{tmp_path}/store.db"
-    words = "passes every 00:10:00, the last one at 2026-09-21T13:58:20, manage 1 chains of"
+    words = "passes every 00:10:00, the last one at 2026-09-21T13:58:20, manage 1 chain of"
     assert capsys.readouterr().out == f"{words} {url}\n"
     assert main(["agent", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["passes"] == {"last_s": NOW_S - 900, "every_s": 600}
@@ -91,7 +91,7 @@ def test_where_one_runs_on_another_host(store: SqlStore, tmp_path: Path, capsys:
     store.take_lease("login7:4242:99", NOW_S - 10, 60)
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["agent", "status"]) == 0
-    assert capsys.readouterr().out == f"process 4242 on login7 manages 1 chains of {url}\n"
+    assert capsys.readouterr().out == f"process 4242 on login7 manages 1 chain of {url}\n"
     assert main(["agent", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agent"] == {"host": "login7", "pid": 4242, "lease_s": 50}
     assert main(["agent", "start"]) == 0
@@ -110,7 +110,7 @@ def test_an_agent_that_cannot_renew_its_lease_shows_its_outage(
     watched.begin(STORE, "the disk is full", NOW_S - 300)
     words = "the agent cannot write the store since 2026-09-21T13:58:20 (00:15:00 ago): the disk is full"
     assert main(["agent", "status"]) == 0
-    process = f"process {os.getpid()} on {socket.gethostname()} manages 1 chains of {url}"
+    process = f"process {os.getpid()} on {socket.gethostname()} manages 1 chain of {url}"
     assert capsys.readouterr().out.splitlines() == [process, words]
     assert main(["agent", "status", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

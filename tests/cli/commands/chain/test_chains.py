@@ -175,7 +175,7 @@ def test_a_refusal_comes_in_slurm_s_words_and_leaves_no_chain(terminal: Terminal
 
 def test_a_budget_below_one_job_is_refused(terminal: Terminal) -> None:
     terminal.type("submit", "--budget", "7.9", "-N", "2", "--no-agent", "serve.sh", status=1)
-    assert "--budget 7.9 is less than one job needs: 2 nodes for 4:00:00 are 8 node-hours" in terminal.stderr
+    assert "--budget 7.9 is less than one job needs: 2 nodes for 4:00:00, that is 8 node-hours" in terminal.stderr
     terminal.type("submit", "--budget", "8", "-N", "2", "--no-agent", "serve.sh")
 
 
@@ -355,7 +355,7 @@ def test_a_dry_run_is_refused_by_the_rules_of_the_site(terminal: Terminal, monke
     (terminal.folder / "mirage").mkdir()
     (terminal.folder / "mirage" / "site.toml").write_text("most_chains = 0\n")
     assert terminal.type("submit", "--dry-run", "serve.sh", status=1) == ""
-    assert "this site allows 0 chains of a user, and 0 are alive" in terminal.stderr
+    assert "this site allows 0 chains of a user; alive: 0" in terminal.stderr
 
 
 def test_a_chain_lives_until_a_date(terminal: Terminal) -> None:

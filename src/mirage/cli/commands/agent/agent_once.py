@@ -18,6 +18,7 @@ from mirage.cli.commands.agent.foreground_agent import (
 )
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION_WITH_UNIT
+from mirage.errors import quantity
 
 
 @click.command(
@@ -88,7 +89,10 @@ def once(
         click.echo(json.dumps({**asdict(report), "slurm_commands": commands}))
     else:
         every = format_duration(report.every_s)
-        click.echo(f"{report.chains} chains, {commands} Slurm commands; the next pass is expected {every} later")
+        click.echo(
+            f"{quantity(report.chains, 'chain')}, {quantity(commands, 'Slurm command')}; "
+            f"the next pass is expected {every} later"
+        )
     if report.trouble:
         click.echo(f"mirage: warning: {report.trouble}", err=True)
         ctx.exit(1)

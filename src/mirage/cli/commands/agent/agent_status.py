@@ -8,6 +8,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.errors import quantity
 
 
 @click.command(context_settings=CONTEXT, epilog=examples("mirage agent status", "mirage agent status --json"))
@@ -41,11 +42,12 @@ def status(ctx: click.Context, as_json: bool) -> None:
         hosting = {"passes": None if passes is None else asdict(passes), "entry_trouble": trouble or None}
         click.echo(json.dumps({**values, **hosting}))
     elif found is None and passes is not None:
-        click.echo(f"{passes.in_words()} manage {alive} chains of {url}")
+        click.echo(f"{passes.in_words()} manage {quantity(alive, 'chain')} of {url}")
     elif found is None:
-        click.echo(f"no agent runs; {alive} chains of {url} wait for one: mirage agent start")
+        waiting = f"{quantity(alive, 'chain')} of {url} {'waits' if alive == 1 else 'wait'}"
+        click.echo(f"no agent runs; {waiting} for one: mirage agent start")
     else:
-        click.echo(f"process {found.pid} on {found.host} manages {alive} chains of {url}")
+        click.echo(f"process {found.pid} on {found.host} manages {quantity(alive, 'chain')} of {url}")
         if outage is not None:
             click.echo(outage.in_words(now_s))
     if trouble and not as_json:

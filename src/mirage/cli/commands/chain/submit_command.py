@@ -28,7 +28,7 @@ from mirage.cli.commands.chain.framework_option import framework_option, with_pr
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller, misplaced
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
 from mirage.cli.output import echo_outcome
-from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable
+from mirage.errors import ConfigurationError, MirageError, RequestNotSent, SlurmUnreachable, quantity
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -222,8 +222,8 @@ def _check_first_job(spec: ChainSpec, request: Request) -> None:
     nodes = requested_nodes(replace(spec, submission=replace(spec.submission, options=options)))
     if (needed := nodes * limit / HOUR_S) > spec.budget_node_h:
         raise ConfigurationError(
-            f"--budget {spec.budget_node_h:g} is less than one job needs: {nodes} nodes for {request.given['time']} "
-            f"are {needed:g} node-hours; give a shorter -t, or a larger budget"
+            f"--budget {spec.budget_node_h:g} is less than one job needs: {quantity(nodes, 'node')} for "
+            f"{request.given['time']}, that is {needed:g} node-hours; give a shorter -t, or a larger budget"
         )
 
 

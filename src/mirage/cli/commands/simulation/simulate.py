@@ -16,7 +16,7 @@ from mirage.cli.options import CONTEXT, ExtensibleOption, TraceOptions, examples
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import QUIET_S, read_named_trace
 from mirage.cli.values import Duration
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
     table.add_row("bounded slowdown", f"{report.get('mean_bounded_slowdown', 0):,.1f}")
     table.add_row("jobs per CPU second", f"{report['jobs_per_cpu_s']:,.0f}")
     console = Console(highlight=False)
-    console.print(f"[bold]{discipline}[/] on {machine.cluster.nodes:,} nodes, settings {machine.source}")
+    console.print(f"[bold]{discipline}[/] on {quantity(machine.cluster.nodes, 'node')}, settings {machine.source}")
     console.print(table)
     if answers := report.get("answers"):
         console.print(
@@ -208,7 +208,7 @@ def _print(report: dict[str, Any], discipline: str, machine: SimulatedMachine) -
             f"their user, {answers['by_chance']:.0%} by chance"
         )
     for reason, count in report["left_out"].items():
-        click.echo(f"mirage: {count:,} jobs left out: {reason}", err=True)
+        click.echo(f"mirage: {quantity(count, 'job')} left out: {reason}", err=True)
     if report["dependencies_dropped"]:
         click.echo(
             f"mirage: {report['dependencies_dropped']:,} jobs wait for less than in the trace: for one other job at "

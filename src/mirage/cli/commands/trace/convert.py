@@ -9,6 +9,7 @@ import click
 from mirage.cli.options import CONTEXT, TraceOptions, examples, to_option, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
+from mirage.errors import quantity
 from mirage.trace.scale import scaled_nodes
 from mirage.trace.write_trace import format_to_write, write_trace
 
@@ -62,4 +63,4 @@ def convert(trace: str, out: str, to: str | None, scale_nodes: Fraction | None, 
     if scale_nodes is not None:
         table = scaled_nodes(table, scale_nodes)
     write_trace(table, out, to)
-    click.echo(f"mirage: {len(table):,} jobs written to {out}", err=True)
+    click.echo(f"mirage: {quantity(len(table), 'job')} written to {out}", err=True)

@@ -14,7 +14,7 @@ from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import COUNT, Number
 from mirage.duration import DAY_S
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, quantity
 
 
 @click.command(
@@ -86,4 +86,4 @@ def predict(
     from mirage.report.terminal.model_card_text import print_model_card
 
     print_model_card(model.card)
-    click.echo(f"mirage: wait model of {len(table):,} jobs written to {out}", err=True)
+    click.echo(f"mirage: wait model of {quantity(len(table), 'job')} written to {out}", err=True)
