@@ -199,7 +199,14 @@ class CountList(Words):
 
 
 class Numbers(Words):
-    """A list of numbers."""
+    """A list of different numbers."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """Returns the numbers."""
+        numbers = super().convert(value, param, ctx)
+        if twice := [number for number in numbers if numbers.count(number) > 1]:
+            self.fail(f"{twice[0]:g} is named twice; name each once", param, ctx)
+        return numbers
 
     def word(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """One number of the list."""

@@ -212,6 +212,7 @@ def test_a_bitmap(arguments, tmp_path, capsys):
         (["--link-nodes", "1,x"], 2, "'--link-nodes': 'x' is no positive whole number"),
         (["--link-nodes", "9"], 1, "a link can never run: it requests 9 nodes"),
         (["--cost-ratios", "1,b"], 2, "'--cost-ratios': 'b' is no number"),
+        (["--cost-ratios", "3,1,3.0"], 2, "'--cost-ratios': 3 is named twice"),
         (["--cost-ratios", "1", "--overlap-cost", "2"], 2, "replaces"),
         (["--interruption-cost", "-1"], 1, "costs must not be negative"),
         (["--interruption-cost", "nan"], 1, "costs must not be negative, infinite"),
