@@ -132,7 +132,7 @@ def _most_faithful(
 
 
 def _grown(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-    """A large tree of all contests but the last, with the means of its leaves as scores."""
+    """A large tree of all rows but the last, with the means of its leaves as scores."""
     amounts = contests.amounts()
     last = np.zeros(len(amounts.rows), dtype=np.bool_)
     last[-1] = True
