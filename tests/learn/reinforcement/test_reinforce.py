@@ -133,3 +133,21 @@ def test_published_methods_train_what_they_are_named_after(name):
     mine, again = model.estimates(*arguments), read.estimates(*arguments)
     assert all(np.array_equal(mine[key], again[key]) for key in mine)
     assert ("submit_probability" in mine) == name.endswith("pg")
+
+
+@pytest.mark.parametrize("name", ["transformer_dqn", "transformer_pg", "moe_dqn", "moe_pg"])
+def test_a_published_training_repeats_with_its_seed(name):
+    sizes = {"width": 4} | ({"experts": 2} if name.startswith("moe") else {})
+    body = "mixture-2023" if name.startswith("moe") else "transformer-2023"
+    decides = "reinforce" if name.endswith("pg") else "regression"
+    one, again, other = (
+        network_arrays(
+            train_published(
+                body, decides, small_environment.sampled(9), small_environment.sampled(3, 2),
+                PublishedSettings(seed=seed, epochs=1, reinforce_epochs=1, sizes=sizes),
+            )
+        )
+        for seed in (5, 5, 6)
+    )  # fmt: skip
+    assert all(np.array_equal(one[each], again[each]) for each in one)
+    assert not all(np.array_equal(one[each], other[each]) for each in one)

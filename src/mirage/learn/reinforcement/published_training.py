@@ -6,7 +6,8 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,7 @@ def train_published(
     """
     settings = settings or PublishedSettings()
     sizes = dict(settings.sizes or {})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+    with _seeded(settings.seed):
         network = PUBLISHED[body](**sizes)
     identity = digest_of(data, tune, body, settings.seed, settings.epochs, sorted(sizes.items()))
     rows = probes(data)
@@ -82,7 +82,8 @@ def train_published(
     curve += _stage(f"{body}-regression", RegressionLearning(network, data, rows, tune, how), settings, identity)
     if decides == REINFORCE:
         epochs = settings.reinforce_epochs or (20 if body == MIXTURE else 60)
-        network = PublishedPolicy(network)
+        with _seeded(settings.seed):
+            network = PublishedPolicy(network)
         of_policy = replace(settings, epochs=epochs)
         identity = f"{identity}-{epochs}"
         curve += _stage(f"{body}-reinforce", ReinforceLearning(network, data), of_policy, identity)
@@ -90,6 +91,14 @@ def train_published(
     figures = {"epochs": float(settings.epochs)} | dict(curve[-1].figures)
     lead_s = int(data.link_limit_s.max())
     return NetworkModel(method, decides, body, sizes, network, InputScaling.learnt(data), lead_s, figures, curve)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """First weights of networks made within depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def _stage(stage: str, learner: Learner, settings: PublishedSettings, identity: str) -> Curve:
