@@ -239,7 +239,7 @@ def test_a_daemon_that_does_not_start_is_quoted_with_the_errors_of_its_log(
     )
     (folder / "slurmd").chmod(0o755)
     monkeypatch.setattr(private_cluster, "PATH", f"{folder}:{slurm_packages.PATH}")
-    with pytest.raises(SlurmUnreachable, match=r"slurmd did not start.*empty\nerror: cannot connect to dbus$"):
+    with pytest.raises(SlurmUnreachable, match=r"slurmd did not start.*empty; error: cannot connect to dbus$"):
         written.processes.daemon("slurmd", "-N", "n3")
 
 

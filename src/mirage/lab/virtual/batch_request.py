@@ -80,17 +80,20 @@ class BatchRequest:
     warning_s: int = MISSING
 
 
-def read_request(submission: Submission, cluster: Cluster, now_s: int, *, known: Callable[[int], bool]) -> BatchRequest:
+def read_request(
+    submission: Submission, cluster: Cluster, now_s: int, *, known: Callable[[int], bool], first_task: bool = False
+) -> BatchRequest:
     """Parse a submission: its options override the ``#SBATCH`` lines of its script.
 
     Args:
         known: Whether a job of this number still matters to waiting jobs; others ended long ago.
+        first_task: Read an array as its first task; otherwise arrays are refused.
 
     Raises:
         SlurmRefused: If sbatch would reject it.
     """
     given = _options(submission)
-    if "array" in given:
+    if "array" in given and not first_task:
         refuse(INVALID_ARRAY)
     try:
         partition = _partition(given, cluster)

@@ -204,14 +204,13 @@ class VirtualSlurm:
     def test(self, submission: Submission) -> QueuedJob:
         """Plan a job like ``sbatch --test-only``; nothing is submitted.
 
-        In the plan all jobs run to their limits.
-
+        In the plan all jobs run to their limits. Of an array the first task is planned.
 
         Raises:
             SlurmRefused: If sbatch would reject it.
         """
         self.arrive()
-        request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts)
+        request = read_request(submission, self.sim.cluster, self.now_s, known=self._counts, first_task=True)
         chain = ChainView(
             request.nodes, request.limit_s, MISSING, self.now_s, self.now_s, self.now_s, 0,
             partition=request.partition, gpus=request.gpus, cpus=request.cpus,
