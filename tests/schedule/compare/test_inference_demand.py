@@ -33,14 +33,15 @@ def test_demand_from_a_file(tmp_path: Path) -> None:
 
 
 def test_demand_of_servers_lists_changes_with_their_announcements() -> None:
-    found = demand_of_servers([0, 100, 200, 300], [5, 5, 8, 2], 1, notice_s=60)
+    found = demand_of_servers([0, 100, 200, 300], [5, 5, 8, 2], 1, 9, notice_s=60)
     assert found == (Demand(0, 1, 5, 0, 5), Demand(200, 1, 8, 140, 8), Demand(300, 1, 2, 240, 2))
     times, servers = np.arange(4000) * 10.0, 50 + np.arange(4000) % 7
-    wrong = demand_of_servers(times, servers, 1, error=0.1, seed=5)
+    wrong = demand_of_servers(times, servers, 1, 60, error=0.1, seed=5)
     ratio = np.array([change.announced / change.servers for change in wrong if change.announced is not None])
-    assert wrong == demand_of_servers(times, servers, 1, error=0.1, seed=5)
+    assert wrong == demand_of_servers(times, servers, 1, 60, error=0.1, seed=5)
     assert (ratio < 0.85).any()
-    assert all(change.announced is not None and 0 <= change.announced <= 56 for change in wrong)
+    assert max(change.announced or 0 for change in wrong) == 60, "the largest demand to come is not known"
+    assert all(change.announced is not None and 0 <= change.announced <= 60 for change in wrong)
 
 
 def test_daily_demand_is_low_for_most_of_the_day() -> None:

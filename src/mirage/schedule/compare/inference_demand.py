@@ -66,7 +66,14 @@ def row_pool(row: WorkloadRow, cluster: GpuCluster) -> int:
 
 
 def demand_of_servers(
-    time_s: ArrayLike, servers: ArrayLike, pool: int, *, notice_s: float = 0.0, error: float = 0.0, seed: int = 0
+    time_s: ArrayLike,
+    servers: ArrayLike,
+    pool: int,
+    most: int,
+    *,
+    notice_s: float = 0.0,
+    error: float = 0.0,
+    seed: int = 0,
 ) -> tuple[Demand, ...]:
     """Demand from numbers of servers over time; times without a change are left out.
 
@@ -74,6 +81,7 @@ def demand_of_servers(
         time_s: Times in ascending order.
         servers: Servers from each time on.
         pool: The pool.
+        most: Servers of the pool; no more are announced.
         notice_s: Seconds before a change at which it is announced.
         error: Standard deviation of the announced numbers, as a share of the true ones.
         seed: Seed of these errors.
@@ -82,7 +90,7 @@ def demand_of_servers(
     changes = np.flatnonzero(np.append(True, np.diff(numbers) != 0))
     announced_s: Floats = np.maximum(times - notice_s, 0.0)
     factor = 1.0 + error * np.random.default_rng(seed).standard_normal(len(numbers))
-    announced = np.clip(np.round(numbers * factor), 0, numbers.max()).astype(np.int64)
+    announced = np.clip(np.round(numbers * factor), 0, most).astype(np.int64)
     return tuple(
         Demand(float(times[k]), pool, int(numbers[k]), float(announced_s[k]), int(announced[k]))
         for k in changes.tolist()
@@ -136,7 +144,7 @@ class DailyDemand:
         times = np.arange(0.0, duration_s + self.step_s, self.step_s)
         shape = ((1 + np.cos(2 * np.pi * (times - PEAK_S) / DAY_S)) / 2) ** 2
         numbers = np.ceil((self.low + (self.high - self.low) * shape) * servers - 1e-9)
-        return demand_of_servers(times, numbers, pool, notice_s=self.notice_s, error=self.error, seed=seed)
+        return demand_of_servers(times, numbers, pool, servers, notice_s=self.notice_s, error=self.error, seed=seed)
 
 
 def pool_of_jobs(cluster: GpuCluster, demand: Sequence[Demand]) -> int:

@@ -155,7 +155,9 @@ class RequestLoad:
         """
         ahead_s = min(self.serving.warm_up_s, notice_s)
         times_s, servers = self.needed(ahead_s)
-        return demand_of_servers(times_s, servers, self.pool, notice_s=notice_s - ahead_s, error=error, seed=seed)
+        return demand_of_servers(
+            times_s, servers, self.pool, self.servers, notice_s=notice_s - ahead_s, error=error, seed=seed
+        )
 
     def late_share(self, loans: Records | None = None) -> float:
         """Share of all requests that are late.
