@@ -216,13 +216,12 @@ def torn_checkpoint(rehearsal: Rehearsal) -> str:
         return f"the second run cannot load the checkpoint: {found[0]}"
     if run.left:
         return ""
-    sizes: dict[str, int] = {}
-    for change in run.changes(0, run.signalled_s):
-        sizes[change.path] = change.size  # -1 where it was renamed since
-    last = {c.path: c.size for c in checkpoint_changes(run, run.signalled_s)}
-    for path, size in last.items():
-        if size < sizes.get(path, 0):
-            return f"{path} had {size} bytes at the end, {sizes[path]} before: it was overwritten in place"
+    before = {change.path: change for change in run.changes(0, run.signalled_s)}
+    last = {change.path: change for change in checkpoint_changes(run, run.signalled_s)}
+    for path, change in last.items():
+        known = before.get(path, change)
+        if change.size < known.size and change.inode == known.inode:  # otherwise that file was renamed since
+            return f"{path} had {change.size} bytes at the end, {known.size} before: it was overwritten in place"
     return ""
 
 

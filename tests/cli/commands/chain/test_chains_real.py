@@ -202,7 +202,11 @@ def test_a_word_that_does_not_count_is_answered_in_the_job_and_in_the_log(shell:
         shell.until(lambda: "`mirage link ready` is ignored: chain word" in answer.read_text(), 25, "the job knows it")
         shell.mirage("chain", "stop", "--wait", "word")
         job = shell.found("word")[1][0].id
-        assert shell.stderr.splitlines() == [f"chain word is stopping: job {job} is cancelled", "chain word is done"]
+        assert shell.stderr.splitlines() == [
+            f"chain word is stopping: job {job} is cancelled",
+            "waiting until the agent has observed the end of its jobs ...",
+            "chain word is done",
+        ]
     finally:
         terminate(agent)
     assert (shell.kinds("word").count("ready-ignored"), shell.row("word")["state"]) == (1, "done")
