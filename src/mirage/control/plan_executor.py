@@ -69,7 +69,7 @@ _OLDEST_START_S = 540
 """Slurm refuses a reservation that starts more than ten minutes in the past."""
 
 _RESERVED = 4
-"""One of so many commands in a minute is not for nice values: an owner's node must not wait for the order of jobs."""
+"""A quarter of the commands of a minute is not for nice values: an owner's node must not wait for the order of jobs."""
 
 _NICE = 2**31 - 3
 _LARGEST = 2**53
