@@ -67,8 +67,8 @@ class ChainSpec:
         least_limit_s: The shortest time limit of a link (sbatch's ``--time-min``); ``MISSING`` where not given.
         slurm_warning_s: Time before the limit at which Slurm itself signals a link's batch script (``--signal=B:``),
             which needs no agent; 0 for never: the user requests a signal from Slurm, or wants none.
-        least_life: Share of a link's limit in which the next one is not released, unless recent links waited that long;
-            ``MISSING`` for the policy's default.
+        least_life: Share of a link's limit in which the next one is not released, if the link itself started with more
+            than a quarter of its predecessor's limit left; ``MISSING`` for the policy's default.
         links_a_day: Maximum number of links that may start within 24 hours before the chain is paused; 0 for a number
             that follows from their limit.
         never_two: Whether a link may only start once Slurm reports the end of the previous one.

@@ -8,6 +8,7 @@ import pytest
 
 from mirage.agent.decision.fallback import earliest_release_s, judge_forecast, least_life, own_waits_s
 from mirage.agent.model import DecisionRecord, Link
+from mirage.duration import UNLIMITED_S
 from mirage.job_state import MISSING
 from mirage.policy.plan import Plan, Submit
 from mirage.policy.policy_choice import PolicyChoice
@@ -17,30 +18,34 @@ from tests.support.scripted_policies import SUBMIT, WAIT, Deciding, deciding_cha
 LIMIT_S = 3_600
 
 
+AFTER_AN_EARLY_START = ended(1, started_s=8_500, ended_s=9_005), running(2, ready_s=9_000, released_s=8_990)
+
+
 def waited(number: int, wait_s: int) -> Link:
     return ended(number, released_s=4_000, started_s=4_000 + wait_s)
 
 
 @pytest.mark.parametrize(
-    ("waits_s", "least_life", "earliest_s"),
+    ("predecessor", "least_life", "earliest_s"),
     [
-        ([], 0.25, 9_900),  # a fourth of its hour
-        ([10], 0.25, 9_900),
-        ([10, 2_500], 0.25, 12_400 - 2_500),
-        ([10, 3_000], 0.25, 12_400 - 3_000),  # links have waited as long as that: it may be released sooner
-        ([3_000], 0.5, 12_400 - 3_000),
-        ([10], 0.5, 10_800),
-        ([10], 0.0, 9_000),
-        ([], 1.0, 12_400),  # never later than the end
+        (None, 0.25, 9_000),  # the first link of a chain
+        ({"started_s": 6_299, "ended_s": 9_100}, 0.25, 9_000),  # it had 899 s left
+        ({"started_s": 6_301, "ended_s": 9_100}, 0.25, 9_900),  # it had 901 s left: a fourth of the present one's hour
+        ({"started_s": 8_900, "ended_s": 9_000}, 0.25, 9_000),  # it ended before its limit: this link was not early
+        ({"started_s": 8_900, "ended_s": 9_100}, 0.5, 10_800),
+        ({"started_s": 8_900, "ended_s": MISSING}, 0.5, 10_800),
+        ({"started_s": 8_900, "ended_s": 9_100}, 0.0, 9_000),
+        ({"started_s": 8_900, "ended_s": 9_100}, 0.96, 12_400),  # never later than the end
+        ({"started_s": 8_900, "ended_s": 9_100, "limit_s": UNLIMITED_S}, 0.25, 9_000),
     ],
 )
-def test_a_link_is_not_released_in_the_first_part_of_the_present_one_s_life(
-    waits_s: list[int], least_life: float, earliest_s: int
+def test_after_a_link_that_started_early_none_is_released_in_the_first_part_of_its_life(
+    predecessor: dict[str, int] | None, least_life: float, earliest_s: int
 ) -> None:
-    before = [waited(number, wait_s) for number, wait_s in enumerate(waits_s, 1)]
+    before = [] if predecessor is None else [replace(ended(1, released_s=4_000), **predecessor)]
     present = running(3, released_s=MISSING)
-    world = OneChain(*before, present, held(4), least_life=least_life)
-    assert earliest_release_s(world.chain, present, own_waits_s(world.links), ends_s=12_400) == earliest_s
+    world = OneChain(*before, ended(2, released_s=MISSING, started_s=MISSING), present, held(4), least_life=least_life)
+    assert earliest_release_s(world.chain, present, world.links, ends_s=12_400) == earliest_s
 
 
 @pytest.mark.parametrize(("policy", "share"), [("what-if", 0.25), ("holds", 0.25), ("lead:4", 0.0), ("saia", 0.0)])
@@ -56,8 +61,7 @@ def test_a_wait_counts_from_the_release_to_the_start() -> None:
 
 @pytest.mark.parametrize(("at_s", "released"), [(9_899, False), (9_900, True)])
 def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: int, released: bool) -> None:
-    present = running(1, ready_s=9_000, released_s=8_990)
-    deciding = Deciding(deciding_chain(present, held(2), policy="what-if"))
+    deciding = Deciding(deciding_chain(*AFTER_AN_EARLY_START, held(3), policy="what-if"))
     world = deciding.world
     world.context.now_s = at_s
     deciding.cycle()
@@ -72,8 +76,7 @@ def test_a_plan_that_submits_too_early_waits_until_the_least_life_is_over(at_s: 
 
 
 def test_a_lead_that_is_braked_is_decided_about_as_often_as_others() -> None:
-    present = running(1, ready_s=9_000, released_s=8_990)
-    deciding = Deciding(deciding_chain(present, held(2), policy="average"))
+    deciding = Deciding(deciding_chain(*AFTER_AN_EARLY_START, held(3), policy="average"))
     deciding.world.context.now_s = 9_100
     deciding.cycle()
     deciding.runner.reply(replace(SUBMIT, estimate={"remaining_s": 3_000.0, "lead_s": 50_000.0}))

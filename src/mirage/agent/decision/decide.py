@@ -25,7 +25,6 @@ from mirage.agent.decision.fallback import (
     by_own_waits,
     decide_by_recent_waits,
     earliest_release_s,
-    own_waits_s,
 )
 from mirage.agent.decision.link_sizing import LinkSizing
 from mirage.agent.decision.open_decision import (
@@ -242,15 +241,15 @@ class Decider:
     def _braked(
         self, context: CycleContext, chain: Chain, case: Undecided, plan: Plan, view: Callable[[], View]
     ) -> Plan:
-        """A plan without a release too early in the running link's life.
+        """A plan without a release early in the life of a link that started far too early.
 
         Plans about a link that was released before stay as they are.
         """
         if case.queued is not None or not plan.submits:
             return plan
         ends_s = chain_view(context, chain, case.present, case.waiting, view()).ends_s
-        waits_s = [] if self.revising.has(self.deciding(chain)) else own_waits_s(context.links[chain.id])
-        return braked(plan, context.now_s, earliest_release_s(chain, case.present, waits_s, ends_s))
+        earliest_s = earliest_release_s(chain, case.present, context.links[chain.id], ends_s)
+        return braked(plan, context.now_s, earliest_s)
 
     def _without_answer(
         self, context: CycleContext, cases: Mapping[int, Undecided], view: Callable[[], View]

@@ -5,8 +5,8 @@ started last, at the share at which an hour of interruption and an hour of overl
 critical ratio). It needs no compilation and no other process.
 
 A wrong forecast can request link after link: each starts at once, and the next already seems late. Two brakes bound the
-cost. No link is released in the first part of the running one's life, unless recent links of the chain waited longer.
-And after two wrong forecasts in a row, the longest of the recent waits decides.
+cost. After a link that started far too early, no link is released in the first part of its life. And after two wrong
+forecasts in a row, the longest of the recent waits decides.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ LEAST, MOST = 0.05, 0.95
 CONSTANT_LEADS = ("lead", "saia", "sml")
 """Policies that release by the user's own lead, not by the queue: their least life is 0 unless the user gives one."""
 
+TOO_EARLY = 0.25
+"""A link that starts with more than this share of its predecessor's limit left started far too early."""
+
 LEAST_LIFE = 0.25
-"""A wrong forecast uses at most four times the links that the limit needs."""
+"""Wrong forecasts use at most four times the links that the limit needs, and one more."""
 
 DISTRUSTED = 2
 """Number of wrong forecasts in a row after which a chain uses its own waits."""
@@ -64,28 +67,40 @@ def critical_share(interruption_cost: float, overlap_cost: float) -> float:
 
 def own_waits_s(links: Sequence[Link]) -> list[int]:
     """Waits from the release to the first start of the links that have started, in order."""
-    first_s = [(link.earlier[0][0] if link.earlier else link.started_s, link.released_s) for link in links]
+    first_s = [(_first_start_s(link), link.released_s) for link in links]
     return [started_s - released_s for started_s, released_s in first_s if MISSING not in (started_s, released_s)]
 
 
+def _first_start_s(link: Link) -> int:
+    return link.earlier[0][0] if link.earlier else link.started_s
+
+
 def least_life(chain: Chain) -> float:
-    """The share of a link's limit in which the next one is not released."""
+    """The share of the limit of a link that started far too early, in which none is released."""
     if chain.spec.least_life != MISSING:
         return chain.spec.least_life
     return 0.0 if chain.spec.policy.partition(":")[0] in CONSTANT_LEADS else LEAST_LIFE
 
 
-def earliest_release_s(chain: Chain, present: Link, waits_s: Sequence[int], ends_s: int) -> int:
+def earliest_release_s(chain: Chain, present: Link, links: Sequence[Link], ends_s: int) -> int:
     """The earliest moment at which the next link may be released.
 
+    That is the start of the present link, unless this link started far too early itself: its predecessor ran, and had
+    more than a quarter of its limit left.
+
     Args:
-        waits_s: Waits of the chain's latest links; empty where its policy has held them meanwhile.
+        links: Of the chain, in order.
         ends_s: When the present link ends for its policy.
     """
-    if not 0 < present.limit_s < UNLIMITED_S:
-        return present.started_s
-    least_life_s = round(least_life(chain) * present.limit_s)
-    return min(present.started_s + least_life_s, ends_s - max(waits_s, default=0))
+    started_s = _first_start_s(present)
+    before = [link for link in links if link.number < present.number and link.started_s != MISSING]
+    if not before or started_s >= before[-1].ended_s != MISSING:
+        return started_s
+    limit_s = before[-1].limit_s
+    too_early = before[-1].started_s + limit_s - started_s > TOO_EARLY * limit_s
+    if not too_early or max(limit_s, present.limit_s) >= UNLIMITED_S:
+        return started_s
+    return min(started_s + round(least_life(chain) * present.limit_s), ends_s)
 
 
 def braked(plan: Plan, now_s: int, earliest_s: int) -> Plan:

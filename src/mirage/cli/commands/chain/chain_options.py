@@ -85,8 +85,8 @@ OPTIONS: dict[str, ChainOption] = {
         "--least-life",
         type=Number(0, 1),
         metavar="SHARE",
-        help="Share of a job's time limit in which the next job is not released, unless recent jobs of the chain "
-        "waited that long.",
+        help="Share of a job's time limit in which the next job is not released, if the job itself started with more "
+        "than a quarter of the previous job's limit left.",
         default="0.25; 0 for policies of a constant lead",
     ),
     "links-a-day": _option(
