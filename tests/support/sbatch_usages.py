@@ -164,7 +164,7 @@ REFUSED = """
 NOT_WITH_CHAINS = {
     "-a 1-3": "a chain is one job after another",
     "-H": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
-    "-W": "a chain outlives its command",
+    "-W": "a chain continues after its command has ended",
     "--test-only": "use `--dry-run`",
 }
 
@@ -187,11 +187,11 @@ SCRIPTS = [
         shown="quotes and backslashes in `#SBATCH`",
         script=script("#SBATCH -J \"a 'b'\" --comment='c \"d\"' --wckey=e\\f"),
     ),
-    Usage(shown="a remark behind an `#SBATCH` option", script=script("#SBATCH -t 3 # minutes", "#SBATCH -J n#o")),
+    Usage(shown="a comment after an `#SBATCH` option", script=script("#SBATCH -t 3 # minutes", "#SBATCH -J n#o")),
     Usage(shown="`#SBATCH` behind the first command", script=script("true", "#SBATCH -t 3 -J late")),
     Usage(shown="`#SBATCH` that is indented", script=script("  #SBATCH -t 3 -J indented")),
     Usage(
-        shown="`#SBATCH` behind blank lines and remarks", script=script("", "# x", "", "#SBATCH -t 3", "##SBATCH -J y")
+        shown="`#SBATCH` after blank lines and comments", script=script("", "# x", "", "#SBATCH -t 3", "##SBATCH -J y")
     ),
     Usage(shown="`#SBATCH` with a tab", script=script("#SBATCH\t-t\t3")),
     Usage(shown="`#SLURM`, the older word", script=script("#SLURM -t 3")),
@@ -284,7 +284,7 @@ ENVIRONMENTS = [
     Usage(
         shown="`SBATCH_WAIT=1`",
         environment={"SBATCH_WAIT": "1"},
-        because="`SBATCH_WAIT` is left out, with a remark: a chain outlives its command",
+        because="`SBATCH_WAIT` is left out, with a message: a chain continues after its command has ended",
         differences=frozenset({"env SBATCH_WAIT"}),
     ),
     Usage(
@@ -307,7 +307,7 @@ REFUSED_SCRIPTS = [
     Usage(shown="a word that is no option in `#SBATCH`", script=script("#SBATCH -t 3 word")),
     Usage(shown="`#SBATCHX`", script=script("#SBATCHX")),
     Usage(shown="an unknown option in `#SBATCH`", script=script("#SBATCH --nodez=2")),
-    Usage(shown="a quote without its fellow in `#SBATCH`", script=script('#SBATCH --comment="x')),
+    Usage(shown="an unmatched quote in `#SBATCH`", script=script('#SBATCH --comment="x')),
     Usage(shown="a colon in `#SBATCH`", script=script("#SBATCH : -N1")),
     Usage(shown="`--wrap` and a script", words=("--wrap=hostname",)),
     Usage(shown="`SBATCH_PARTITION=nowhere`", environment={"SBATCH_PARTITION": "nowhere"}),

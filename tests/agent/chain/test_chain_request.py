@@ -31,7 +31,7 @@ def read(tmp_path: Path, words: str = "job.sh", script: bytes = b"#!/bin/sh\n", 
         ("job.sh", b"#!/bin/sh\n#SBATCH -a 1-2\n", {}, "--array cannot be used"),
         ("job.sh", b"#!/bin/sh\n", {"SBATCH_ARRAY_INX": "1-2"}, r"--array \(SBATCH_ARRAY_INX in the environment\)"),
         ("job.sh", b"#!/bin/sh\n", {"SLURM_CLUSTERS": "far"}, r"--clusters \(SLURM_CLUSTERS in the environment\)"),
-        ("--wait job.sh", b"#!/bin/sh\n", {}, "--wait cannot be used with a chain: a chain outlives"),
+        ("--wait job.sh", b"#!/bin/sh\n", {}, "--wait cannot be used with a chain: a chain continues"),
         ("job.sh", b"#!/bin/sh\n#SBATCH --wait\n", {}, "--wait cannot be used"),
         ("-H job.sh", b"#!/bin/sh\n", {}, "--hold cannot be used"),
         ("-N1 : -N1 job.sh", b"#!/bin/sh\n", {}, "heterogeneous job"),
@@ -80,7 +80,9 @@ def test_a_wrapped_command_is_the_script_that_sbatch_makes_of_it(tmp_path: Path)
 def test_waiting_is_left_out_and_reported(tmp_path: Path) -> None:
     requested = read(tmp_path, SBATCH_WAIT="1")
     assert "SBATCH_WAIT" not in requested.submission.environment
-    assert requested.remarks == ("SBATCH_WAIT has no effect: a chain outlives its command; see `mirage chain show`",)
+    assert requested.remarks == (
+        "SBATCH_WAIT has no effect: a chain continues after its command has ended; see `mirage chain show`",
+    )
 
 
 HERE = {

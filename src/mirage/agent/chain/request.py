@@ -52,7 +52,7 @@ def is_excluded(name: str, environment: Mapping[str, str]) -> bool:
 
 NOT_FOR_CHAINS = {
     "array": "a chain is one job after another; submit one chain a task",
-    "wait": "a chain outlives its command; see `mirage chain show`",
+    "wait": "a chain continues after its command has ended; see `mirage chain show`",
     "test-only": "use --dry-run",
     "hold": "Mirage itself holds and releases the jobs of a chain; submit the chain when it may run",
     "clusters": "one agent serves one cluster",
