@@ -409,7 +409,7 @@ class Agent:
         self.reconciler.follow(context, chain, self.submissions.under_way.keys())
         for link in context.of(chain, LinkState.RUNNING):
             if before.get(link.number) in (LinkState.HELD, LinkState.QUEUED):
-                chain = judge_forecast(context, chain, link)
+                chain = judge_forecast(context, chain, link, replaced=not self.decider.revises(chain))
         release_early(context, chain)
         finish_withdrawal(context, chain)
         ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]

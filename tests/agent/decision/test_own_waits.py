@@ -95,7 +95,7 @@ def forecast(
 class Judged(OneChain):
     """A chain with a second link that was released at 8,000 and has started at 9,000."""
 
-    def __init__(self, *decisions: DecisionRecord, wrong: int = 0) -> None:
+    def __init__(self, *decisions: DecisionRecord, wrong: int = 0, replaced: bool = True) -> None:
         super().__init__(
             running(1),
             running(2, submitted_s=500, released_s=8_000),
@@ -103,7 +103,7 @@ class Judged(OneChain):
             policy="what-if",
         )
         self.store.decisions = lambda chain, last=None: list(decisions)  # type: ignore[attr-defined]
-        judge_forecast(self.context, self.chain, self.links[1])
+        judge_forecast(self.context, self.chain, self.links[1], replaced=replaced)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,12 @@ def test_a_wait_far_outside_of_its_forecast_is_counted(low_s: float, high_s: flo
     assert world.chain.wrong_forecasts == (0 if right else 2)
     assert [kind for _, kind, _ in world.events] == ([] if right else ["forecast-wrong"])
     if not right:
-        assert "own waits decide in place of what-if" in world.events[0][2]
+        assert world.events[0][2].endswith(": own waits decide in place of what-if until a forecast is right")
+
+
+def test_a_policy_that_revises_queued_links_continues_to_decide_and_the_log_does_not_deny_it() -> None:
+    world = Judged(forecast(0, 99), wrong=1, replaced=False)
+    assert world.events[0][2].endswith("wrong 2 times in a row")
 
 
 @pytest.mark.parametrize(

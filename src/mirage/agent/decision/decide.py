@@ -132,6 +132,10 @@ class Decider:
         choice = self.choices.get(chain.id) if chain.spec.policy.partition(":")[0] == AUTO else None
         return chain.spec.policy if choice is None else choice.policy
 
+    def revises(self, chain: Chain) -> bool:
+        """Whether the policy that decides about a chain revises queued links."""
+        return self.revising.has(self.deciding(chain))
+
     def decide(self, context: CycleContext, view_of: ViewOf, attended: Collection[int]) -> int:
         """Query policies about each chain that is due, and execute the plans that came.
 
@@ -230,7 +234,7 @@ class Decider:
         if plan.choice is not None:
             self._note_choice(context, chain, plan.choice)
             decided_by = f"{plan.choice.policy} for {chain.spec.policy}"
-        if chain.wrong_forecasts >= DISTRUSTED and not self.revising.has(self.deciding(chain)):
+        if chain.wrong_forecasts >= DISTRUSTED and not self.revises(chain):
             form = chain_view(context, chain, case.present, case.waiting, view())
             plan = by_own_waits(plan, form, context.links[chain.id], context.now_s)
             decided_by = f"{OWN_WAITS} for {self.deciding(chain)}"

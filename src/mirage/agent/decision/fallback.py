@@ -6,7 +6,7 @@ critical ratio). It needs no compilation and no other process.
 
 A wrong forecast can request link after link: each starts at once, and the next already seems late. Two brakes bound the
 cost. After a link that started far too early, no link is released in the first part of its life. And after two wrong
-forecasts in a row, the longest of the recent waits decides.
+forecasts in a row, the longest of the recent waits decides, unless the policy revises queued links.
 """
 
 from __future__ import annotations
@@ -125,8 +125,12 @@ def by_own_waits(plan: Plan, form: ChainView, links: Sequence[Link], now_s: int)
     return Plan((Wait(reason="own-waits:lead-not-reached", until_s=moment_s),), estimate)
 
 
-def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
-    """Compare a link's wait with its forecast at the release; count wrong forecasts in a row."""
+def judge_forecast(context: CycleContext, chain: Chain, link: Link, *, replaced: bool) -> Chain:
+    """Compare a link's wait with its forecast at the release; count wrong forecasts in a row.
+
+    Args:
+        replaced: Whether the chain's own waits decide in place of its policy after wrong forecasts.
+    """
     released = None if link.earlier else _release_of(context.store.decisions(chain.id, last=8), link)
     if released is None or not {"wait_p05_s", "wait_p95_s"} <= released.estimate.keys():
         return chain
@@ -142,7 +146,7 @@ def judge_forecast(context: CycleContext, chain: Chain, link: Link) -> Chain:
         f"job {link.job} waited {format_duration(waited_s)}, forecast {format_duration(round(low_s))} {high}; wrong "
         f"{wrong} times in a row"
     )
-    if wrong >= DISTRUSTED:
+    if wrong >= DISTRUSTED and replaced:
         detail += f": {OWN_WAITS} decide in place of {chain.spec.policy} until a forecast is right"
     event = context.event(chain.id, link.number, "forecast-wrong", detail)
     return context.change_chain(chain, event, wrong_forecasts=wrong)
