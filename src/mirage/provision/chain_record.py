@@ -139,6 +139,20 @@ class ChainRun:
         return sum(h.overlap_s for h in self.hand_overs)
 
     @property
+    def unavoidable(self) -> tuple[HandOver, ...]:
+        """Interruptions after a wait that was longer than a link may run.
+
+        A link is submitted during its predecessor at the earliest, so no policy avoids them; another request may.
+        """
+        found = []
+        for over in self.hand_overs:
+            following = self.after(over.link)
+            if over.interruption_s > 0 and following is not None:
+                waited_s = (self.until_s if over.open else following.started_s) - following.submitted_s
+                found += [over] if waited_s > self.link.limit_s else []
+        return tuple(found)
+
+    @property
     def availability(self) -> float:
         """Share of the time since the first start in which a link served."""
         if not self.links or self.links[0].started_s == MISSING:

@@ -119,6 +119,17 @@ def test_a_hand_over_with_an_interruption_is_described() -> None:
         "One that did not: link 2 was submitted at the end of link 1. It waited 12.0 h: the service was down for 12.0 "
         "h."
     ) in described
+    assert not any("No policy avoids these" in one for one in described), "12 hours are less than a job may run"
+
+
+def test_interruptions_after_waits_beyond_the_limit_are_named() -> None:
+    links = (record(0, 0, 0, 48), record(1, 40, 60, 108), record(2, 60, 109, 157))
+    run = replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 140 * HOUR, decisions=())
+    described = paragraphs(demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): run}), "mirage demo", "0.1.0"))
+    assert (
+        "1.0 h of the interruption came after waits of more than 48.0 h, longer than a job may run. No policy avoids "
+        "these; a longer limit or fewer nodes may."
+    ) in described
 
 
 def test_a_hand_over_in_the_same_minute_is_described() -> None:

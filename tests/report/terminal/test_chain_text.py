@@ -88,6 +88,20 @@ def test_what_is_printed() -> None:
     assert lines[-1] == "last decision 01-01T01:00: now"
 
 
+@pytest.mark.parametrize(("submitted_h", "starts_h", "jobs"), [(1, 11.1, "1 job"), (1, 11, ""), (12, 30, "1 job")])
+def test_a_wait_beyond_the_limit_of_a_link_is_named(submitted_h: float, starts_h: float, jobs: str) -> None:
+    """The limit is 10 h."""
+    text = printed(run(link(0, 0, 0, 10), link(1, submitted_h, starts_h, starts_h + 10), until_h=45), FACTS, None)
+    assert text.count("waited longer than a job may run (10:00:00)") == (1 if jobs else 0)
+    assert not jobs or f"\n{jobs} waited longer" in text
+
+
+def test_a_long_wait_that_still_lasts_is_named_too() -> None:
+    waits = link(1, 1, -1, -1)
+    assert "1 job waited longer" in printed(run(link(0, 0, 0, 10), waits, until_h=11.1), FACTS, None)
+    assert "longer than" not in printed(run(link(0, 0, 0, 10), waits, until_h=10.9), FACTS, None)
+
+
 def test_a_terminal_without_such_signs_gets_plain_ones() -> None:
     assert "##" in printed(LIFE, FACTS, None, "latin-1")
 

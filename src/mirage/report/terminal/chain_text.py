@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mirage.duration import DAY_S, format_duration
-from mirage.errors import one_line
+from mirage.errors import one_line, quantity
 from mirage.job_state import MISSING
 from mirage.provision.chain_record import ChainRun, HandOver, LinkRecord
 
@@ -58,6 +58,8 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
         wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
         lines.append(Text(f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"))
+        if run.unavoidable:
+            lines.append(Text(_beyond_limit(run)))
     if facts.get("excluded"):
         clear = f"mirage chain edit {facts['chain']} --clear-excluded"
         lines.append(Text(f"excluded nodes: {', '.join(facts['excluded'])}; to use them again: {clear}"))
@@ -70,6 +72,15 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lines.append(Text(f"last decision {_clock(decision.time_s)}: {decision.reason}"))
     for line in lines:
         out.print(line, soft_wrap=True)
+
+
+def _beyond_limit(run: ChainRun) -> str:
+    """Returns how many links waited for longer than one may run, and what helps."""
+    jobs = quantity(len(run.unavoidable), "job")
+    return (
+        f"{jobs} waited longer than a job may run ({format_duration(run.link.limit_s)}): no policy avoids such an "
+        "interruption; a longer limit or fewer nodes may, see mirage predict --compare"
+    )
 
 
 def _budget_line(budget: Mapping[str, Any]) -> str:
