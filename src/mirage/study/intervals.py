@@ -13,7 +13,8 @@ combined into a few long stretches of time, and the unit of repetition is the st
 
 Differences of two policies need more than that: ``mirage.study.paired_test``.
 
-Episodes with seeds of their own are independent, so a bootstrap over them is enough.
+Episodes with seeds of their own are independent, so Student's t over them is enough. A percentile bootstrap is not: of
+two episodes it spans no more than their two values, which holds half as often as it says.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ Interval = tuple[float, float]
 LEVEL = 0.95
 FEWEST_STRETCHES = 4
 """Fewer give no interval: with three, Student's quantile is 4.3 and their skew cannot be estimated."""
-
-RESAMPLES = 2000
-"""Bootstrap samples of an interval."""
 
 _A_WEEK_OR_SO_S = 6 * DAY_S
 _NOTHING = 1e-9
@@ -221,10 +219,9 @@ def _student_shares(freedom: float) -> Floats:
 
 
 def interval_of_mean(values: Floats) -> tuple[float, float] | tuple[None, None]:
-    """95 % interval of a mean over independent episodes, by bootstrap; none for one."""
+    """95 % interval of a mean over independent episodes, by Student's t; none for one."""
     if len(values) < 2:
         return None, None
-    random = np.random.Generator(np.random.PCG64(0))
-    drawn = values[random.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return float(low), float(high)
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    reach = student_quantile(len(values) - 1) * error
+    return mean - reach, mean + reach

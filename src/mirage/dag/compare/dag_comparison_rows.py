@@ -26,7 +26,7 @@ class ComparisonRow:
         setting: Executors and jobs.
         seeds: Number of episodes.
         mean_jct_s: Mean time from a job's arrival to its end.
-        mean_jct_low_s: Lower end of its 95 % interval, by bootstrap over episodes; None for one episode.
+        mean_jct_low_s: Lower end of its 95 % interval, by Student's t over episodes; None for one episode.
         mean_jct_high_s: Upper end.
         p95_jct_s: The 95th percentile over all jobs.
         makespan_s: Mean over episodes.
@@ -79,7 +79,7 @@ class PairedDifference:
         against: The other, the reference.
         setting: Executors and jobs.
         mean_jct_s: Mean difference of an episode's mean completion time, below 0 where the first is faster.
-        low_s: Lower end of its 95 % interval, by bootstrap over episodes; None where there is no interval.
+        low_s: Lower end of its 95 % interval, by Student's t over episodes; None where there is no interval.
         high_s: Upper end.
         percent: The difference in percent of the other's mean.
         better_seeds: Number of episodes on which the first is faster.

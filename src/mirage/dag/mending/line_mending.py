@@ -152,7 +152,7 @@ class PairedTimes:
         before_s: Mean over episodes.
         after_s: The same after the edit.
         difference_s: Mean of after minus before.
-        low_s: Lower end of its 95 % interval, by bootstrap over episodes; None for one episode.
+        low_s: Lower end of its 95 % interval, by Student's t over episodes; None for one episode.
         high_s: Upper end.
         better_seeds: Number of episodes in which the time is shorter after the edit.
         seeds: Number of episodes.

@@ -78,8 +78,8 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
         "tried: every threshold, score and number of the rule is moved by a few steps, and every word replaced by its "
         f"opposite. The chosen edit has the lowest upper end of the paired 95 % interval on the seeds {seeds}; the "
         f"table reports the seeds {report_seeds}, on {jobs}. Differences are after minus before, with 95 % intervals "
-        "by bootstrap over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) is "
-        "below 0; such differences are bold.",
+        "by Student's t over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) "
+        "is below 0; such differences are bold.",
         WIDTH,
     )
     yield f"\n```sh\n{command}\n```\n"
