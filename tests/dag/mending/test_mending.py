@@ -141,6 +141,22 @@ def test_edits_that_do_best_in_some_episodes_are_tried_on_more(monkeypatch):
     assert calls == [(done, 7 + 4) for done in range(1, 12)]
 
 
+def test_the_chosen_edit_has_the_shortest_mean_time(monkeypatch):
+    """And not the lowest upper end of an interval, which is far above the mean on few seeds."""
+    jct_s = {0.0: [10.0, 10.0, 10.0], 1.0: [9.0, 9.1, 9.2], 2.0: [8.5, 9.5, 6.0]}
+    names = {1.0: "steady", 2.0: "best"}
+    edits = tuple(Edit(name, "", Tree((), Unit.NUMBER, Leaf(value))) for value, name in names.items())
+    monkeypatch.setattr(line_mending, "one_line_edits", lambda text: edits)
+
+    def times(tree, episodes, part=slice(None)):
+        return made_up(*jct_s[tree.root.value][part])
+
+    monkeypatch.setattr(line_mending, "_times", times)
+    found = mended("tree: 1\nfeatures:\n    own: flag\nvalues: number\n\n0\n", None, None)
+    assert (found.change, found.chosen.mean_jct.after_s) == ("best", pytest.approx(8.0))
+    assert (found.chosen.mean_jct.high_s > 0, found.helps) == (True, False)
+
+
 def made_up(*jct_s):
     return Times(np.array(jct_s), 2 * np.array(jct_s))
 

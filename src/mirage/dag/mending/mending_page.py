@@ -76,10 +76,10 @@ def _lines(tree: str, cases: Sequence[Case], command: str, seeds: str, report_se
     yield textwrap.fill(
         f"An edge case differs from the usual episodes in one point. For each, changes of one line of {tree} are "
         "tried: every threshold, score and number of the rule is moved by a few steps, and every word replaced by its "
-        f"opposite. The chosen edit has the lowest upper end of the paired 95 % interval on the seeds {seeds}; the "
+        f"opposite. The chosen edit has the shortest mean time from arrival to end (JCT) on the seeds {seeds}; the "
         f"table reports the seeds {report_seeds}, on {jobs}. Differences are after minus before, with 95 % intervals "
-        "by Student's t over seeds. An edit helps where the whole interval of the mean time from arrival to end (JCT) "
-        "is below 0; such differences are bold.",
+        "by Student's t over seeds. An edit helps where the whole interval of the mean JCT is below 0; such "
+        "differences are bold.",
         WIDTH,
     )
     yield f"\n```sh\n{command}\n```\n"

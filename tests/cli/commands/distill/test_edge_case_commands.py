@@ -105,14 +105,14 @@ def test_a_tree_is_checked_run_and_tuned_on_a_case(mine, tmp_path):
     assert tuned["mean_jct_s"]["10/8"] / report["mean_jct_s"]["10/8"] == pytest.approx(tuned["cost"])
 
 
-SHORT = ("--setting", "5/12", "--seeds", "1-6", "--report-seeds", "11-16")
+SHORT = ("--setting", "5/6", "--seeds", "1-6", "--report-seeds", "11-16")
 
 
 def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
     out, page = tmp_path / "mended", tmp_path / "page.md"
     words = ("mend", mine, "--case", "gap-15", *SHORT, "-o", str(out), "--report", str(page))
     (case,) = json.loads(output_of(*words, "--json"))["cases"]
-    assert (case["case"], case["setting"], case["helps"]) == ("gap-15", "5/12", True)
+    assert (case["case"], case["setting"], case["helps"]) == ("gap-15", "5/6", True)
     written = (out / "gap-15.txt").read_text()
     assert written == edited(TREE, [case["change"]])[0]
     assert case["diff"] == difference(TREE, written, mine)
@@ -121,8 +121,8 @@ def test_a_mended_tree_is_reported_written_and_shown(mine, tmp_path):
     after = json.loads(output_of("check", str(out / "gap-15.txt"), *SHORT[:2], "--seeds", "11-16", "--case", "gap-15",
                             "--json"))  # fmt: skip
     for key, name in (("mean_jct", "mean_jct_s"), ("makespan", "makespan_s")):
-        assert case["reported"][key]["before_s"] == pytest.approx(before[name]["5/12"])
-        assert case["reported"][key]["after_s"] == pytest.approx(after[name]["5/12"])
+        assert case["reported"][key]["before_s"] == pytest.approx(before[name]["5/6"])
+        assert case["reported"][key]["after_s"] == pytest.approx(after[name]["5/6"])
     printed = output_of(*words)
     assert case["change"] in printed
     assert "makespan" in printed

@@ -75,8 +75,8 @@ def mend(
     """Find the best one-line edit of a tree for each edge case, and judge it on other seeds.
 
     Every threshold, every score and every number of the executor rule is moved by a few readable steps. The edit with
-    the lowest upper end of its paired 95 % interval is chosen. It helps if its interval on the other seeds is below 0,
-    and is reported in any case. With --report, a killed or interrupted command resumes after the last case when it is
+    the shortest mean time is chosen. It helps if the 95 % interval of its difference on the other seeds is below 0, and
+    is reported in any case. With --report, a killed or interrupted command resumes after the last case when it is
     repeated.
     """
     from mirage.dag.setting import seeds_of
