@@ -109,8 +109,8 @@ def _hand_over_section(run: ChainRun) -> str:
     if run.unavoidable:
         lost = _hours(sum(one.interruption_s for one in run.unavoidable))
         found.append(
-            f"{lost} of the interruption came after waits of more than {_hours(run.link.limit_s)}, longer than a job may "
-            "run. No policy avoids these; a longer limit or fewer nodes may."
+            f"{lost} of the interruption came after waits of more than {_hours(run.link.limit_s)}, longer than a job "
+            "may run. No policy avoids these; a longer limit or fewer nodes may."
         )
     counts = f"{len(well)} of {len(ended)} hand-overs of {_AHEAD} had no interruption."
     return section("Two of the hand-overs", counts, *[element("p", sentences(one)) for one in found])

@@ -75,7 +75,7 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
 
 
 def _beyond_limit(run: ChainRun) -> str:
-    """Returns how many links waited for longer than one may run, and what helps."""
+    """Returns the number of links that waited for longer than one may run, and what helps."""
     jobs = quantity(len(run.unavoidable), "job")
     return (
         f"{jobs} waited longer than a job may run ({format_duration(run.link.limit_s)}): no policy avoids such an "
