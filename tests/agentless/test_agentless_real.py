@@ -147,6 +147,52 @@ def test_slurms_estimate_is_the_one_that_the_policy_computes(cluster, tmp_path: 
         until(lambda: not cluster.run("squeue", "-h"), 30, "nothing is left")
 
 
+LONG_WAIT = """\
+tree: 1
+features:
+    slurm_wait: duration
+answers: wait, submit
+
+if slurm_wait < 40min:
+    wait
+else:
+    submit
+"""
+
+
+def test_a_link_that_competes_is_held_again_when_no_job_is_ahead_of_it(cluster, folder: Path) -> None:
+    def sbatch(*words: str) -> str:
+        return str(cluster.run("sbatch", "--parsable", "--exclusive", "-o/dev/null", *words, "--wrap", "sleep 600"))
+
+    def dependency() -> str:
+        (successor,) = chain.jobs()[2]
+        return str(cluster.run("squeue", "-h", "-j", str(successor[0]), "-o", "%T %E")).strip()
+
+    chain = AgentlessChain(cluster, folder, tree=LONG_WAIT, links=2)
+    chain.start()
+    wait_for(chain, lambda: 2 in chain.jobs(), 30, "the successor is queued")
+    jobs = [sbatch("-N2", "-t20").strip()]  # the other nodes have an end in 20 min
+    held = f"PENDING afterany:{chain.job_of(1)}(unfulfilled)"
+    try:
+        wait_for(chain, lambda: f"{jobs[0]} RUNNING" in chain.alive(), 30, "all nodes are in use")
+        assert dependency() == held
+        jobs.append(sbatch("-N3", "-t60").strip())
+        wait_for(chain, lambda: dependency() == "PENDING (null)", 30, "an hour's work waits: the link competes")
+        jobs.append(sbatch("-N3", "-t60", "--nice=1000").strip())  # neither ahead nor in the estimate
+        time.sleep(5)
+        assert dependency() == "PENDING (null)"
+        cluster.run("scontrol", "update", f"JobId={chain.jobs()[2][0][0]}", "Priority=100000")
+        wait_for(chain, lambda: dependency() == held, 30, "all jobs are behind the link: it is held again")
+        assert "holds job" in chain.log()
+        time.sleep(5)
+        assert dependency() == held
+    finally:
+        (folder / "stop").touch()
+        cluster.run("scancel", *jobs, *(str(job) for made in chain.jobs().values() for job, _ in made))
+        cluster.run("scancel", str(chain.job_of(1)))
+        wait_for(chain, lambda: not chain.alive(), 60, "nothing is left")
+
+
 @pytest.mark.soak
 def test_random_kills(cluster, folder: Path) -> None:
     """kill -9 of a random shell of the newest link, again and again."""

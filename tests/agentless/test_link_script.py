@@ -10,7 +10,7 @@ import pytest
 
 from mirage.agentless.link_script import AgentlessSpec, link_script
 from mirage.agentless.shell_features import FEATURES
-from mirage.agentless.shell_tree import ANSWERS
+from mirage.agentless.shell_tree import ANSWERS, default_tree
 from mirage.distill.tree import Leaf, Tree
 
 SQUEUE = """#!/bin/sh
@@ -64,3 +64,26 @@ def test_filters_of_the_user_do_not_hide_the_next_link(tmp_path: Path) -> None:
 def test_a_next_link_with_a_comment_of_the_site_is_found_by_its_number(tmp_path: Path, comment: str) -> None:
     squeue = SQUEUE.format(comment=comment, hidden=":")
     assert submissions(tmp_path, squeue) == 1
+
+
+QUEUE = """\
+7 RUNNING 1700000000 (null) 1 1:00:00 900 main agentless:train:key:1
+8 PENDING N/A (null) 4 1-02:03:04 600 main agentless:train:key:2
+9 PENDING N/A (null) 2 30:00 599 main (null)
+10 PENDING N/A (null) 2 1:00:00 601 main (null)
+11 PENDING N/A (null) 2 1:00:00 501 main (null)
+12 PENDING N/A (null) 2 1:00:00 500 main (null)
+13 PENDING N/A (null) 2 1:00:00 599 other (null)
+14 PENDING N/A (null) 2 UNLIMITED 550 main (null)
+15 PENDING N/A (null) 2 1:00:00 0 main (null)
+"""
+"""Jobs with their nodes, limits, priorities and partitions; 500 was the priority of job 8 before its release."""
+
+
+def test_jobs_with_less_priority_than_the_next_link_do_not_delay_it(tmp_path: Path) -> None:
+    script = link_script(AgentlessSpec("train", "key", str(tmp_path), "job.sh", {}), default_tree())
+    function = "behind() {" + script.partition("behind() {")[2].partition("\n}\n")[0] + "\n}\n"
+    code = f"sinfo() {{ echo 6; echo 4; }}\nq=$(cat) next=8 low=500 total= SLURM_JOB_PARTITION=main\n{function}behind"
+    done = subprocess.run(["sh", "-c", code], input=QUEUE, capture_output=True, text=True, timeout=60, check=True)
+    itself, job_9, job_11 = 4 * (26 * 3_600 + 184), 2 * 1_800, 2 * 3_600
+    assert done.stdout == str((itself + job_9 + job_11) // 10)

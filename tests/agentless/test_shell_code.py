@@ -18,7 +18,7 @@ from mirage.distill.units import Unit
 
 SHELLS = [words for words in (["dash"], ["bash", "--posix"], ["busybox", "sh"], ["sh"]) if shutil.which(words[0])]
 STATES = 10_000
-MEASURED = tuple(asdict(MeasuredState(1, 1, 1, 1, 1, 1, 1)))
+MEASURED = tuple(asdict(MeasuredState(1, 1, 1, 1, 1, 1, 1, 1)))
 
 DRIVER = """\
 while read -r {names}; do
@@ -30,10 +30,11 @@ done
 
 def states(rng: np.random.Generator) -> list[MeasuredState]:
     """States on all scales, zeros and the thresholds' neighbours among them."""
-    high = np.array([400_000, 400_000, 500_000, 1_001, 2_000, 5_000, 1_100])
+    high = np.array([400_000, 400_000, 500_000, 1_001, 2_000, 5_000, 1_100, 4])
     scale = rng.choice([0.0, 0.001, 0.03, 1.0], (STATES, len(high)), p=[0.03, 0.17, 0.3, 0.5])
     rows = np.floor(rng.random((STATES, len(high))) * high * scale).astype(int)
     rows[:, 3], rows[:, 6] = np.maximum(rows[:, 3], 1), np.maximum(rows[:, 6], 1)
+    rows[:, 7] = rows[:, 7] > 0
     return [MeasuredState(*map(int, row)) for row in rows]
 
 
@@ -73,6 +74,7 @@ def test_only_what_the_tree_tests_is_measured() -> None:
     assert measured_names(default_tree()) == {"slurm_wait", "use"}
     script = link_script(AgentlessSpec("chain", "key", "/f", "job.sh", {"time": "10"}), tree)
     assert "may_test" not in script
+    assert "behind" not in script
     assert "sinfo" in script
 
 
@@ -91,7 +93,7 @@ def test_the_largest_script_is_small_and_every_shell_reads_it(words: list[str]) 
 
 
 def test_features_have_the_units_of_their_names() -> None:
-    row = MeasuredState(7200, 100, 9000, 400, 5, 17, 8).row()
+    row = MeasuredState(7200, 100, 9000, 400, 5, 17, 8, 1).row()
     assert tuple(row) == NAMES
     assert (row["expected_wait"], row["spare"], row["cover"], row["idle_links"]) == (3600, 3600, 1999, 2)
     assert {feature.name for feature in FEATURES if feature.unit is Unit.DURATION} == {

@@ -13,12 +13,19 @@ from mirage.agentless.shell_tree import MOST_LEAVES, default_tree
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.tree_text import text_of
 from mirage.errors import ConfigurationError
+from mirage.job_state import MISSING
 from mirage.policy.check_policy import check_policy
 from mirage.policy.example_views import example_views
-from mirage.policy.plan import Wait
+from mirage.policy.plan import Hold, Release, Wait
 from mirage.policy.policy_registry import make_policy
 from mirage.policy.policy_settings import PolicySettings
-from mirage.policy.view import Nodes, View
+from mirage.policy.view import Nodes, QueuedLink, View
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+
+
+def settings(age_retained: bool) -> PolicySettings:
+    """Settings of a cluster on which a held job retains its age, or loses it."""
+    return PolicySettings(scheduler=SlurmSettings(age_survives_hold=age_retained))
 
 
 def view_of_ten_nodes() -> View:
@@ -48,17 +55,49 @@ def test_slurms_estimate_is_the_limits_of_running_jobs_plus_the_node_time_of_pen
     assert slurm_wait_s(view, view.chain) == 4 * 3600 + (4 * 5 + 1 * 10) * 3600 // 10  # 5 nodes are free in 4 h
     state = measured_state(view, view.chain, 500)
     assert (state.remaining, state.elapsed, state.pending_jobs, state.idle_nodes) == (6 * 3600, 2 * 3600, 2, 0)
+    submitted_s = int(view.now_s) - np.array([500, 100])
+    later = replace(view, pending=replace(view.pending, submit_s=submitted_s, id=np.array([7, 8])))
+    queued = replace(view.chain, queued=QueuedLink(9, submitted_s[0] + 50, MISSING, 3600))
+    assert slurm_wait_s(later, queued) == 6 * 3600  # the second job came after the link
+    assert slurm_wait_s(later, replace(queued, queued=QueuedLink(7, submitted_s[1], MISSING, 3600))) == 5 * 3600
     other = replace(view, pending=replace(view.pending, partition=np.array([0, 1])))
     assert slurm_wait_s(other, view.chain) == 6 * 3600  # a job of another partition is not ahead
 
 
-@pytest.mark.parametrize(("use", "submits"), [(0.9, True), (0.86, True), (0.84, False), (0.3, False)])
-def test_it_submits_when_no_more_remains_than_the_used_part_of_the_wait(use: float, submits: bool) -> None:
-    view = view_of_ten_nodes()  # 6 h remain, the wait is 7 h; the margin is 5 min
-    plan = make_policy(f"shell-tree:{use}").decide(view)
+@pytest.mark.parametrize(
+    ("use", "age_retained", "submits"),
+    [(0.86, False, True), (0.84, False, False), (0.69, True, True), (0.68, True, False)],
+)
+def test_it_submits_by_the_used_part_of_the_wait_and_earlier_where_it_can_hold_again(
+    use: float, age_retained: bool, submits: bool
+) -> None:
+    view = view_of_ten_nodes()  # 6 h remain, the wait is 7 h; the margin is 5 min, or a quarter
+    plan = make_policy(f"shell-tree:{use}", settings(age_retained)).decide(view)
     assert plan.submits == submits
     assert plan.estimate == {"remaining_s": 21_600.0, "slurm_wait_s": 25_200.0, "use": use * 1000}
     assert "spare" in plan.actions[0].reason
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize(
+    ("use", "age_retained", "wanted"),
+    [
+        (0.9, True, {False: [Wait], True: [Release, Wait]}),
+        (0.1, True, {False: [Hold, Wait], True: [Wait]}),
+        (0.1, False, {False: [Wait], True: [Wait]}),
+    ],
+)
+def test_a_queued_link_is_held_again_while_the_tree_answers_wait(
+    use: float, age_retained: bool, wanted: dict[bool, list[type]], held: bool
+) -> None:
+    view = view_of_ten_nodes()
+    assert view.chain is not None
+    queued = QueuedLink(9, view.now_s - 60, MISSING, 3600, held=held)
+    policy = make_policy(f"shell-tree:{use}", settings(age_retained))
+    plan = policy.decide(replace(view, chain=replace(view.chain, queued=queued)))
+    assert [type(action) for action in plan.actions] == wanted[held]
+    ended = policy.decide(replace(view, chain=replace(view.chain, queued=queued, ends_s=view.now_s)))
+    assert [type(action) for action in ended.actions] == ([Release] if held else [])
 
 
 @pytest.mark.parametrize(("left_s", "until_s"), [(21_600, 300), (301, 300), (299, 299)])
@@ -84,7 +123,7 @@ def test_the_use_of_limits_is_the_part_of_requested_node_time() -> None:
 
 
 def test_it_meets_the_contract_of_policies() -> None:
-    check_policy(lambda: make_policy("shell-tree", PolicySettings()))
+    check_policy(lambda: make_policy("shell-tree", PolicySettings()), revises_queued_link=True)
 
 
 def test_a_tree_in_a_file_decides(tmp_path: Path) -> None:
@@ -98,8 +137,8 @@ def test_a_tree_in_a_file_decides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("spare: duration", "spare: duration\n    use: share"), "feature 'use' is a number, not a share"),
-        (("spare", "wait_p80"), "feature of a shell"),
+        (("cover: number", "cover: number\n    use: share"), "feature 'use' is a number, not a share"),
+        (("cover", "wait_p80"), "feature of a shell"),
         (("wait, submit", "wait, submit, hold"), "write 'answers: wait, submit'"),
     ],
 )

@@ -35,10 +35,14 @@ exit {status}
 
 
 class AgentlessChain:
-    """One chain: its folder, its jobs by link, and its living processes."""
+    """One chain: its folder, its jobs by link, and its living processes.
+
+    A tree, if given, decides instead of the lead.
+    """
 
     def __init__(
-        self, cluster: Any, folder: Path, *, lead_s: int = 86_400, seconds: int = 600, status: int = 0, **spec: Any
+        self, cluster: Any, folder: Path, *, lead_s: int = 86_400, tree: str = "", seconds: int = 600, status: int = 0,
+        **spec: Any,
     ) -> None:  # fmt: skip
         self.cluster, self.folder = cluster, folder
         self.environment = {**os.environ, **cluster.environment}
@@ -47,9 +51,9 @@ class AgentlessChain:
         self.spec = AgentlessSpec(
             "chain", folder.name[-8:], str(folder), "job.sh", options, ("one", "two words"), **rules
         )
-        tree = shell_tree_of(SOON.format(lead=lead_s), "soon")
+        decides = shell_tree_of(tree or SOON.format(lead=lead_s), "tree")
         self._write("job.sh", SERVICE.format(folder=folder, seconds=seconds, status=status))
-        self._write("link.sh", link_script(self.spec, tree))
+        self._write("link.sh", link_script(self.spec, decides))
         self._sbatch = ("sbatch", "--exclusive", "-N1", "-t5", f"-o{folder}/%j.out", f"{folder}/link.sh")
 
     def _write(self, name: str, text: str) -> None:

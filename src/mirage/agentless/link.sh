@@ -5,64 +5,80 @@
 @SETTINGS@
 link=$1 before=$2
 shift 2
-me=$SLURM_JOB_ID f=$d/link.$link following=$((link + 1))
-tag=agentless:$chain:$key:$following
-begin=$(date +%s) leaving=0 next= released=0 quick=0 end= child= slurm_wait= reaper=
+me=$SLURM_JOB_ID f=$d/link.$link after=$((link + 1))
+tag=agentless:$chain:$key:$after
+begin=$(date +%s) leaving=0 next= released=0 quick=0 end= child= slurm_wait= reaper= c= total= age_retained=0
 
 @REQUEST@
 @TREE@
 say() {
-  echo "$(date +%Y-%m-%dT%H:%M:%S) link $link job $me: $*" >>"$d/log"
+  echo "$(date +%Y-%m-%dT%T) link $link job $me: $*" >>"$d/log"
 }
 save() {
   echo "job=$me next=$next released=$released quick=$quick" >"$f.new" && mv -f "$f.new" "$f"
 }
 over() {
-  [ -e "$d/stop" ] || [ -e "$d/done" ] || { [ "$until" -gt 0 ] && [ "$(date +%s)" -ge "$until" ]; }
+  [ -e "$d/stop" ] || [ -e "$d/done" ] || { [ $until -gt 0 ] && [ $(date +%s) -ge $until ]; }
 }
 last() {
-  over || { [ "$links" -gt 0 ] && [ "$link" -ge "$links" ]; }
+  over || { [ $links -gt 0 ] && [ $link -ge $links ]; }
 }
 # Reads the queue: the end of this job, and the next link by its comment, or by its number where the site has replaced
-# the comment; fails if slurmctld does not answer. Hidden partitions count, and the user's filters do not.
+# the comment; fails if slurmctld does not answer. Hidden partitions count, and the user's filters do not. Once the next
+# link competes, the jobs of all users are read: those behind it do not delay it.
 poll() {
+  who=
+  [ $released = 1 ] || who=--me
   q=$(
     unset $(env | sed -n 's/^\(SQUEUE_[A-Z0-9_]*\)=.*/\1/p') _
-    SLURM_TIME_FORMAT=%s squeue --me -ah -o '%i %T %e %E %k' 2>&1
+    SLURM_TIME_FORMAT=%s squeue $who -ah -o '%i %T %e %E %D %l %Q %P %k' 2>&1
   ) || {
     say "squeue: $q"
     return 1
   }
   end=$(echo "$q" | awk -v j="$me" '$1==j {print $3}')
-  set -- $(echo "$q" | awk -v t="$tag" -v n="$next" '$NF==t || $1==n {print $1,$4}')
-  next=$1 waits=$2
+  set -- $(echo "$q" | awk -v t="$tag" -v n="$next" '$NF==t || $1==n {print $1,$4,$2,$7}')
+  next=$1 waits=$2 state=$3
+  [ $released = 1 ] || low=$4
   # two answers to one request: one is enough
-  [ -z "$3" ] || scancel --state=PENDING "$3"
+  [ ! "$5" ] || scancel --state=PENDING "$5"
 }
 # Makes sure that the next link exists; it waits for the end of this one until it is released. Its nice value is one more
 # than that of the request of --test-only, which then does not count it among the jobs ahead.
 ensure() {
-  [ -e "$d/link.$following" ] && next= && return 0
+  [ -e "$d/link.$after" ] && next= && return 0
   last && { withdraw; return 0; }
   poll || return 1
-  [ -n "$next" ] || {
+  [ "$next" ] || {
     out=$(request --parsable --dependency=afterany:"$me" --nice="$nice" --comment="$comment$tag" 2>&1) || {
       say "sbatch: $out"
       return 1
     }
-    next=$(echo "$out" | sed -n 's/^\([0-9][0-9]*\).*/\1/p') waits=afterany released=0
+    next=$(echo "$out" | sed -nE 's/^([0-9]+).*/\1/p') waits=afterany state=PENDING released=0
     say "submitted job $next"
   }
   save
 }
 withdraw() {
-  poll && [ -n "$next" ] && scancel --state=PENDING "$next" && say "withdrew job $next" && next= && save
+  poll && [ "$next" ] && scancel --state=PENDING "$next" && say "withdrew job $next" && next= && save
 }
 # Slurm before 24.11 may crash at --test-only with preemption, before 25.11 with several partitions.
 may_test() {
-  c=$(scontrol show config | awk '$1=="SLURM_VERSION"{split($3,v,".");n=v[1]*100+v[2]} $1=="PreemptMode"{p=$3} END{print n+0,p}')
-  [ "${c%% *}" -ge 2411 ] || [ "${c#* }" = OFF ] || return 1
-  case $parts in *,*) [ "${c%% *}" -ge 2511 ] ;; esac
+  [ "$c" ] || c=$(scontrol show config | awk '/^SLURM_VERSION/{sub(/\./,"",$3);n=int($3)} /^PreemptMode/{p=$3} /StorageEnforce/{k=$3!~/limits|safe|all/} END{if(n)print n,p,k}')
+  set -- $c
+  age_retained=${3:-0}
+  [ "${1:-0}" -ge 2411 ] || [ "$2" = OFF ] || return 1
+  case $parts in *,*) [ "$1" -ge 2511 ] ;; esac
+}
+# Seconds in the estimate of --test-only that are due to the next link itself, and to the jobs behind it. A job counts in
+# the estimate if its priority is above that of the next link before its release.
+behind() {
+  p=$SLURM_JOB_PARTITION
+  [ "$total" ] || total=$(sinfo -hp "$p" -o %D | awk '{n+=$1} END{print n}')
+  echo "$q" | awk -v n=$next -v p=$p -v t=$total -v z=${low:-0} '$2=="PENDING"&&$8==p{k=split($6,a,/[-:]/);s=0;m=1
+for(i=k;i;i--){s+=a[i]*m;m*=i==k-2?24:60}
+w[$1]=$5*s;r[$1]=$7}
+END{for(i in w)if(r[i]>z&&(i==n||r[i]<r[n]))b+=w[i];printf "%d",t?b/t:0}'
 }
 measure() {
   now=$(date +%s)
@@ -70,36 +86,47 @@ measure() {
   remaining=$((end - now)) elapsed=$((now - begin))
   @MEASURES@
 }
+# The next link competes while the tree says submit. Otherwise it waits for the end of this one, again where it keeps its
+# age then: Slurm removes the age where it enforces limits.
 pass() {
   ensure || return 1
-  [ -n "$next" ] || return 0
-  case $waits in *afterany*) ;; *) return 0 ;; esac
-  if [ "$released" = 0 ]; then
-    measure || return 0
-    decide
-    [ "$answer" = submit ] || return 0
-    say "releases job $next: remaining $remaining s, slurm_wait ${slurm_wait:-?} s"
+  [ "$next" ] && [ "$state" = PENDING ] || return 0
+  measure || return 0
+  decide
+  case $answer$waits in
+  submit*afterany*) to= word=releases ;;
+  wait*afterany* | submit*) return ;;
+  *)
+    [ $age_retained = 1 ] || return 0
+    to=afterany:$me word=holds
+    ;;
+  esac
+  if out=$(scontrol update JobId="$next" Dependency="$to" 2>&1); then
+    say "$word job $next: remaining $remaining s, slurm_wait ${slurm_wait:-?} s"
+    released=1
+    save
+  else
+    say "scontrol: $out"
   fi
-  out=$(scontrol update JobId="$next" Dependency= 2>&1) && released=1 && save || say "scontrol: $out"
 }
 watch() {
   trap '' USR2
   while :; do
-    [ "$quick" = 0 ] || [ $(($(date +%s) - begin)) -lt "$least" ] || { quick=0; save; }
+    [ $quick = 0 ] || [ $(($(date +%s) - begin)) -lt $least ] || { quick=0; save; }
     if pass; then sleep "$every"; else sleep $((every < 20 ? every : 20)); fi
   done
 }
 # Once this link is ready, the one before saves and leaves.
 take() {
   sleep "$warmup"
-  until [ "$by_job" = 0 ] || [ -e "$MIRAGE_READY" ]; do sleep 2; done
+  until [ $by_job = 0 ] || [ -e "$MIRAGE_READY" ]; do sleep 2; done
   until out=$(scancel --batch --signal=USR2 --state=RUNNING "$before" 2>&1); do
     case $out in *nvalid*|*lready*) return ;; esac
     sleep 20
   done
 }
 leave() {
-  [ $leaving = 0 ] && [ -n "$child" ] || return
+  [ $leaving = 0 ] && [ "$child" ] || return
   leaving=1
   say "hands over"
   [ -z "$signal" ] || kill -s "$signal" "-$child" 2>/dev/null || kill -s "$signal" "$child"
@@ -114,12 +141,12 @@ echo "job=$me next= released=0 quick=$quick" >"$f.$me" || exit 1
 ln "$f.$me" "$f" 2>/dev/null
 rm -f "$f.$me"
 . "$f"
-if [ "$job" != "$me" ] || [ -e "$d/link.$following" ]; then
+if [ $job != $me ] || [ -e "$d/link.$after" ]; then
   say "leaves: job $job has its place, or the next link has"
   exit 0
 fi
 over && say "the chain has ended" && exit 0
-if [ "$least" -gt 0 ] && [ $quick -gt 3 ]; then
+if [ $least -gt 0 ] && [ $quick -gt 3 ]; then
   say "stop: three links in a row ended within $least s"
   : >"$d/stop"
   exit 1
@@ -133,7 +160,7 @@ $(command -v setsid) "$d/$script" "$@" &
 child=$!
 watch &
 watcher=$!
-[ "$before" = 0 ] || take &
+[ $before = 0 ] || take &
 taker=$!
 code=129
 while [ $code -gt 128 ]; do
@@ -142,7 +169,7 @@ while [ $code -gt 128 ]; do
   kill -0 $child 2>/dev/null || break
 done
 kill $watcher $taker $reaper 2>/dev/null
-if [ $leaving = 0 ] && [ $code = 0 ] && [ "$until_done" = 1 ]; then
+if [ $leaving = 0 ] && [ $code = 0 ] && [ $until_done = 1 ]; then
   say "the work is done"
   : >"$d/done"
 fi

@@ -20,12 +20,12 @@ LEAST_S = 300
 
 _NO_ESTIMATE = """\
 if may_test; then
-at=$(request --test-only 2>&1)
-at=$(echo "$at" | sed -n 's/.*to start at \\([0-9][0-9]*\\) using.*/\\1/p')
-[ -n "$at" ] || return 1
+at=$(request --test-only 2>&1 | sed -nE 's/.*to start at ([0-9]+) using.*/\\1/p')
+[ "$at" ] || return 1
+[ $released = 0 ] || at=$((at - $(behind)))
 slurm_wait=$((at > now ? at - now : 0))
 else
-slurm_wait=$lead use=1000
+slurm_wait=$lead use=1000 age_retained=0
 fi"""
 
 _MEASURES = {
@@ -96,7 +96,7 @@ def link_script(spec: AgentlessSpec, tree: Tree) -> str:
     code = "\n".join(code_lines) + "\n"
     code = code.replace("@MEASURES@", "\n".join(text for name, text in _MEASURES.items() if name in measured) or ":")
     if "slurm_wait" not in measured:
-        code = _without_function(code, "may_test")
+        code = _without_function(_without_function(code, "may_test"), "behind")
     code = code.replace("@TREE@\n", decide_function(tree))
     code = code.replace("@SETTINGS@", _settings(spec)).replace("@REQUEST@\n", _request(spec))
     if (size := len(code.encode()) - len(" ".join(_words(spec)).encode())) > MOST_BYTES:
@@ -155,10 +155,10 @@ def _request(spec: AgentlessSpec) -> str:
     given, arguments = " ".join(words[: len(words) - len(spec.arguments)]), shlex.join(spec.arguments)
     return f"""\
 request() (
-for v in $(env | sed -n 's/^\\(S[LB][A-Z]*_[A-Za-z0-9_]*\\)=.*/\\1/p' | grep -E '^(SLURM|SBATCH)_'); do
+for v in $(env | sed -nE 's/^((SLURM|SBATCH)_[A-Za-z0-9_]*)=.*/\\1/p'); do
 [ "$v" = SLURM_CONF ] || unset "$v"
 done
 [ "$1" != --test-only ] || export SLURM_TIME_FORMAT=%s
-exec sbatch {given} "$@" "$d/link.sh" "$following" "$me" {arguments}
+exec sbatch {given} "$@" "$d/link.sh" "$after" "$me" {arguments}
 )
 """

@@ -1,13 +1,12 @@
 """Compilation of a tree into a POSIX shell function.
 
-The function ``decide`` reads measured numbers from variables and sets ``answer``. Splits become integer comparisons,
-which dash, busybox sh and bash evaluate alike.
+The function ``decide`` reads measured numbers from variables and sets ``answer``. A tree becomes one term of integer
+arithmetic, which dash, busybox sh and bash evaluate alike.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from mirage.distill.tree import Leaf, Node, Tree
 
@@ -20,7 +19,7 @@ DERIVED = {
 """Feature → the assignment that computes it, in the order of execution."""
 
 _NEEDS = {"spare": ("expected_wait",), "cover": ("expected_wait",)}
-_MEASURES = {"expected_wait": ("slurm_wait", "use"), "idle_links": ("idle_nodes",)}
+_MEASURES = {"expected_wait": ("slurm_wait", "use"), "idle_links": ("idle_nodes",), "age_retained": ("slurm_wait",)}
 
 
 def measured_names(tree: Tree) -> frozenset[str]:
@@ -35,33 +34,21 @@ def measured_names(tree: Tree) -> frozenset[str]:
 def decide_function(tree: Tree) -> str:
     """The shell function ``decide`` of a tree: it sets ``answer`` to ``wait`` or ``submit``.
 
-    It reads ``remaining``, ``elapsed``, ``slurm_wait``, ``use``, ``pending_jobs``, ``idle_nodes`` and ``link_nodes``,
-    as far as the tree tests them. All values are whole numbers.
+    It reads ``remaining``, ``elapsed``, ``slurm_wait``, ``use``, ``pending_jobs``, ``idle_nodes``, ``link_nodes`` and
+    ``age_retained``, as far as the tree tests them. All values are whole numbers.
     """
     derived = {needed for name in tree.tested for needed in (*_NEEDS.get(name, ()), name)}
     lines = [code for name, code in DERIVED.items() if name in derived]
-    return "\n".join(["s() { answer=submit; }", "decide() {", "answer=wait", *lines, *_lines(tree.root), "}", ""])
+    answer = f"[ $(({_term(tree.root)})) = 0 ] || answer=submit"
+    return "\n".join(["decide() {", "answer=wait", *lines, answer, "}", ""])
 
 
-def _lines(node: Node) -> Iterator[str]:
-    """The commands of a node; features are whole numbers, so a threshold is rounded up.
+def _term(node: Node) -> str:
+    """The arithmetic term of a node, 1 for ``submit``.
 
-    ``answer`` is ``wait`` unless a leaf calls ``s``, which sets it to ``submit``.
+    Features are whole numbers, so a threshold is rounded up.
     """
     if isinstance(node, Leaf):
-        if node.value != "wait":
-            yield "s"
-        return
-    below, above = list(_lines(node.below)), list(_lines(node.above))
-    test = f"${node.feature} -lt {math.ceil(node.threshold)}"
-    if below:
-        yield f"if [ {test} ]; then"
-        yield from below
-        if above:
-            yield "else"
-            yield from above
-        yield "fi"
-    elif above:
-        yield f"if [ {test.replace('-lt', '-ge')} ]; then"
-        yield from above
-        yield "fi"
+        return str(int(node.value != "wait"))
+    below, above = _term(node.below), _term(node.above)
+    return below if below == above else f"{node.feature}<{math.ceil(node.threshold)}?{below}:{above}"

@@ -35,6 +35,7 @@ FEATURES = (
     TreeFeature("cover", Unit.NUMBER),
     TreeFeature("pending_jobs", Unit.NUMBER),
     TreeFeature("idle_links", Unit.NUMBER),
+    TreeFeature("age_retained", Unit.NUMBER),
 )
 """Features in the order of rows.
 
@@ -45,7 +46,8 @@ FEATURES = (
 - ``spare``: ``remaining`` minus ``expected_wait``;
 - ``cover``: ``remaining`` in thousandths of ``expected_wait``;
 - ``pending_jobs``: jobs that compete for nodes;
-- ``idle_links``: idle nodes divided by the nodes of a link.
+- ``idle_links``: idle nodes divided by the nodes of a link;
+- ``age_retained``: 1 if a job that has competed retains its age while it is held again, otherwise 0.
 """
 
 NAMES = tuple(feature.name for feature in FEATURES)
@@ -63,6 +65,7 @@ class MeasuredState:
         pending_jobs: Number of jobs that compete.
         idle_nodes: Number of idle nodes.
         link_nodes: Nodes of a link.
+        age_retained: 1 if a held job retains its age, otherwise 0.
     """
 
     remaining: int
@@ -72,6 +75,7 @@ class MeasuredState:
     pending_jobs: int
     idle_nodes: int
     link_nodes: int
+    age_retained: int
 
     def row(self) -> dict[str, int]:
         """Returns the features by name."""
@@ -86,6 +90,7 @@ class MeasuredState:
             "cover": self.remaining * THOUSAND // (expected + 1),
             "pending_jobs": self.pending_jobs,
             "idle_links": self.idle_nodes // max(self.link_nodes, 1),
+            "age_retained": self.age_retained,
         }
 
 
@@ -123,9 +128,12 @@ def slurm_wait_s(view: View, chain: ChainView) -> int:
 
     slurmctld finds the first time at which enough running jobs have reached their limits, and adds the node-time that
     the pending jobs of the partition request, divided by its nodes (``_delayed_job_start_time``; measured on 22.05.8).
-    It counts only pending jobs of at least the link's priority; here all of them count, as a newcomer has no age.
+    It counts only pending jobs of at least the link's priority; here all of them count, as a newcomer has no age. For a
+    link that has competed, the shell subtracts the jobs behind it; here these are the jobs that were submitted later.
     """
     pending = view.pending
+    if chain.queued is not None:
+        pending = pending[(pending.id != chain.queued.job) & (pending.submit_s <= chain.queued.submitted_s)]
     alone = replace(view, pending=pending[np.zeros(len(pending), dtype=np.bool_)])
     first_s = wait_after_queue_s(alone, chain, limit_run_s(alone))
     ahead = pending.partition == chain.partition
@@ -135,11 +143,12 @@ def slurm_wait_s(view: View, chain: ChainView) -> int:
     return int(min(first_s, LONGEST_WAIT_S)) + ahead_s
 
 
-def measured_state(view: View, chain: ChainView, use: int) -> MeasuredState:
+def measured_state(view: View, chain: ChainView, use: int, *, age_retained: bool = False) -> MeasuredState:
     """Returns what a shell in the present link would measure.
 
     Args:
         use: Use of limits, in thousandths.
+        age_retained: Whether a held job retains its age on this cluster.
     """
     nodes = view.nodes
     idle = nodes.free[:, 0].sum() if nodes.pools else ((nodes.free == nodes.capacity).all(axis=1)).sum()
@@ -151,4 +160,5 @@ def measured_state(view: View, chain: ChainView, use: int) -> MeasuredState:
         pending_jobs=len(view.pending),
         idle_nodes=int(idle),
         link_nodes=chain.nodes,
+        age_retained=int(age_retained),
     )

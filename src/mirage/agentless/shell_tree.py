@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from mirage.agentless.shell_code import measured_names
 from mirage.agentless.shell_features import FEATURES, NAMES, THOUSAND, measured_state, use_of
 from mirage.distill.tree import Tree
 from mirage.distill.tree_reading import tree_of
@@ -14,9 +16,11 @@ from mirage.distill.tree_text import reason
 from mirage.duration import MINUTE_S
 from mirage.errors import ConfigurationError, UnknownName, shown
 from mirage.policy.parameter import MODEL, ParameterForm, read_parameters
-from mirage.policy.plan import Plan, Submit, Wait
+from mirage.policy.plan import Action, Hold, Plan, Release, Submit, Wait
 from mirage.policy.view import View
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
+from mirage.sim.cluster import Limit
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 
 WAIT, SUBMIT = "wait", "submit"
 ANSWERS = (WAIT, SUBMIT)
@@ -41,35 +45,52 @@ PARAMETERS = {"use": ParameterForm("SHARE", _use), "tree": MODEL}
 class ShellTree:
     """Decides by a tree of the features that a shell has inside the job.
 
-    The reason of an action is the path to the answer.
+    A link that competes is held again while the tree answers ``wait``, if the tree tests the wait that Slurm predicts
+    and a held job retains its age on this cluster. The reason of an action is the path to the answer.
 
     Args:
         parameter: ``use=SHARE``: the use of limits, by default that of the view's ended jobs; ``tree=FILE``: a
             tree of ``mirage.agentless`` features, by default the one that ships with the package.
+        scheduler: The parameters of the cluster's scheduler; None for Slurm's defaults.
+        limits: What users may run at once.
 
     Raises:
         ConfigurationError: The parameter or the tree is invalid.
     """
 
-    def __init__(self, parameter: str = "") -> None:
+    def __init__(
+        self, parameter: str = "", *, scheduler: SlurmSettings | None = None, limits: Sequence[Limit] = ()
+    ) -> None:
         given = read_parameters("shell-tree", parameter, PARAMETERS)
         self.use: int | None = given.get("use")
         self.tree = shell_tree_from(given["tree"]) if "tree" in given else default_tree()
+        retained = (scheduler or SlurmSettings()).retains_age(limits)
+        self.age_retained = retained and "slurm_wait" in measured_names(self.tree)
 
     def decide(self, view: View) -> Plan:
-        """Returns the answer of the tree."""
+        """Returns the answer of the tree, for a link that is queued too."""
         chain = chain_of(view)
+        queued = chain.queued
+        if chain.ends_s <= view.now_s and queued is not None:
+            return Plan((Release(reason="ended"),) if queued.held else ())
         if (plan := plan_without_choice(view, chain)) is not None:
             return plan
         use = use_of(view.ended, view.now_s) if self.use is None else self.use
-        row = {name: float(value) for name, value in measured_state(view, chain, use).row().items()}
-        answer = self.tree.leaf_of(row).value
+        state = measured_state(view, chain, use, age_retained=self.age_retained)
+        row = {name: float(value) for name, value in state.row().items()}
+        submits = self.tree.leaf_of(row).value == SUBMIT
         path = f"tree:{reason(self.tree, row)}"
         estimate = {
             f"{name}_s" if name in DURATIONS else name: row[name] for name in ("remaining", "slurm_wait", "use")
         }
-        wait = Wait(reason=path, until_s=min(view.now_s + PASS_S, chain.ends_s))
-        return Plan((Submit(reason=path) if answer == SUBMIT else wait,), estimate)
+        actions: tuple[Action, ...] = ()
+        if queued is None:
+            actions = (Submit(reason=path),) if submits else ()
+        elif submits and queued.held:
+            actions = (Release(reason=path),)
+        elif self.age_retained and not submits and not queued.held:
+            actions = (Hold(reason=path),)
+        return Plan((*actions, Wait(reason=path, until_s=min(view.now_s + PASS_S, chain.ends_s))), estimate)
 
 
 DURATIONS = frozenset(feature.name for feature in FEATURES if feature.unit == "duration")

@@ -61,7 +61,9 @@ POLICIES: dict[str, PolicySpec] = {
         "mirage.agentless.shell_tree:ShellTree",
         "a tree of what a shell knows inside the job, for chains without an agent",
         "use=SHARE, tree=FILE",
+        needs=("scheduler", "limits"),
         estimates_for_slurm=True,
+        revises_queued_link=True,
     ),
     "what-if": PolicySpec(
         "mirage.provision.policies.what_if:what_if",
