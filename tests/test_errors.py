@@ -22,6 +22,12 @@ from mirage.slurm_words.hostlist import expand_hosts
 LONG = "x" * 10_000
 
 
+def test_the_reason_of_an_undecodable_file_names_the_place():
+    with pytest.raises(UnicodeDecodeError) as refused:
+        b"caf\xe9".decode()
+    assert reason(refused.value) == "it is not text in UTF-8: byte 4 is 0xe9"
+
+
 def test_a_short_value_is_quoted_whole():
     assert shown("a'b\n") == repr("a'b\n")
     assert shown(["a", 1]) == "['a', 1]"

@@ -58,8 +58,12 @@ def quantity(number: float, noun: str) -> str:
 def reason(error: Exception) -> str:
     """Returns the text of an error for a user, without numbers of errors and names of classes.
 
-    That of a ``KeyError`` names what is missing.
+    That of a ``KeyError`` names what is missing, that of a ``UnicodeDecodeError`` the place in the file.
     """
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not text in UTF-8: byte {error.start + 1:,} is {error.object[error.start]:#04x}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     if isinstance(error, OSError):
         cause = getattr(error, "reason", None)  # urllib wraps the error of the connection
         return reason(cause) if isinstance(cause, Exception) else error.strerror or str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,15 @@ def test_a_rule_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, messa
     with pytest.raises(ConfigurationError, match=r"site\.toml") as error:
         read_site_file(tmp_path / "site.toml")
     assert message in str(error.value)
+
+
+def test_a_rule_file_that_is_no_text_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes('contact = "Hélène"'.encode("latin-1"))
+    with pytest.raises(ConfigurationError, match=r"latin\.toml: it is not text in UTF-8: byte 13 is 0xe9; ask"):
+        read_site_file(tmp_path / "latin.toml")
+    os.mkfifo(tmp_path / "pipe.toml")  # opened, it would wait for ever for a writer
+    with pytest.raises(ConfigurationError, match=r"pipe\.toml: it is not a file; ask its owner"):
+        read_site_file(tmp_path / "pipe.toml")
 
 
 def test_refusals_name_the_file_and_the_contact_line(tmp_path: Path) -> None:

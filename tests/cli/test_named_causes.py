@@ -85,6 +85,14 @@ def test_the_trees_of_chains_and_of_stages_are_distinguished(tmp_path: Path) -> 
         tree_rule_of(OF_STAGES)
 
 
-def test_an_empty_wait_model_is_a_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["predict", "--waits", "", "-t", "1:00:00", "job.sh"]) == 2
-    assert "--waits is empty; name a file of mirage train predict" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict -t 1:00:00 --waits", "trace info t.csv --plot", "simulate t.csv --slurm-conf",
+        "schedule speeds", "distill show", "control check --config", "emulate devices", "lab status",
+        "chain report x -o", "schedule compare a.csv",
+    ],
+)  # fmt: skip
+def test_an_empty_name_of_a_file_is_a_wrong_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), ""]) == 2
+    assert re.search("the name of the (file|folder) is empty; name a (file|folder)\n$", capsys.readouterr().err)

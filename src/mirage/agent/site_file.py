@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 import socket
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from mirage.duration import format_duration, parse_duration_s
 from mirage.errors import ConfigurationError, quantity, shown
 from mirage.slurm_words.hostlist import expand_hosts
+from mirage.text_file import read_toml_file
 
 if TYPE_CHECKING:
     from mirage.agent.store.protocol import Store
@@ -188,13 +188,9 @@ def read_site_file(path: Path) -> SiteFile:
         ConfigurationError: It cannot be read, or has a rule or a value that is not known.
     """
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        declared = read_toml_file(path, "ask its owner to make it a readable text file, or to remove it", at_rest=True)
     except FileNotFoundError:
         return SiteFile()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; ask its owner to make it readable") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not TOML: {error}") from error
     values: dict[str, Any] = {}
     for name, value in declared.items():
         if name not in _RULES:

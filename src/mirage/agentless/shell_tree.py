@@ -21,6 +21,7 @@ from mirage.policy.view import View
 from mirage.provision.policies.lead_rules import chain_of, plan_without_choice
 from mirage.sim.cluster import Limit
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.text_file import read_text_file
 
 WAIT, SUBMIT = "wait", "submit"
 ANSWERS = (WAIT, SUBMIT)
@@ -108,11 +109,7 @@ def shell_tree_from(path: str) -> Tree:
     Raises:
         ConfigurationError: The file cannot be read, or holds no tree that a shell can run.
     """
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {getattr(error, 'strerror', error)}; name a tree") from error
-    return shell_tree_of(text, path)
+    return shell_tree_of(read_text_file(Path(path).expanduser(), "name a tree"), path)
 
 
 def shell_tree_of(text: str, source: str) -> Tree:

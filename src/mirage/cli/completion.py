@@ -10,20 +10,9 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
+from mirage.cli.file_parameters import names_file, names_folder
 from mirage.registry import load_entry
 
-_FILES = {"FILE", "FILE|NAME", "MODEL", "OUT", "PATH", "TREE"}
-_FILE_ARGUMENTS = {
-    "out",
-    "policy",
-    "recorded",
-    "simulated",
-    "trace",
-    "tree_file",
-    "tree_files",
-    "workload",
-    "workloads",
-}
 _CHAIN_ARGUMENTS = {"name", "names"}
 
 _NAMES = {
@@ -50,16 +39,14 @@ def complete_values(command: click.Command) -> None:
 def _completion(parameter: click.Parameter) -> _Completion | None:
     if isinstance(parameter.type, click.Choice | click.Path):
         return None
-    group, word = getattr(parameter, "group", ""), parameter.metavar or ""
+    group = getattr(parameter, "group", "")
     if group in _NAMES:
         return lambda _, typed: _matching(load_entry(_NAMES[group])(), typed) or _files(_, typed)
-    if isinstance(parameter, click.Argument):
-        if parameter.name in _CHAIN_ARGUMENTS:
-            return lambda _, typed: _matching(_chains(), typed)
-        return _files if parameter.name in _FILE_ARGUMENTS else None
-    if word == "DIR":
+    if isinstance(parameter, click.Argument) and parameter.name in _CHAIN_ARGUMENTS:
+        return lambda _, typed: _matching(_chains(), typed)
+    if names_folder(parameter):
         return lambda _, typed: [CompletionItem(typed, type="dir")]
-    return _files if word in _FILES else None
+    return _files if names_file(parameter) else None
 
 
 def _files(_: click.Context, typed: str) -> list[CompletionItem]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from mirage.cli.file_parameters import refuse_empty_names
 from mirage.errors import MirageError, shown
 from mirage.registry import PlugIn, Registry, load_entry, plug_ins
 
@@ -61,6 +62,8 @@ class CommandGroup(click.Group):
             from mirage.cli.completion import complete_values
 
             complete_values(found[1])
+        elif found[1] is not None:
+            refuse_empty_names(found[1])
         return found
 
 

@@ -11,7 +11,7 @@ import click
 
 from mirage.cli.machine_options import discipline_help
 from mirage.cli.options import CostOptions, Decorator, ExtensibleOption, option_group, seed_option, workers_option
-from mirage.cli.values import COUNT, COUNTS, DATE, FOLDER, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
+from mirage.cli.values import COUNT, COUNTS, DATE, LIMITED_DURATION, NUMBERS, WORDS, LinkUser
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -366,7 +366,6 @@ study_options = option_group(
     seed_option,
     click.option(
         "--resume",
-        type=FOLDER,
         metavar="DIR",
         help="Store results in DIR as they arrive, and reuse windows found there.",
     ),

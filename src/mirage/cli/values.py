@@ -78,18 +78,6 @@ class Count(click.IntRange):
         return number
 
 
-class Folder(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
-    """The name of a folder; an empty one, as of a variable that is not set, is refused."""
-
-    name = "folder"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the name."""
-        if not value:
-            self.fail("the name of the folder is empty; name a folder", param, ctx)
-        return str(value)
-
-
 class WorkloadWindow(click.ParamType):  # type: ignore[type-arg]  # generic in newer clicks only
     """A window of time since the start of a workload, such as ``3d-13d``, in seconds."""
 
@@ -220,6 +208,6 @@ DURATION, POSITIVE_DURATION = Duration(), Duration(least_s=1)
 LIMITED_DURATION = Duration(least_s=1, limited=True)
 DURATION_WITH_UNIT = Duration(least_s=1, limited=True, with_unit=True)
 DATE, WORDS, COUNTS, NUMBERS, LINK_REQUEST = Date(), Words(), CountList(), Numbers(), LinkRequests()
-WINDOW, FOLDER = WorkloadWindow(), Folder()
+WINDOW = WorkloadWindow()
 COUNT, COUNT_OR_NONE = Count(), Count(0)
 SEED = Count(0, 2**53)  # mirage.dag.setting.LARGEST_SEED, which loads numpy

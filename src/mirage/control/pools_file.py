@@ -19,7 +19,6 @@ An example; the page about control in the documentation describes all keys:
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
@@ -31,6 +30,7 @@ from mirage.errors import ConfigurationError, shown
 from mirage.slurm.gpu_snapshot import REQUESTS
 from mirage.slurm.records import QueuedJob
 from mirage.slurm_words.hostlist import expand_hosts
+from mirage.text_file import read_toml_file
 
 OWNER, BORROWER = "owner", "borrower"
 USUAL_REQUESTS, MOST_REQUESTS = 6, 60
@@ -119,12 +119,7 @@ def read_pools(path: Path) -> Pools:
     Raises:
         ConfigurationError: It cannot be read, or a key or a value cannot be used; the message names it.
     """
-    try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a file of pools with --config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not TOML: {error}") from error
+    declared = read_toml_file(path, "name a file of pools with --config")
     values = _values(path, declared)
     for name, place in _REQUIRED.items():
         if name not in values:

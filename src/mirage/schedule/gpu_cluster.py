@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mirage.array_types import Ints
-from mirage.errors import ClusterError, ConfigurationError, UnknownName
+from mirage.errors import ClusterError, UnknownName
+from mirage.text_file import read_toml_file
 
 TRAINING, INFERENCE = "training", "inference"
 """The two pools of the built-in clusters."""
@@ -188,14 +188,7 @@ def read_gpu_cluster(path: str | os.PathLike[str]) -> GpuCluster:
         ClusterError: The file does not describe a cluster; the message names it.
         ConfigurationError: The file cannot be read.
     """
-    try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path}: {error.strerror}; give a TOML file or one of {', '.join(BUILTIN)}"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ClusterError(f"{path}: {error}; describe the cluster in TOML") from error
+    declared = read_toml_file(path, f"give a TOML file or one of {', '.join(BUILTIN)}")
     groups = declared.get("servers")
     if not isinstance(groups, list) or not groups or set(declared) != {"servers"}:
         raise ClusterError(

@@ -65,7 +65,8 @@ class Workload:
         """
         if not len(self.jobs):
             reasons = ", ".join(f"{count:,} that {reason}" for reason, count in self.left_out.items())
-            raise ConfigurationError(f"{trace} has no job to simulate; left out: {reasons or 'none'}")
+            why = f"left out: {reasons}" if reasons else "no job was read from it; name another trace"
+            raise ConfigurationError(f"{trace} has no job to simulate; {why}")
 
 
 def workload(table: JobTable, cluster: Cluster, *, refuse: bool = True) -> Workload:

@@ -399,6 +399,7 @@ def test_a_store_that_cannot_be_opened_reports_so(bad: str, error: type[Exceptio
     with pytest.raises(error, match=message) as reported:
         opened(bad)
     assert "secret" not in str(reported.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_a_file_that_is_no_store_reports_so(tmp_path: Path, opened) -> None:

@@ -161,6 +161,13 @@ def test_a_file_that_reports_of_no_chain_is_named_with_the_reason(path: Path, te
     assert [key for key, why in unread.items() if "not a chain's file" in why] == [file]
 
 
+def test_a_pipe_is_not_a_store(path: Path) -> None:
+    os.mkfifo(path)  # SQLite would wait for ever for its writer
+    for open_one in (open_store, open_to_read):
+        with pytest.raises(StoreError, match=r"store\.db: it is not a file; name another with MIRAGE_STORE"):
+            open_one(f"sqlite:///{path}")
+
+
 def test_what_was_open_to_others_is_closed(path: Path) -> None:
     before = os.umask(0)
     try:

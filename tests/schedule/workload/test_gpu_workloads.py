@@ -371,17 +371,17 @@ def test_errors_of_unreadable_files_name_the_remedy(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=rf"gone: no profiles: the path does not exist; {remedy}$"):
             read(tmp_path / "gone", CLUSTER)
     with pytest.raises(
-        ConfigurationError, match=r"gone\.csv: cannot be read: No such file or directory; check the path$"
+        ConfigurationError, match=r"gone\.csv: cannot be read: No such file or directory; check the file$"
     ):
         read_workload(tmp_path / "gone.csv", CLUSTER, no_profiles(CLUSTER))
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe")
     with pytest.raises(
-        ConfigurationError, match=r"b\.csv: it is not UTF-8 text \(invalid start byte\); check the file$"
+        ConfigurationError, match=r"b\.csv: cannot be read: it is not text in UTF-8: byte 1 is 0xff; check the file$"
     ):
         read_workload(tmp_path / "b.csv", CLUSTER, no_profiles(CLUSTER))
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"job_id,submit_s\n" * 99)[:-9])
     with pytest.raises(
-        ConfigurationError, match=r"cut\.csv\.gz: cannot be read: Compressed file ended.*; check the path$"
+        ConfigurationError, match=r"cut\.csv\.gz: cannot be read: Compressed file ended.*; check the file$"
     ):
         read_workload(tmp_path / "cut.csv.gz", CLUSTER, no_profiles(CLUSTER))
 

@@ -127,8 +127,8 @@ def test_a_file_of_a_real_cluster(shared_data, name):
         ("ClusterName=x\n", ClusterError, "has no NodeName line"),
         ("NodeName=n1\nPartitionName=p Nodes=n1,m7\n", ClusterError, "names node 'm7', which no NodeName line"),
         ("NodeName=n[1-\n", ConfigurationError, "is not a host list"),
-        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, ": node 'n1': '4G' is not a whole number"),
-        ("NodeName=n1 CPUs=many\n", ConfigurationError, ": node 'n1': 'many' is not a whole number"),
+        ("NodeName=n1 RealMemory=4G\n", ConfigurationError, ": node 'n1': RealMemory='4G' is not a whole number"),
+        ("NodeName=n1 CPUs=many\n", ConfigurationError, ": node 'n1': CPUs='many' is not a whole number"),
         ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", ConfigurationError, "'soon' is no duration"),
     ],
 )
@@ -209,8 +209,9 @@ def test_a_node_set_is_its_feature_and_its_nodes(conf):
     [
         ("MaxTime=soon", "'soon' is no duration; write it as Slurm does (2-00:00:00, 48:00:00, 30 for minutes) or with "
          "a unit (90m, 4h, 2d)"),
-        ("PriorityTier=top", "'top' is not a whole number"),
-        ("PriorityJobFactor=half", "could not convert string to float: 'half'"),
+        ("PriorityTier=top", "PriorityTier='top' is not a whole number; correct it there"),
+        ("PriorityJobFactor=half", "PriorityJobFactor='half' is not a number; correct it there"),
+        ("PriorityJobFactor=nan", "PriorityJobFactor='nan' is not a number; correct it there"),
     ],
 )  # fmt: skip
 def test_a_value_of_a_partition_is_named_with_its_file_and_its_partition(conf, line, message):

@@ -91,7 +91,7 @@ def test_an_unknown_column_of_the_job_table_names_the_nearest_and_all() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "cannot be read: No such file or directory"),
+        (None, "No such file or directory; name a mapping in TOML"),
         ("submit_s = ", "is not TOML"),
         ("submit_s = true\n", "submit_s is True; write"),
         ('submit_s = ["a"]\n', "submit_s is ['a']; write"),
@@ -105,5 +105,5 @@ def test_a_file_of_something_else_is_refused(text: str | None, words: str, tmp_p
         path.write_text(text)
     with pytest.raises(ConfigurationError) as refused:
         read_mapping(str(path))
-    assert str(refused.value).startswith(str(path))
+    assert str(path) in str(refused.value)
     assert words in str(refused.value)

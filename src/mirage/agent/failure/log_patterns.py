@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from mirage.errors import ConfigurationError, shown
+from mirage.text_file import parse_toml, read_text_file
 
 TAIL_BYTES = 256 * 1024
 """Length of the end of a file that is searched."""
@@ -83,13 +83,9 @@ def read_patterns(own: Path) -> tuple[LogPattern, ...]:
     """
     known = {pattern.name: pattern for pattern in builtin_patterns()}
     try:
-        text = own.read_text(encoding="utf-8")
+        text = read_text_file(own, "make it readable, or remove it", at_rest=True)
     except FileNotFoundError:
         return tuple(known.values())
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {own}: {error.strerror}; make it readable, or remove it") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{own} is not TOML: {error}") from error
     return tuple((known | {pattern.name: pattern for pattern in parse_patterns(text, str(own))}).values())
 
 
@@ -102,11 +98,7 @@ def parse_patterns(text: str, where: str) -> tuple[LogPattern, ...]:
     Raises:
         ConfigurationError: A table has another form.
     """
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where} is not TOML: {error}") from error
-    return tuple(_pattern(name, table, where) for name, table in tables.items())
+    return tuple(_pattern(name, table, where) for name, table in parse_toml(text, where).items())
 
 
 def _pattern(name: str, table: object, where: str) -> LogPattern:

@@ -16,7 +16,7 @@ from mirage.agent.store.backup import EVERY_S, advice, back_up, backup_path, dam
 from mirage.agent.store.migrations import NEWEST, upgrade, version_of
 from mirage.agent.store.store_file import path_of, refuse_anew
 from mirage.duration import MINUTE_S
-from mirage.errors import StoreError
+from mirage.errors import StoreError, one_line
 
 log = logging.getLogger("mirage.agent")
 
@@ -139,7 +139,7 @@ class Database:
         except IntegrityError as error:
             raise KeyExists(str(error.orig)) from error
         except (SQLAlchemyError, OSError) as error:
-            error_text = str(getattr(error, "orig", None) or error).strip()
+            error_text = one_line(str(getattr(error, "orig", None) or error))
             helps = (what for words, what in _REMEDIES if any(word in error_text.lower() for word in words))
             what = next(helps, "fix that and try again")
             if what is _DAMAGED and self.path is not None:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,8 @@ class StoreFile:
                 with contextlib.suppress(FileExistsError):
                     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
             found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode):  # SQLite would wait for ever for a writer of a pipe
+                raise StoreError(f"cannot open the store {path}: it is not a file; name another with MIRAGE_STORE")
             if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
                 number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
                 raise OSError(number, os.strerror(number))
@@ -84,6 +87,8 @@ class StoreFile:
             found = os.stat(path)
         except OSError as error:
             raise StoreError(f"cannot read the store {path}: {error.strerror}") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"cannot read the store {path}: it is not a file; name another with MIRAGE_STORE")
         return cls(path, (found.st_dev, found.st_ino))
 
     def check(self) -> None:

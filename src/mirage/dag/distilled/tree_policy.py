@@ -22,7 +22,7 @@ from mirage.dag.schedulers.stage_schedulers import StageScheduler
 from mirage.distill.tree import Leaf, Node, Tree, merged
 from mirage.distill.tree_reading import tree_of
 from mirage.distill.units import Unit
-from mirage.errors import ConfigurationError, MirageError, UnknownName
+from mirage.errors import ConfigurationError, MirageError, UnknownName, reason
 
 MOST_BYTES = 1_000_000
 """Largest length of a tree's text that people can read."""
@@ -91,10 +91,8 @@ def read_tree(path: Path) -> tuple[str, Tree]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             text = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(f"the tree {path} cannot be read: {error.strerror}; name a text file") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"the tree {path} is not text in UTF-8; name a text file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the tree {path} cannot be read: {reason(error)}; name a text file") from error
     if len(text) > MOST_BYTES:
         raise ConfigurationError(f"the tree {path} is longer than {MOST_BYTES} characters; make it smaller")
     tree = tree_of(text, str(path))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-import tomllib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy as np
 
 from mirage.array_types import Floats, Ints
 from mirage.errors import ConfigurationError, reason
+from mirage.text_file import read_toml_file
 
 Value = TypeVar("Value")
 
@@ -145,7 +146,7 @@ def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ConfigurationError(f"{path}: cannot be read: {reason(error)}; check the file") from error
 
 
@@ -183,12 +184,10 @@ def read_facts(folder: Path) -> dict[str, ModelFacts]:
         ConfigurationError: The file cannot be read, or has unknown keys or invalid values.
     """
     path = folder / FACTS_FILE
-    if not path.exists():
-        return dict(PUBLISHED)
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}; write a table [MODEL] for every model") from error
+        declared = read_toml_file(path, "write a table [MODEL] for every model", at_rest=True)
+    except FileNotFoundError:
+        return dict(PUBLISHED)
     return {**PUBLISHED, **{model: _read_model(path, model, keys) for model, keys in declared.items()}}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mirage.array_types import Ints
-from mirage.errors import ConfigurationError, TraceError, UnknownName, shown
+from mirage.errors import ConfigurationError, TraceError, UnknownName, reason, shown
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.workload.gpu_jobs import type_mask
 
@@ -96,11 +96,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         data = Path(path).read_bytes()
         return (gzip.decompress(data) if os.fspath(path).endswith(".gz") else data).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: it is not UTF-8 text ({error.reason}); check the file") from error
-    except (OSError, EOFError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{path}: cannot be read: {why}; check the path") from error
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {reason(error)}; check the file") from error
 
 
 def table_rows(path: str, text: str, header: Sequence[str] = (), delimiter: str = ",") -> list[WorkloadRow]:

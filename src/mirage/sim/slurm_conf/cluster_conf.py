@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -176,27 +177,27 @@ def _gpus(options: Options) -> int:
 
 def _cpus(options: Options) -> int:
     """Processors of a node, by ``CPUs`` or by sockets, cores and threads; one by default."""
-    given = options.get("cpus", options.get("procs"))
-    if given is not None:
-        return _whole(given)
+    for given in ("CPUs", "Procs"):
+        if given.lower() in options:
+            return _whole(options, given)
     if "sockets" in options:
-        sockets = _whole(options["sockets"])
+        sockets = _whole(options, "Sockets")
     else:
-        sockets = _whole(options.get("boards", "1")) * _whole(options.get("socketsperboard", "1"))
-    return sockets * _whole(options.get("corespersocket", "1")) * _whole(options.get("threadspercore", "1"))
+        sockets = _whole(options, "Boards") * _whole(options, "SocketsPerBoard")
+    return sockets * _whole(options, "CoresPerSocket") * _whole(options, "ThreadsPerCore")
 
 
 def _memory_mib(options: Options) -> int | None:
     """Memory of a node that jobs can have; None where the file does not give it."""
     if "realmemory" not in options:
         return None
-    return max(_whole(options["realmemory"]) - _whole(options.get("memspeclimit", "0")), 1)
+    return max(_whole(options, "RealMemory") - _whole(options, "MemSpecLimit", "0"), 1)
 
 
 _DEFAULT_MEMORY = {
-    "defmempernode": "default_memory_mib",
-    "defmempercpu": "default_memory_per_cpu_mib",
-    "defmempergpu": "default_memory_per_gpu_mib",
+    "DefMemPerNode": "default_memory_mib",
+    "DefMemPerCPU": "default_memory_per_cpu_mib",
+    "DefMemPerGPU": "default_memory_per_gpu_mib",
 }
 
 
@@ -207,9 +208,9 @@ def _default_memory(options: Options, common: Options) -> dict[str, int]:
     """
     for declared in (options, common):
         for key, name in _DEFAULT_MEMORY.items():
-            if key in declared:
-                unlimited = declared[key].upper() == "UNLIMITED"
-                return {} if unlimited or not (size := _whole(declared[key])) else {name: size}
+            if (given := declared.get(key.lower())) is not None:
+                unlimited = given.upper() == "UNLIMITED"
+                return {} if unlimited or not (size := _whole(declared, key)) else {name: size}
     return {}
 
 
@@ -226,20 +227,33 @@ def _partition(
         return Partition(
             name,
             groups,
-            tier=_whole(options.get("prioritytier", "1")),
-            job_factor=float(options.get("priorityjobfactor", "1")),
+            tier=_whole(options, "PriorityTier"),
+            job_factor=_decimal(options, "PriorityJobFactor"),
             max_limit_s=parse_duration_s(limit) if limit.upper() != "INFINITE" else UNLIMITED_S,
             **({} if common is None else _default_memory(options, common)),
         )
-    except (ValueError, ConfigurationError) as error:
+    except ConfigurationError as error:
         raise ConfigurationError(f"{path}: partition {shown(name)}: {error}") from error
 
 
-def _whole(text: str) -> int:
+def _whole(options: Options, key: str, default: str = "1") -> int:
+    """The whole number of an option, which the message names."""
+    text = options.get(key.lower(), default)
+    if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        raise ConfigurationError(f"{key}={shown(text)} is not a whole number; correct it there")
+    return int(text)
+
+
+def _decimal(options: Options, key: str, default: str = "1") -> float:
+    """The finite number of an option, which the message names."""
+    text = options.get(key.lower(), default)
     try:
-        return int(text)
+        number = float(text)
     except ValueError:
-        raise ConfigurationError(f"{shown(text)} is not a whole number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigurationError(f"{key}={shown(text)} is not a number; correct it there")
+    return number
 
 
 def _is(options: Options, key: str, value: str) -> bool:

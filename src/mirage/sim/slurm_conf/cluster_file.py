@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from mirage.errors import ClusterError, ConfigurationError, shown
 from mirage.sim.cluster import Cluster
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.slurm_conf.toml_values import hints_of, key_of, read_table, toml, toml_key, written
+from mirage.text_file import read_toml_file
 
 FORMAT = 1
 """The version of the file format, under the key ``mirage_cluster``."""
@@ -185,12 +185,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
         ConfigurationError: It cannot be read, is not a cluster file, or has an impossible value; the message names
             file, section and key.
     """
-    try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}; name a readable cluster file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not valid TOML: {error}; correct it there") from error
+    declared = read_toml_file(path, "name a readable cluster file")
     _check_format(path, declared)
     settings = _settings(path, declared.pop("scheduler", {}))
     users = Users(**read_table(Users, declared.pop("users", {}), f"{path}: [users]"))

@@ -8,13 +8,12 @@ column per line.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mirage.errors import ConfigurationError, UnknownName, shown
+from mirage.text_file import read_toml_file
 from mirage.trace.formats.column_cells import WAIT, check_unit
 from mirage.trace.table import INT_COLUMNS, LABEL_COLUMNS
 
@@ -85,12 +84,7 @@ def read_mapping(path: str) -> ColumnMap:
         UnknownName: The job table has no such column.
         ConfigurationError: The file cannot be read, or holds something else.
     """
-    try:
-        declared = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}; check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: is not TOML: {error}") from error
+    declared = read_toml_file(path, "name a mapping in TOML")
     return _mapping([(target, _source_text(path, target, value)) for target, value in declared.items()], path)
 
 

@@ -77,7 +77,9 @@ def read_model(path: str | os.PathLike[str]) -> WorkloadModel:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{os.fspath(path)}:1: cannot be read: {reason(error)}") from error
+        raise TraceError(
+            f"{os.fspath(path)}:1: cannot be read: {reason(error)}; name a model that mirage trace fit has written"
+        ) from error
     return model_from_json(text, source=os.fspath(path))
 
 

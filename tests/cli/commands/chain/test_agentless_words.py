@@ -20,7 +20,7 @@ from mirage.cli import main
         (("-p", "closed"), 1, "this site allows no chains in partition closed; choose another partition (site file"),
         (("--interruption-cost", "3"), 2, "--agentless weighs interruption and overlap alike; give a tree"),
         (("--policy", "lead:0.1"), 1, "--agentless decides by a tree in the job, not by lead:0.1"),
-        (("--policy", "shell-tree:tree=absent.txt"), 1, "absent.txt cannot be read: No such file or directory; name a"),
+        (("--policy", "shell-tree:tree=absent.txt"), 1, "cannot read absent.txt: No such file or directory; name a"),
         (("--policy", "shell-tree:use=2"), 1, "shell-tree takes use=SHARE, tree=MODEL"),
         (("--signal", "B:USR1@60"), 1, "--signal cannot be used with --agentless; give --signal-previous and --grace"),
         (("-t", "UNLIMITED"), 1, "the time limit UNLIMITED never ends"),

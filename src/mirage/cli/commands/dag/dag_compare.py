@@ -12,7 +12,7 @@ import click
 
 from mirage.cli.commands.dag.edge_case import Chosen, case_option, chosen
 from mirage.cli.options import CONTEXT, ExtensibleOption, examples, json_output
-from mirage.cli.values import COUNT, FOLDER, WORDS
+from mirage.cli.values import COUNT, WORDS
 from mirage.version import __version__
 
 if TYPE_CHECKING:
@@ -106,13 +106,10 @@ _POLICIES = (
     metavar="N",
     help="Parallel processes; a rule plays an episode faster than a process starts.",
 )
-@click.option(
-    "--resume", type=FOLDER, metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there."
-)
+@click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @click.option(
     "--plot",
     "plots",
-    type=FOLDER,
     metavar="DIR",
     help="Draw mean times with intervals, and the executors of the first seed's episode under the first two policies.",
 )

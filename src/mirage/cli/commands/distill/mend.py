@@ -17,7 +17,7 @@ from mirage.cli.commands.distill.distill_options import EpisodeOptions
 from mirage.cli.commands.distill.tree_file import SHIPPED, read, tree_argument
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output, checkpoint_of, resumable
-from mirage.cli.values import FOLDER, WORDS
+from mirage.cli.values import WORDS
 from mirage.errors import ConfigurationError
 from mirage.version import __version__
 
@@ -58,7 +58,7 @@ ALL = "all"
     metavar="LIST",
     help="Seeds to judge edits on; none of --seeds.",
 )
-@click.option("-o", "--out", type=FOLDER, metavar="DIR", help="Write the trees with helpful edits to DIR, as NAME.txt.")
+@click.option("-o", "--out", metavar="DIR", help="Write the trees with helpful edits to DIR, as NAME.txt.")
 @click.option("--report", "report_file", metavar="FILE", help="Write edits, times and diffs to FILE, as Markdown.")
 @json_output
 def mend(

@@ -13,7 +13,6 @@ from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, window_options
 from mirage.cli.trace_reading import read_named_trace
-from mirage.cli.values import FOLDER
 
 
 @click.command(
@@ -30,7 +29,6 @@ from mirage.cli.values import FOLDER
     "-o",
     "--out",
     required=True,
-    type=FOLDER,
     metavar="DIR",
     help="Folder of the data set; repeat the command to resume.",
 )

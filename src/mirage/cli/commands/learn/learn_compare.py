@@ -33,7 +33,7 @@ from mirage.cli.study import (
     learnt_window_options,
     policies_option,
 )
-from mirage.cli.values import FOLDER, LIMITED_DURATION, NUMBERS, WORDS
+from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ _compare_options = option_group(
         "-o",
         "--out",
         required=True,
-        type=FOLDER,
         metavar="DIR",
         help="Folder of the results; repeat the command to resume.",
     ),

@@ -98,8 +98,6 @@ def predict(
         raise click.UsageError("name the job: a script or options of sbatch, --job ID, or --mine; see --help")
     if waits_model is not None and (compare or not words):
         raise click.UsageError("--waits predicts one job to submit: give a script or options of sbatch")
-    if waits_model == "":
-        raise click.UsageError("--waits is empty; name a file of mirage train predict")
     from mirage.predict.start.promise_file import Promises
 
     promises = Promises(cluster.home().promises)

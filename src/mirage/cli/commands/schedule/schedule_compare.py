@@ -19,7 +19,6 @@ from mirage.cli.commands.schedule.schedule_options import (
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_page
 from mirage.cli.study import ExecutorOptions, executor_options
-from mirage.cli.values import FOLDER
 
 DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 
@@ -41,9 +40,7 @@ DEFAULT_SCHEDULERS = "fifo,sjf,tiresias"
 @schedulers_option(DEFAULT_SCHEDULERS)
 @play_options
 @click.option("--report", metavar="FILE", help="Write a page with curves of completion times (.html).")
-@click.option(
-    "--resume", type=FOLDER, metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there."
-)
+@click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @executor_options
 @json_output
 def compare(

@@ -12,7 +12,7 @@ from mirage.cli.commands.schedule.schedule_options import PlayOptions, play_opti
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
 from mirage.cli.study import ExecutorOptions, executor_options
-from mirage.cli.values import FOLDER, WORDS
+from mirage.cli.values import WORDS
 
 DEFAULT_SCHEDULERS = "aryl,aryl-plus"
 DEFAULT_REFERENCES = "fifo,aryl:loans=no:elastic=no"
@@ -49,9 +49,7 @@ DEFAULT_REFERENCES = "fifo,aryl:loans=no:elastic=no"
 @click.option("--cross", "crossed", is_flag=True, help="Play all combinations of the values, not one at a time.")
 @play_options
 @click.option("--plot", metavar="FILE", help="Draw the ratios by value of each assumption (.svg, .png, .pdf).")
-@click.option(
-    "--resume", type=FOLDER, metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there."
-)
+@click.option("--resume", metavar="DIR", help="Store results in DIR as they arrive, and reuse those found there.")
 @executor_options
 @json_output
 def sensitivity(

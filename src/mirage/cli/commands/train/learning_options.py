@@ -10,7 +10,7 @@ import click
 
 from mirage.cli.options import Decorator, option_group
 from mirage.cli.study import WindowOptions, submissions_s
-from mirage.cli.values import COUNT, DATE, FOLDER, Count
+from mirage.cli.values import COUNT, DATE, Count
 from mirage.duration import DAY_S
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ def data_option(default: str) -> Decorator[Any]:
     """
     return click.option(
         "--data",
-        type=FOLDER,
         metavar="DIR",
         help=f"A data set of `mirage learn dataset`; it defines the windows.  [default: {default}]",
     )
@@ -141,7 +140,6 @@ learning_options = option_group(
     ),
     click.option(
         "--report",
-        type=FOLDER,
         metavar="DIR",
         help="Write learning curves (TensorBoard and PNG) and the report to DIR.",
     ),

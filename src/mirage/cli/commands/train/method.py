@@ -19,7 +19,7 @@ from mirage.cli.machine_options import MachineOptions, machine_options
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import as_policy, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
-from mirage.cli.values import FOLDER, NUMBERS, WORDS
+from mirage.cli.values import NUMBERS, WORDS
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ def _command(method: str, what: str) -> click.Command:
 @click.option("--cost-ratios", type=NUMBERS, default="1,3", show_default=True, metavar="LIST", help="Overlap costs 1.")
 @click.option(
     "--resume",
-    type=FOLDER,
     metavar="DIR",
     help="Store the windows played by what-if in DIR, and reuse those found there.  [default: stored until the end]",
 )
