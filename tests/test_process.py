@@ -1,4 +1,4 @@
-"""Children that end with their parent."""
+"""Children that end with their parent, and processes that clean up at a signal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from mirage.lab.real.cluster_processes import lives
+from mirage.process import cleanup_at_signals
 from tests.support.waiting import until
 
 PARENT = """
@@ -53,3 +56,48 @@ os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
     done = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (signal.SIGKILL, "")
+
+
+CLEANUP = """
+import contextlib, signal, sys, time
+from mirage.process import cleanup_at_signals
+if sys.argv[1] == "ignored":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with cleanup_at_signals():
+    try:
+        print("waits", flush=True)
+        sys.stdin.read()
+    finally:
+        time.sleep(0.2)
+        print("cleaned", flush=True)
+print("rest")
+"""
+
+
+@pytest.mark.parametrize(
+    ("signals", "ignored", "status", "printed"),
+    [
+        ([signal.SIGTERM], "", 143, "cleaned\n"),
+        ([signal.SIGHUP, signal.SIGTERM], "", 129, "cleaned\n"),
+        ([signal.SIGHUP], "ignored", 0, "cleaned\nrest\n"),
+    ],
+)
+def test_a_signal_ends_a_process_after_its_cleanup(
+    signals: list[signal.Signals], ignored: str, status: int, printed: str
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLEANUP, ignored], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waits\n"
+    for sign in signals:
+        process.send_signal(sign)
+        time.sleep(0.05)
+    rest, _ = process.communicate()
+    assert (process.returncode, rest) == (status, printed)
+
+
+def test_after_the_context_a_signal_ends_a_process_at_once() -> None:
+    with cleanup_at_signals():
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,11 +1,13 @@
-"""Child processes that end together with their parent, even if the parent is killed."""
+"""Ends of processes: children end with their parent, signals after a cleanup."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 _PR_SET_PDEATHSIG = 1
@@ -43,3 +45,27 @@ def die_with_me() -> Callable[[], None]:
     This holds even if the child hangs for some time before it runs the function.
     """
     return partial(die_with, os.getpid())
+
+
+@contextmanager
+def cleanup_at_signals() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP end this process by an exception, after its cleanup.
+
+    Further ones are ignored during the cleanup. A signal that the process ignores (``nohup``) or handles has the same
+    effect as before. In other threads than the main one, the context does nothing.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    ours = [sign for sign in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(sign) == signal.SIG_DFL]
+
+    def end(number: int, _: object) -> None:
+        for sign in ours:
+            signal.signal(sign, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for sign in ours:
+        signal.signal(sign, end)
+    try:
+        yield
+    finally:
+        for sign in ours:
+            signal.signal(sign, signal.SIG_DFL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +26,13 @@ PLANTED = [*TRAPS, *RIGHT] if CHOSEN == "all" else CHOSEN.split()
 
 
 @pytest.fixture(scope="module")
-def outcomes(private_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def cluster(private_cluster: Any) -> Any:
+    return private_cluster(nodes=4, min_job_age_s=36_000)
+
+
+@pytest.fixture(scope="module")
+def outcomes(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What ``mirage rehearse --json`` prints about every script, by its name."""
-    cluster = private_cluster(nodes=4, min_job_age_s=36_000)
     folder = tmp_path_factory.mktemp("rehearsals")
 
     def outcome(item: tuple[str, Planted]) -> tuple[str, dict[str, Any]]:
@@ -36,6 +41,13 @@ def outcomes(private_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(pool.map(outcome, ((name, {**TRAPS, **RIGHT}[name]) for name in PLANTED)))
+
+
+def environment_of(cluster: Any, folder: Path) -> dict[str, str]:
+    return {
+        **os.environ, **cluster.environment, "MIRAGE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
 
 
 def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
@@ -47,10 +59,7 @@ def rehearsed(cluster: Any, folder: Path, planted: Planted) -> dict[str, Any]:
         "job.sh": planted.script,
     }.items():
         (folder / name).write_text(text)
-    environment = {
-        **os.environ, **cluster.environment, "MIRAGE_HOME": str(folder.with_suffix(".home")), "OMP_NUM_THREADS": "1",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }  # fmt: skip
+    environment = environment_of(cluster, folder)
     if planted.further.get("shared"):
         other = "while sleep 0.5; do date +%N > state/part; for f in state/step-*.json; do touch $f; done; done"
         subprocess.run(
@@ -79,3 +88,21 @@ def test_a_right_script_raises_no_alarm_and_resumes(name: str, outcomes: dict[st
     assert (outcome["passed"], outcome["status"]) == (True, 0), outcome
     assert outcome["lost_steps"] <= 2
     assert 2 <= outcome["lead_s"] <= 20
+
+
+def test_a_rehearsal_that_is_ended_by_a_signal_cancels_its_job(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\nsleep 300\n")
+    environment = environment_of(cluster, tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mirage", "rehearse", "-J", "ended", "job.sh"],
+        cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert any("is submitted" in line for line in process.stderr)  # stops reading at this line
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    listed = subprocess.run(
+        ["squeue", "-h", "-n", "ended", "-t", "PD,R"], env=environment, capture_output=True, text=True
+    )
+    assert (listed.returncode, listed.stdout) == (0, "")

@@ -16,6 +16,7 @@ from mirage.errors import MirageError
 from mirage.job_state import UNFINISHED
 from mirage.presets.detect import ScriptShape
 from mirage.presets.wrapper import OBSERVER, with_statement
+from mirage.process import cleanup_at_signals
 from mirage.real_time import wait_until
 from mirage.rehearsal import observer
 from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
@@ -102,11 +103,12 @@ def rehearse(
     path.write_bytes(with_statement(script, _observed(folder)))
     shutil.copy(observer.__file__, folder / "observer.py")
     own = replace(submission, script=str(path))
-    first = _run(slurm, own, plan, folder, kill_wait_s, report, clock)
-    output = Path(first.output)
-    before = output.read_bytes() if output.is_file() else b""
-    foreign = _foreign(Path(submission.directory), first, clock)
-    second = _run(slurm, own, replace(plan, signal="", after_s=STEPS_S), folder, kill_wait_s, report, clock)
+    with cleanup_at_signals():  # the end of the command cancels its job
+        first = _run(slurm, own, plan, folder, kill_wait_s, report, clock)
+        output = Path(first.output)
+        before = output.read_bytes() if output.is_file() else b""
+        foreign = _foreign(Path(submission.directory), first, clock)
+        second = _run(slurm, own, replace(plan, signal="", after_s=STEPS_S), folder, kill_wait_s, report, clock)
     same = first.output == second.output and output.is_file()
     lost = same and not output.read_bytes().startswith(before[: 1 << 20])
     return Rehearsal(first, second, shape, kill_wait_s, foreign, lost)
@@ -160,9 +162,9 @@ def _run(
 ) -> ObservedRun:  # fmt: skip
     """One job: it is warned after some steps, and ended when its lead is over."""
     job = slurm.submit(submission)
-    report(f"job {job} is submitted")
-    record, progress = folder / f"record.{job}", folder / f"progress.{job}"
     try:
+        record, progress = folder / f"record.{job}", folder / f"progress.{job}"
+        report(f"job {job} is submitted")
         if not wait_until(lambda: record.exists() or _over(slurm, job), plan.patience_s, POLL_S):
             raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
         if not wait_until(record.exists, 5, POLL_S):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mirage.errors import ConfigurationError, SlurmError
+from mirage.process import cleanup_at_signals
 from mirage.study.executors.executor import Piece, Result, Setup
 from mirage.study.executors.remote_work import RemoteWork
 
@@ -67,10 +68,11 @@ class HyperQueue:
         except BaseException:
             work.remove()
             raise
-        try:
-            yield from work.results(lambda: _all_over(client, job, work))
-        finally:
-            work.abandon()
+        with cleanup_at_signals():
+            try:
+                yield from work.results(lambda: _all_over(client, job, work))
+            finally:
+                work.abandon()
         work.remove()
 
     def _submitted(self, client: Any, work: RemoteWork) -> Any:

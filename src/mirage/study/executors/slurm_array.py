@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mirage.duration import HOUR_S
 from mirage.errors import ConfigurationError, RequestNotSent, SlurmError, SlurmUnreachable
+from mirage.process import cleanup_at_signals
 from mirage.slurm.runner import Runner, SystemRunner, check_configured
 from mirage.study.executors.executor import Piece, Result, Setup
 from mirage.study.executors.remote_work import RemoteWork
@@ -63,11 +64,12 @@ class SlurmArray:
         except BaseException:
             work.remove()
             raise
-        try:
-            yield from work.results(watch.all_over)
-        finally:
-            work.abandon()
-            watch.cancel()
+        with cleanup_at_signals():
+            try:
+                yield from work.results(watch.all_over)
+            finally:
+                work.abandon()
+                watch.cancel()
         work.remove()
 
     def _submitted(self, work: RemoteWork) -> str:
