@@ -155,6 +155,7 @@ def test_the_progress_file_has_the_last_state(plan: TrainingPlan) -> None:
     ("text", "message"),
     [
         ("{", "cannot be read as a checkpoint"),
+        ("[" * 9_000, "cannot be read as a checkpoint: it is nested too deeply"),
         ("[]", "is no checkpoint of an emulated training"),
         ('{"version": 1, "model": "toy", "batch": "x", "step": 1, "work_s": 1, "jobs": 1}', "is no checkpoint"),
         ('{"version": 1, "model": "toy", "batch": 1, "step": -1, "work_s": 1, "jobs": 1}', "is no checkpoint"),

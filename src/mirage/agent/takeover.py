@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from mirage.agent.chain.tag import Tag, parse_tag
 from mirage.agent.failure.training_progress import MOST_FILES, SAVED, read_progress
-from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable
+from mirage.errors import MirageError, SlurmRefused, SlurmUnreachable, reason
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Queue, QueuedJob
@@ -243,7 +243,9 @@ def jobs_before(ready_file: Path) -> list[int]:
                 number = re.match(r"job=(\d+)\b", path.read_text())
                 found += [int(number[1])] if number is not None else []
     except (OSError, ValueError) as error:
-        raise MirageError(f"the jobs before this one cannot be found in {ready_file.parent}: {error}") from error
+        raise MirageError(
+            f"the jobs before this one cannot be found in {ready_file.parent}: {reason(error)}"
+        ) from error
     return sorted(found)
 
 

@@ -99,7 +99,9 @@ def read_recorded(path: Path) -> Recorded:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}; name a folder that --record has written") from error
+        raise ConfigurationError(
+            f"cannot read {path}: {reason(error)}; name a folder that --record has written"
+        ) from error
     try:
         if found["format"] != FORMAT:
             raise ConfigurationError(f"{path}: format {found['format']!r} is not {FORMAT}; record the views again")
@@ -155,7 +157,7 @@ def _recorded_speeds(path: Path) -> Speeds:
         with np.load(path, allow_pickle=False) as found:
             return Speeds(**{name: found[name] for name in Speeds._fields})
     except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
+        raise ValueError(f"cannot read {path}: {reason(error)}") from error
 
 
 def _check_shapes(view: GpuView, surroundings: Surroundings) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.atomic_file import write_output
-from mirage.errors import ConfigurationError, shown
+from mirage.errors import ConfigurationError, reason, shown
 
 VERSION = 1
 _LEAST = {"batch": 1, "step": 0, "jobs": 1}
@@ -55,8 +55,10 @@ def read_checkpoint(path: Path, model: str) -> SavedTraining | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read as a checkpoint: {error}; remove or rename it") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{path}: cannot be read as a checkpoint: {reason(error)}; remove or rename it"
+        ) from error
     names = {field.name for field in fields(SavedTraining)}
     is_one = isinstance(found, dict) and found.pop("version", None) == VERSION and set(found) == names
     if not is_one or not all(type(found[name]) is int and found[name] >= least for name, least in _LEAST.items()):

@@ -123,6 +123,9 @@ def test_a_file_that_is_none_is_refused_with_what_to_give(tmp_path: Path, monkey
     np.savez(tmp_path / "objects.npz", actor_agent__Variable=np.array([{}], dtype=object))
     with pytest.raises(ModelFileError, match="plain arrays"):
         read_published(tmp_path / "objects.npz")
+    (tmp_path / "objects.npz").write_bytes(b"")
+    with pytest.raises(ModelFileError, match="plain arrays: No data left in file; copy the file again"):
+        read_published(tmp_path / "objects.npz")
     (tmp_path / "text").write_text("weights")
     with pytest.raises(ModelFileError):
         read_weights(str(tmp_path / "text"))

@@ -21,7 +21,7 @@ from mirage.agent.model import Chain, ChainState, EventRecord, Link
 from mirage.agent.paths import Home, private_folder
 from mirage.atomic_file import write_atomically
 from mirage.daemon_threads import answer_in_thread
-from mirage.errors import ConfigurationError, StoreError, UnknownName, shown
+from mirage.errors import ConfigurationError, StoreError, UnknownName, reason, shown
 from mirage.slurm.records import QueuedJob
 
 log = logging.getLogger("mirage.agent")
@@ -105,7 +105,7 @@ def installed_endpoints(home: Home) -> tuple[list[Endpoint], dict[Path, str]]:
         except OSError as error:
             unread[path] = str(error.strerror)
         except (ValueError, KeyError, TypeError, ConfigurationError) as error:
-            unread[path] = f"it describes no endpoint ({type(error).__name__}: {error})"
+            unread[path] = f"it describes no endpoint ({reason(error)})"
     return sorted(found, key=lambda endpoint: (endpoint.chain, endpoint.file)), unread
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mirage.agent.model import Chain, ChainSpec
 from mirage.agent.store.rows import spec_from_json, spec_to_json
 from mirage.atomic_file import write_atomically
-from mirage.errors import ScriptGone, StoreError
+from mirage.errors import ScriptGone, StoreError, reason
 
 NAME = "chain.json"
 
@@ -81,7 +81,7 @@ def read_chain_files(folder: Path) -> tuple[list[StoredChain], dict[Path, str]]:
         except OSError as error:
             unread[path] = str(error.strerror)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            unread[path] = f"it is not a chain's file ({type(error).__name__}: {error})"
+            unread[path] = f"it is not a chain's file ({reason(error)})"
     return sorted(found, key=lambda stored: (stored.created_s, stored.name)), unread
 
 

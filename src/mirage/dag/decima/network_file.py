@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from mirage.dag.decima.networks.graph_network import SHAPES
 from mirage.dag.decima.networks.layers import Floats32, Perceptrons, perceptrons
 from mirage.dag.decima.own_features import NAMES
-from mirage.errors import ModelFileError
+from mirage.errors import ModelFileError, reason
 from mirage.predict.model_file import Feature, ModelCard, TrainedOn, read_model_file, write_model_file
 
 KIND, SCHEMA = "dag-decisions", 1
@@ -152,8 +153,10 @@ def _arrays(path: Path) -> dict[str, Floats32]:
             return {name: held[name] for name in held.files}
     except FileNotFoundError as error:
         raise ModelFileError(f"{path}: no such file; give an npz file of Decima's weights") from error
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"{path} cannot be read as an npz file of plain arrays: {error}") from error
+    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ModelFileError(
+            f"{path} cannot be read as an npz file of plain arrays: {reason(error)}; copy the file again"
+        ) from error
 
 
 def _layers_2019(path: str | os.PathLike[str], arrays: dict[str, Floats32]) -> list[tuple[Floats32, Floats32]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, reason
 from mirage.learn.dataset.recipe import SCHEMA, Recipe, Shard, digest_of
 from mirage.learn.features.repeats import REPEATS
 from mirage.learn.hand_overs import QUEUE_COLUMNS, ROW_COLUMNS, HandOvers
@@ -139,7 +139,9 @@ class DataSetFolder:
             path = self.snapshots_path(number, shard_s)
             snapshots = parquet.read_table(path)
         except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
-            raise ConfigurationError(f"cannot read {path}: {error}; remove it, and make the data set again") from error
+            raise ConfigurationError(
+                f"cannot read {path}: {reason(error)}; remove it, and make the data set again"
+            ) from error
         return HandOvers(
             **{name: table[name].to_numpy().astype(np.int64) for name in ROW_COLUMNS},  # link_nodes is a feature, too
             features=_matrix(table, names),

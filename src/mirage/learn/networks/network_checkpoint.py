@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, reason
 
 _METADATA_KEY = "mirage-training"
 
@@ -82,9 +82,9 @@ def read_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Any]]:
             metadata = json.loads((file.metadata() or {})[_METADATA_KEY])
             names = file.keys()
             return {name: file.get_tensor(name) for name in names}, metadata
-    except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         raise ConfigurationError(
-            f"{path} is not a checkpoint of a training ({error}); remove it to start from the beginning"
+            f"{path} is not a checkpoint of a training ({reason(error)}); remove it to start from the beginning"
         ) from error
 
 

@@ -68,7 +68,7 @@ def qos_table(text: str, path: str) -> QosTable:
     Raises:
         ConfigurationError: A row cannot be read, or lacks the columns Name, Priority and Preempt.
     """
-    rows = list(csv.DictReader(text.splitlines(), delimiter="|"))
+    rows = list(csv.DictReader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE))
     if not rows or not {"Name", "Priority", "Preempt"} <= rows[0].keys():
         raise ConfigurationError(f"{path} is not what `sacctmgr -P show qos` prints: no Name, Priority and Preempt")
     factors = {row["Name"]: _priority(f"{path}: line {number}", row) for number, row in enumerate(rows, 2)}

@@ -42,6 +42,8 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise TraceError(f"{source}:{error.lineno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{source}:1: not a workload model: {reason(error)}") from error
     schema = document.pop("schema", None) if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise TraceError(
@@ -53,7 +55,7 @@ def model_from_json(text: str, *, source: str = "model") -> WorkloadModel:
         document["fitted_to"] = Marginals(**_typed(Marginals, document["fitted_to"]))
         return WorkloadModel(**_typed(WorkloadModel, document))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{source}:1: not a complete workload model: {error}") from error
+        raise TraceError(f"{source}:1: not a complete workload model: {reason(error)}; fit the model again") from error
 
 
 def write_model(model: WorkloadModel, path: str | os.PathLike[str]) -> None:
