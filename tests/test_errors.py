@@ -12,6 +12,7 @@ from mirage.errors import (
     LineError,
     SlurmRefused,
     UnknownName,
+    first_of,
     quantity,
     reason,
     shown,
@@ -26,6 +27,11 @@ def test_the_reason_of_an_undecodable_file_names_the_place():
     with pytest.raises(UnicodeDecodeError) as refused:
         b"caf\xe9".decode()
     assert reason(refused.value) == "it is not text in UTF-8: byte 4 is 0xe9"
+
+
+def test_a_long_list_names_its_first_and_counts_the_others():
+    assert first_of(["a", "b", "c"]) == "a, b, c"
+    assert first_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 
 def test_a_short_value_is_quoted_whole():

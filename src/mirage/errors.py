@@ -30,7 +30,7 @@ A message states what happened, the value, and what to do next.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LONGEST_SHOWN = 80
 """Characters of a value that a message quotes."""
@@ -53,6 +53,11 @@ def quantity(number: float, noun: str) -> str:
         noun: In the singular; its plural ends in s.
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """Returns the first names of a list and the number of others: ``a, b, c and 9 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def reason(error: Exception) -> str:

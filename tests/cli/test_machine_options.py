@@ -14,6 +14,7 @@ from mirage.errors import ConfigurationError
 from mirage.sim.cluster import Cluster, Limit, NodeGroup, Partition, Reservation
 from mirage.sim.slurm_conf.cluster_file import ClusterFile, Users, write_cluster_file
 from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+from mirage.trace.table import JobTable
 
 CONF = (
     "SelectType=select/linear\nSchedulerParameters=bf_interval=45\nNodeName=n[1-3] CPUs=8\nPartitionName=p Nodes=ALL\n"
@@ -179,6 +180,27 @@ def test_a_cluster_file_describes_all_of_it(given: dict[str, Any], option: str) 
 def test_a_file_that_is_not_there_is_named_even_where_its_nodes_are_not_wanted() -> None:
     with pytest.raises(ConfigurationError, match=r"^cannot read no\.conf: No such file or directory; name a readable"):
         replace(NOTHING, nodes=4, slurm_conf="no.conf").machine()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "warning"),
+    [
+        (
+            Cluster((NodeGroup("n", 4),), (Partition("cpu"), Partition("long"))),
+            "mirage: warning: 3 jobs of t.csv are of partitions that c.toml does not have (gpu, big): they run in its "
+            "first one, cpu\n",
+        ),
+        (Cluster((NodeGroup("n", 4),), (Partition("gpu"), Partition("big"), Partition("cpu"))), ""),
+        (Cluster.pool(4), ""),
+    ],
+)
+def test_jobs_of_partitions_that_the_cluster_lacks_are_named(
+    cluster: Cluster, warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {"submit_s": [0] * 5, "start_s": [0] * 5, "end_s": [60] * 5, "elapsed_s": [60] * 5, "nodes": [1] * 5}
+    table = JobTable.build(range(5), **times, state=[3] * 5, partition=["big", "gpu", "cpu", None, "gpu"])
+    assert len(replace(NOTHING, cluster="c.toml").workload(table, cluster, "t.csv").jobs) == 5
+    assert capsys.readouterr().err == warning
 
 
 def test_the_disciplines_are_printed_in_a_sentence() -> None:

@@ -77,6 +77,8 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (DATE, "tomorrow", "'tomorrow' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),
         (DATE, "2024-02-30", "'2024-02-30' is no date; write it as 2024-01-01 or 2024-01-01T12:00"),
         (WORDS, ", ,", "the list is empty; name at least one"),
+        (COUNT, "two", "'two' is not a valid integer."),
+        (Number(min=0), "much", "'much' is not a valid number."),
         (COUNTS, "1,0", "'0' is no positive whole number"),
         (COUNTS, "1.5", "'1.5' is no positive whole number"),
         (COUNTS, "²", "'²' is no positive whole number"),

@@ -9,10 +9,13 @@ import click
 
 from mirage.cli.options import option_group
 from mirage.cli.values import COUNT, Count
+from mirage.errors import first_of, quantity
 
 if TYPE_CHECKING:
     from mirage.sim.cluster import Cluster
     from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
+    from mirage.sim.workload import Workload
+    from mirage.trace.table import JobTable
 
 DEFAULT_CPUS = 64
 _FROM_A_CLUSTER_FILE = ("nodes", "processors", "gpus_per_node", "cpus_per_node", "slurm_conf", "settings")
@@ -80,6 +83,32 @@ class MachineOptions:
             assert self.slurm_conf is not None
             cluster = cluster_from_slurm_conf(self.slurm_conf)
         return SimulatedMachine(cluster, settings, self.slurm_conf or self.settings or SETTINGS[0])
+
+    def workload(self, table: JobTable, cluster: Cluster, trace: str) -> Workload:
+        """Returns the jobs of a trace to replay; warns of those that run in another partition.
+
+        Args:
+            table: The trace.
+            cluster: The simulated cluster.
+            trace: Name of the trace, for messages.
+
+        Raises:
+            JobRefused: A job can never run, and ``--skip-impossible`` is not given.
+            ConfigurationError: There is no job to replay.
+        """
+        from mirage.sim.workload import other_partitions, workload
+
+        if others := other_partitions(table, cluster):
+            most = first_of(sorted(others, key=lambda name: -others[name]))
+            click.echo(
+                f"mirage: warning: {quantity(sum(others.values()), 'job')} of {trace} are of partitions that "
+                f"{self.cluster or self.slurm_conf} does not have ({most}): they run in its first one, "
+                f"{cluster.partitions[0].name}",
+                err=True,
+            )
+        jobs = workload(table, cluster, refuse=not self.skip_impossible)
+        jobs.require_jobs(trace)
+        return jobs
 
     def _of_cluster_file(self, path: str) -> SimulatedMachine:
         """Returns the cluster of a cluster file, which defines all but ``--max-job-test``."""

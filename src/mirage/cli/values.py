@@ -47,8 +47,19 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
         return seconds
 
 
+class IntegerRange(click.IntRange):
+    """A whole number of a range.
+
+    click's own message calls a text that is no number "not a valid integer range".
+    """
+
+    name = "integer"
+
+
 class Number(click.FloatRange):
     """A finite number of a range; click itself accepts NaN in any range."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Returns the number of a text."""
@@ -58,7 +69,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Count(click.IntRange):
+class Count(IntegerRange):
     """A whole number of a range that is refused above it; the help names the least one only.
 
     Args:

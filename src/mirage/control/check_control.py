@@ -12,7 +12,7 @@ from mirage.control.model_profiles import check_scheduler, profiles_of_nodes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
 from mirage.control.verbs import FENCE, LOAN, Verb, command_of
-from mirage.errors import ConfigurationError, SlurmError, quantity
+from mirage.errors import ConfigurationError, SlurmError, first_of, quantity
 from mirage.schedule.schedulers.view_schedulers import ELASTIC_SCHEDULERS
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import REQUESTS, GpuSnapshot, take_gpu_snapshot
@@ -81,7 +81,7 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     ):
         absent = [name for name in names if name not in nodes]
         if absent:
-            yield Finding(FAIL, what, f"{', '.join(absent[:3])}: no such node", "name the nodes as sinfo does")
+            yield Finding(FAIL, what, f"{first_of(absent)}: no such node", "name the nodes as sinfo does")
             continue
         gone = [partition for partition in needed if partition not in partitions]
         if gone:
@@ -91,12 +91,12 @@ def _pools(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
             continue
         bare = [name for name in names if not nodes[name].gpus]
         if bare:
-            yield Finding(FAIL, what, f"{', '.join(bare[:3])}: no GPU in sinfo", "leave these nodes out")
+            yield Finding(FAIL, what, f"{first_of(bare)}: no GPU in sinfo", "leave these nodes out")
             continue
         outside = [name for name in names if pools.borrower_partition not in nodes[name].partitions]
         if outside:
             advice = f"a loan would be refused: put the nodes into partition {pools.borrower_partition}, behind a fence"
-            yield Finding(WARN, what, f"{', '.join(outside[:3])}: not in {pools.borrower_partition}", advice)
+            yield Finding(WARN, what, f"{first_of(outside)}: not in {pools.borrower_partition}", advice)
         unusable = [name for name in names if not nodes[name].usable]
         gpus = sum(nodes[name].gpus for name in names)
         value = f"{quantity(len(names), 'node')}, {quantity(gpus, 'GPU')}" + (
@@ -147,7 +147,9 @@ def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     fenced = {node for one in snapshot.reservations if one.name == FENCE and one.active for node in one.nodes}
     unknown = [user for user in pools.owner_users if not _is_user(user)]
     if unknown:
-        yield Finding(FAIL, "fence", f"{', '.join(unknown[:3])}: no such user", "[owner] users has names of users here")
+        yield Finding(
+            FAIL, "fence", f"{first_of(unknown)}: no such user", "correct users in [owner]: names of users here"
+        )
     elif owner - fenced:
         named = pools if pools.owner_users or pools.owner_accounts else replace(pools, owner_users=("USERS_OF_OWNER",))
         create = command_of(Verb("fence"), named)
@@ -161,13 +163,13 @@ def _reservations(snapshot: GpuSnapshot, pools: Pools) -> Iterator[Finding]:
     strange = [one.name for one in loans if one.nodes != (one.name.removeprefix(LOAN),) or not set(one.nodes) <= owner]
     if strange:
         advice = "a loan has one node of the owner, the one in its name; delete these reservations"
-        yield Finding(WARN, "loans", f"{', '.join(strange[:3])}: not loans of these pools", advice)
+        yield Finding(WARN, "loans", f"{first_of(strange)}: not loans of these pools", advice)
     yield Finding(OK, "loans", f"{len(loans) - len(strange)} now")
     others = [one.name for one in snapshot.reservations if set(one.nodes) & owner if one.name not in (FENCE,)]
     others = [name for name in others if not name.startswith(LOAN)]
     if others:
         advice = "Slurm would refuse a loan that overlaps a reservation without the flag OVERLAP"
-        yield Finding(WARN, "reservations", f"{', '.join(others[:3])} on nodes of the owner", advice)
+        yield Finding(WARN, "reservations", f"{first_of(others)} on nodes of the owner", advice)
 
 
 def _requeue(options: Mapping[str, str]) -> Finding:

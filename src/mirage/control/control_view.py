@@ -21,7 +21,7 @@ from mirage.control.pools_file import BORROWER, OWNER, Pools
 from mirage.control.progress_files import JobProgress
 from mirage.control.verbs import LOAN, TASKS_UNKNOWN, lost_loan
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmUnreachable, first_of
 from mirage.job_state import JobState
 from mirage.schedule.scheduler_contract import (
     UNKNOWN,
@@ -285,10 +285,10 @@ def _nodes_of(snapshot: GpuSnapshot, pools: Pools) -> dict[str, GpuNode]:
     nodes = {node.name: node for node in snapshot.nodes}
     absent = [name for name in pools.nodes if name not in nodes]
     if absent:
-        raise SlurmUnreachable(f"sinfo does not report {', '.join(absent[:3])} of {pools.path}; nothing is decided")
+        raise SlurmUnreachable(f"sinfo does not report {first_of(absent)} of {pools.path}; nothing is decided")
     silent = [name for name in pools.nodes if "unknown" in nodes[name].state]
     if silent:
-        raise SlurmUnreachable(f"slurmctld does not know the state of {', '.join(silent[:3])} yet; nothing is decided")
+        raise SlurmUnreachable(f"slurmctld does not know the state of {first_of(silent)} yet; nothing is decided")
     if not any(nodes[name].gpus for name in pools.nodes):
         raise SlurmUnreachable(f"no node of {pools.path} has a GPU in sinfo; nothing is decided")
     return nodes

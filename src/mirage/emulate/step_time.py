@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mirage.emulate.out_of_memory import out_of_memory_text
-from mirage.errors import ConfigurationError, OutOfDeviceMemory, UnknownName
+from mirage.errors import ConfigurationError, OutOfDeviceMemory, UnknownName, quantity
 from mirage.schedule.speeds.profile_files import (
     ModelFacts,
     StepTimes,
@@ -180,8 +180,8 @@ def training_step(
         origin = Origin.MEASURED
     if origin is Origin.EXTRAPOLATED and not extrapolate:
         raise ConfigurationError(
-            f"{model} on {shape.gpus} GPUs of type {gpu_type} on {nodes} nodes with a local batch of {local} is "
-            f"outside of the measurements (up to {int(scalability.gpus.max())} GPUs on "
+            f"{model} on {quantity(shape.gpus, 'GPU')} of type {gpu_type} on {quantity(nodes, 'node')} with a local "
+            f"batch of {local} is outside of the measurements (up to {int(scalability.gpus.max())} GPUs on "
             f"{int(scalability.servers.max())} nodes, local batches {int(row.local_batch[0])} to "
             f"{int(row.local_batch[-1])}); request less, or add --extrapolate to use the nearest measured time"
         )

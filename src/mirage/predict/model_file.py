@@ -180,7 +180,9 @@ def _content(path: Path) -> tuple[str | None, dict[str, NDArray[Any]]]:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except (safetensors.SafetensorError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path} is no model file, or was cut short: {error}") from error
+        raise ModelFileError(
+            f"{path} is no model file, or was cut short; name one that mirage train has written"
+        ) from error
 
 
 def _header(path: str | os.PathLike[str], card_text: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from mirage.duration import UNLIMITED_S
-from mirage.errors import ClusterError, quantity
+from mirage.errors import ClusterError, first_of, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,10 @@ class NodeGroup:
     gpus: int = 0
     cpus: int = 1
     memory_mib: int | None = None
+
+
+UNNAMED_PARTITION = "batch"
+"""Name of the partition of a cluster without declared ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +118,10 @@ class Limit:
             most.append(f"{quantity(self.ageing, 'job')} that {'gains' if self.ageing == 1 else 'gain'} age")
         parts = [" and ".join(most)]
         parts += ["of all together" if self.per == "all" else f"per {self.per}"]
-        parts += [f"for {_some(self.users)}"] * bool(self.users)
-        parts += [f"in account {_some(self.accounts)}"] * bool(self.accounts)
+        parts += [f"for {first_of(self.users)}"] * bool(self.users)
+        parts += [f"in account {first_of(self.accounts)}"] * bool(self.accounts)
         parts += [f"of QOS {', '.join(self.qos)}"] * bool(self.qos)
         return " ".join(parts + [f"in partition {', '.join(self.partitions)}"] * bool(self.partitions))
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Cluster:
     """
 
     groups: tuple[NodeGroup, ...]
-    partitions: tuple[Partition, ...] = (Partition("batch"),)
+    partitions: tuple[Partition, ...] = (Partition(UNNAMED_PARTITION),)
     shared_nodes: bool = False
     qos_factors: dict[str, float] = field(default_factory=dict)
     qos_preempts: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from mirage.duration import format_duration
 from mirage.errors import ConfigurationError, JobRefused, quantity
 from mirage.job_state import MISSING, JobState
 from mirage.kernel.record_arrays import Records, records
-from mirage.sim.cluster import Cluster, Limit, Partition
+from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, Limit, Partition
 from mirage.sim.kernel.arrays import (
     AFTER_ANY,
     AFTER_NONE,
@@ -118,6 +118,18 @@ def _amiss(table: JobTable) -> dict[str, NDArray[np.bool_]]:
         found[reason] = rows & ~excluded
         excluded |= rows
     return found
+
+
+def other_partitions(table: JobTable, cluster: Cluster) -> dict[str, int]:
+    """Number of jobs by partition of a trace, for partitions that a cluster lacks.
+
+    These jobs run in its first partition. There are none if the cluster declares no partitions.
+    """
+    known = [partition.name for partition in cluster.partitions]
+    if known == [UNNAMED_PARTITION]:
+        return {}
+    counts = np.bincount(table.partition.codes[table.partition.codes >= 0], minlength=len(table.partition.names))
+    return {name: int(n) for name, n in zip(table.partition.names, counts, strict=True) if n and name not in known}
 
 
 def renumber(jobs: Records) -> None:

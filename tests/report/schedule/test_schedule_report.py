@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mirage.errors import UnknownName
+from mirage.errors import ConfigurationError
 from mirage.report.schedule.gpu_charts import gantt_chart, kind_names, use_by_pool, use_by_type
 from mirage.report.schedule.job_story import job_number, story_of
 from mirage.report.schedule.measure_table import measures_section
@@ -62,7 +62,7 @@ def test_the_story_of_a_job(played: tuple[GpuOutcome, GpuLog]) -> None:
     assert [moment.why for moment in story.moments] == ["", "head-of-queue", ""]
     assert "4 GPUs requested, done after 2.00 h, 1.00 h of them in the queue" in story.summary
     assert job_number(log, "2") == 2
-    with pytest.raises(UnknownName, match="unknown job 'lat'"):
+    with pytest.raises(ConfigurationError, match="no job 'lat'"):
         job_number(log, "lat")
 
 

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from mirage.cli.lazy import CommandGroup
 from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.values import IntegerRange
 from mirage.errors import quantity, shown
 
 DEFAULT = Path("mirage-lab")
@@ -38,12 +39,12 @@ def lab() -> None:
     epilog=examples("mirage lab up", "mirage lab up big --nodes 64 --accounting", "mirage lab up fast --speed 60"),
 )
 @directory
-@click.option("-N", "--nodes", metavar="N", default=4, show_default=True, type=click.IntRange(1, 500))
+@click.option("-N", "--nodes", metavar="N", default=4, show_default=True, type=IntegerRange(1, 500))
 @click.option(
-    "--gpus", default=8, show_default=True, type=click.IntRange(0, 16), help="GPUs per node; none of them is real."
+    "--gpus", default=8, show_default=True, type=IntegerRange(0, 16), help="GPUs per node; none of them is real."
 )
 @click.option(
-    "--speed", default=1, show_default=True, type=click.IntRange(1, 60), help="Cluster seconds per real second."
+    "--speed", default=1, show_default=True, type=IntegerRange(1, 60), help="Cluster seconds per real second."
 )
 @click.option("--accounting/--no-accounting", default=False, help="Run MariaDB and slurmdbd.")
 @click.option("--rest/--no-rest", default=False, help="Run slurmrestd.")
@@ -51,7 +52,7 @@ def lab() -> None:
     "--port",
     default=0,
     show_default=True,
-    type=click.IntRange(0, 64_000),
+    type=IntegerRange(0, 64_000),
     metavar="N",
     help="First port: the cluster uses N to N+3, and one per node from N+101; 0 for free ports.",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 import numpy as np
 
 from mirage.duration import HOUR_S
-from mirage.errors import UnknownName
+from mirage.errors import ConfigurationError, quantity, shown
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.kernel.gpu_arrays import (
     APPLIED,
@@ -74,13 +75,19 @@ def job_number(workload: GpuLog | GpuWorkload, name_or_number: str) -> int:
     """Returns the job of a name, or of a number in the workload.
 
     Raises:
-        UnknownName: There is no such job.
+        ConfigurationError: There is no such job.
     """
     if name_or_number in workload.jobs.name:
         return workload.jobs.name.index(name_or_number)
     if name_or_number.isdecimal() and int(name_or_number) < len(workload.jobs):
         return int(name_or_number)
-    raise UnknownName("job", name_or_number, workload.jobs.name[:20])
+    names = workload.jobs.name
+    near = difflib.get_close_matches(name_or_number, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ConfigurationError(
+        f"the workload has no job {shown(name_or_number)}.{hint} Its {quantity(len(names), 'job')} are numbered from "
+        f"0; the first is {names[0]}"
+    )
 
 
 def story_of(log: GpuLog, job: int) -> JobStory:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mirage.duration import UNLIMITED_S, parse_duration_s
 from mirage.errors import ClusterError, ConfigurationError, shown
-from mirage.sim.cluster import Cluster, NodeGroup, Partition
+from mirage.sim.cluster import UNNAMED_PARTITION, Cluster, NodeGroup, Partition
 from mirage.sim.slurm_conf.slurm_settings import option_lines, read_options
 from mirage.slurm_words.hostlist import expand_hosts
 
@@ -56,7 +56,7 @@ def cluster_from_slurm_conf(path: str | Path) -> Cluster:
     names = _Names(path, nodes, described, _blocks(lines, "nodeset"))
     members = {name: names.members(name, options) for name, options in partitions.items()}
     if not partitions:
-        partitions, members = {"batch": {}}, {"batch": set(nodes)}
+        partitions, members = {UNNAMED_PARTITION: {}}, {UNNAMED_PARTITION: set(nodes)}
     ordered = sorted(partitions, key=lambda name: not _is(partitions[name], "default", "yes"))
     exclusive = all(_is(options, "oversubscribe", "exclusive") for options in partitions.values())
     common = read_options(path)

@@ -170,7 +170,7 @@ def test_help_names_every_scheduler() -> None:
         (["--scheduler", "gittins", "--cluster", "four.toml"], 1, "gittins:service_gpu_s=600/3600/86400"),
         (["--scheduler", "fife"], 1, "Did you mean 'fifo'"),
         (["--scheduler", "fifo", "--cluster", "sia"], 1, "Did you mean 'sia64'"),
-        ([*ON_FOUR, "--explain", "nobody"], 1, "unknown job 'nobody'"),
+        ([*ON_FOUR, "--explain", "nobody"], 1, "the workload has no job 'nobody'"),
         ([*ON_FOUR, "--later", "nan"], 2, "'nan' is no finite number"),
         ([*ON_FOUR, "--later", "1e300"], 1, "later_s is 1e+300; give a number of 0 or more, below 1e+10"),
         ([*ON_FOUR, "--profiles", "gone"], 1, "gone: no profiles"),

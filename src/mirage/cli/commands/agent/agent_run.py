@@ -20,7 +20,7 @@ from mirage.cli.commands.agent.foreground_agent import (
     patient_settings,
 )
 from mirage.cli.options import CONTEXT, examples
-from mirage.cli.values import DURATION, DURATION_WITH_UNIT
+from mirage.cli.values import DURATION, DURATION_WITH_UNIT, IntegerRange
 from mirage.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ MOST_SKEW_S = 10
     "--poll", "poll_s", metavar="TIME", type=DURATION_WITH_UNIT, help="Time between polls of the queue, such as 30s."
 )
 @click.option(
-    "--metrics-port", metavar="PORT", type=click.IntRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
+    "--metrics-port", metavar="PORT", type=IntegerRange(1, 65_535), help="Serve Prometheus metrics on 127.0.0.1."
 )
 @command_timeout
 @heartbeat_url

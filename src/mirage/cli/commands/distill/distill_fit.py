@@ -16,7 +16,7 @@ from mirage.cli.commands.distill.times import by_setting, times_line
 from mirage.cli.commands.distill.tree_file import fidelity_line, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_distinct, check_output, checkpoint_of, resumable
-from mirage.cli.values import WORDS
+from mirage.cli.values import WORDS, IntegerRange
 from mirage.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @click.option("--plot", metavar="FILE", help="Draw fidelity against completion times by method (.svg, .png, .pdf).")
 @click.option(
     "--rounds",
-    type=click.IntRange(0, 20),
+    type=IntegerRange(0, 20),
     default=1,
     show_default=True,
     metavar="N",

@@ -15,7 +15,7 @@ from mirage.cli.commands.distill.times import times_line, times_under
 from mirage.cli.commands.distill.tree_file import SHIPPED, read
 from mirage.cli.options import CONTEXT, examples, json_output, seed_option
 from mirage.cli.output import check_output, checkpoint_of, resumable
-from mirage.cli.values import COUNT_OR_NONE
+from mirage.cli.values import COUNT_OR_NONE, IntegerRange
 from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--leaves",
-    type=click.IntRange(1, 1024),
+    type=IntegerRange(1, 1024),
     default=32,
     show_default=True,
     metavar="N",

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mirage.cli.options import CONTEXT, examples, json_output
-from mirage.cli.values import COUNT, COUNT_OR_NONE
+from mirage.cli.values import COUNT, COUNT_OR_NONE, IntegerRange
 from mirage.errors import ConfigurationError
 
 
@@ -26,7 +26,7 @@ from mirage.errors import ConfigurationError
 @click.option("--node", metavar="NAME", help="Only this node.")
 @click.option("--device", type=COUNT_OR_NONE, metavar="N", help="The device to inject faults into.")
 @click.option("--lose", is_flag=True, help="The device falls off the bus (Xid 79): its jobs fail within a second.")
-@click.option("--xid", type=click.IntRange(1, 255), metavar="N", help="The driver reports this Xid.")
+@click.option("--xid", type=IntegerRange(1, 255), metavar="N", help="The driver reports this Xid.")
 @click.option("--ecc", type=COUNT, metavar="N", help="The device counts N more uncorrected ECC errors.")
 @click.option("--restore", is_flag=True, help="Remove the faults of the device.")
 @json_output

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import CONTEXT, examples
-from mirage.cli.values import COUNT, Number
+from mirage.cli.values import COUNT, IntegerRange, Number
 
 
 def number_option(name: str, default: float, metavar: str, meaning: str, *, least: float = 0) -> Callable[[Any], Any]:
@@ -25,7 +25,7 @@ def number_option(name: str, default: float, metavar: str, meaning: str, *, leas
     ),
 )
 @click.option("--model", required=True, metavar="NAME", help="Name of the model that clients request.")
-@click.option("--port", type=click.IntRange(0, 65_535), required=True, metavar="PORT", help="Port; 0 for a free one.")
+@click.option("--port", type=IntegerRange(0, 65_535), required=True, metavar="PORT", help="Port; 0 for a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @number_option(
     "--shutdown-timeout",

@@ -14,7 +14,7 @@ import click
 
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.output import check_output
-from mirage.cli.values import Number
+from mirage.cli.values import IntegerRange, Number
 from mirage.errors import ConfigurationError, OutOfDeviceMemory
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEFT = 75
 """Exit status after a warning: the training is not finished, start it again (EX_TEMPFAIL of sysexits.h)."""
 
-COUNT = click.IntRange(min=1)
+COUNT = IntegerRange(min=1)
 
 
 @click.command(

@@ -75,10 +75,8 @@ def dataset(
     from mirage.provision.evaluation.evaluation_study import Study
     from mirage.report.terminal.data_set_text import print_data_set, summary_of
     from mirage.report.terminal.progress import progress_bar
-    from mirage.sim.workload import workload
 
-    jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
-    jobs.require_jobs(trace)
+    jobs = machine.workload(table, simulated.cluster, trace)
     scenario = Scenario(simulated.cluster, jobs, windows.queue, simulated.settings)
     study = Study(scenario, windows.plan(table), tuple(windows.links()), (), windows.seed)
     check_windows(scenario, study.protocol, study.links)

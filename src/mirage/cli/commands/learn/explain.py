@@ -25,7 +25,7 @@ from mirage.cli.options import (
 )
 from mirage.cli.output import as_policy, check_output
 from mirage.cli.study import ExecutorOptions, WindowOptions, executor_options, learnt_window_options
-from mirage.cli.values import DATE
+from mirage.cli.values import DATE, IntegerRange
 
 if TYPE_CHECKING:
     from mirage.learn.explain.policy_explanation import Behaviour, Explanation
@@ -64,7 +64,7 @@ explain_options = option_group(
     ),
     click.option(
         "--leaves",
-        type=click.IntRange(1, 32),
+        type=IntegerRange(1, 32),
         default=32,
         show_default=True,
         metavar="N",

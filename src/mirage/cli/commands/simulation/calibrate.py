@@ -17,7 +17,7 @@ from mirage.cli.machine_options import SETTINGS
 from mirage.cli.options import CONTEXT, TraceOptions, examples, json_output, trace_options
 from mirage.cli.output import check_distinct, check_output, check_page
 from mirage.cli.trace_reading import read_named_trace
-from mirage.cli.values import DATE, LINK_REQUEST
+from mirage.cli.values import DATE, LINK_REQUEST, IntegerRange
 from mirage.duration import DAY_S, format_duration
 from mirage.errors import ConfigurationError
 from mirage.version import __version__
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--site", "at_site", is_flag=True, help="Calibrate the cluster that sacct and scontrol reach here.")
 @click.option(
     "--weeks",
-    type=click.IntRange(min=6, max=520),
+    type=IntegerRange(min=6, max=520),
     default=12,
     show_default=True,
     metavar="N",

@@ -111,12 +111,10 @@ def evaluate(
     from mirage.provision.evaluation.evaluate import evaluate as evaluate_policies
     from mirage.report.terminal.evaluation_text import print_evaluation
     from mirage.report.terminal.progress import progress_bar
-    from mirage.sim.workload import workload
 
     compared_with(study.policies, against)
     plan = study.plan(table)
-    jobs = workload(table, simulated.cluster, refuse=not machine.skip_impossible)
-    jobs.require_jobs(trace)
+    jobs = machine.workload(table, simulated.cluster, trace)
     scenario = Scenario(simulated.cluster, jobs, study.queue, simulated.settings)
     _report_long_leads(study)
     outside = _outside_training(study, simulated)

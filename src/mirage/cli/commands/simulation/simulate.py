@@ -82,10 +82,8 @@ def simulate(
     from mirage.calibration.inferred.think_times import as_submitted
     from mirage.report.terminal.progress import progress_bar
     from mirage.sim.simulation import Simulation
-    from mirage.sim.workload import workload
 
-    jobs = workload(read.table, simulated.cluster, refuse=not machine.skip_impossible)
-    jobs.require_jobs(trace)
+    jobs = machine.workload(read.table, simulated.cluster, trace)
     origin_s = _origin_s(read)
     del read  # memory: the table may be sorted and shorter in the workload
     jobs, answering = _answering(jobs, think_s, simulated.think_s, trace)

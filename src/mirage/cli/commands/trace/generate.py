@@ -25,6 +25,9 @@ from mirage.trace.write_trace import format_to_write, write_trace
 
 DEFAULT_DAYS = 30.0
 
+MOST_USUAL_LOAD = 5.0
+"""Load above which a percentage is more likely than a share."""
+
 WAIT_FACTOR, WAIT_APART_H = 2.0, 0.25
 """Waits of two months of one workload differ by as much."""
 
@@ -120,6 +123,11 @@ def generate(
         f"at load {model.load if load is None else load:.2f}, like {model.name}, written to {out}",
         err=True,
     )
+    if load is not None and load > MOST_USUAL_LOAD:
+        click.echo(
+            f"mirage: warning: a load of {load:g} is {load:g} times what the cluster can do; write 85 % as 0.85",
+            err=True,
+        )
     if check:
         rows = list(compare(model.fitted_to, table))
         if original is not None:

@@ -138,12 +138,10 @@ class LearntFrom:
         """Returns the scenario: the cluster, its queue and the trace."""
         if self._scenario is None:
             from mirage.provision.evaluation.episode import Scenario
-            from mirage.sim.workload import workload
 
             simulated = self.simulated()
             table = read_named_trace(self.trace, self.reading).table
-            jobs = workload(table, simulated.cluster, refuse=not self.machine.skip_impossible)
-            jobs.require_jobs(self.trace)
+            jobs = self.machine.workload(table, simulated.cluster, self.trace)
             discipline = self.windows.queue if self.learning.data is None else str(self.manifest()["discipline"])
             self._scenario = Scenario(simulated.cluster, jobs, discipline, simulated.settings)
         return self._scenario
