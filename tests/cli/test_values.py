@@ -13,6 +13,7 @@ from mirage.cli.values import (
     COUNTS,
     DATE,
     DURATION,
+    DURATION_WITH_UNIT,
     LIMITED_DURATION,
     NUMBERS,
     POSITIVE_DURATION,
@@ -66,6 +67,8 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (Number(min=0), "inf", "'inf' is no finite number"),
         (Number(min=0), "-1", "-1.0 is not in the range x>=0."),
         (POSITIVE_DURATION, "0", "'0' is too short; at least 1 s"),
+        (DURATION_WITH_UNIT, "0", "'0' is too short; at least 1 s"),
+        (DURATION_WITH_UNIT, "5", "'5' has no unit; write 5s or 5m"),
         (LIMITED_DURATION, "UNLIMITED", "'UNLIMITED' never ends; give a time that does"),
         (LIMITED_DURATION, "99999999d", "'99999999d' never ends; give a time that does"),
         (

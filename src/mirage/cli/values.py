@@ -38,10 +38,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
             seconds = parse_duration_s(value)
         except ConfigurationError as error:
             self.fail(str(error), param, ctx)
-        if self.with_unit and value.strip().isdecimal():
-            self.fail(f"{shown(value)} has no unit; write {value.strip()}s or {value.strip()}m", param, ctx)
         if seconds < self.least_s:
             self.fail(f"{shown(value)} is too short; at least {self.least_s} s", param, ctx)
+        if self.with_unit and value.strip().isdecimal():
+            self.fail(f"{shown(value)} has no unit; write {value.strip()}s or {value.strip()}m", param, ctx)
         if self.limited and seconds >= UNLIMITED_S:
             self.fail(f"{shown(value)} never ends; give a time that does", param, ctx)
         return seconds

@@ -86,10 +86,15 @@ THREE = JobTable.build(
 )
 
 
+def test_jobs_that_start_before_their_submission_are_counted():
+    table = JobTable.build(["1", "2", "3"], submit_s=[5, 5, MISSING], start_s=[4, 5, 1], nodes=[1, 1, 1])
+    assert describe(table).starts_first == 1
+
+
 def test_a_table_by_hand():
     statistics = describe(THREE)
     assert (statistics.jobs, statistics.users, statistics.unlimited) == (4, 2, 1)
-    assert (statistics.zero_duration, statistics.never_started) == (1, 1)
+    assert (statistics.zero_duration, statistics.never_started, statistics.starts_first) == (1, 1, 0)
     assert (statistics.wait_s.count, statistics.wait_s.p50, statistics.wait_s.max) == (3, 30, 40)
     assert (statistics.limit_use.over_limit, statistics.limit_use.at_limit_share) == (1, pytest.approx(2 / 3))
     assert statistics.states == {"COMPLETED": 2, "TIMEOUT": 1, "CANCELLED": 1}

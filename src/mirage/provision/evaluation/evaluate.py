@@ -174,7 +174,10 @@ def check_windows(scenario: Scenario, protocol: EvaluationProtocol, links: Seque
             )
     if protocol.submits_s(0) - protocol.early_s(links) < first_s:
         first_link_s = protocol.begin_s - protocol.early_s(links)
-        raise ConfigurationError(f"the first window begins before the trace: {_dates(first_link_s, first_s, last_s)}")
+        remedy = "a later --start, or a smaller --hand-over" if protocol.early_s(links) else "a later --start"
+        raise ConfigurationError(
+            f"the first window begins before the trace: {_dates(first_link_s, first_s, last_s)}; give {remedy}"
+        )
     if protocol.submits_s(protocol.windows - 1) > last_s:
         fitting = max((last_s - protocol.submits_s(0)) // protocol.every_s + 1, 0)
         when = _dates(protocol.submits_s(protocol.windows - 1), first_s, last_s)

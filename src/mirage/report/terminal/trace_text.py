@@ -118,7 +118,11 @@ def _shares(statistics: TraceStatistics) -> list[Text]:
         shares = f"{use.at_limit_share:.1%} of jobs use 99 % or more, {use.over_limit:,} run over"
         others = f", {unlimited:,} unlimited" if unlimited else ""
         lines.append(Text.assemble((f"{'limits':<12}", "dim"), shares, others))
-    odd = {"zero duration": statistics.zero_duration, "never started": statistics.never_started}
+    odd = {
+        "zero duration": statistics.zero_duration,
+        "never started": statistics.never_started,
+        "started before submission": statistics.starts_first,
+    }
     return [*lines, _named("oddities", {name: count for name, count in odd.items() if count} or {"none": 0})]
 
 

@@ -99,6 +99,7 @@ class TraceStatistics:
         limit_use: Run time against limit.
         zero_duration: Jobs that started and ended in the same second.
         never_started: Jobs that left the queue without having started.
+        starts_first: Jobs that started before their submission, so that their wait is unknown.
         states: Jobs by state.
         partitions: Jobs by partition, most first.
         busy: Busy nodes over time.
@@ -118,6 +119,7 @@ class TraceStatistics:
     limit_use: LimitUse | None
     zero_duration: int
     never_started: int
+    starts_first: int
     states: Mapping[str, int]
     partitions: Mapping[str, int]
     busy: BusyNodes | None
@@ -159,6 +161,7 @@ def describe(table: JobTable) -> TraceStatistics:
         limit_use=_limit_use(run_s[limited], table.limit_s[limited]),
         zero_duration=int((run_s == 0).sum()),
         never_started=int(table.never_started.sum()),
+        starts_first=int(((table.start_s >= 0) & (table.start_s < table.submit_s)).sum()),
         states=_states(table.state),
         partitions=_by_label(table.partition),
         busy=busy_nodes(table),

@@ -65,6 +65,11 @@ class Slurm:
             raise self.trouble
         return self.options
 
+    def test(self, submission: Submission) -> str:
+        if self.trouble is not None:
+            raise self.trouble
+        return ""
+
     def observe(self) -> Queue:
         if self.trouble is not None:
             raise self.trouble

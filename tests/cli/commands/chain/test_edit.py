@@ -16,9 +16,9 @@ from mirage.agent.model import Chain, LinkState
 from mirage.agent.store.chain_file import read_chain_file
 from mirage.agent.store.sql_store import SqlStore
 from mirage.cli import cli_context as cluster
-from mirage.errors import SlurmUnreachable
+from mirage.errors import SlurmRefused, SlurmUnreachable
 from mirage.job_state import MISSING, JobState
-from mirage.slurm.records import QueuedJob
+from mirage.slurm.records import QueuedJob, Submission
 
 Type = Callable[..., tuple[str, str]]
 
@@ -61,6 +61,34 @@ def test_a_recovery_finds_the_edited_specification(type_: Type, store: SqlStore,
     stored = read_chain_file(cluster.home().chain_folder("serve"))
     assert stored is not None
     assert (stored.spec.links, stored.spec.until_s, stored.key) == (9, NOW_S + 172_800, chain().key)
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_an_option_that_slurm_refuses_is_a_warning(
+    type_: Type, slurm: Any, chain: Callable[[], Chain], dry: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def refuse(submission: Submission) -> str:
+        tried.append(submission.options)
+        raise SlurmRefused("sbatch failed with status 1", "sbatch: error: invalid partition specified: nopart")
+
+    monkeypatch.setattr(slurm, "test", refuse)
+    out, err = type_("chain", "edit", "serve", "-p", "nopart", *dry)
+    assert out.startswith("--partition: - -> nopart")
+    assert (
+        "warning: Slurm would refuse the next job now: sbatch failed with status 1: sbatch: error: invalid part" in err
+    )
+    assert tried[0]["partition"] == "nopart"
+    type_("chain", "edit", "serve", "--links", "9", *dry)
+    assert len(tried) == 1  # no option of sbatch
+
+
+def test_an_edit_needs_no_answer_of_slurm(type_: Type, slurm: Any, chain: Callable[[], Chain]) -> None:
+    slurm.trouble = SlurmUnreachable("sbatch did not answer")
+    assert type_("chain", "edit", "serve", "-p", "gpu") == (
+        "--partition: - -> gpu\n", "job 103 waits as it was submitted; --replace-waiting exchanges it\n"
+    )  # fmt: skip
 
 
 def test_options_of_sbatch_apply_to_the_next_jobs(

@@ -24,7 +24,7 @@ from mirage.cli.commands.chain.list import find
 from mirage.cli.commands.chain.sbatch_words import LikeSbatch, about_sbatch, caller
 from mirage.cli.commands.chain.steer import cancel_jobs, check_cluster
 from mirage.cli.options import CONTEXT, CostOptions, cost_options, examples, json_output
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, SlurmError, SlurmRefused
 from mirage.job_state import MISSING
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             changed = {**edited, "excluded": (chain.excluded, "-")}
         if not changed and not words["replace_waiting"]:
             raise ConfigurationError(f"chain {chain.name} is like that already; nothing changes")
+        if edit.options and edited and edit.script is None:
+            _warn_of_refusal(replace(chain, spec=spec))
         if words["dry_run"]:
             _report(
                 words,
@@ -206,6 +208,18 @@ def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
             f"--links {wanted}: chain {chain.name} has {max(places)} jobs already; give at least {max(places)}, or end "
             f"it with the running one: mirage chain stop --after-this-link {chain.name}"
         )
+
+
+def _warn_of_refusal(edited: Chain) -> None:
+    """Warns if Slurm would refuse the next job now; a partition may open later, so this is no error."""
+    from mirage.agent.chain.submission import link_submission
+
+    try:
+        cluster.client().test(link_submission(edited, "STORE", 1, MISSING, hold=False))
+    except SlurmRefused as error:
+        click.echo(f"mirage: warning: Slurm would refuse the next job now: {error}; edit the chain again", err=True)
+    except SlurmError:  # it is tried when the job is due
+        return
 
 
 def _next_line(chain: Chain, spec: ChainSpec, script_name: str, words: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from mirage.cli.options import CONTEXT, TraceOptions, examples, trace_options
 from mirage.cli.output import check_output
 from mirage.cli.trace_reading import read_named_trace
 from mirage.cli.values import COUNT, COUNT_OR_NONE, DATE
+from mirage.errors import quantity
 from mirage.trace.table import JobTable, Labels
 from mirage.trace.workload.fit_workload import fit_workload
 from mirage.trace.workload.workload_json import write_model
@@ -70,12 +71,15 @@ def fit(
     begin = 0 if first is None else first
     end = np.iinfo(np.int64).max if until is None else until
     table = table[(table.submit_s >= begin) & (table.submit_s < end)]
+    if partition is not None and table.partition.names:
+        click.echo(f"mirage: warning: {trace} names partitions, so --partition {partition} is not used", err=True)
     table = _completed(table, gpus_per_node, cpus_per_node, partition)
     model = fit_workload(table, nodes=nodes, name=name or Path(trace).name)
     write_model(model, out)
     click.echo(
         f"mirage: model of {len(table):,} jobs, {model.nodes} nodes, load {model.load:.2f}, "
-        f"{sum(h.users for h in model.habits)} users in {len(model.habits)} habits, written to {out}",
+        f"{quantity(sum(h.users for h in model.habits), 'user')} in {quantity(len(model.habits), 'habit')}, "
+        f"written to {out}",
         err=True,
     )
 
