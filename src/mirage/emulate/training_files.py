@@ -57,7 +57,7 @@ def read_checkpoint(path: Path, model: str) -> SavedTraining | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(
-            f"{path}: cannot be read as a checkpoint: {reason(error)}; remove or rename it"
+            f"{path}: cannot be read as a checkpoint: {reason(error)}; name another file, or remove it"
         ) from error
     names = {field.name for field in fields(SavedTraining)}
     is_one = isinstance(found, dict) and found.pop("version", None) == VERSION and set(found) == names

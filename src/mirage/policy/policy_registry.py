@@ -132,11 +132,10 @@ def policy_spec(name: str) -> PolicySpec:
 def is_policy_file(name: str) -> bool:
     """Whether a policy's name is the path of a file.
 
-    It is one if it has a path separator, or if a file of this name exists and no policy does.
+    It is one if it has a path separator; or if no policy has the name, and a file exists or the name has a dot.
     """
-    if os.sep in name.partition(":")[0]:
-        return True
-    return name.partition(":")[0] not in known_policies() and Path(name).is_file()
+    first = name.partition(":")[0]
+    return os.sep in first or (first not in known_policies() and ("." in first or Path(name).is_file()))
 
 
 def lasting_name(name: str) -> str:

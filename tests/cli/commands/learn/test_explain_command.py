@@ -83,6 +83,7 @@ def test_the_tree_is_a_policy_that_hands_over_as_was_printed(explained, trace, c
         (["oracle", "jobs.csv"], "the oracle is the best moment in hindsight and decides nothing; name another policy"),
         (["holds:futures=4", "jobs.csv"], "holds:futures=4 has second thoughts: it holds a queued link and"),
         (["./no-model", "jobs.csv"], "./no-model: no such file; mirage train makes one"),
+        (["no.model", "jobs.csv"], "no.model: no such file; mirage train makes one"),
     ],
 )
 def test_what_cannot_be_explained_is_refused_before_the_work(arguments, message, capsys, tmp_path):

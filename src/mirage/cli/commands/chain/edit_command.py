@@ -211,7 +211,7 @@ def _check_links(wanted: int | None, chain: Chain, store: Store) -> None:
 
 
 def _warn_of_refusal(edited: Chain) -> None:
-    """Warns if Slurm would refuse the next job now; a partition may open later, so this is no error."""
+    """Warns if Slurm would refuse the next job now; this may change until it is due."""
     from mirage.agent.chain.submission import link_submission
 
     try:

@@ -35,6 +35,7 @@ from mirage.cli.study import (
 )
 from mirage.cli.values import LIMITED_DURATION, NUMBERS, WORDS
 from mirage.duration import format_duration
+from mirage.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from mirage.learn.training.comparison.comparison_plan import ComparisonPlan
@@ -237,6 +238,7 @@ def compare(
     from mirage.learn.training.comparison.comparison_models import ModelRecipe, train_models
     from mirage.learn.training.comparison.method_comparison import judged
     from mirage.learn.training.comparison.play_comparison import ComparisonSetup, play, windows_in
+    from mirage.learn.training.folds import month_begin_s
     from mirage.learn.training.methods import check_installed
     from mirage.learn.training.train_policy import CardDetails
     from mirage.provision.evaluation.evaluate import compared_with
@@ -254,6 +256,11 @@ def compare(
     planned = begun.planned()
     for month in plan.months:
         windows_in(planned, month)
+        if plan.methods and planned.begin_s >= month_begin_s(month):
+            raise ConfigurationError(
+                f"no window begins before {month}, so there is none to train on; give later --months, or an earlier "
+                "--start"
+            )
     data = begun.data(features=bool(plan.methods))
     manifest = begun.manifest()
     world = ComparisonSetup(
