@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,3 +107,13 @@ def test_a_rehearsal_that_is_ended_by_a_signal_cancels_its_job(cluster: Any, tmp
         ["squeue", "-h", "-n", "ended", "-t", "PD,R"], env=environment, capture_output=True, text=True
     )
     assert (listed.returncode, listed.stdout) == (0, "")
+
+
+def test_a_job_that_cannot_start_is_reported_with_its_reason(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\nsleep 300\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mirage", "rehearse", "-N", "9", "--patience", "4s", "job.sh"],
+        cwd=tmp_path, env=environment_of(cluster, tmp_path), capture_output=True, text=True,
+    )  # fmt: skip
+    assert re.search(r"mirage: job \d+ waits: PartitionNodeLimit\n", done.stderr), done.stderr
+    assert "did not start within 4 s; give a longer --patience" in done.stderr

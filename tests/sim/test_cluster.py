@@ -47,8 +47,8 @@ def test_whole_nodes_are_a_bin_a_group_and_shared_ones_a_bin_a_node() -> None:
             f"a cluster needs node groups of at least one node each, got ({LEFT}, {NodeGroup('none', 0)})",
         ),
         ({"partitions": ()}, "a cluster needs at least one partition"),
-        ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups share a name: ['left', 'right', 'left']"),
-        ({"partitions": (Partition("a"), Partition("a"))}, "two partitions share a name: ['a', 'a']"),
+        ({"groups": (LEFT, RIGHT, LEFT)}, "two node groups have the name left; rename one"),
+        ({"partitions": (Partition("a"), Partition("a"))}, "two partitions have the name a; rename one"),
         (
             {"partitions": (Partition("a"), Partition("b", ("left", "middle")))},
             "no node group 'middle'; there are ['left', 'right']",

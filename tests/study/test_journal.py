@@ -69,3 +69,9 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot store results in"):
         halves(tmp_path / "file" / "folder" / "lines.jsonl")
+
+
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"cannot store results in .*: .*file is no folder; name a writable"):
+        halves(tmp_path / "file" / "lines.jsonl")

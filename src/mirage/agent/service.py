@@ -17,7 +17,7 @@ from mirage.agent.paths import Home, folder_of
 from mirage.agent.store.lease import holder_name, is_gone
 from mirage.agent.store.protocol import Store
 from mirage.atomic_file import write_atomically
-from mirage.errors import ConfigurationError, StoreError
+from mirage.errors import ConfigurationError, StoreError, one_line
 from mirage.real_time import wait_until
 
 START_S = 20.0
@@ -193,7 +193,7 @@ def run_systemctl(*words: str) -> None:
             if "connect to bus" in done.stderr
             else "units of users who are logged out run only after `loginctl enable-linger`"
         )
-        raise ConfigurationError(f"systemctl --user {' '.join(words)}: {done.stderr.strip()}; {remedy}")
+        raise ConfigurationError(f"systemctl --user {' '.join(words)}: {one_line(done.stderr)}; {remedy}")
 
 
 def needed_exports(environment: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from mirage.errors import MirageError
-from mirage.job_state import UNFINISHED
+from mirage.job_state import UNFINISHED, JobState
 from mirage.presets.detect import ScriptShape
 from mirage.presets.wrapper import OBSERVER, with_statement
 from mirage.process import cleanup_at_signals
@@ -165,7 +165,8 @@ def _run(
     try:
         record, progress = folder / f"record.{job}", folder / f"progress.{job}"
         report(f"job {job} is submitted")
-        if not wait_until(lambda: record.exists() or _over(slurm, job), plan.patience_s, POLL_S):
+        waits = _WaitReasons(slurm, job, report)
+        if not wait_until(lambda: record.exists() or waits.over(), plan.patience_s, POLL_S):
             raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
         if not wait_until(record.exists, 5, POLL_S):
             raise MirageError(
@@ -197,6 +198,22 @@ def _run(
     return read_run(
         record, progress, job, (plan.signal, plan.to_batch_shell, signalled_s), math.inf if left else killed_s, ended_s
     )
+
+
+class _WaitReasons:
+    """Reports once for what a pending job waits, where that is not its turn."""
+
+    def __init__(self, slurm: SlurmClient, job: int, report: Callable[[str], None]) -> None:
+        self._slurm, self._job, self._report = slurm, job, report
+        self._reported = {"", "None", "Priority", "Resources"}
+
+    def over(self) -> bool:
+        """Whether the job has ended; reports a new reason why it waits."""
+        found = self._slurm.observe_jobs([self._job])
+        for reason in {one.reason for one in found if one.state is JobState.PENDING} - self._reported:
+            self._reported.add(reason)
+            self._report(f"job {self._job} waits: {reason}")
+        return all(one.state not in UNFINISHED for one in found)
 
 
 def _over(slurm: SlurmClient, job: int) -> bool:

@@ -297,8 +297,8 @@ class Cluster:
 
 
 def _check_names(what: str, names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        raise ClusterError(f"two {what} share a name: {names}")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ClusterError(f"two {what} have the name {first_of(twice)}; rename one")
 
 
 def _check_reservation(reservation: Reservation) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, shown
+from mirage.errors import ConfigurationError, RequestNotSent, SlurmRefused, SlurmUnreachable, one_line, shown
 from mirage.process import die_with_me
 from mirage.slurm.runner import TIMEOUT_S, Completed
 from mirage.slurm.sbatch_options import from_environment
@@ -172,7 +172,7 @@ class SshRunner:
         except subprocess.TimeoutExpired as error:
             raise SlurmUnreachable(f"ssh -G {self.host} did not answer") from error
         if done.returncode:
-            raise ConfigurationError(f"ssh -G {self.host} failed: {done.stderr.strip()}; correct ~/.ssh/config")
+            raise ConfigurationError(f"ssh -G {self.host} failed: {one_line(done.stderr)}; correct ~/.ssh/config")
         return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
     def _ssh(self, words: list[str], script: bytes, patience_s: float, program: str) -> Completed:

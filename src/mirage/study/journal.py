@@ -77,6 +77,6 @@ class TrialJournal(Generic[Trial, Result]):
             os.fsync(file.fileno())
 
     def _refusal(self, error: OSError) -> ConfigurationError:
-        return ConfigurationError(
-            f"cannot store results in {self.path}: {error.strerror or error}; name a writable folder with free space"
-        )
+        folder = self.path.parent
+        why = f"{folder} is no folder" if folder.exists() and not folder.is_dir() else error.strerror or error
+        return ConfigurationError(f"cannot store results in {self.path}: {why}; name a writable folder with free space")

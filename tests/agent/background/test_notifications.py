@@ -210,6 +210,9 @@ def test_the_kind_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
         ConfigurationError, match="--notify 'htp://x': messages go to URLs of http:// and https:// only"
     ):
         check_target("htp://x")
+    with pytest.raises(ConfigurationError, match=r"--notify '/no/such/cmd -x': /no/such/cmd is no program here"):
+        check_target("/no/such/cmd -x")
+    assert check_target("/bin/sh -c true") == "command"
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("mirage.agent.background.notifications.SENDMAIL", "/nowhere/sendmail")
     with pytest.raises(ConfigurationError, match="there is no sendmail on this host; give a webhook or a command"):

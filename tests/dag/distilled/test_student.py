@@ -117,7 +117,7 @@ def test_fidelity_by_hand():
 
 def test_students_need_an_episode_to_learn_from_and_one_to_judge_on():
     teacher = Teacher(scheduler_of(tree_with(OWN_FIRST), "own first"))
-    message = "^a student needs two episodes of each setting, one of them for evaluation$"
+    message = r"^a tree needs two episodes of each setting, .*; give two seeds or more \(--seeds\)$"
     for settings in ([], [episodes([1, 2]), episodes([1])]):
         with pytest.raises(ConfigurationError, match=message):
             students(teacher, settings, np.random.default_rng(0))

@@ -75,7 +75,7 @@ def test_two_of_jobs_days_and_load_determine_the_third() -> None:
         ({"jobs": 10, "days": 1, "load": 1}, "of jobs, days and load 3 are given"),
         ({"jobs": 0, "load": 1}, "jobs is 0; give a number above 0"),
         ({"jobs": 5, "load": float("nan")}, "load is nan"),
-        ({"jobs": 5, "load": 1, "cap_s": 0}, "cap_s is 0"),
+        ({"jobs": 5, "load": 1, "cap_s": 0}, r"the longest run time \(--cap-days\) is 0; give"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(arguments: dict[str, float], message: str) -> None:

@@ -77,7 +77,8 @@ def check_target(target: str) -> str:
     """The kind of a target: ``webhook``, ``mail`` or ``command``.
 
     Raises:
-        ConfigurationError: It is empty, a URL of another kind, or a mail address on a host without sendmail.
+        ConfigurationError: It is empty, a URL of another kind, a mail address on a host without sendmail, or a command
+            by a path that is not there.
     """
     if not target.strip():
         raise ConfigurationError("--notify is empty; give a URL, a mail address or a command")
@@ -94,6 +95,9 @@ def check_target(target: str) -> str:
                 f"--notify {shown(target)}: there is no sendmail on this host; give a webhook or a command instead"
             )
         return "mail"
+    program = target.split()[0]
+    if re.fullmatch(r"/[\w./+-]+", program) and shutil.which(program) is None:
+        raise ConfigurationError(f"--notify {shown(target)}: {program} is no program here that can run; check its path")
     return "command"
 
 

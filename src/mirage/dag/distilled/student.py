@@ -90,7 +90,9 @@ def students(
         raise UnknownName("selection of a tree", select_by, SELECTIONS)
     cuts = [len(each.worlds) - max(1, round(HELD_OUT * len(each.worlds))) for each in settings]
     if min(cuts, default=0) < 1:
-        raise ConfigurationError("a student needs two episodes of each setting, one of them for evaluation")
+        raise ConfigurationError(
+            "a tree needs two episodes of each setting, one of them for evaluation; give two seeds or more (--seeds)"
+        )
     learn = Cart(0) if learn is None else learn
     lessons = _Lessons(teacher, settings, [slice(0, cut) for cut in cuts], rule, report)
     trees = {} if fitted is None else fitted

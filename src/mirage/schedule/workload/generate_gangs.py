@@ -139,6 +139,6 @@ def _check(jobs: int | None, days: float | None, load: float | None, epochs: int
             f"of jobs, days and load {len(given)} are given; give two, which determine the third: with jobs and load, "
             "submissions span the time in which the cluster does that much work"
         )
-    for name, amount in {**amounts, "epochs": epochs, "cap_s": cap_s}.items():
+    for name, amount in {**amounts, "epochs": epochs, "the longest run time (--cap-days)": cap_s}.items():
         if amount is not None and not 0 < amount < math.inf:
-            raise ConfigurationError(f"{name} is {amount}; give a number above 0")
+            raise ConfigurationError(f"{name} is {amount:g}; give a number above 0")

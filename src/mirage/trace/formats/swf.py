@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from mirage.array_types import Ints
 from mirage.duration import UNLIMITED_S
-from mirage.errors import LineError
+from mirage.errors import LineError, quantity
 from mirage.job_state import MISSING, UNFINISHED, JobState
 from mirage.trace.formats.decompress import most_lines, numbered_lines, pieces
 from mirage.trace.formats.plausible_times import without_impossible_times
@@ -256,7 +256,8 @@ def _row(words: list[str], width: int) -> tuple[list[int], dict[int, str]]:
     if len(words) != width:
         expected = "eighteen" if width == FIELDS else "as many"
         like = "" if width == FIELDS else f" instead of {width} as in the first line"
-        raise LineError(f"not {expected} fields", f"{len(words)} fields{like}", "-1 stands for what is not known")
+        found = quantity(len(words), "field")
+        raise LineError(f"not {expected} fields", f"{found}{like}", "-1 stands for what is not known")
     row = [MISSING] * FIELDS
     for place in _NUMBERED:
         row[place] = _integer(words[place], place)

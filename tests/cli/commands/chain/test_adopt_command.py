@@ -158,6 +158,7 @@ def test_json_has_each_part(type_: Type, site: Site) -> None:
         ("41@other", "a job of another cluster"),
         ("41.0", "a step; give the number of its job"),
         ("train", "'train' is no number of a job; squeue --me lists yours"),
+        ("job.sh", "'job.sh' is no number of a job; squeue --me lists yours"),
         ("0", "'0' is no number of a job; squeue --me lists yours"),
         ("42", "Invalid job id specified"),
     ],

@@ -248,3 +248,10 @@ def test_the_terminal_reports_the_number_of_answers(ada, capsys):
 def test_where_none_answers_there_is_no_loop_to_close(swf, capsys):
     assert main(["simulate", swf, "--processors", "3", "--think-time", "20m"]) == 1
     assert "there is no loop to close; the trace must have users" in capsys.readouterr().err
+
+
+def test_a_schedule_is_written_as_csv_only(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("job_id,submit_s,elapsed_s,nodes\n1,0,60,1\n")
+    out = tmp_path / "schedule.parquet"
+    assert main(["simulate", str(tmp_path / "t.csv"), "-N", "2", "-o", str(out)]) == 1
+    assert capsys.readouterr().err == f"mirage: error: cannot write {out}: a schedule is CSV, so name it .csv\n"

@@ -12,7 +12,7 @@ import click
 from mirage.cli import cli_context as cluster
 from mirage.cli.options import CONTEXT, examples, json_output
 from mirage.cli.values import DURATION_WITH_UNIT, LIMITED_DURATION
-from mirage.errors import ConfigurationError
+from mirage.errors import ConfigurationError, one_line
 
 if TYPE_CHECKING:
     from mirage.agent.paths import Home
@@ -63,7 +63,9 @@ def submit_agent_job(home: Home, store: str, partition: str, limit_s: int | None
     }
     done = cluster.client().runner.run(command, environment=outside)
     if done.status:
-        raise ConfigurationError(f"sbatch refuses the agent's job: {done.stderr.strip()}; change -p, -t or the options")
+        raise ConfigurationError(
+            f"sbatch refuses the agent's job: {one_line(done.stderr)}; change -p, -t or the options"
+        )
     return done.stdout.strip()
 
 

@@ -183,7 +183,7 @@ def _number(text: str) -> int:
         ("@", "a job of another cluster: one agent serves one cluster; run this there"),
         (".", "a step; give the number of its job"),
     ):
-        if mark in text:
+        if mark in text and text[:1].isdecimal():
             raise ConfigurationError(f"{text} names {what}")
     raise ConfigurationError(f"{text!r} is no number of a job; squeue --me lists yours")
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,6 +78,8 @@ def simulate(
     simulated = machine.machine()
     if out is not None:
         check_output(out, trace)
+        if Path(out).suffix in (".parquet", ".json", ".swf"):
+            raise ConfigurationError(f"cannot write {out}: a schedule is CSV, so name it .csv")
     read = read_named_trace(trace, reading)
 
     from mirage.calibration.inferred.think_times import as_submitted
