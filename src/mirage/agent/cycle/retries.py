@@ -13,7 +13,7 @@ from mirage.agent.cycle.context import CycleContext
 from mirage.agent.model import Chain, ChainState, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.duration import DAY_S, MINUTE_S, UNLIMITED_S
-from mirage.errors import SlurmRefused
+from mirage.errors import SlurmRefused, quantity
 from mirage.job_state import MISSING, JobState
 
 BROKEN = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY, JobState.BOOT_FAIL, JobState.NODE_FAIL, JobState.DEADLINE})
@@ -43,16 +43,17 @@ NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL
 def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
     """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
     refusals = chain.refusals + 1
+    times = quantity(refusals, "time")
     event = context.event(chain.id, link.number, "refused", str(error))
     if chain.excluded and NO_ROOM in str(error):
         cleared = f"{chain.excluded}: without them no node can run the job"
         return context.change_chain(chain, event, context.event(chain.id, 0, CLEARED, cleared), excluded="")
     if refusals >= context.settings.refusals and chain.state is ChainState.ACTIVE:
-        why = f"sbatch refused {refusals} times: {error}; mend the cause, then `mirage chain resume {chain.name}`"
+        why = f"sbatch refused {times}: {error}; mend the cause, then `mirage chain resume {chain.name}`"
         paused = context.event(chain.id, 0, "paused", why)
         return context.change_chain(chain, event, paused, refusals=refusals, state=ChainState.PAUSED, why=why)
     retry_s = context.now_s + context.settings.retry_after_s(refusals)
-    context.trouble(chain, f"{error}; refused {refusals} times, tried again after {clock_of(retry_s)}")
+    context.trouble(chain, f"{error}; refused {times}, tried again after {clock_of(retry_s)}")
     return context.change_chain(chain, event, refusals=refusals, next_try_s=retry_s)
 
 

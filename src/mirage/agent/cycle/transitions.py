@@ -183,7 +183,8 @@ def _finished(context: CycleContext, chain: Chain) -> tuple[ChainState, str, int
             why = f"its budget is used up: {budget.used_h:.1f} of {_node_hours(budget.node_h)}"
             return ChainState.ENDING, why, max(link.ended_s for link in links)
     if links and chain.spec.links and _is_last(chain, links[-1]):
-        return ChainState.ENDING, f"all {chain.spec.links} links have run", links[-1].ended_s
+        why = "its only link has run" if chain.spec.links == 1 else f"all {chain.spec.links} links have run"
+        return ChainState.ENDING, why, links[-1].ended_s
     return None
 
 

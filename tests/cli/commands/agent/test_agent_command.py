@@ -271,3 +271,14 @@ def test_an_agent_that_starts_without_an_answer_of_slurm_is_started_with_a_warni
     out, err = capsys.readouterr()
     assert out.startswith("started process 4711; it logs to ")
     assert err == warning
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [("agent run --ssh", "--ssh is empty; name a host"), ("chain list -o", "there is no column ''; there are chain,")],
+)
+def test_an_empty_text_is_a_wrong_usage(
+    words: str, message: str, store: SqlStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words.split(), ""]) == 2
+    assert message in capsys.readouterr().err

@@ -89,6 +89,8 @@ def run(
     from mirage.agent.store.lease import holder_name
     from mirage.real_time import on_this_clock_s, real_s
 
+    if host is not None and not host.strip():
+        raise click.UsageError("--ssh is empty; name a host, or leave the option out")
     start_logging(as_json=log_json, files=cluster.home().logs)
     site = read_site_files(os.environ, _connect(host) if host else None)
     settings = AgentSettings()

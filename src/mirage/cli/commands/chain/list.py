@@ -58,7 +58,7 @@ def list_(everything: bool, parsable2: bool, noheader: bool, columns: str | None
     INTERRUPTED is the time without a serving link, from the end of one until the next was ready; OVERLAP is the time
     in which two links held nodes; UNTOLD counts links that hit their time limit without a signal in time.
     """
-    chosen = columns.split(",") if columns else list(COLUMNS)
+    chosen = list(COLUMNS) if columns is None else columns.split(",")
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise click.UsageError(f"there is no column {shown(unknown[0])}; there are {', '.join(COLUMNS)}")
     now_s = int(cluster.clock())
