@@ -30,7 +30,7 @@ from tests.support.waiting import until
 def test_an_eviction_waits_for_the_checkpoint_and_leaves_the_loan(
     executor: PlanExecutor, cluster: ActingCluster
 ) -> None:
-    executor.pools = replace(executor.pools, evictions_per_job_hour=9)
+    executor.allowed.pools = replace(executor.pools, evictions_per_job_hour=9)
     assert executor.run_plan(plan(of(6, "evict"))) == 0
     assert cluster.sent == [("scancel", "--signal=USR1", "--full", "--state=RUNNING", "6")]
     assert executor.run_plan(plan(of(6, "evict"))) == 1, "it is leaving already"

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from mirage.control.adviser import Adviser
+from mirage.control.allow_list import PLAN_FORMAT
 from mirage.control.executor_process import read_plan, write_plan
 from mirage.control.job_sizes import job_sizes
-from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.pools_file import Pools
 from mirage.control.restore import restore
 from mirage.control.verbs import Verb

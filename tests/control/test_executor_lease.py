@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from mirage.control import executor_process
+from mirage.control.controller_lease import RENEW_S
 from mirage.control.executor_folder import lock_holder
-from mirage.control.plan_executor import RENEW_S, PlanExecutor
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.verbs import FENCE, LEASE
 from mirage.errors import ConfigurationError, SlurmRefused
 from mirage.slurm.runner import Completed

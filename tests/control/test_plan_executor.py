@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from mirage.control.allow_list import PLAN_FORMAT
 from mirage.control.executor_folder import read_journal
-from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.restore import restore
 from mirage.control.verbs import FENCE, PLAN_VERBS, VERBS
 from mirage.errors import SlurmUnreachable

@@ -146,7 +146,7 @@ def test_a_job_that_has_saved_is_requeued_before_its_grace_is_over(cluster: Acti
 def test_a_job_that_leaves_during_its_resize_is_not_requeued(
     elastic: PlanExecutor, cluster: ActingCluster, state: str
 ) -> None:
-    elastic.pools = replace(elastic.pools, resizes_per_job_hour=1)
+    elastic.allowed.pools = replace(elastic.pools, resizes_per_job_hour=1)
     elastic.run_plan(plan(of(11, "resize", gpus=4)))
     del cluster.jobs[-2]
     if state == "other":  # slurmctld has lost the job and given its id away

@@ -159,7 +159,7 @@ def test_one_command_signals_all_jobs_of_a_plan(four: PlanExecutor, cluster: Act
 
 
 def test_signals_that_are_not_sent_count_as_commands(four: PlanExecutor, cluster: ActingCluster) -> None:
-    four.pools = replace(four.pools, commands_per_minute=2)
+    four.allowed.pools = replace(four.pools, commands_per_minute=2)
     assert four.run_plan(plan(of(5, "evict"), of(11, "evict"), of(12, "evict"))) == 1
     assert cluster.sent == [(*SIGNAL, "5", "11")]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mirage.control.plan_executor import PLAN_FORMAT
+from mirage.control.allow_list import PLAN_FORMAT
 from mirage.slurm.gpu_snapshot import GpuSnapshot, take_gpu_snapshot
 from mirage.slurm.runner import Completed
 from tests.support.control_cluster import NOW_S, POOLS, ControlCluster, loan

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
+from mirage.control.allow_list import PLAN_FORMAT
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.pools_file import read_pools
 from mirage.slurm.client import SlurmClient
 

@@ -21,8 +21,9 @@ from types import FrameType
 from typing import Any
 
 from mirage.atomic_file import write_atomically
+from mirage.control.allow_list import PLAN_FORMAT
 from mirage.control.executor_folder import lock_holder
-from mirage.control.plan_executor import PLAN_FORMAT, PlanExecutor
+from mirage.control.plan_executor import PlanExecutor
 from mirage.control.pools_file import read_pools
 from mirage.control.snapshot_file import answer_request, begin_without_request, is_requested
 from mirage.control.verbs import Verb

@@ -1,8 +1,7 @@
 """The executor: carries out plan files within the allow-list of a file of pools.
 
-It has no policy and no network of its own. It believes nothing that a plan says: nodes are those of the file, jobs are
-those that take part by Slurm's own report, and names of reservations follow from the nodes. Before it acts, it writes
-what undoes the act into a journal. The state of all loans is Slurm's own; the journal is a log.
+It has no policy and no network of its own, and the names of reservations follow from the nodes. Before it acts, it
+writes what undoes the act into a journal. The state of all loans is Slurm's own; the journal is a log.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from mirage.control.allow_list import AllowList, plan_rows, read_verb, runs
 from mirage.control.begun_evictions import (
     EVICT,
     LONGEST_S,
@@ -27,56 +27,24 @@ from mirage.control.begun_evictions import (
     requeued_jobs,
     stops_in,
     warned_jobs,
-    why_over_budget,
 )
+from mirage.control.controller_lease import ControllerLease
 from mirage.control.executor_folder import append_row, lease_mark, locked, read_journal
-from mirage.control.job_sizes import job_sizes
 from mirage.control.pools_file import Pools
 from mirage.control.progress_files import ProgressFiles
-from mirage.control.verbs import (
-    FENCE,
-    LEASE,
-    LEASE_MINUTES,
-    LOAN,
-    PLAN_VERBS,
-    TASKS_UNKNOWN,
-    Verb,
-    command_of,
-    fits_loan,
-    lost_loan,
-)
+from mirage.control.verbs import LOAN, Verb, command_of
 from mirage.duration import MINUTE_S
-from mirage.errors import ConfigurationError, SlurmError, SlurmRefused, SlurmUnreachable, quantity
+from mirage.errors import SlurmError, SlurmRefused, SlurmUnreachable, quantity
 from mirage.job_state import JobState
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.gpu_snapshot import GpuSnapshot, all_reservations
 from mirage.slurm.records import SlurmReservation
 from mirage.slurm.text.gpu_queue import GpuQueueJob, gpu_queue_command, read_gpu_queue
 
-PLAN_FORMAT = "mirage-control-plan-1"
-RENEW_S = 110
-"""Seconds after which a snapshot or a plan renews the lease; that takes one request."""
-
-_LATEST_RENEWAL_S = 150
-"""Seconds after which the lease is renewed without a snapshot; that takes two requests."""
-
 _FRESH_S = 10
 """Seconds in which a snapshot serves the plan that was made with it."""
 
 _SHORT_S = 2.0
-_MARGIN_S = 30
-_OLDEST_START_S = 540
-"""Slurm refuses a reservation that starts more than ten minutes in the past."""
-
-_RESERVED = 4
-"""A quarter of the commands of a minute is not for nice values: an owner's node must not wait for the order of jobs."""
-
-_NICE = 2**31 - 3
-_LARGEST = 2**53
-_KINDS = {
-    "name": str, "job": int, "submit_s": int, "node": str, "nice": int, "minutes": int, "warns": bool, "gpus": int,
-}  # fmt: skip
-"""Operands that a plan may give, and their types."""
 
 
 class PlanExecutor:
@@ -90,6 +58,8 @@ class PlanExecutor:
 
     Attributes:
         journal: The file of the journal.
+        lease: The controller's lease in Slurm.
+        allowed: The verbs of plans that are carried out.
         on_outcome: Called with each outcome, for a log.
 
     Raises:
@@ -101,17 +71,15 @@ class PlanExecutor:
         self.on_outcome: Callable[[Mapping[str, Any]], None] = lambda outcome: None
         self._lock = locked(folder)
         self.journal = folder / "journal.jsonl"
-        self._sent: deque[float] = deque()
         self._progress = ProgressFiles(pools.progress_file)
         rows = read_journal(self.journal)
         self._stops = {kind: deque(stops) for kind, stops in stops_in(rows).items()}
-        self._loans: dict[str, int] = {}  # end by name, while a plan is carried out
         self._snapshot: GpuSnapshot | None = None  # the last one, until a plan has used it
         self._leaving: dict[int, Leaving] = {}  # by job
         self._unsent: list[Leaving] = []  # those of a plan with signals that have not been sent
         self._requeued = requeued_jobs(rows, clock())
-        self._renewed_s: float | None = None  # of the lease; None before it is taken
-        self._mark_s = lease_mark(rows)
+        self.allowed = AllowList(pools, clock, self._stops, self._leaving)
+        self.lease = ControllerLease(slurm, pools, clock, lease_mark(rows), self.send)
 
     def close(self) -> None:
         """Release the lock of the folder.
@@ -120,8 +88,6 @@ class PlanExecutor:
         """
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         os.close(self._lock)
-
-    # -- lease and fence ---------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Take the lease in Slurm, and make the fence if there is none.
@@ -132,9 +98,9 @@ class PlanExecutor:
             SlurmRefused: Another controller has the lease, or the rights are missing.
             ConfigurationError: There is no fence, and the file does not name the users of the owner.
         """
-        self._hold_lease()
+        self.lease.take()
         warned = warned_jobs(read_journal(self.journal), self.clock(), self.pools.grace_s)
-        self._leaving = {job: Leaving(due_s, verb) for job, (due_s, verb) in warned.items()}
+        self._leaving.update({job: Leaving(due_s, verb) for job, (due_s, verb) in warned.items()})
 
     def observe(self, snapshot: GpuSnapshot) -> None:
         """Hold the lease, and use a snapshot for the plan that is made with it.
@@ -145,54 +111,9 @@ class PlanExecutor:
         Raises:
             SlurmError: The lease cannot be renewed: the executor must end.
         """
-        self._check_lease()
-        if self._renewed_s is not None:
-            self._hold_lease(snapshot.reservations)
+        self.lease.check()
+        self.lease.renew(snapshot.reservations)
         self._snapshot = snapshot
-
-    def _hold_lease(self, reservations: Iterable[SlurmReservation] | None = None) -> None:
-        """Renew or take the lease, and make the fence if needed.
-
-        Slurmctld writes reservations a few seconds after it has made them: one that is killed loses the last ones,
-        the lease among them (22.05.8).
-
-        Args:
-            reservations: Those of now; by default Slurm is queried.
-        """
-        found = {one.name: one for one in (all_reservations(self.slurm) if reservations is None else reservations)}
-        lease = found.get(LEASE)
-        self.check_is_alone(found.values())
-        fence = found.get(FENCE)
-        needs_fence = fence is None or not set(self.pools.owner_nodes) <= set(fence.nodes)
-        if needs_fence and (fence is not None or not (self.pools.owner_users or self.pools.owner_accounts)):
-            raise ConfigurationError(
-                f"{FENCE} does not have all nodes of the owner; make it as `mirage control check` shows, or remove it "
-                f"and give [owner] users or accounts in {self.pools.path}"
-            )
-        if lease is None:
-            self._mark_s = int(self.clock()) - secrets.randbelow(_OLDEST_START_S)
-            self.send(Verb("lease", users=(self.slurm.user,), start_s=self._mark_s), undo=Verb("unlease"))
-            self._renewed_s = self.clock()
-        elif self._renewed_s is None or self.clock() - self._renewed_s >= RENEW_S:
-            self.send(Verb("renew"), undo=Verb("unlease"))
-            self._renewed_s = self.clock()
-        if needs_fence:
-            self.send(Verb("fence"), undo=Verb("unfence"))
-
-    def check_is_alone(self, reservations: Iterable[SlurmReservation]) -> None:
-        """Check that no controller with another folder has the lease.
-
-        Args:
-            reservations: Those of now.
-
-        Raises:
-            SlurmRefused: One has.
-        """
-        if any(one.name == LEASE and one.start_s != self._mark_s for one in reservations):
-            raise SlurmRefused(
-                f"another controller acts on this cluster: the reservation {LEASE} exists; end it (its folder: "
-                f"--state), or wait {LEASE_MINUTES} minutes"
-            )
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
@@ -208,22 +129,20 @@ class PlanExecutor:
             SlurmUnreachable: Slurm does not answer; the rest of the plan is not carried out.
             SlurmRefused: The lease has ended, or another controller has one.
         """
-        self._check_lease()
-        rows = plan.get("verbs") if isinstance(plan, dict) and plan.get("format") == PLAN_FORMAT else None
-        made_s: Any = plan.get("time_s") if isinstance(plan, dict) else None
-        is_fresh = _is(made_s, int) and 0 <= self.clock() - made_s <= 2 * self.pools.poll_s
-        if not isinstance(rows, list) or not is_fresh:
+        self.lease.check()
+        if (read := plan_rows(plan, self.clock(), 2 * self.pools.poll_s)) is None:
             self._report("plan", "refused: not a plan, or too old", {})
             return 1
+        made_s, rows = read
         jobs, reservations = self._observed(made_s) if rows else ((), ())
         of_plan = {one.job.id: one for one in jobs}
-        self._loans = {one.name: one.end_s for one in reservations}
+        self.allowed.loans = {one.name: one.end_s for one in reservations}
         refused = 0
         for row in rows:
-            verb = _verb_of(row)
+            verb = read_verb(row)
             if verb is None or verb.name not in (EVICT, RESIZE):
                 refused += self._begin_stops()
-            why = "not a verb" if verb is None else self.why_not(verb, of_plan)
+            why = "not a verb" if verb is None else self.allowed.why_not(verb, of_plan, len(self._unsent))
             if verb is None or why:
                 refused += 1
                 self._report("verb", f"refused: {why}", row)
@@ -247,75 +166,8 @@ class PlanExecutor:
         if snapshot is not None and snapshot.time_s == time_s and self.clock() - time_s <= _FRESH_S:
             return self._taking_part(snapshot.jobs), snapshot.reservations
         jobs, reservations = self.jobs(), all_reservations(self.slurm)
-        if self._renewed_s is not None:
-            self._hold_lease(reservations)
+        self.lease.renew(reservations)
         return jobs, reservations
-
-    def why_not(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> str:
-        """Why a verb of a plan is not carried out; empty if it is.
-
-        Args:
-            verb: The verb.
-            jobs: The jobs that take part, by id.
-        """
-        now_s = self.clock()
-        if verb.name not in PLAN_VERBS:
-            return f"{verb.name[:20]} is no verb of a plan"
-        if (verb.node or verb.name in ("lend", "return", "enter")) and verb.node not in self.pools.owner_nodes:
-            return "not a node of the owner"
-        while self._sent and not now_s - MINUTE_S < self._sent[0] <= now_s:  # the clock may have been set back
-            self._sent.popleft()
-        commands, most = len(self._sent) + len(self._unsent), self.pools.commands_per_minute
-        if verb.name == "nice":
-            most -= most // _RESERVED
-        if commands >= most:
-            return f"{commands} commands in a minute"
-        if verb.name == "lend":
-            if not any(jobs):
-                return "no job takes part"
-            return "" if 1 <= verb.minutes <= self.pools.promise_s // MINUTE_S else "longer than the promise"
-        if verb.name == "return":
-            return ""
-        one = jobs.get(verb.job)
-        if one is None or one.job.submit_s != verb.submit_s:
-            return "not a job that takes part, or requeued since"
-        if one.tasks_unknown:
-            return TASKS_UNKNOWN
-        if verb.name in (EVICT, RESIZE):
-            return self._why_no_stop(verb, one, now_s)
-        if verb.name == "unhold":
-            return "" if lost_loan(one.job.reason, self.pools.owner_nodes) else "not held because its loan has ended"
-        return self._why_not_waiting(verb, one, jobs, now_s)
-
-    def _why_not_waiting(self, verb: Verb, one: GpuQueueJob, jobs: Mapping[int, GpuQueueJob], now_s: float) -> str:
-        """Why a verb for waiting jobs is not carried out; empty if it is."""
-        if one.job.state is not JobState.PENDING or (one.reservation and not one.reservation.startswith(LOAN)):
-            return "not pending, or in a reservation of its own"
-        if verb.name == "size":
-            return self._why_not_size(verb, one)
-        if verb.name == "enter" and not fits_loan(one.job.limit_s, now_s, self._loans.get(LOAN + verb.node, 0)):
-            return "longer than the rest of the loan, or no loan"
-        highest = max(other.job.priority for other in jobs.values() if other.job.state is JobState.PENDING)
-        priority = one.job.priority + one.job.nice - verb.nice
-        if verb.name == "nice" and not (abs(verb.nice) <= _NICE and 1 <= priority <= highest):
-            return "above the highest job that takes part, or below Slurm's lowest priority"
-        return ""
-
-    def _why_not_size(self, verb: Verb, one: GpuQueueJob) -> str:
-        sizes = job_sizes(one, self.pools)
-        if not sizes.elastic or not sizes.least <= verb.gpus <= sizes.most:
-            return "not an elastic job, or not a size of its range"
-        if verb.gpus == one.job.gpus:
-            return "it has this size"
-        return "a job in a reservation does not change its size" if verb.name == RESIZE and one.reservation else ""
-
-    def _why_no_stop(self, verb: Verb, one: GpuQueueJob, now_s: float) -> str:
-        """Why a running job is not requeued, for an eviction or a new size; empty if it is."""
-        if verb.name == RESIZE and (why := self._why_not_size(verb, one)):
-            return why
-        if not _runs(one) or one.job.id in self._leaving:
-            return "not running, or leaving already"
-        return why_over_budget(verb.name, verb.job, self._stops[verb.name], self.pools, now_s)
 
     def _carry_out(self, verb: Verb, jobs: Mapping[int, GpuQueueJob]) -> None:
         one = jobs.get(verb.job)
@@ -335,7 +187,7 @@ class PlanExecutor:
         elif verb.name == "lend":
             users = tuple(sorted({other.job.user for other in jobs.values()}))
             self.send(replace(verb, users=users), undo=Verb("return", node=verb.node))
-            self._loans[LOAN + verb.node] = int(self.clock()) + MINUTE_S * verb.minutes
+            self.allowed.loans[LOAN + verb.node] = int(self.clock()) + MINUTE_S * verb.minutes
         elif verb.name == "nice" and one is not None:
             self.send(verb, undo=replace(verb, nice=one.job.nice))
         elif verb.name in ("enter", "leave") and one is not None:
@@ -381,9 +233,7 @@ class PlanExecutor:
         Raises:
             SlurmError: The lease cannot be renewed: the executor must end.
         """
-        self._check_lease()
-        if self._renewed_s is not None and self.clock() - self._renewed_s >= _LATEST_RENEWAL_S:
-            self._hold_lease()
+        self.lease.tick()
         self.finish_evictions()
         return max(min((one.check_s for one in self._requeued.values()), default=math.inf) - self.clock(), 0.0)
 
@@ -391,11 +241,6 @@ class PlanExecutor:
         """Whether the release of a job is near: a snapshot would delay it."""
         now_s = self.clock()
         return any(0 <= now_s - one.since_s < _SHORT_S for one in self._requeued.values())
-
-    def _check_lease(self) -> None:
-        """Check that the lease has not ended: another controller may have it since."""
-        if self._renewed_s is not None and self.clock() - self._renewed_s > LEASE_MINUTES * MINUTE_S - _MARGIN_S:
-            raise SlurmRefused("the lease has ended, as Slurm has not answered for minutes; begin again")
 
     def finish_evictions(self) -> None:
         """Requeue jobs that have saved or used up their grace; release requeued ones."""
@@ -423,7 +268,7 @@ class PlanExecutor:
     def _stop(self, leaving: Leaving, one: GpuQueueJob | None) -> None:
         """Requeue a job; one that is to change its size may have requeued itself."""
         verb, now_s = leaving.verb, self.clock()
-        if one is not None and _runs(one) and one.job.submit_s == verb.submit_s:
+        if one is not None and runs(one) and one.job.submit_s == verb.submit_s:
             self._requeue(verb)
         elif (
             one is not None and leaving.job is not None and kind_of(verb) == RESIZE
@@ -472,7 +317,7 @@ class PlanExecutor:
                     if one.reservation.startswith(LOAN):
                         self._send_if_allowed(replace(verb, name="leave"))
                     size = replace(verb, name="size", gpu_type=one.gpu_type, per_node=one.gpus_on_one_node)
-                    if resizes and kind_of(verb) == RESIZE and not self._why_not_size(size, one):
+                    if resizes and kind_of(verb) == RESIZE and not self.allowed.why_not_size(size, one):
                         self._send_if_allowed(size, undo=replace(size, gpus=one.job.gpus))
                     if one.job.eligible_s > now_s:
                         self._send_if_allowed(replace(verb, name="release", start_s=one.job.submit_s + 1))
@@ -531,32 +376,12 @@ class PlanExecutor:
     def _record(self, verb: Verb, undo: Verb | None = None) -> None:
         row = {"time_s": self.clock(), "verb": asdict(verb), "undo": None if undo is None else asdict(undo)}
         append_row(self.journal, row)
-        self._sent.append(self.clock())
+        self.allowed.sent.append(self.clock())
 
     def _report(self, what: str, outcome: str, detail: object) -> None:
         self.on_outcome({"time_s": self.clock(), "what": what, "outcome": outcome, "detail": detail})
 
 
-def _runs(one: GpuQueueJob) -> bool:
-    return one.job.state is JobState.RUNNING and not one.job.completing
-
-
 def _is_on(requeued: Requeued, one: GpuQueueJob | None) -> bool:
     """Whether a job still runs as before its requeue."""
-    return one is not None and _runs(one) and one.job.submit_s == requeued.verb.submit_s
-
-
-def _is(value: object, kind: type) -> bool:
-    """Whether a value is of a type; numbers are neither True and False nor huge."""
-    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
-        return False
-    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-
-
-def _verb_of(row: object) -> Verb | None:
-    """The verb of a row of a plan; None if it is not one."""
-    if not isinstance(row, dict) or "name" not in row or not set(row) <= set(_KINDS):
-        return None
-    if not all(_is(value, _KINDS[name]) for name, value in row.items()):
-        return None
-    return Verb(**row)
+    return one is not None and runs(one) and one.job.submit_s == requeued.verb.submit_s

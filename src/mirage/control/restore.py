@@ -49,7 +49,7 @@ def restore(executor: PlanExecutor) -> list[str]:
 
 def _undoing(executor: PlanExecutor) -> Iterator[Verb]:
     reservations = all_reservations(executor.slurm)
-    executor.check_is_alone(reservations)
+    executor.lease.check_is_alone(reservations)
     names = {one.name for one in reservations}
     jobs = {one.job.id: one for one in executor.jobs()}
     for one in jobs.values():

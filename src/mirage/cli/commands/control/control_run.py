@@ -100,8 +100,8 @@ class Actor(NamedTuple):
 @contextmanager
 def _begin_to_act(path: Path, pools: Pools, folder: Path) -> Iterator[Actor]:
     """An executor, started before a scheduler is imported."""
+    from mirage.control.controller_lease import RENEW_S
     from mirage.control.executor_process import end_executor, start_executor
-    from mirage.control.plan_executor import RENEW_S
     from mirage.slurm.gpu_snapshot import REQUESTS
 
     renewals = 60 / RENEW_S
