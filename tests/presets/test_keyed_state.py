@@ -59,16 +59,30 @@ python u.py $SLURM_JOB_NAME
     assert [(line.number, line.is_log) for line in keyed_lines(text)] == [(2, True), (4, False), (5, True), (6, False)]
 
 
-@pytest.mark.parametrize(("answers", "previous", "queries"), [(2, "41", 3), (0, "41", 1), (9, "", 0)])
+FORGOTTEN = "echo slurm_load_jobs error: Invalid job id specified >&2; exit 1"
+UNREACHABLE = "echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("answers", "previous", "queries", "answer"),
+    [
+        (2, "41", 3, "echo RUNNING"), (0, "41", 1, ""), (9, "", 0, ""), (9, None, 0, ""), (9, "41", 1, FORGOTTEN),
+        (2, "41", 3, UNREACHABLE),
+    ],
+)  # fmt: skip
 def test_a_training_waits_until_the_job_before_it_has_left(
-    tmp_path: Path, answers: int, previous: str, queries: int
+    tmp_path: Path, answers: int, previous: str | None, queries: int, answer: str
 ) -> None:
-    counted = f'echo "$@" >> {tmp_path}/called; [ $(wc -l < {tmp_path}/called) -gt {answers} ] || echo RUNNING'
+    counted = (
+        f'echo "$@" >> {tmp_path}/called; [ $(wc -l < {tmp_path}/called) -gt {answers} ] || {{ {answer or ":"}; }}'
+    )
     for name, body in (("squeue", counted), ("sleep", ":")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     text = waiting_for_previous(b"#!/bin/sh\n#SBATCH -n 1\necho trains\n").decode()
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MIRAGE_PREVIOUS_JOB": previous}
-    assert subprocess.check_output(["sh", "-c", text], env=environment, text=True) == "trains\n"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    if previous is not None:
+        environment["MIRAGE_PREVIOUS_JOB"] = previous
+    assert subprocess.check_output(["sh", "-euc", text], env=environment, text=True) == "trains\n"
     called = (tmp_path / "called").read_text().splitlines() if queries else []
     assert called == ["-h -j 41 -t RUNNING,COMPLETING -o %T"] * queries

@@ -126,7 +126,7 @@ def test_a_script_with_a_trap_of_its_own_is_left_as_it_is() -> None:
 
 
 def test_the_wrapper_leaves_the_directives_and_needs_a_shell() -> None:
-    script = b"#!/bin/sh\n# words\n#SBATCH -t 5 -J name\n\n#SBATCH -N 2\necho\n#SBATCH -N 3\n"
+    script = b"#!/bin/sh\n# words\n#SBATCH -t 5 -J name\n\n  # indented\n#SBATCH -N 2\necho\n#SBATCH -N 3\n"
     text = wrapped(script, "TERM", 60, 300, {}, server=False)
     assert directives(text) == directives(script) == {"time": "5", "job-name": "name", "nodes": "2"}
     assert text.endswith(b"echo\n#SBATCH -N 3\n")
@@ -157,10 +157,12 @@ while os.getpid() == trainer or os.getppid() == trainer:
 """
 
 
-def in_a_job(folder: Path, preset: str, **variables: str) -> subprocess.Popen[str]:
+PLAIN = '#!/bin/bash\npython3 torchrun "$1"\necho "status $?"\nexit 0\n'
+
+
+def in_a_job(folder: Path, preset: str, script: str = PLAIN, **variables: str) -> subprocess.Popen[str]:
     """The wrapped script as slurmd would start it, as a job of a number of its own."""
-    script = b'#!/bin/bash\npython3 torchrun "$1"\necho "status $?"\nexit 0\n'
-    text = wrapped(script, preset, 20, 300, {}, server=False)
+    text = wrapped(script.encode(), preset, 20, 300, {}, server=False)
     (folder / "job.sh").write_bytes(text)
     (folder / "job.sh").chmod(0o755)
     environment = {
@@ -212,3 +214,58 @@ def test_a_trainer_starts_once_the_previous_link_has_left(server: bool, ready_by
         time.sleep(0.3)
     (tmp_path / ".mirage-running-5").unlink()
     assert job.communicate(timeout=20)[0] == ("0\n" if at_once else "1\n")
+
+
+@pytest.mark.parametrize("shebang", ["#!/bin/bash -eu", "#!/bin/sh -u"])
+def test_the_wrapper_works_where_unset_variables_are_errors(shebang: str, tmp_path: Path) -> None:
+    job = in_a_job(tmp_path, "TERM", f'{shebang}\necho "$1"\nexit 3\n')
+    assert (*job.communicate(timeout=20), job.returncode) == ("an argument\n", "", 3)
+
+
+def test_a_job_that_is_warned_while_it_waits_starts_no_training(tmp_path: Path) -> None:
+    (tmp_path / ".mirage-running-5").touch()
+    job = in_a_job(tmp_path, "TERM", "#!/bin/bash\necho trains\n", MIRAGE_PREVIOUS_JOB="5")
+    until(lambda: len(list(tmp_path.glob(".mirage-running-*"))) == 2, 5, "the job waits")
+    time.sleep(0.1)
+    job.send_signal(signal.SIGTERM)
+    out, _ = job.communicate(timeout=20)
+    assert (out, job.returncode) == ("", LEFT_ON_WARNING)
+
+
+def test_the_status_of_a_script_that_ends_in_the_warning_is_its_own(tmp_path: Path) -> None:
+    """Without a reader, the pipe in place of the stop file holds up the trap."""
+    pipe = tmp_path / "pipe"
+    job = in_a_job(tmp_path, "TERM", "#!/bin/bash\n: > began\nsleep 0.2\nexit 7\n", MIRAGE_STOP_FILE=str(pipe))
+    until((tmp_path / "began").exists, 5, "the script runs")
+    os.mkfifo(pipe)
+    job.send_signal(signal.SIGUSR1)
+    time.sleep(0.4)
+    with pipe.open():
+        job.communicate(timeout=20)
+    assert job.returncode == 7
+
+
+def test_a_job_that_a_wrapped_job_has_submitted_has_a_stop_file_of_its_own(tmp_path: Path) -> None:
+    job = in_a_job(tmp_path, "TERM", '#!/bin/bash\necho "$MIRAGE_STOP_FILE"\n', MIRAGE_STOP_FILE="/x/.mirage-stop-77")
+    assert job.communicate(timeout=20)[0] == f"{tmp_path}/.mirage-stop-{10**7 + os.getpid()}\n"
+    job = in_a_job(tmp_path, "TERM", '#!/bin/bash\necho "$MIRAGE_STOP_FILE"\n', MIRAGE_STOP_FILE=f"{tmp_path}/save")
+    assert job.communicate(timeout=20)[0] == f"{tmp_path}/save\n", "the user's own"
+
+
+def test_a_trainer_is_signalled_whatever_its_arguments_and_environment(tmp_path: Path) -> None:
+    """A container may clear the environment, and an argument may be the name of a launcher."""
+    (tmp_path / "train.py").write_text(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('left', sys.argv[1], flush=True)))\n"
+        "open(sys.argv[1], 'w').close()\ntime.sleep(20)\n"
+    )
+    lines = {
+        "1": "python3 train.py 1 --launcher torchrun --x",
+        "2": "python3 -W ignore -u train.py 2 runs/deepspeed x",
+        "3": 'env -i "$(command -v python3)" train.py 3',
+    }
+    job = in_a_job(tmp_path, "TERM", "#!/bin/bash\n" + "".join(f"{line} &\n" for line in lines.values()) + "wait\n")
+    until(lambda: all((tmp_path / name).exists() for name in lines), 10, "all handle the signal")
+    job.send_signal(signal.SIGUSR2)
+    out, err = job.communicate(timeout=30)
+    assert sorted(out.split()) == ["1", "2", "3", "left", "left", "left"], err

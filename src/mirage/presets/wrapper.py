@@ -59,7 +59,7 @@ def wrapped(
     body = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
     start = (
         "# The next statement was added by mirage submit --framework.\n"
-        f'[ "${{MIRAGE_WRAPPED%%-*}}" = "$SLURM_JOB_ID" ] || exec bash -c {shlex.quote(body)} "$0" "$@"\n'
+        f'case "${{MIRAGE_WRAPPED:-}}" in "$SLURM_JOB_ID"-*) ;; *) exec bash -c {shlex.quote(body)} "$0" "$@" ;; esac\n'
     )
     return with_statement(script, start)
 
@@ -72,12 +72,13 @@ def waiting_for_previous(script: bytes) -> bytes:
     """A shell script that first waits until the job before it in its chain has left.
 
     Two trainings must not run at once, and the second one loads what the first one saves at its end. The wrapper of a
-    preset waits by itself, but only for jobs that have the wrapper, too.
+    preset waits by itself, but only for jobs that have the wrapper, too. While slurmctld does not answer, it waits.
     """
     statement = (
         "# The next statement was added by mirage adopt: the job before this one saves and leaves first.\n"
-        f'mirage_waited=0; while [ -n "$MIRAGE_PREVIOUS_JOB" ] && [ "$mirage_waited" -lt {LONGEST_WAIT_S} ] && '
-        '[ -n "$(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2> /dev/null)" ]; do '
+        f'mirage_waited=0; while [ -n "${{MIRAGE_PREVIOUS_JOB:-}}" ] && [ "$mirage_waited" -lt {LONGEST_WAIT_S} ] && '
+        'case $(squeue -h -j "$MIRAGE_PREVIOUS_JOB" -t RUNNING,COMPLETING -o %T 2>&1 || echo failed) in '
+        '*"nvalid job"*|*"not found"*) false ;; *RUNNING*|*COMPLETING*|*failed) ;; *) false ;; esac; do '
         "sleep 2; mirage_waited=$((mirage_waited + 2)); done\n"
     )
     return with_statement(script, statement)
@@ -89,6 +90,6 @@ def with_statement(script: bytes, statement: str) -> bytes:
     ``#SBATCH`` lines remain what they were.
     """
     lines = script.splitlines(keepends=True)
-    at = next((k for k, line in enumerate(lines) if line.strip() and not line.startswith(b"#")), len(lines))
+    at = next((k for k, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(b"#")), len(lines))
     head = b"".join(lines[:at])
     return head + (b"" if head.endswith(b"\n") else b"\n") + os.fsencode(statement) + b"".join(lines[at:])

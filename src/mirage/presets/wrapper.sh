@@ -3,24 +3,35 @@
 # Slurm and the agent signal this shell alone. Every process of the job that handles the signal gets it, on every node,
 # as soon as it handles it; launchers get nothing. The child ignores USR1 and USR2 until a handler is set, so that a
 # signal in an import does not end it.
-set +e
+set +eu
 export MIRAGE_WRAPPED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" # numbers of jobs repeat across clusters
-export MIRAGE_STOP_FILE="${MIRAGE_STOP_FILE:-${SLURM_SUBMIT_DIR:-.}/.mirage-stop-$SLURM_JOB_ID}"
+case ${MIRAGE_STOP_FILE:-} in # a job that a wrapped job has submitted inherits the file of that one
+    '' | *.mirage-stop-[0-9]*) export MIRAGE_STOP_FILE=${SLURM_SUBMIT_DIR:-.}/.mirage-stop-$SLURM_JOB_ID ;;
+esac
+unset MIRAGE_JOB_END_TIME
 [ -n "${SLURM_JOB_END_TIME:-}" ] || [ "@LIMIT@" = 0 ] || export MIRAGE_JOB_END_TIME=$(($(date +%s) + @LIMIT@))
 @EXPORTS@
 mirage_stop= mirage_delivering=
 mirage_report() { echo "mirage: $(date +%T) $*" >&2; }
 
 mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of this job on this node that handle it
-    local number=$1 name=$2 end=$((SECONDS + $3)) executable=$4 done=" " pid key value
+    local number=$1 name=$2 end=$((SECONDS + $3)) executable=$4 done=" " pid key value dir own word program after
     while [ "$SECONDS" -lt "$end" ]; do
         local -A parent=() catches=()
+        own=
         for dir in $(grep -lzFx "MIRAGE_WRAPPED=$MIRAGE_WRAPPED" /proc/[0-9]*/environ 2> /dev/null); do
             dir=${dir%/environ}
-            pid=${dir#/proc/}
             if [ -n "${SLURMD_NODENAME:-}" ] && grep -qz "^SLURMD_NODENAME=" "$dir/environ" 2> /dev/null; then
                 grep -qzFx "SLURMD_NODENAME=$SLURMD_NODENAME" "$dir/environ" 2> /dev/null || continue
             fi
+            own="$own ${dir#/proc/}"
+        done
+        # with their descendants: a container may have cleared the environment
+        for pid in $(grep -H "^PPid:" /proc/[0-9]*/status 2> /dev/null | awk -F '[/:[:space:]]+' -v own="$own" '
+            BEGIN { count = split(own, pids, " "); for (k = 1; k <= count; k++) marked[pids[k]] }
+            { up[$3] = $6 }
+            END { for (pid in up) { at = pid; while (at > 1 && !(at in marked)) at = up[at]; if (at in marked) print pid } }'); do
+            dir=/proc/$pid
             while read -r key value _; do
                 case $key in PPid:) parent[$pid]=$value ;; SigCgt:) catches[$pid]=$((0x$value >> (number - 1) & 1)) ;; esac
             done 2> /dev/null < "$dir/status"
@@ -29,10 +40,28 @@ mirage_deliver() { # NUMBER NAME SECONDS EXECUTABLE: signal the processes of thi
                 $executable) ;;
                 *) catches[$pid]=0 ;;
             esac
-            [ "${catches[$pid]:-0}" = 0 ] || case " $(tr '\0' ' ' < "$dir/cmdline" 2> /dev/null)" in
-                */torchrun\ * | *\ torchrun\ * | *torch.distributed.run\ * | *torch.distributed.launch\ * | \
-                    */accelerate\ launch* | *accelerate.commands.launch* | */deepspeed\ * | *deepspeed.launcher* | \
-                    *multiprocessing.resource_tracker* | *@OBSERVER@*)
+            [ "${catches[$pid]:-0}" = 1 ] || continue
+            program= after= # what Python runs, a file or a module, and the word after it
+            while IFS= read -r -d '' word; do
+                case $program in
+                    '') program=options ;;
+                    options) case $word in
+                        -[WX]) program=value ;;
+                        -m) program=module ;;
+                        -c | [!-]*) program=$word ;;
+                    esac ;;
+                    value) program=options ;;
+                    module) program=$word ;;
+                    *) after=$word && break ;;
+                esac
+            done 2> /dev/null < "$dir/cmdline"
+            case "$program $after" in
+                torchrun\ * | */torchrun\ * | torch.distributed.run\ * | */torch/distributed/run.py\ * | \
+                    torch.distributed.launch\ * | */torch/distributed/launch.py\ * | \
+                    accelerate\ launch | */accelerate\ launch | accelerate-launch\ * | */accelerate-launch\ * | \
+                    accelerate.commands.launch\ * | accelerate.commands.accelerate_cli\ launch | \
+                    deepspeed\ * | */deepspeed\ * | deepspeed.launcher.* | */deepspeed/launcher/*.py\ * | \
+                    -c\ *multiprocessing.resource_tracker* | *\ @OBSERVER@)
                     catches[$pid]=0 ;;
             esac
         done
@@ -79,13 +108,15 @@ while [ "@WAITS@" = 1 ] && [ -e "$mirage_running-${MIRAGE_PREVIOUS_JOB:-none}" ]
     [ "$SECONDS" -ge $((@LEAD@ + 60)) ] && rm -f "$mirage_running-$MIRAGE_PREVIOUS_JOB"
     sleep 1
 done
-(trap '' USR1 USR2; trap - TERM; exec "$0" "$@") <&0 &
-mirage_child=$!
-while :; do
-    wait "$mirage_child"
+if [ -n "$mirage_stop" ]; then # the warning has come first
+    mirage_status=0
+else
+    (trap '' USR1 USR2; trap - TERM; exec "$0" "$@") <&0 &
+    mirage_child=$!
+    while kill -0 "$mirage_child" 2> /dev/null; do wait "$mirage_child"; done
+    wait "$mirage_child" # a trap ends the wait before: its status is not that of the child
     mirage_status=$?
-    kill -0 "$mirage_child" 2> /dev/null || break
-done
+fi
 [ -z "$mirage_delivering" ] || kill $mirage_delivering 2> /dev/null # nobody is left to signal
 rm -f "$MIRAGE_STOP_FILE" "$mirage_running-$SLURM_JOB_ID"
 # Left on the warning, and not at its end: another status than 0, which would end a chain.

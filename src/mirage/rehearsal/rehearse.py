@@ -235,13 +235,13 @@ def _observed(folder: Path) -> str:
     place = shlex.quote(str(folder))
     python = f"$(command -v {shlex.quote(sys.executable)} python3 | head -1)"
     return (
-        '[ "${MIRAGE_OBSERVED%%-*}" = "$SLURM_JOB_ID" ] || {\n'
+        'case "${MIRAGE_OBSERVED:-}" in "$SLURM_JOB_ID"-*) ;; *)\n'
         '    export MIRAGE_OBSERVED="$SLURM_JOB_ID-$(cat /proc/sys/kernel/random/uuid)" MIRAGE_REHEARSAL=1\n'
         f'    export MIRAGE_PROGRESS_FILE={place}/"progress.$SLURM_JOB_ID"\n'
         f'    (setsid "{python}" -S -E {place}/observer.py {OBSERVER} {place}/"record.$SLURM_JOB_ID" \\\n'
         '        "$MIRAGE_OBSERVED" $$ \\\n'
         f'        < /dev/null > {place}/"observer.$SLURM_JOB_ID" 2>&1 &)\n'
-        "}\n"
+        ";; esac\n"
     )
 
 
