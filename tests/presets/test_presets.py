@@ -57,13 +57,22 @@ CASES = {
     "axolotl train config.yaml": ("axolotl", "none"),
     "python hooked.py": ("python", "none"),
     "python absent.py": ("", "none"),
+    "accelerate-launch hf.py": ("hf", "accelerate"),
+    'cd x && python "a folder/lit.py"': ("lightning", "none"),
+    "python -u -m jobs.lit": ("lightning", "none"),
+    "CODE=$SLURM_SUBMIT_DIR/jobs\nsrun python ${CODE}/lit.py": ("lightning", "srun"),
+    "echo torchrun hf.py # torchrun hf.py": ("", "none"),
+    "cat <<'END' > run.sh\ntorchrun hf.py\n\tEND\nEND\npython plain.py": ("", "none"),
+    "apptainer exec image.sif bash -c 'cd x\n torchrun hf.py'": ("hf", "torchrun"),
 }
 
 
 @pytest.mark.parametrize("line", CASES)
 def test_framework_and_launcher_are_found_with_the_line_that_shows_them(line: str, tmp_path: Path) -> None:
     (tmp_path / "hf.py").write_text("import os\nfrom transformers import Trainer\n")
-    (tmp_path / "lit.py").write_text("import lightning.pytorch as pl\n")
+    for folder in (tmp_path, tmp_path / "jobs", tmp_path / "a folder"):
+        folder.mkdir(exist_ok=True)
+        (folder / "lit.py").write_text("import lightning.pytorch as pl\n")
     (tmp_path / "plain.py").write_text("# from transformers import Trainer\nprint('import lightning')\n")
     (tmp_path / "hooked.py").write_text("from mirage.hooks import should_stop\n")
     shape = shape_of(f"#!/bin/bash\n#SBATCH -t 5\n{line}\n".encode(), tmp_path)
@@ -79,6 +88,11 @@ def test_framework_and_launcher_are_found_with_the_line_that_shows_them(line: st
         ("trap 'kill $pid' SIGUSR1 TERM\npython t.py", ("USR1", "TERM"), False),
         ("trap '' USR2\npython t.py 2>&1 && echo done", (), False),
         ("trap - USR2\npython t.py &> log", (), False),
+        ("trap '\n  echo late\n  kill -USR1 $pid\n' USR1\npython t.py & pid=$!\nwait $pid", ("USR1",), True),
+        ("set -e; trap -- leave 10; python 'a & b.py'; wait", ("USR1",), False),
+        ('if true; then trap "x # y" sigterm || exit; fi; curl "http://x/?a&b" | cat 2>&1; wait', ("TERM",), False),
+        ("x=${#list[@]} y=$((1 << 2)) z=$(f; trap 'x' USR2)\ntrap x TERM", ("TERM",), False),
+        ("cat <<-A <<B\ntrap x USR1\n\tA\ntrap x USR2\nB\ntrap x HUP", ("HUP",), False),
     ],
 )
 def test_traps_and_background_children_are_found(
@@ -88,10 +102,28 @@ def test_traps_and_background_children_are_found(
     assert (shape.traps, shape.in_background) == (traps, background)
 
 
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("trap 'kill $pid' USR1", ("TERM",)), ("trap 'kill -- -$pid' USR1", ("TERM",)), ("kill -10 $pid", ("USR1",)),
+        ("kill -s SIGTERM $pid", ("TERM",)), ("kill -0 $pid; pkill -USR2 -P $$", ("USR2",)), ("kill -l", ()),
+        ("scancel --signal=USR1 $SLURM_JOB_ID", ("USR1",)), ("scancel 7", ()), ("do-kill -HUP 7", ()),
+        ("leave() {\n  kill -INT $pid\n}\ntrap leave USR1", ("INT",)),
+    ],
+)  # fmt: skip
+def test_the_signals_that_a_script_sends_are_found(text: str, sent: tuple[str, ...], tmp_path: Path) -> None:
+    assert shape_of(f"#!/bin/bash\n{text}\n".encode(), tmp_path).forwards == sent
+
+
+def test_a_line_has_its_number_in_the_file(tmp_path: Path) -> None:
+    script = b"#!/bin/bash\nsrun a \\\n  b\ncat << END\n\nEND\nx='\n'\ntorchrun \\\n  absent.py\n"
+    assert shape_of(script, tmp_path).reasons == ("launcher torchrun: line 9 of the script, torchrun absent.py",)
+
+
 def applied(text: str = "torchrun train.py", given: Any = None, **more: Any) -> AppliedPreset:
     script = f"#!/bin/bash\n#SBATCH -t 60\n{text}\n".encode()
     shape = shape_of(script, Path("/nowhere"))
-    words = {"limit_s": 3600, "grace_given": False, "signal_given": False, **more}
+    words = {"limit_s": 3600, "grace_s": None, "signal_given": False, **more}
     limit_s = words.pop("limit_s")
     return apply_preset(presets()["hf"], shape, script, given or {}, limit_s, **words)
 
@@ -111,11 +143,14 @@ def test_a_preset_sets_what_the_user_has_not_given() -> None:
 
 def test_what_the_user_gave_counts() -> None:
     given = {"requeue": None, "open-mode": "truncate", "signal": "USR1@60"}
-    result = applied(given=given, grace_given=True)
+    result = applied(given=given, grace_s=600)
     assert (result.options, result.grace_s) == ({}, None)
+    assert b'TORCH_ELASTIC_SHUTDOWN_TIMEOUT-600}"' in result.script, "the wrapper has the same time"
+    assert b"-ge $((600 + 60))" in result.script, "the next link waits for a save of that time"
     shown = "\n".join(map(str, result.changes))
     for own in ("you gave --requeue", "you gave --open-mode", "you gave USR1@60, which reaches steps only"):
         assert own in shown
+    assert "you gave RB:USR1@60, which reaches the batch shell" in str(applied(given={"signal": "RB:USR1@60"}).changes)
 
 
 def test_a_script_with_a_trap_of_its_own_is_left_as_it_is() -> None:

@@ -52,7 +52,7 @@ class AppliedPreset:
 
 def apply_preset(
     preset: Preset, shape: ScriptShape, script: bytes, given: Mapping[str, str | None], limit_s: int | None,
-    *, grace_given: bool, signal_given: bool, ready_by_job: bool = False,
+    *, grace_s: int | None, signal_given: bool, ready_by_job: bool = False,
 ) -> AppliedPreset:  # fmt: skip
     """Apply a preset to a batch script.
 
@@ -61,7 +61,7 @@ def apply_preset(
     Args:
         given: The user's options of sbatch, from the command line, the environment and the script.
         limit_s: The time limit; None where the partition decides.
-        grace_given: Whether the user gave a grace.
+        grace_s: The user's own grace, which is then the lead of the wrapper, too; None for none.
         signal_given: Whether the user gave a signal for the previous job.
         ready_by_job: Whether the job reports that it is ready, and waits for the previous one itself.
     """
@@ -81,7 +81,8 @@ def apply_preset(
         lost = "after the failure of a node the job is not requeued: the next link takes over"
         changes.append(PresetChange("--requeue=expedite", "", f"given up by --no-requeue: {lost}"))
     lead_s = preset.lead_s if limit_s is None else min(preset.lead_s, limit_s // 4)
-    if grace_given:
+    if grace_s is not None:
+        lead_s = grace_s
         changes.append(PresetChange("--grace", "", "not set: you gave one"))
     else:
         shorter = (
@@ -92,12 +93,12 @@ def apply_preset(
         preset, shape, script, lead_s, limit_s, changes, signal_given=signal_given, ready_by_job=ready_by_job
     )
     if (own_signal := given.get("signal")) is not None:
-        reaches = "the batch shell" if own_signal.startswith("B:") else "steps only, not the batch shell"
+        reaches = "the batch shell" if "B" in own_signal.rpartition(":")[0] else "steps only, not the batch shell"
         changes.append(PresetChange("--signal", "", f"not set: you gave {own_signal}, which reaches {reaches}"))
     changes += [PresetChange("needs", need, "check your script") for need in preset.needs]
     traps = (*preset.traps, *launchers()[shape.launcher].traps)
     changes += [PresetChange("trap", trap, "known of this framework or launcher") for trap in traps]
-    return AppliedPreset(new, options, None if grace_given else lead_s, signal, to_batch, tuple(changes))
+    return AppliedPreset(new, options, lead_s if grace_s is None else None, signal, to_batch, tuple(changes))
 
 
 def _delivery(

@@ -58,7 +58,7 @@ def with_preset(
         request.script,
         request.given,
         None if limit is None or limit >= UNLIMITED_S else limit,
-        grace_given=words.get("grace") is not None,
+        grace_s=words.get("grace"),
         signal_given=given,
         ready_by_job=words.get("ready_by_job", False),
     )
