@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from mirage.presets.detect import ScriptShape
+from mirage.rehearsal import observer
 from mirage.rehearsal.rehearse import judge, warning_of
 from mirage.rehearsal.traps import REMEDIES, find_traps, saved_step
 from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, Rehearsal, read_run
@@ -21,6 +24,7 @@ TRAINER = ObservedProcess(12, 10, "python3.11", "python3 train.py", catches=("US
 WORKER = ObservedProcess(13, 12, "python3.11", "python3 train.py", catches=("USR1", "TERM"))
 TORCHRUN = ObservedProcess(11, 10, "python3.11", "python3 /opt/bin/torchrun train.py", catches=("TERM", "INT"))
 DEEPSPEED = ObservedProcess(11, 10, "python3.11", "python3 /opt/bin/deepspeed train.py", catches=("TERM", "INT"))
+STARTER = ObservedProcess(14, 10, "python3.11", "python3 start.py")
 STEPD_TASK = replace(TRAINER, step="0", parent=9)
 
 SHAPE = ScriptShape("", "none", False, ("USR1",), ("USR1",), True, ())
@@ -115,6 +119,42 @@ PLAIN = replace(SHAPE, traps=(), forwards=(), in_background=False)
         ("not-resumed", rehearsal(run(), run(72, first=1))),
         ("resumed-from-older-checkpoint", rehearsal(run(), run(72, first=6))),
         ("log-truncated", rehearsal(run(), log_lost=True)),
+        (  # the argument is no launcher
+            "signal-read-too-late",
+            rehearsal(run(processes=(SHELL, replace(TRAINER, command="python t.py torchrun")), **KILLED, **NO_SAVE)),
+        ),
+        (  # the wrapper sends TERM
+            "no-handler",
+            rehearsal(
+                run(processes=(SHELL, replace(TRAINER, catches=("USR1",))), **KILLED, **NO_SAVE), shape=PLAIN,
+                delivers="TERM",
+            ),
+        ),
+        (  # the save at the end is a periodic one
+            "no-handler",
+            rehearsal(run(processes=(SHELL, replace(TRAINER, catches=())), **KILLED), shape=PLAIN, delivers="TERM"),
+        ),
+        (  # the script's own trap sends TERM
+            "no-handler",
+            rehearsal(
+                run(processes=(SHELL, replace(TRAINER, catches=("USR1",))), **NO_SAVE, gone_s=100.2), run(72, first=6),
+                shape=replace(SHAPE, forwards=("TERM",)),
+            ),
+        ),
+        (  # a stop file needs no handler
+            "signal-read-too-late",
+            rehearsal(
+                run(processes=(SHELL, replace(TRAINER, catches=())), **KILLED, **NO_SAVE), shape=PLAIN, delivers="file"
+            ),
+        ),
+        (  # a program that only starts the trainer
+            "signal-read-too-late",
+            rehearsal(run(processes=(SHELL, STARTER, replace(TRAINER, parent=14), WORKER), **KILLED, **NO_SAVE)),
+        ),
+        (
+            "not-resumed",
+            rehearsal(run(lines=((91.0, "span corruption"),)), run(72, first=1, lines=((91.0, "span corruption"),))),
+        ),
         ("two-chains-in-one-directory", rehearsal(run(), foreign=(FileChange(104.0, "state/step-10", 40),))),
     ],
 )  # fmt: skip
@@ -132,6 +172,7 @@ def test_a_trap_is_named_alone(name: str, observed: Rehearsal) -> None:
         rehearsal(run(processes=(SHELL, TORCHRUN, replace(TRAINER, parent=11)))),
         rehearsal(run(files=(FileChange(102.0, "state-710/step-10", 40),))),
         rehearsal(run(files=(), saves=((102.0, 10),))),
+        rehearsal(run(), run(72, first=11, lines=((91.0, "7 sequences were truncated"),))),
         rehearsal(run(samples=((85.0, (SHELL, TORCHRUN, TRAINER)), (103.0, (SHELL, TORCHRUN))), **KILLED)),
         rehearsal(run(files=(*run().files, *(FileChange(90.0 + k, "loss.log", 10 * k) for k in range(10))))),
     ],
@@ -157,6 +198,38 @@ def test_the_lead_that_is_needed_is_the_longest_step_the_save_and_kill_wait() ->
     assert "no steps were found" in unknown.notes[0]
 
 
+def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
+    early = run(samples=((85.0, (SHELL, TRAINER)), (95.0, ())), steps_until_s=94, saves=((94.0, 4),))
+    result = judge(rehearsal(early, run(72, first=5)))
+    assert (result.traps, result.passed) == ((), False)
+    assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher"),
+    [
+        ("python3 -m torch.distributed.run --standalone t.py", "torchrun"),
+        ("/x/python -u -W ignore /x/bin/torchrun t.py", "torchrun"),
+        ("python /x/torch/distributed/launch.py t.py", "torchrun"), ("python3 /x/accelerate-launch t.py", "accelerate"),
+        ("python3 /x/accelerate launch t.py", "accelerate"), ("python3 -m deepspeed.launcher.launch t.py", "deepspeed"),
+        ("python3 t.py --strategy deepspeed --x", ""), ("python3 -c torchrun x", ""),
+        ("python3 /x/torchrun/t.py", ""),
+    ],
+)  # fmt: skip
+def test_a_launcher_is_the_program_that_python_runs(command: str, launcher: str) -> None:
+    assert ObservedProcess(1, 1, "python3.11", command).launcher == launcher
+    assert ObservedProcess(1, 1, "srun", command).launcher == ""
+
+
+def test_descendants_of_the_job_are_its_processes_whatever_their_environment() -> None:
+    own = {os.getpid(): True, 2**30: True}
+    with subprocess.Popen(["sleep", "20"], env={}) as child:
+        found = observer._processes(b"MIRAGE_OBSERVED=absent", own)
+        child.kill()
+    assert child.pid in [process["pid"] for process in found]
+    assert 2**30 not in own, "the number of a process that is gone may come again"
+
+
 def test_a_log_that_grows_at_every_step_is_no_checkpoint() -> None:
     growing = tuple(FileChange(86.0 + k, "metrics.jsonl", 10 * k) for k in range(17))
     assert saved_step(run(files=growing)) == -1
@@ -180,13 +253,14 @@ def test_a_record_is_read_with_its_steps_from_the_output_or_the_progress_file(tm
         {"time_s": 1, "processes": [{"pid": 5, "parent": 1, "program": "bash", "command": "bash", "step": "",
                                      "catches": ["TERM"], "ignores": []}]},
         {"time_s": 2, "line": "{'loss': 1.2, 'global_step': 7}"}, {"time_s": 3, "line": "steps to do: 8"},
-        {"time_s": 4, "line": "Iteration   20/ 500 | loss 3"}, {"time_s": 5, "file": "a/b", "size": 3, "inode": 9},
+        {"time_s": 3, "line": "warm-up steps: 500"}, {"time_s": 3, "line": "Step: 10%| 2/20"},
+        {"time_s": 4, "line": "Iteration   1,020/ 5000 | loss 3"}, {"time_s": 5, "file": "a/b", "size": 3, "inode": 9},
         {"time_s": 6, "over": True},
     ]  # fmt: skip
     record, progress = tmp_path / "record", tmp_path / "progress"
     record.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"time_s": 7, "li')
     found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
-    assert (found.steps, found.shell, found.output) == (((2, 7), (4, 20)), 5, "/o")
+    assert (found.steps, found.shell, found.output) == (((2, 7), (4, 1020)), 5, "/o")
     assert found.at(1.5)[0].catches == ("TERM",)
     assert found.files == (FileChange(5, "a/b", 3, 9),)
     progress.write_text('{"time_s": 3, "step": 8}\n{"time_s": 4, "stop": "USR1"}\n{"time_s": 5, "saved": 9}\n')

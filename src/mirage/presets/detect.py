@@ -145,7 +145,7 @@ def _sent(line: str) -> Iterator[str]:
 
 
 def _signal_name(word: str) -> str:
-    """The name of a signal without SIG, from a name or a number; empty for 0 and for numbers of no signal."""
+    """The name of a signal without SIG, from a name or a number; empty for no signal."""
     if not word.isdecimal():
         return word.upper().removeprefix("SIG")
     try:

@@ -66,16 +66,33 @@ def main(words: list[str]) -> None:
 def _processes(entry: bytes, own: dict[int, bool]) -> list[dict[str, Any]]:
     """The processes of the job on this node, by number."""
     found = []
-    for number in sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()):
+    numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+    for gone in own.keys() - set(numbers):
+        del own[gone]  # another process may get this number
+    for number in numbers:
         try:
             if number not in own:
-                with open(f"/proc/{number}/environ", "rb") as file:
-                    own[number] = entry in file.read().split(b"\0")
+                own[number] = _is_own(number, entry, own)
             if own[number]:
                 found.append(_process(number))
         except OSError:
             own.pop(number, None)
     return found
+
+
+def _is_own(number: int, entry: bytes, own: dict[int, bool]) -> bool:
+    """Whether a process has the mark, or its parent is known.
+
+    A container may have cleared the environment.
+    """
+    with open(f"/proc/{number}/stat", "rb") as file:
+        parent = int(file.read().rpartition(b")")[2].split()[1])
+    try:
+        with open(f"/proc/{number}/environ", "rb") as file:
+            marked = entry in file.read().split(b"\0")
+    except PermissionError:
+        marked = False
+    return marked or own.get(parent, False)
 
 
 def _process(number: int) -> dict[str, Any]:

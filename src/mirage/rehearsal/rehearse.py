@@ -43,7 +43,9 @@ class RehearsalPlan:
         to_batch_shell: Whether the batch shell gets it (``B:``); otherwise the steps.
         lead_s: Time from the warning to the end.
         after_s: Time from the first step to the warning.
-        patience_s: Time for a job to start, and again for its first step.
+        patience_s: Time for a job to start.
+        first_step_s: Time for its first step.
+        delivers: What the wrapper of a preset sends; empty without a wrapper.
     """
 
     signal: str
@@ -51,6 +53,8 @@ class RehearsalPlan:
     lead_s: int
     after_s: float
     patience_s: float
+    first_step_s: float
+    delivers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class RehearsalResult:
         saved: Step of the newest checkpoint of the first run; −1 for none.
         resumed: First step of the second run; −1 for none.
         lost: Steps that were computed twice; −1 where unknown.
+        warned: Whether the first job was there at the warning.
         way: The way of the signal, one line for each hop.
     """
 
@@ -74,13 +79,14 @@ class RehearsalResult:
     saved: int
     resumed: int
     lost: int
+    warned: bool
     way: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether the second run resumed, and no trap was found."""
-        return not self.traps and self.resumed > 0 and self.saved > 0
+        """Whether the second run resumed after a warning, and no trap was found."""
+        return not self.traps and self.warned and self.resumed > 0 and self.saved > 0
 
 
 def rehearse(
@@ -111,7 +117,7 @@ def rehearse(
         second = _run(slurm, own, replace(plan, signal="", after_s=STEPS_S), folder, kill_wait_s, report, clock)
     same = first.output == second.output and output.is_file()
     lost = same and not output.read_bytes().startswith(before[: 1 << 20])
-    return Rehearsal(first, second, shape, kill_wait_s, foreign, lost)
+    return Rehearsal(first, second, shape, kill_wait_s, foreign, lost, plan.delivers)
 
 
 def judge(rehearsal: Rehearsal) -> RehearsalResult:
@@ -126,13 +132,17 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
     saved, resumed = saved_step(first), second.steps[0][1] if second.steps else -1
     last = max((step for _, step in first.steps), default=-1)
     traps = find_traps(rehearsal)
-    notes = [] if first.steps else ["no steps were found: report them with mirage.hooks.progress, or print `step N`"]
+    notes = []
+    if not first.warned:
+        notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
+    elif not first.steps:
+        notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
     if first.steps and not second.steps:
         notes.append("the second run showed no step: its resume is not proven")
     lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
     return RehearsalResult(
         traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
-        tuple(way_of(first)), (*rehearsal.notes, *notes),
+        first.warned, tuple(way_of(first)), tuple(notes),
     )  # fmt: skip
 
 
@@ -178,7 +188,7 @@ def _run(
             run = read_run(record, progress, job, ("", True, 0.0), 0.0, 0.0)
             return bool(run.steps) and clock() >= run.steps[0][0] + plan.after_s
 
-        wait_until(lambda: stepped() or _over(slurm, job), plan.patience_s, POLL_S)
+        wait_until(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s, POLL_S)
         signalled_s = clock()
         if plan.signal:
             report(f"job {job} gets {plan.signal}, {plan.lead_s} s before its end")

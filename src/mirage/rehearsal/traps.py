@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mirage.rehearsal.two_runs import FileChange, ObservedRun, Rehearsal
+from mirage.presets.preset import FILE, NOTHING
+from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, Rehearsal
 
 SOON_S = 5.0
 """A process that is gone this soon after a signal was ended by it."""
@@ -132,12 +133,17 @@ def _trainers_ended_s(run: ObservedRun) -> float:
     return min(ends, default=float("inf")) - run.signalled_s
 
 
-def _delivered(rehearsal: Rehearsal) -> str:
-    """The signal that the wrapper or the script's own trap passed on."""
+def _delivered(rehearsal: Rehearsal) -> tuple[str, ...]:
+    """The signals for the trainers: of the wrapper, of the script's trap, or the warning."""
     run, shape = rehearsal.first, rehearsal.shape
-    if found := re.search(r"mirage: \S+ ([A-Z0-9]+) to process", run.text):
-        return found[1]
-    return shape.forwards[0] if run.to_batch_shell and shape.traps and shape.forwards else run.signal
+    if rehearsal.delivers not in ("", FILE, NOTHING):
+        return (rehearsal.delivers,)
+    return shape.forwards if run.to_batch_shell and shape.traps and shape.forwards else (run.signal,)
+
+
+def _handles(rehearsal: Rehearsal, process: ObservedProcess) -> bool:
+    """Whether a trainer has a handler for what reaches it, or needs none for a stop file."""
+    return rehearsal.delivers == FILE or not {*process.catches}.isdisjoint(_delivered(rehearsal))
 
 
 # -- detectors -----------------------------------------------------------------------------------------------
@@ -178,7 +184,7 @@ def trap_in_foreground(rehearsal: Rehearsal) -> str:
 
 def launcher_killed(rehearsal: Rehearsal) -> str:
     """Whether a signal that the launcher does not handle has ended it."""
-    run, name = rehearsal.first, _delivered(rehearsal)
+    run, name = rehearsal.first, _delivered(rehearsal)[0]
     for launcher in run.launchers():
         gone_s = run.last_s(launcher.pid) - run.signalled_s
         if gone_s <= SOON_S and name not in (*launcher.catches, *launcher.ignores) and not saved_on_warning(rehearsal):
@@ -212,8 +218,10 @@ def workers_killed_early(rehearsal: Rehearsal) -> str:
 def torn_checkpoint(rehearsal: Rehearsal) -> str:
     """Whether the second run finds a part of a checkpoint."""
     run, second = rehearsal.first, rehearsal.second
-    if found := LOAD_ERRORS.search(second.text):
-        return f"the second run cannot load the checkpoint: {found[0]}"
+    before_words = {found[0].lower() for found in LOAD_ERRORS.finditer(run.text)}
+    found = next((one[0] for one in LOAD_ERRORS.finditer(second.text) if one[0].lower() not in before_words), "")
+    if found and (not _resumed(rehearsal) or resumed_from_older(rehearsal)):
+        return f"the second run cannot load the checkpoint: {found}"
     if run.left:
         return ""
     before = {change.path: change for change in run.changes(0, run.signalled_s)}
@@ -231,6 +239,8 @@ def save_longer_than_lead(rehearsal: Rehearsal) -> str:
     changes = _begun_save(run)
     if run.left or not changes or (run.saves and run.saves[-1][0] >= run.signalled_s):
         return ""
+    if run.trainers() and not any(_handles(rehearsal, trainer) for trainer in run.trainers()):
+        return ""  # a periodic save
     lasted_s = run.killed_s - changes[0].time_s
     begun_s = changes[0].time_s - run.signalled_s
     path = changes[-1].path
@@ -240,22 +250,24 @@ def save_longer_than_lead(rehearsal: Rehearsal) -> str:
 def flag_read_too_late(rehearsal: Rehearsal) -> str:
     """Whether a handler was there and no save began in the lead."""
     run = rehearsal.first
-    handling = [p for p in run.trainers() if {run.signal, _delivered(rehearsal)} & {*p.catches}]
+    handling = [p for p in run.trainers() if _handles(rehearsal, p)]
     if run.left or not handling or _begun_save(run):
         return ""
     last_s = max((time_s for time_s, _ in run.steps), default=0.0)
     after = "no step was complete after it" if last_s < run.signalled_s else "steps went on"
     waited_s = run.killed_s - run.signalled_s
-    return f"process {handling[0].pid} had a handler, but did not save within {waited_s:.0f} s of the warning: {after}"
+    had = "had its stop file" if rehearsal.delivers == FILE else "had a handler"
+    return f"process {handling[0].pid} {had}, but did not save within {waited_s:.0f} s of the warning: {after}"
 
 
 def no_handler(rehearsal: Rehearsal) -> str:
     """Whether a trainer had no handler for the signal."""
     run = rehearsal.first
-    without = [p for p in run.trainers() if not {run.signal, _delivered(rehearsal)} & {*p.catches}]
+    without = [p for p in run.trainers() if not _handles(rehearsal, p)]
     if not without or saved_on_warning(rehearsal):
         return ""
-    return f"process {without[0].pid} ({without[0].command[:60]}) had no handler for {_delivered(rehearsal)}"
+    names = " or ".join(_delivered(rehearsal))
+    return f"process {without[0].pid} ({without[0].command[:60]}) had no handler for {names}"
 
 
 def state_keyed_by_job(rehearsal: Rehearsal) -> str:

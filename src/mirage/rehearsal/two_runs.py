@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mirage.presets.detect import ScriptShape
 
-STEP = re.compile(r"(?:^|[\s,{'\"(\[])(?:global_?step|step|iteration|iter)s?['\"]?\s*[=:/ ]\s*(\d+)", re.IGNORECASE)
-"""A step in a line of output."""
+STEP = re.compile(
+    r"(?:^|[\s,{'\"(\[])(?:global_?step|step|iteration|iter)['\"]?\s*[=:/ ]\s*(\d{1,3}(?:,\d{3})+|\d+)(?![\d.]*%)",
+    re.IGNORECASE,
+)
+"""A step in a line of output: not a number of steps, nor a percentage."""
 
+_RUN_BY_PYTHON = r"^\S+(?:\s+-[WX]\s+\S+|\s+-(?![mc]\b)\S+)*\s+(?:-m\s+)?(?:\S*/)?"
 _LAUNCHERS = {
-    "torchrun": re.compile(r"(^|[\s/])torchrun(\s|$)|torch\.distributed\.(run|launch)"),
-    "accelerate": re.compile(r"(^|[\s/])accelerate\s+launch|accelerate\.commands\.launch"),
-    "deepspeed": re.compile(r"(^|[\s/])deepspeed(\s|$)|deepspeed\.launcher"),
+    name: re.compile(rf"{_RUN_BY_PYTHON}(?:{known})(?:\s|$)")
+    for name, known in {
+        "torchrun": r"torchrun|torch[./]distributed[./](?:run|launch)(?:\.py)?",
+        "accelerate": r"accelerate\s+launch|accelerate-launch|accelerate\.commands\.(?:launch|accelerate_cli\s+launch)",
+        "deepspeed": r"deepspeed|deepspeed[./]launcher\S*",
+    }.items()
 }
+"""Command lines of launchers: only the program counts that Python runs, not its arguments."""
+
+_STOPS = {"USR1", "USR2", "TERM"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +53,18 @@ class ObservedProcess:
     @property
     def launcher(self) -> str:
         """Name of the launcher that it is; empty for another process."""
-        return next((name for name, known in _LAUNCHERS.items() if known.search(self.command)), "")
+        if not self.is_python:
+            return ""
+        return next((name for name, known in _LAUNCHERS.items() if known.match(self.command)), "")
 
     @property
     def is_python(self) -> bool:
         """Whether Python runs it."""
         return self.program.startswith(("python", "pt_main"))
+
+    def starts_apart_from(self, parent: ObservedProcess) -> bool:
+        """Whether it is a program of its own, and no fork or helper of its parent."""
+        return self.command != parent.command and " -c " not in self.command
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +132,22 @@ class ObservedRun:
     def trainers(self) -> tuple[ObservedProcess, ...]:
         """The Python processes at the warning that are no launchers.
 
-        Those that they forked are left out.
+        Those that they forked are left out, and so is a program that handles nothing and only starts another one.
         """
         processes = [p for p in self.at(self.signalled_s) if p.is_python and not p.launcher]
-        numbers = {p.pid for p in processes}
-        return tuple(p for p in processes if p.parent not in numbers)
+        started = {c.parent for c in processes for p in processes if c.parent == p.pid and c.starts_apart_from(p)}
+        starters = {p.pid for p in processes if p.pid in started and not _STOPS & {*p.catches}}
+        numbers = {p.pid for p in processes} - starters
+        return tuple(p for p in processes if p.pid in numbers and p.parent not in numbers)
 
     def launchers(self) -> tuple[ObservedProcess, ...]:
         """The launchers at the warning."""
         return tuple(p for p in self.at(self.signalled_s) if p.launcher)
+
+    @property
+    def warned(self) -> bool:
+        """Whether the batch shell was there at the warning."""
+        return self.last_s(self.shell) > self.signalled_s
 
     @property
     def left(self) -> bool:
@@ -155,7 +178,7 @@ class Rehearsal:
         kill_wait_s: Slurm's time between SIGTERM and SIGKILL.
         foreign: Changes of files at a time at which neither run was there.
         log_lost: Whether the second run has truncated the output of the first.
-        notes: What the rehearsal could not do.
+        delivers: What the wrapper of a preset sends: a signal, ``file`` or ``none``; empty without a wrapper.
     """
 
     first: ObservedRun
@@ -164,7 +187,7 @@ class Rehearsal:
     kill_wait_s: float
     foreign: tuple[FileChange, ...] = ()
     log_lost: bool = False
-    notes: tuple[str, ...] = field(default=())
+    delivers: str = ""
 
 
 def read_run(
@@ -203,7 +226,7 @@ def read_run(
 def _steps(lines: Sequence[tuple[float, str]]) -> Iterator[tuple[float, int]]:
     for time_s, line in lines:
         if found := STEP.search(line):
-            yield time_s, int(found[1])
+            yield time_s, int(found[1].replace(",", ""))
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.cli import main
+from mirage.slurm.text.batch_script import directives
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,27 @@ def test_without_slurm_it_names_where_to_go(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["rehearse", "job.sh"]) == 1
     assert "there is no sbatch here; run this on a login node" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "minutes"), [((), "14"), (("--patience", "20m", "--grace", "1m"), "23")])
+def test_the_jobs_end_and_are_warned_by_the_rehearsal_alone(
+    words: tuple[str, ...], minutes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options of the script that would do so at another time are left out."""
+    script = "#!/bin/bash\n#SBATCH --signal=B:USR1@120 -J own\n#SBATCH --time-min=5:00 --dependency=singleton\ntrue\n"
+    (tmp_path / "job.sh").write_text(script)
+    for name, body in {
+        "sbatch": 'for last; do :; done; echo "$SBATCH_SIGNAL $*" > called; cp "$last" copy; exit 1',
+        "scontrol": "echo KillWait = 30 sec",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("MIRAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SBATCH_SIGNAL", "USR1@120")
+    assert main(["rehearse", *words, "job.sh"]) == 1
+    called = (tmp_path / "called").read_text()
+    assert f"--time={minutes} " in called
+    assert called.startswith(" "), "no SBATCH_SIGNAL"
+    assert directives((tmp_path / "copy").read_bytes()) == {"job-name": "own"}

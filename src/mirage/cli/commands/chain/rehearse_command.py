@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.framework_option import framework_option, with_preset
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 TRAPPED = 1
 """Exit status if a trap was found, or the resume is not proven."""
 
-LIMIT_MIN = 10
-"""Time limit of both jobs beyond their lead, minutes: they are ended before it."""
+FIRST_STEP_S = 600
+"""Time for the first step where the user gives no patience: the time limit of both jobs contains it."""
+
+REPLACED = ("signal", "time-min", "dependency")
+"""Options of the user that would end or warn a job at another time, or let it wait."""
 
 
 @click.command(
@@ -61,7 +65,7 @@ LIMIT_MIN = 10
     default="30m",
     show_default=True,
     metavar="TIME",
-    help="Time for each job to start, and for its first step.",
+    help="Time for each job to start; where you give it, also for its first step. [10m without]",
 )
 @json_output
 @click.pass_context
@@ -80,10 +84,12 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     from mirage.agent.chain.request import read_request
     from mirage.agent.chain.spec_check import default_grace_s, limit_s
     from mirage.presets.detect import shape_of
+    from mirage.presets.preset import preset_named
     from mirage.presets.wrapper import is_shell_script
     from mirage.rehearsal.rehearse import RehearsalPlan, judge, warning_of
     from mirage.rehearsal.rehearse import rehearse as run_twice
     from mirage.slurm.sbatch_options import parse_sbatch
+    from mirage.slurm.text.batch_script import without
 
     if shutil.which("sbatch") is None:
         raise ConfigurationError(
@@ -97,24 +103,31 @@ def rehearse(ctx: click.Context, /, **words: Any) -> None:
     directory = caller().directory / (request.given.get("chdir") or "")
     shape = shape_of(request.script, directory)
     own_signal, own_grace_s = request.given.get("signal"), words["grace"]
+    script_as_given = request.script
     request, applied, reasons = with_preset(ctx, words, request)
     for line in (*request.remarks, *(reasons if applied is not None else ())):
         click.echo(line, err=True)
     grace_s = words["grace"] or default_grace_s(limit_s(request.given))
     name, to_batch_shell, lead_s = warning_of(own_signal, words.get("signal_previous") or "USR2", grace_s)
-    plan = RehearsalPlan(name, to_batch_shell, own_grace_s or lead_s, words["after"], words["patience"])
-    given = {k: v for k, v in request.submission.options.items() if k not in ("signal", "time-min", "dependency")}
-    minutes = math.ceil((plan.lead_s + plan.after_s) / 60) + LIMIT_MIN
+    own_patience = ctx.get_parameter_source("patience") is not ParameterSource.DEFAULT
+    has_wrapper = applied is not None and applied.script != script_as_given
+    plan = RehearsalPlan(
+        name, to_batch_shell, own_grace_s or lead_s, words["after"], words["patience"],
+        words["patience"] if own_patience else FIRST_STEP_S,
+        preset_named(words["framework"]).signal.value if has_wrapper else "",
+    )  # fmt: skip
+    given = {k: v for k, v in request.submission.options.items() if k not in REPLACED}
+    minutes = math.ceil((plan.lead_s + plan.after_s + plan.first_step_s) / 60) + 1
     submission = replace(
         request.submission, options={**given, "time": str(minutes)}, directory=str(directory),
-        environment={**os.environ, **request.submission.environment},
+        environment={k: v for k, v in {**os.environ, **request.submission.environment}.items() if k != "SBATCH_SIGNAL"},
     )  # fmt: skip
     folder = cluster.home().folder / "rehearsals" / f"{request.script_name}-{secrets.token_hex(3)}"
     folder.mkdir(parents=True)
     slurm = cluster.client()
     wait = re.match(r"\d+", slurm.configuration().get("killwait", ""))
     rehearsal = run_twice(
-        slurm, submission, request.script, request.script_name, shape, plan, folder,
+        slurm, submission, without(request.script, REPLACED), request.script_name, shape, plan, folder,
         float(wait[0]) if wait else 30.0, lambda line: click.echo(f"mirage: {line}", err=True), cluster.clock,
     )  # fmt: skip
     result = judge(rehearsal)
