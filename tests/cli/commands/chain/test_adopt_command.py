@@ -130,6 +130,9 @@ def test_a_training_waits_for_the_job_before_it_and_is_not_requeued(type_: Type,
     site.runner.script = b"#!/bin/bash\n#SBATCH -t 10\nsrun torchrun train.py\n"
     plain = json.loads(type_("adopt", "41", "--json", "--dry-run")[0])["steps"]
     assert any("starts while the one before it still runs" in step for step in plain)
+    words = ("--framework", "hf", "--ready-by-job", "--json", "--dry-run")
+    loaded_first = json.loads(type_("adopt", "41", *words)[0])["steps"]
+    assert not any("waits until the one before it has left" in step for step in loaded_first), "it would never report"
     type_("adopt", "41", "--framework", "hf", "--chain", "trains", "--links", "3", "--no-agent")
     spec = store.chain("trains").spec
     assert site.calls[0][2]["Requeue"] == "0"  # type: ignore[index]

@@ -162,6 +162,29 @@ def test_a_new_script_gets_the_wrapper_of_the_chain_s_preset(
     assert "give the script too" in type_("chain", "edit", "serve", "--framework", "hf", status=2)[1]
 
 
+def test_a_new_script_with_a_trap_gets_the_signal_of_that_trap(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], tmp_path: Path
+) -> None:
+    store.change_spec(chain(), replace(chain().spec, framework="python", signal="USR2"))
+    (tmp_path / "train.sh").write_text("#!/bin/bash\ntrap 'kill -TERM $pid' USR1\npython3 train.py & pid=$!\nwait\n")
+    type_("chain", "edit", "serve", "train.sh")
+    assert (chain().spec.signal, chain().spec.to_batch_shell) == ("USR1", True)
+    (tmp_path / "both.sh").write_text("#!/bin/bash\ntrap 'kill -TERM $pid' TERM USR1\npython3 x.py & pid=$!\nwait\n")
+    type_("chain", "edit", "serve", "both.sh")
+    assert chain().spec.signal == "USR1", "it has a trap for that one, too"
+
+
+def test_a_new_script_of_a_chain_that_reports_itself_does_not_wait_before_its_report(
+    type_: Type, store: SqlStore, chain: Callable[[], Chain], tmp_path: Path
+) -> None:
+    (tmp_path / "train.sh").write_text("#!/bin/bash\npython3 train.py\n")
+    for by_job in (False, True):
+        store.change_spec(chain(), replace(chain().spec, framework="python", ready_by_job=by_job))
+        type_("chain", "edit", "serve", "train.sh", f"{by_job}")
+        script = (cluster.home().folder / chain().spec.submission.script).read_text()
+        assert ('while [ "1" = 1 ]' in script) is not by_job
+
+
 def test_a_site_s_rules_count_for_an_edit(
     type_: Type, chain: Callable[[], Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

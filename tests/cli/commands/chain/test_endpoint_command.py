@@ -61,6 +61,11 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
         (["--port", "9+JOB%65528"], f"Error: Invalid value for '--port': '9+JOB%65528' {NO_PORT}"),
         (["--port", "9+JOB%0"], f"Error: Invalid value for '--port': '9+JOB%0' {NO_PORT}"),
         (["--port", "80", "--install"], "Error: --install needs -o FILE"),
+        (["--port", "80", "--json"], "Error: --json prints the files of --list; give that, too"),
+        (
+            ["--port", "80", "--every", "9s"],
+            "Error: --every is the time between queries of --watch; the agent has one of its own",
+        ),
         (["--port", "80", "--install", "--watch"], "Error: give one of --install, --uninstall, --list and --watch"),
         (
             ["--port", "80", "--every", "-1"],

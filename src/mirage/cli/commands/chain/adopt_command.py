@@ -113,7 +113,7 @@ def adopt(ctx: click.Context, /, job: str | None, costs: CostOptions, **words: A
         known = _training_or_server(words, shape)
         no_requeue = known is not None and known.requeue.value == "no" and "requeue" not in found.request.given
         request = _without_requeue(found.request) if no_requeue else found.request
-        waits = known is not None and not known.server and is_shell_script(request.script)
+        waits = known is not None and not (known.server or words["ready_by_job"]) and is_shell_script(request.script)
         request = replace(request, script=waiting_for_previous(request.script)) if waits else request
         _framework_words(words, delivery)
         request, applied, reasons = with_preset(ctx, words, request)

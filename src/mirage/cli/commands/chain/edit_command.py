@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,6 +88,7 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
     from mirage.agent.cycle.retries import CLEARED
     from mirage.agent.model import EventRecord
     from mirage.agent.site_file import read_site_files
+    from mirage.presets.detect import shape_of
 
     now_s = int(cluster.clock())
     edit = _job_edit(ctx)
@@ -103,11 +105,14 @@ def edit(ctx: click.Context, /, name: str, costs: CostOptions, **words: Any) -> 
             own: dict[str, Any] = {
                 "framework": words["framework"] or chain.spec.framework or None,
                 "grace": spec.grace_s,
+                "ready_by_job": spec.ready_by_job,
             }
+            traps = shape_of(job.script, Path(job.submission.directory)).traps
             job, _, remarks = with_preset(ctx, own, job)
             spec = replace(
-                spec, framework=own["framework"] or "", to_batch_shell=own.get("to_batch_shell", spec.to_batch_shell)
-            )
+                spec, framework=own["framework"] or "", to_batch_shell=own.get("to_batch_shell", spec.to_batch_shell),
+                signal=spec.signal if spec.signal in traps else own.get("signal_previous", spec.signal),
+            )  # fmt: skip
             for remark in remarks:
                 click.echo(remark, err=True)
         elif words["framework"] is not None:

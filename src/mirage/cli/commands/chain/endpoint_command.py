@@ -10,7 +10,7 @@ import click
 
 from mirage.cli import cli_context as cluster
 from mirage.cli.commands.chain.list import find
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.output import check_output
 from mirage.cli.values import DURATION_WITH_UNIT
 from mirage.errors import ConfigurationError, UnknownName, shown
@@ -96,6 +96,7 @@ def endpoint(
 
     if sum((install, uninstall, listed, watch)) > 1:
         raise click.UsageError("give one of --install, --uninstall, --list and --watch")
+    _check_alone(as_json and not listed, is_given("every_s") and not watch)
     if reload_ is not None and out is None:
         raise click.UsageError("--reload runs a command after changes of a file; give -o FILE")
     if listed:
@@ -133,6 +134,18 @@ def endpoint(
         click.echo(f"mirage: ended by {arrived[0]}; {out} stays as it is", err=True)
 
 
+def _check_alone(json_without_list: bool, every_without_watch: bool) -> None:
+    """Refuses options that would have no effect.
+
+    Raises:
+        click.UsageError: There is one.
+    """
+    if json_without_list:
+        raise click.UsageError("--json prints the files of --list; give that, too")
+    if every_without_watch:
+        raise click.UsageError("--every is the time between queries of --watch; the agent has one of its own")
+
+
 def _install(store: SqlStore, wanted: Endpoint) -> None:
     """Persists an endpoint for the agent."""
     from mirage.agent.background.endpoints import install_endpoint
@@ -166,7 +179,7 @@ def _print_installed(as_json: bool) -> None:
     from mirage.agent.background.endpoints import installed_endpoints
 
     found, unread = installed_endpoints(cluster.home())
-    with cluster.store() as store:
+    with cluster.store(to_read=True) as store:
         rows = [_row(store, one) for one in found]
     for path, why in unread.items():
         click.echo(f"mirage: warning: {path}: {why}; remove it, and install the endpoint again", err=True)
