@@ -71,6 +71,9 @@ def test_units_of_a_systemd_that_does_not_answer_are_undone_and_can_be_removed(
     assert files() == installed
     assert "OnUnitActiveSec=300s" in (tmp_path / "config" / "systemd" / "user" / passes.PASS_TIMER).read_text()
     capsys.readouterr()
+    capsys.readouterr()
+    assert main(["agent", "install", "--systemd", "--remove", "--dry-run"]) == 0
+    assert capsys.readouterr().err == "would be removed:\n"
     assert main(["agent", "install", "--systemd", "--remove"]) == 1
     assert "are removed, but a timer that runs goes on" in capsys.readouterr().err
     assert files() == []

@@ -46,6 +46,11 @@ def test_what_does_not_fit_at_all_is_a_line_a_cell() -> None:
     ]  # fmt: skip
 
 
+def test_brackets_in_a_cell_or_a_head_are_no_styles() -> None:
+    text = printed(60, [["./[new]/a[/b]", "1"]], ("policy [bold]", "n"))
+    assert text.splitlines() == ["policy [bold]  n", "./[new]/a[/b]  1"]
+
+
 def test_words_stand_at_the_left_and_rows_have_styles() -> None:
     out = io.StringIO()
     console = Console(file=out, width=40, force_terminal=True, color_system="standard", highlight=False)

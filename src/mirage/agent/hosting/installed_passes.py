@@ -238,6 +238,12 @@ def install_timer(environment: Mapping[str, str], home: Home, every_s: int) -> P
     return folder / PASS_TIMER
 
 
+def has_timer(environment: Mapping[str, str]) -> bool:
+    """Whether the units of the timer are installed."""
+    folder = user_units(environment)
+    return any((folder / name).exists() for name in (PASS_TIMER, PASS_UNIT))
+
+
 def remove_timer(environment: Mapping[str, str]) -> bool:
     """Stop the timer and remove the units; whether there were any.
 

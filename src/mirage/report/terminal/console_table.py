@@ -62,10 +62,15 @@ def _fitting(
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int, styles: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for k, head in enumerate(heads):
-        table.add_column(head, justify="left" if k < left else "right", no_wrap=True, vertical="bottom")
+        table.add_column(Text(head), justify="left" if k < left else "right", no_wrap=True, vertical="bottom")
     for row, style in zip(rows, styles):
-        table.add_row(*row, style=style)
+        table.add_row(*(_as_text(cell) for cell in row), style=style)
     return table
+
+
+def _as_text(cell: Cell) -> Text:
+    """Returns a cell as it is: rich would take ``[new]`` in the path of a policy for a style."""
+    return Text(cell) if isinstance(cell, str) else cell
 
 
 def _folded(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:

@@ -23,7 +23,7 @@ def stages() -> Iterator[Callable[[str], None]]:
     """Shows the current step on standard error; without a terminal, a line for each."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda what: console.print(f"mirage: {what}", highlight=False, soft_wrap=True)
+        yield lambda what: console.print(f"mirage: {what}", highlight=False, markup=False, soft_wrap=True)
         return
     with console.status("") as status:
         yield lambda what: status.update(f"{what} …")

@@ -138,6 +138,11 @@ def test_a_slurm_conf_describes_the_machine(shared_data, tmp_path, capsys):
     report = simulated(capsys, str(trace), "--slurm-conf", str(conf))
     assert report["nodes"] == 16
     assert report["max_wait_s"] >= 60
+    folder = tmp_path / "[new]" / "a[" / "b]"
+    folder.mkdir(parents=True)
+    (folder / "slurm.conf").write_text(conf.read_text())
+    main(["simulate", str(trace), "--slurm-conf", str(folder / "slurm.conf")])
+    assert capsys.readouterr().out.startswith(f"slurm on 16 nodes, settings {folder}/slurm.conf\n")
 
 
 @pytest.mark.parametrize("place", ["/no/such/folder/x.csv", "."])

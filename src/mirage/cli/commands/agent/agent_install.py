@@ -169,7 +169,7 @@ def _remove(way: str, dry_run: bool) -> tuple[bool, str]:
         return _remove_jobs(dry_run)
     if way == "systemd":
         if dry_run:
-            return False, ""
+            return passes.has_timer(os.environ), ""
         try:
             return passes.remove_timer(os.environ), ""
         finally:
