@@ -304,3 +304,19 @@ def test_a_trainer_is_signalled_whatever_its_arguments_and_environment(tmp_path:
     job.send_signal(signal.SIGUSR2)
     out, err = job.communicate(timeout=30)
     assert sorted(out.split()) == ["1", "2", "3", "left", "left", "left"], err
+
+
+@pytest.mark.parametrize(
+    ("given", "passed_on"),
+    [
+        ("NONE", {"MIRAGE_WRAPPED", "MIRAGE_STOP_FILE"}),
+        ("A,B", {"A", "B", "MIRAGE_WRAPPED"}),
+        ("ALL,C=1", {"ALL", "C=1"}),
+    ],
+)
+def test_srun_passes_on_the_mark_of_a_job_that_exports_little(given: str, passed_on: set[str], tmp_path: Path) -> None:
+    job = in_a_job(tmp_path, "TERM", '#!/bin/bash\necho "$SLURM_EXPORT_ENV"\n', SLURM_EXPORT_ENV=given)
+    names = set(job.communicate(timeout=20)[0].strip().split(","))
+    assert passed_on <= names
+    assert (names == passed_on) is given.startswith("ALL")
+    assert "NONE" not in names

@@ -205,6 +205,13 @@ def test_a_job_that_ends_before_the_warning_has_not_passed() -> None:
     assert result.notes == ("job 71 had ended before the warning: see /x-71.log, or give a shorter --after",)
 
 
+def test_a_job_with_a_hidden_training_has_not_passed() -> None:
+    hidden = run(processes=(SHELL,), **KILLED, **NO_SAVE, steps_until_s=108)
+    result = judge(rehearsal(hidden, run(72, first=6), shape=PLAIN, delivers="USR2"))
+    assert (result.traps, result.passed, result.resumed) == ((), False, 6)
+    assert "no Python process of job 71 was observed" in result.notes[0]
+
+
 @pytest.mark.parametrize(
     ("command", "launcher"),
     [

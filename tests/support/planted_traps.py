@@ -19,7 +19,7 @@ options.add_argument("--in-place", action="store_true")
 options.add_argument("--evaluate-at", type=int, default=0)
 options.add_argument("--load", default="newest", choices=["newest", "none", "by-name"])
 options.add_argument("--state", default="state")
-options.add_argument("--every", type=int, default=20)
+options.add_argument("--every", type=int, default=30)  # none at the warning, 4 to 5 s after the first step
 options = options.parse_args()
 
 stop = False
@@ -146,7 +146,7 @@ TRAPS = {
     "torn-checkpoint": Planted(passes_on("python3 train.py --save 40 --in-place")),
     "not-resumed": Planted(passes_on("python3 train.py --load none")),
     "resumed-from-older-checkpoint": Planted(
-        passes_on("python3 train.py --load by-name --every 4"), words=("--after", "13s")
+        passes_on("python3 train.py --load by-name --every 4"), words=("--after", "18s")
     ),
     "log-truncated": Planted(passes_on("python3 train.py"), output="-o train.log"),
     "state-keyed-by-job": Planted(passes_on("python3 train.py --state state-$SLURM_JOB_ID")),

@@ -11,6 +11,11 @@ esac
 unset MIRAGE_JOB_END_TIME
 [ -n "${SLURM_JOB_END_TIME:-}" ] || [ "@LIMIT@" = 0 ] || export MIRAGE_JOB_END_TIME=$(($(date +%s) + @LIMIT@))
 @EXPORTS@
+case ${SLURM_EXPORT_ENV:-ALL} in # of --export=NONE or a list: srun would leave these out
+    *ALL*) ;;
+    NONE | NIL) SLURM_EXPORT_ENV=$(IFS=,; set -- "${!MIRAGE_@}" "${!TORCH@}"; echo "$*") ;;
+    *) SLURM_EXPORT_ENV=$SLURM_EXPORT_ENV,$(IFS=,; set -- "${!MIRAGE_@}" "${!TORCH@}"; echo "$*") ;;
+esac
 mirage_stop= mirage_delivering=
 mirage_report() { echo "mirage: $(date +%T) $*" >&2; }
 

@@ -68,7 +68,7 @@ class RehearsalResult:
         saved: Step of the newest checkpoint of the first run; −1 for none.
         resumed: First step of the second run; −1 for none.
         lost: Steps that were computed twice; −1 where unknown.
-        warned: Whether the first job was there at the warning.
+        left: Whether the first job was there at the warning, and left before its end.
         way: The way of the signal, one line for each hop.
     """
 
@@ -79,14 +79,14 @@ class RehearsalResult:
     saved: int
     resumed: int
     lost: int
-    warned: bool
+    left: bool
     way: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether the second run resumed after a warning, and no trap was found."""
-        return not self.traps and self.warned and self.resumed > 0 and self.saved > 0
+        """Whether the first run left, the second one resumed, and no trap was found."""
+        return not self.traps and self.left and self.resumed > 0 and self.saved > 0
 
 
 def rehearse(
@@ -137,12 +137,17 @@ def judge(rehearsal: Rehearsal) -> RehearsalResult:
         notes.append(f"job {first.job} had ended before the warning: see {first.output}, or give a shorter --after")
     elif not first.steps:
         notes.append("no steps were found: report them with mirage.hooks.progress, or print `step N`")
+    if first.warned and not first.left and not first.trainers():
+        notes.append(
+            f"no Python process of job {first.job} was observed: start the training with the environment of the job "
+            "(--export, --cleanenv)"
+        )
     if first.steps and not second.steps:
         notes.append("the second run showed no step: its resume is not proven")
     lead_s = math.ceil(max(longest_s, 0) + save_s + rehearsal.kill_wait_s) if save_s == save_s and gaps else math.nan
     return RehearsalResult(
         traps, longest_s, save_s, lead_s, saved, resumed, max(last - resumed + 1, 0) if min(last, resumed) >= 0 else -1,
-        first.warned, tuple(way_of(first)), tuple(notes),
+        first.warned and first.left, tuple(way_of(first)), tuple(notes),
     )  # fmt: skip
 
 
