@@ -55,8 +55,13 @@ OUT=/scratch/$SLURM_JOBID
 srun --output=x.%j a.out
 python t.py --run ${SLURM_JOB_ID}
 python u.py $SLURM_JOB_NAME
+srun -n 2 -ox.%j --error=y.%j a.out
+srun -n 2 python t.py -o run-$SLURM_JOB_ID
+srun --output x.%j python t.py --resume $SLURM_JOB_ID
 """
-    assert [(line.number, line.is_log) for line in keyed_lines(text)] == [(2, True), (4, False), (5, True), (6, False)]
+    assert [(line.number, line.is_log) for line in keyed_lines(text)] == [
+        (2, True), (4, False), (5, True), (6, False), (8, True), (9, False), (10, False),
+    ]  # fmt: skip
 
 
 FORGOTTEN = "echo slurm_load_jobs error: Invalid job id specified >&2; exit 1"

@@ -12,6 +12,10 @@ from mirage.presets.wrapper import is_shell_script, with_statement
 
 _SUBMITIT = re.compile(r"-m\s+submitit\.core\._submit\s+(?P<folder>'[^']+'|\"[^\"]+\"|\S+)")
 _NUMBER = re.compile(r"\$\{?SLURM_(ARRAY_)?JOB_?ID\b|(?<=\s)SLURM_JOB_?ID\b|%[jA]\b")
+_SRUN_LOG = re.compile(
+    r"(?P<before>\bsrun(?:\s+--?[\w-]+(?:[=\s]\s*[^-\s]\S*)?)*?)\s+(?:-[oe]\s*|--(?:output|error)[=\s]\s*)\S+"
+)
+"""An option of srun for its output: not one of the program that it starts."""
 
 PICKLE = "_submitted.pkl"
 """End of the name of the file with submitit's function and arguments, after the number of the job."""
@@ -40,8 +44,10 @@ def keyed_lines(script: bytes) -> tuple[KeyedLine, ...]:
     for number, line in enumerate(script.decode(errors="replace").splitlines(), 1):
         is_option = line.startswith("#SBATCH")
         if (is_option or not line.lstrip().startswith("#")) and _NUMBER.search(line):
-            log = is_option or re.search(r"\bsrun\b.*(-o|-e|--output|--error)\b", line) is not None
-            found.append(KeyedLine(number, line.strip(), log))
+            rest, removed = line, 1
+            while removed:
+                rest, removed = _SRUN_LOG.subn(r"\g<before>", rest)
+            found.append(KeyedLine(number, line.strip(), is_option or not _NUMBER.search(rest)))
     return tuple(found)
 
 

@@ -42,8 +42,6 @@ MESSAGES_S = 30.0
 LEAVES_BEFORE_S = 15
 """A pass ends this long before the next one, which would otherwise find the lease held."""
 
-DEFAULT_STAY_S = 5 * MINUTE_S
-
 STARTED_S = MINUTE_S
 """Slurm has started a link that may start from a moment on, and can, within this time.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mirage.cli import cli_context as cluster
-from mirage.cli.options import CONTEXT, examples, json_output
+from mirage.cli.options import CONTEXT, examples, is_given, json_output
 from mirage.cli.values import DURATION_WITH_UNIT, LIMITED_DURATION
 from mirage.errors import ConfigurationError, one_line
 
@@ -107,6 +107,8 @@ def install(
     """
     if way is None:
         raise click.UsageError(f"one of {', '.join(f'--{name}' for name in _WAYS)} is missing")
+    if is_given("every_s") and (way == "job" or remove):
+        raise click.UsageError("--every is the time between passes: leave it out with --job and with --remove")
     if way != "scrontab" or partition or limit_s is not None:
         check_job_options(way == "job" and not remove, partition, limit_s, sbatch_options)
     changed, text = _remove(way, dry_run) if remove else _install(
