@@ -16,7 +16,7 @@ from mirage.presets.detect import ScriptShape
 from mirage.rehearsal import observer
 from mirage.rehearsal.rehearse import judge, warning_of
 from mirage.rehearsal.traps import REMEDIES, find_traps, saved_step
-from mirage.rehearsal.two_runs import FileChange, ObservedProcess, ObservedRun, Rehearsal, read_run
+from mirage.rehearsal.two_runs import FileChange, FirstStep, ObservedProcess, ObservedRun, Rehearsal, read_run
 
 INF = math.inf
 SHELL = ObservedProcess(10, 1, "bash", "/bin/bash /spool/slurm_script", catches=("USR1",))
@@ -273,3 +273,21 @@ def test_a_record_is_read_with_its_steps_from_the_output_or_the_progress_file(tm
     progress.write_text('{"time_s": 3, "step": 8}\n{"time_s": 4, "stop": "USR1"}\n{"time_s": 5, "saved": 9}\n')
     found = read_run(record, progress, 7, ("USR1", True, 3.0), INF, 6.0)
     assert (found.steps, found.saves) == (((3, 8),), ((5, 9),))
+
+
+def test_the_first_step_is_found_while_the_record_grows_and_each_line_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, progress, parsed = tmp_path / "record", tmp_path / "progress", list[str]()
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(text) or loads(text))
+    first = FirstStep(record, progress)
+    assert first.time_s() is None
+    record.write_text('{"time_s": 1, "line": "loading"}\n{"time_s": 2, "line": "step')
+    assert [first.time_s(), first.time_s()] == [None, None]
+    with record.open("a") as out:
+        out.write(' 4"}\n{"time_s": 3, "line": "step 5"}\n')
+    assert [first.time_s(), first.time_s()] == [2, 2]
+    assert len(parsed) == 3
+    progress.write_text('{"time_s": 7, "step": 8}\n')
+    assert FirstStep(tmp_path / "absent", progress).time_s() == 7

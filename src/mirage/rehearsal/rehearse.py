@@ -20,7 +20,7 @@ from mirage.process import cleanup_at_signals
 from mirage.real_time import wait_until
 from mirage.rehearsal import observer
 from mirage.rehearsal.traps import Trap, checkpoint_changes, find_traps, saved_on_warning, saved_step
-from mirage.rehearsal.two_runs import FileChange, ObservedRun, Rehearsal, read_run
+from mirage.rehearsal.two_runs import FileChange, FirstStep, ObservedRun, Rehearsal, read_run
 from mirage.slurm.client import SlurmClient
 from mirage.slurm.records import Submission
 
@@ -189,9 +189,11 @@ def _run(
                 f"{sys.executable}; see the job's output"
             )
 
+        first = FirstStep(record, progress)
+
         def stepped() -> bool:
-            run = read_run(record, progress, job, ("", True, 0.0), 0.0, 0.0)
-            return bool(run.steps) and clock() >= run.steps[0][0] + plan.after_s
+            first_s = first.time_s()
+            return first_s is not None and clock() >= first_s + plan.after_s
 
         wait_until(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s, POLL_S)
         signalled_s = clock()

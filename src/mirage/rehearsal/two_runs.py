@@ -230,7 +230,11 @@ def _steps(lines: Sequence[tuple[float, str]]) -> Iterator[tuple[float, int]]:
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    yield from _entries_of(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _entries_of(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
         try:
             yield json.loads(line)
         except ValueError:  # the last line of a killed process
@@ -239,3 +243,36 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
 
 def _process(entry: dict[str, Any]) -> ObservedProcess:
     return ObservedProcess(**{**entry, "catches": tuple(entry["catches"]), "ignores": tuple(entry["ignores"])})
+
+
+class FirstStep:
+    """The time of the first step of a run while it is recorded.
+
+    Each line is read once: a job that prints no step may print for minutes.
+    """
+
+    def __init__(self, record: Path, progress: Path) -> None:
+        self._places = {progress: 0, record: 0}
+        self._time_s: float | None = None
+
+    def time_s(self) -> float | None:
+        """The time of the first step so far; None for none."""
+        for path in self._places if self._time_s is None else ():
+            found = [entry["time_s"] for entry in self._new_entries(path) if _is_step(entry)]
+            self._time_s = min([*found, *([] if self._time_s is None else [self._time_s])], default=None)
+        return self._time_s
+
+    def _new_entries(self, path: Path) -> list[dict[str, Any]]:
+        """The entries of complete lines since the last call."""
+        try:
+            with path.open("rb") as file:
+                file.seek(self._places[path])
+                lines = file.read().rpartition(b"\n")[0]
+        except FileNotFoundError:
+            return []
+        self._places[path] += len(lines) + 1 if lines else 0
+        return list(_entries_of(lines.decode(errors="replace")))
+
+
+def _is_step(entry: dict[str, Any]) -> bool:
+    return "step" in entry or STEP.search(entry.get("line", "")) is not None
