@@ -38,7 +38,7 @@ PROGRESS_FILE = "MIRAGE_PROGRESS_FILE"
 """Variable with the path of a file to which steps, stops and checkpoints are appended, one JSON value a line."""
 
 LEAD = "MIRAGE_LEAD_S"
-"""Variable with the seconds before the job's end at which a stop is requested; without it the end requests none."""
+"""Variable that you may set: seconds before the end of the job at which a stop is requested. Without it, none is."""
 
 LEFT_WITHOUT_TRAINING = 75
 """Exit status of a training that may not take over: the work is not finished (EX_TEMPFAIL of sysexits.h)."""
