@@ -59,14 +59,15 @@ os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 
 
 CLEANUP = """
-import contextlib, signal, sys, time
+import select, signal, sys, time
 from mirage.process import cleanup_at_signals
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-with cleanup_at_signals():
+with cleanup_at_signals() as check:
     try:
         print("waits", flush=True)
-        sys.stdin.read()
+        while not select.select([sys.stdin], [], [], 0.01)[0]:
+            check()
     finally:
         time.sleep(0.2)
         print("cleaned", flush=True)
@@ -95,6 +96,19 @@ def test_a_signal_ends_a_process_after_its_cleanup(
         time.sleep(0.05)
     rest, _ = process.communicate()
     assert (process.returncode, rest) == (status, printed)
+
+
+def test_a_signal_interrupts_nothing_between_two_checks() -> None:
+    submitted = []
+
+    def submit() -> None:
+        with cleanup_at_signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            submitted.append("whole")
+
+    with pytest.raises(SystemExit) as ended:
+        submit()
+    assert (ended.value.code, submitted) == (128 + signal.SIGTERM, ["whole"])
 
 
 def test_after_the_context_a_signal_ends_a_process_at_once() -> None:

@@ -48,24 +48,27 @@ def die_with_me() -> Callable[[], None]:
 
 
 @contextmanager
-def cleanup_at_signals() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP end this process by an exception, after its cleanup.
+def cleanup_at_signals() -> Iterator[Callable[[], None]]:
+    """Lets SIGTERM and SIGHUP end this process at the next check, after its cleanup.
 
-    Further ones are ignored during the cleanup. A signal that the process ignores (``nohup``) or handles has the same
-    effect as before. In other threads than the main one, the context does nothing.
+    The context gives a function that checks: it raises ``SystemExit`` if a signal has come. Loops that wait call it.
+    The handler itself raises nothing: Python drops an exception in a callback of the garbage collector, and a
+    submission would be interrupted. A signal that the process ignores (``nohup``) or handles has the same effect as
+    before. In other threads than the main one, the context does nothing.
     """
     in_main = threading.current_thread() is threading.main_thread()
     ours = [sign for sign in (signal.SIGTERM, signal.SIGHUP) if in_main and signal.getsignal(sign) == signal.SIG_DFL]
+    came: list[int] = []
 
-    def end(number: int, _: object) -> None:
-        for sign in ours:
-            signal.signal(sign, signal.SIG_IGN)
-        raise SystemExit(128 + number)
+    def check() -> None:
+        if came:
+            raise SystemExit(128 + came[0])
 
     for sign in ours:
-        signal.signal(sign, end)
+        signal.signal(sign, lambda number, _: came.append(number))
     try:
-        yield
+        yield check
     finally:
         for sign in ours:
             signal.signal(sign, signal.SIG_DFL)
+    check()

@@ -109,12 +109,13 @@ def rehearse(
     path.write_bytes(with_statement(script, _observed(folder)))
     shutil.copy(observer.__file__, folder / "observer.py")
     own = replace(submission, script=str(path))
-    with cleanup_at_signals():  # the end of the command cancels its job
-        first = _run(slurm, own, plan, folder, kill_wait_s, report, clock)
+    with cleanup_at_signals() as check:  # the end of the command cancels its job
+        first = _run(slurm, own, plan, folder, kill_wait_s, report, clock, check)
         output = Path(first.output)
         before = output.read_bytes() if output.is_file() else b""
         foreign = _foreign(Path(submission.directory), first, clock)
-        second = _run(slurm, own, replace(plan, signal="", after_s=STEPS_S), folder, kill_wait_s, report, clock)
+        second_plan = replace(plan, signal="", after_s=STEPS_S)
+        second = _run(slurm, own, second_plan, folder, kill_wait_s, report, clock, check)
     same = first.output == second.output and output.is_file()
     lost = same and not output.read_bytes().startswith(before[: 1 << 20])
     return Rehearsal(first, second, shape, kill_wait_s, foreign, lost, plan.delivers)
@@ -173,17 +174,30 @@ def way_of(run: ObservedRun) -> list[str]:
 
 def _run(
     slurm: SlurmClient, submission: Submission, plan: RehearsalPlan, folder: Path, kill_wait_s: float,
-    report: Callable[[str], None], clock: Callable[[], float],
+    report: Callable[[str], None], clock: Callable[[], float], check: Callable[[], None],
 ) -> ObservedRun:  # fmt: skip
-    """One job: it is warned after some steps, and ended when its lead is over."""
+    """One job: it is warned after some steps, and ended when its lead is over.
+
+    Args:
+        check: Called while it runs; raises if the command is to end, and the job is cancelled then.
+    """
+
+    def waited(condition: Callable[[], bool], longest_s: float) -> bool:
+        def checked() -> bool:
+            check()
+            return condition()
+
+        return wait_until(checked, longest_s, POLL_S)
+
+    check()
     job = slurm.submit(submission)
     try:
         record, progress = folder / f"record.{job}", folder / f"progress.{job}"
         report(f"job {job} is submitted")
         waits = _WaitReasons(slurm, job, report)
-        if not wait_until(lambda: record.exists() or waits.over(), plan.patience_s, POLL_S):
+        if not waited(lambda: record.exists() or waits.over(), plan.patience_s):
             raise MirageError(f"job {job} did not start within {plan.patience_s:g} s; give a longer --patience")
-        if not wait_until(record.exists, 5, POLL_S):
+        if not waited(record.exists, 5):
             raise MirageError(
                 f"job {job} has ended and nothing was recorded; the nodes must be able to write to {folder} and to run "
                 f"{sys.executable}; see the job's output"
@@ -195,7 +209,7 @@ def _run(
             first_s = first.time_s()
             return first_s is not None and clock() >= first_s + plan.after_s
 
-        wait_until(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s, POLL_S)
+        waited(lambda: stepped() or _over(slurm, job), plan.first_step_s + plan.after_s)
         signalled_s = clock()
         if plan.signal:
             report(f"job {job} gets {plan.signal}, {plan.lead_s} s before its end")
@@ -203,7 +217,7 @@ def _run(
                 slurm.signal(job, plan.signal, to_batch_shell=True)
             else:
                 slurm.signal_steps(job, plan.signal)
-            left = wait_until(lambda: _over(slurm, job), plan.lead_s, POLL_S)
+            left = waited(lambda: _over(slurm, job), plan.lead_s)
         else:
             left = _over(slurm, job)
     finally:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mirage.errors import SlurmUnreachable
 from mirage.slurm.runner import Completed
@@ -42,3 +46,21 @@ def test_a_squeue_that_is_late_ends_no_study(tmp_path: Path) -> None:
     array = SlurmArray(tmp_path, jobs=1, sleep=sleep, clock=lambda: float(len(slept)), runner=controller)
     assert list(array(begin_square, 5, range(2))) == [5, 6]
     assert controller.commands == ["sbatch", "squeue", "squeue"], "and no job is cancelled"
+
+
+@pytest.mark.parametrize("during", ["sbatch", "the wait"])
+def test_a_signal_cancels_the_array(tmp_path: Path, during: str) -> None:
+    class SignalledAt(BusyController):
+        def run(self, argv: Sequence[str], **options: Any) -> Completed:
+            if argv[0] == during:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().run(argv, **options)
+
+    def sleep(_: float) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    controller = SignalledAt()
+    array = SlurmArray(tmp_path, jobs=1, sleep=sleep, clock=lambda: 0.0, runner=controller)
+    with pytest.raises(SystemExit) as ended:
+        list(array(begin_square, 5, range(2)))
+    assert (ended.value.code, controller.commands) == (128 + signal.SIGTERM, ["sbatch", "scancel"])

@@ -62,15 +62,20 @@ class HyperQueue:
         if not pieces:
             return
         client = _client()
-        work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
-        try:
-            job = self._submitted(client, work)
-        except BaseException:
-            work.remove()
-            raise
-        with cleanup_at_signals():
+        with cleanup_at_signals() as check:
+            work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
             try:
-                yield from work.results(lambda: _all_over(client, job, work))
+                job = self._submitted(client, work)
+            except BaseException:
+                work.remove()
+                raise
+
+            def all_over() -> bool:
+                check()
+                return _all_over(client, job, work)
+
+            try:
+                yield from work.results(all_over)
             finally:
                 work.abandon()
         work.remove()

@@ -58,15 +58,20 @@ class SlurmArray:
         """
         if not pieces:
             return
-        work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
-        try:
-            watch = _Watch(work, self._submitted(work), min(self.jobs, work.n), self.runner)
-        except BaseException:
-            work.remove()
-            raise
-        with cleanup_at_signals():
+        with cleanup_at_signals() as check:
+            work = RemoteWork.create(self.folder, begin, setup, pieces, self.sleep, self.clock)
             try:
-                yield from work.results(watch.all_over)
+                watch = _Watch(work, self._submitted(work), min(self.jobs, work.n), self.runner)
+            except BaseException:
+                work.remove()
+                raise
+
+            def all_over() -> bool:
+                check()
+                return watch.all_over()
+
+            try:
+                yield from work.results(all_over)
             finally:
                 work.abandon()
                 watch.cancel()
