@@ -63,18 +63,18 @@ def test_unknown_names_get_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("tiresias", {"thresholds_gpu_s": ("abc",)}, "thresholds_gpu_s is ('abc',); give a number, such as 3600.0"),
+        ("tiresias", {"thresholds_gpu_s": ("abc",)}, "thresholds_gpu_s is 'abc'; give a number, such as 3600.0"),
         (
             "tiresias",
             {"thresholds_gpu_s": (1.0, "abc")},
-            "thresholds_gpu_s is (1.0, 'abc'); give a number, such as 3600.0",
+            "thresholds_gpu_s is '1.0/abc'; give a number, such as 3600.0",
         ),
-        ("tiresias", {"thresholds_gpu_s": (nan,)}, "thresholds_gpu_s is (nan,); give a number, such as 3600.0"),
+        ("tiresias", {"thresholds_gpu_s": (nan,)}, "thresholds_gpu_s is 'nan'; give a number, such as 3600.0"),
         ("tiresias", {"thresholds_gpu_s": "abc"}, "thresholds_gpu_s is 'abc'; give a number, such as 3600.0"),
         ("gittins", {"levels": 2.5}, "levels is 2.5; give a whole number, such as 16"),
         ("gittins", {"levels": True}, "levels is True; give a number, such as 16"),
         ("gittins", {"levels": inf}, "levels is inf; give a number, such as 16"),
-        ("gittins", {"service_gpu_s": (1.0, True)}, "service_gpu_s is (1.0, True); give a number, such as ()"),
+        ("gittins", {"service_gpu_s": (1.0, True)}, "service_gpu_s is '1.0/True'; give a number"),
         ("gavel", {"round_s": "abc"}, "round_s is 'abc'; give a number, such as 360.0"),
         ("gavel", {"round_s": None}, "round_s is None; give a number, such as 360.0"),
         ("gavel", {"round_s": 0}, "round_s is 0; give whole seconds above 0"),

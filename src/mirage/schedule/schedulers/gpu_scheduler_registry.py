@@ -86,8 +86,9 @@ def _check(key: str, value: Any, default: Any) -> None:
         if right and isinstance(sample, int):
             right, wanted = all(one == int(one) for one in values), "a whole number"
     if not right:
-        example = "" if isinstance(sample, bool) else f", such as {sample!r}"
-        raise ConfigurationError(f"{key} is {value!r}; give {wanted}{example}")
+        example = "" if isinstance(sample, bool | tuple) else f", such as {sample!r}"
+        given = "/".join(map(str, value)) if isinstance(value, tuple) else value
+        raise ConfigurationError(f"{key} is {given!r}; give {wanted}{example}")
 
 
 _HERE = "mirage.schedule.schedulers"
