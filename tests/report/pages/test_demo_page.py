@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mirage.provision.chain_record import ChainRun
 from mirage.report.charts.chain_charts import chain_chart
 from mirage.report.charts.decision_charts import decision_chart, link_to_explain
 from mirage.report.pages.demo_page import demo_page, load_chart
@@ -111,9 +112,13 @@ def test_the_words_describe_what_was_done() -> None:
     assert "All 252 decisions of auto for links of 8 nodes" in PAGE
 
 
+def paragraphs_with(run: ChainRun) -> list[str]:
+    """The paragraphs of the page with another run of ``auto``."""
+    return paragraphs(demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): run}), "mirage demo", "0.1.0"))
+
+
 def test_a_hand_over_with_an_interruption_is_described() -> None:
-    page = demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): DEMO.runs[8, "reactive"]}), "mirage demo", "0.1.0")
-    described = paragraphs(page)
+    described = paragraphs_with(DEMO.runs[8, "reactive"])
     assert "2 of 5 hand-overs of auto had no interruption." in described
     assert (
         "One that did not: link 2 was submitted at the end of link 1. It waited 12.0 h: the service was down for 12.0 "
@@ -124,8 +129,7 @@ def test_a_hand_over_with_an_interruption_is_described() -> None:
 
 def test_interruptions_after_waits_beyond_the_limit_are_named() -> None:
     links = (record(0, 0, 0, 48), record(1, 40, 60, 108), record(2, 60, 109, 157))
-    run = replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 140 * HOUR, decisions=())
-    described = paragraphs(demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): run}), "mirage demo", "0.1.0"))
+    described = paragraphs_with(replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 140 * HOUR, decisions=()))
     assert (
         "1.0 h of the interruption came after waits of more than 48.0 h, longer than a job may run. No policy avoids "
         "these; a longer limit or fewer nodes may."
@@ -134,8 +138,7 @@ def test_interruptions_after_waits_beyond_the_limit_are_named() -> None:
 
 def test_a_hand_over_in_the_same_minute_is_described() -> None:
     links = (record(0, 0, 0, 48), record(1, 40, 48, 96))
-    run = replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 90 * HOUR, decisions=())
-    described = paragraphs(demo_page(replace(DEMO, runs={**DEMO.runs, (8, "auto"): run}), "mirage demo", "0.1.0"))
+    described = paragraphs_with(replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 90 * HOUR, decisions=()))
     assert (
         "One that went well: link 2 was submitted 8.0 h before the end of link 1. It waited 8.0 h: it started when "
         "link 1 ended."
