@@ -93,10 +93,10 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
     """What the middle of a chain's turn raises, by the name of the chain."""
     wrong: dict[str, Exception] = {}
 
-    def may_fail(context: CycleContext, chain: Chain, ended: list[Link]) -> Chain:
+    def may_fail(context: CycleContext, chain: Chain, ended: list[Link], *, revises: bool) -> Chain:
         if chain.name in wrong:
             raise wrong[chain.name]
-        return steer(context, chain, ended)
+        return steer(context, chain, ended, revises=revises)
 
     monkeypatch.setattr("mirage.agent.agent.steer", may_fail)
     return wrong

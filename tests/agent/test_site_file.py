@@ -38,6 +38,7 @@ contact = "me"
 least_poll = "30s"
 most_chains = 7
 most_held_jobs = 2
+most_waiting_links = 1
 most_overlap = "00:10:00"
 no_chains_in_partitions = ["long", "debug"]
 no_chains_in_qos = ["short"]
@@ -62,6 +63,7 @@ def test_the_stricter_value_of_each_rule_wins(tmp_path: Path) -> None:
         least_poll_s=120,
         most_chains=3,
         most_held_jobs=2,
+        most_waiting_links=1,
         most_overlap_s=600,
         no_chains_in_partitions=("debug", "long"),
         no_chains_in_qos=("short",),

@@ -14,6 +14,7 @@ from mirage.provision.chain_record import ChainRun, HandOver
 from mirage.provision.link_size import LinkSize
 from mirage.sim.cluster import Cluster
 from mirage.sim.simulation import Simulation
+from mirage.sim.slurm_conf.slurm_settings import SlurmSettings
 from mirage.sim.workload import workload
 from mirage.trace.table import JobTable
 
@@ -64,3 +65,22 @@ def test_a_run_ends_with_its_time(hours: int) -> None:
     assert [decision.now_s for decision in run.decisions] == [120], "the lead is constant"
     assert {decision.submits for decision in run.decisions} == {False}
     assert (run.until_s, len(run.started)) == (3_600 * hours, 1)
+
+
+def test_waits_beyond_the_limit_interrupt_the_chain_once_if_several_links_wait() -> None:
+    """Every job waits for twelve hours; links of four hours are a small part of the load."""
+    submit_s = [0] * 240 + [hour * HOUR_S for hour in range(72) for _ in range(20)]
+    hour_s, one = [HOUR_S] * len(submit_s), [1] * len(submit_s)
+    others = JobTable.build(range(1, len(submit_s) + 1), submit_s=submit_s, elapsed_s=hour_s, limit_s=hour_s, nodes=one)
+    machine = Cluster.pool(20)
+    sim = Simulation(machine, workload(others, machine), "slurm", SlurmSettings(weight_age=10_000.0))
+    sim.approach(HOUR_S)
+    runs = {n: keep_alive(sim.fork(), LinkSize(1, 4 * HOUR_S), "hold", Cost(1, 1), 72 * HOUR_S, n) for n in (1, 3)}
+    lost_h = {n: [round(over.interruption_s / HOUR_S) for over in run.hand_overs] for n, run in runs.items()}
+    assert len(lost_h[1]) == 5
+    assert min(lost_h[1][:4]) >= 8
+    assert len(lost_h[3]) >= 12
+    assert sum(lost_h[3]) <= 10
+    for run in runs.values():
+        starts = [link.started_s for link in run.started]
+        assert starts == sorted(starts)

@@ -74,7 +74,11 @@ class Notebook:
         self.rows[chain, number] = replace(self.rows[chain, number], **columns)
         self.reported += events
 
-    def links(self, chain: int) -> list[Link]:
+    def attempt(self, chain: int, number: int, now_s: int, edits: int) -> bool:
+        self.change_link(chain, number, attempted_s=now_s)
+        return True
+
+    def links(self, chain: int, *, open: bool = False) -> list[Link]:
         return [self.rows[key] for key in sorted(self.rows) if key[0] == chain]
 
     def add_link(self, link: Link, *events: EventRecord) -> None:

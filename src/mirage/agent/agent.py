@@ -410,6 +410,8 @@ class Agent:
         for link in context.of(chain, LinkState.RUNNING):
             if before.get(link.number) in (LinkState.HELD, LinkState.QUEUED):
                 chain = judge_forecast(context, chain, link, replaced=not self.decider.revises(chain))
+                if any(other.state is LinkState.QUEUED for other in context.next_links(chain)):
+                    chain = context.change_chain(chain, next_decision_s=0)  # the next one may start at any moment
         release_early(context, chain)
         finish_withdrawal(context, chain)
         ended = [x for x in context.of(chain, LinkState.ENDED) if before.get(x.number) is not LinkState.ENDED]
@@ -419,7 +421,7 @@ class Agent:
             chain = exclude_where_links_fail(context, chain, link)
         if self.outputs is not None:
             chain = self.outputs.update(context, chain, ended)
-        chain = steer(context, chain, ended)
+        chain = steer(context, chain, ended, revises=self.decider.revises(chain))
         chain = pause_if_spent(context, chain)
         chain = self.sizing.update(context, chain)
         if chain.state is ChainState.DONE:

@@ -7,6 +7,9 @@ The states of a link; each step is stored before the next one is taken:
 ``planned`` with ``attempted_s`` set means that sbatch may have run: the agent searches the queue before it runs sbatch
 again. The next link is *held* by ``afterany`` on its predecessor from the predecessor's start: if the agent dies, the
 link follows without it. A release clears that dependency; a second thought may set it again, which holds the link.
+
+Where a link waits for longer than links may run, one waiting link is not enough: then further ones compete at the same
+time, each submitted without a dependency.
 """
 
 from __future__ import annotations
@@ -42,6 +45,13 @@ class LinkState(StrEnum):
     ENDED = "ended"
 
 
+WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
+"""The states of a link that has not started."""
+
+WAITING_LINKS = 3
+"""Default of the maximum number of links of a chain that wait at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChainSpec:
     """The specification of a chain by its user, which only the user changes.
@@ -69,6 +79,7 @@ class ChainSpec:
             which needs no agent; 0 for never: the user requests a signal from Slurm, or wants none.
         least_life: Share of a link's limit in which the next one is not released, if the link itself started with more
             than a quarter of its predecessor's limit left; ``MISSING`` for the policy's default.
+        waiting_links: Maximum number of links that wait in the queue at once.
         links_a_day: Maximum number of links that may start within 24 hours before the chain is paused; 0 for a number
             that follows from their limit.
         never_two: Whether a link may only start once Slurm reports the end of the previous one.
@@ -107,6 +118,7 @@ class ChainSpec:
     least_limit_s: int = MISSING
     slurm_warning_s: int = 0
     least_life: float = MISSING
+    waiting_links: int = WAITING_LINKS
     links_a_day: int = 0
     never_two: bool = False
     folder: str = ""

@@ -7,6 +7,7 @@ each wins: a user cannot loosen a cap of the site.
     least_poll = "2m"
     most_chains = 20
     most_held_jobs = 10
+    most_waiting_links = 1
     most_overlap = "45m"
     no_chains_in_partitions = ["debug"]
     no_chains_in_qos = ["debug"]
@@ -49,6 +50,7 @@ class SiteFile:
         least_poll_s: Least time between two polls of the queue.
         most_chains: Largest number of chains of a user that are alive; None for no cap.
         most_held_jobs: The same for jobs that are held: each chain has one; None for no cap.
+        most_waiting_links: Largest number of links of a chain that wait at once; None for no cap.
         most_overlap_s: Longest time with two links of a chain; None for no cap.
         no_chains_in_partitions: Partitions in which chains are not allowed.
         no_chains_in_qos: QOS in which chains are not allowed.
@@ -60,6 +62,7 @@ class SiteFile:
     least_poll_s: int = 0
     most_chains: int | None = None
     most_held_jobs: int | None = None
+    most_waiting_links: int | None = None
     most_overlap_s: int | None = None
     no_chains_in_partitions: tuple[str, ...] = ()
     no_chains_in_qos: tuple[str, ...] = ()
@@ -73,6 +76,7 @@ class SiteFile:
             least_poll_s=max(self.least_poll_s, other.least_poll_s),
             most_chains=_least(self.most_chains, other.most_chains),
             most_held_jobs=_least(self.most_held_jobs, other.most_held_jobs),
+            most_waiting_links=_least(self.most_waiting_links, other.most_waiting_links),
             most_overlap_s=_least(self.most_overlap_s, other.most_overlap_s),
             no_chains_in_partitions=_both(self.no_chains_in_partitions, other.no_chains_in_partitions),
             no_chains_in_qos=_both(self.no_chains_in_qos, other.no_chains_in_qos),
@@ -158,6 +162,7 @@ class SiteFile:
             "least time between polls": format_duration(self.least_poll_s) if self.least_poll_s else "",
             "most chains": _number(self.most_chains),
             "most held jobs": _number(self.most_held_jobs),
+            "most waiting links of a chain": _number(self.most_waiting_links),
             "longest overlap": "" if self.most_overlap_s is None else format_duration(self.most_overlap_s),
             "no chains in partitions": ", ".join(self.no_chains_in_partitions),
             "no chains in QOS": ", ".join(self.no_chains_in_qos),
@@ -247,6 +252,7 @@ _RULES: dict[str, tuple[str, Callable[[object], Any]]] = {
     "least_poll": ("least_poll_s", _least_poll_s),
     "most_chains": ("most_chains", _count),
     "most_held_jobs": ("most_held_jobs", _count),
+    "most_waiting_links": ("most_waiting_links", _count),
     "most_overlap": ("most_overlap_s", _duration_s),
     "no_chains_in_partitions": ("no_chains_in_partitions", _names),
     "no_chains_in_qos": ("no_chains_in_qos", _names),

@@ -20,7 +20,7 @@ import numpy as np
 from mirage.agent.agent import Agent
 from mirage.agent.chain.history import chain_run
 from mirage.agent.cycle.readiness import SystemShell
-from mirage.agent.model import ChainSpec
+from mirage.agent.model import WAITING_LINKS, ChainSpec
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.sql_store import open_store
 from mirage.array_types import Ints
@@ -197,7 +197,9 @@ def _run(task: Task) -> ChainRun:
     return keep_alive(_at_begin(seed).fork(), link, policy, cost, begin_s + SHOWN_DAYS * DAY_S)
 
 
-def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int) -> ChainRun:
+def keep_alive(
+    sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s: int, waiting_links: int = WAITING_LINKS
+) -> ChainRun:
     """The record of a chain that the agent manages from now until a time.
 
     Args:
@@ -205,6 +207,7 @@ def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s
         link: Size of every link.
         policy: Name of the provisioner.
         cost: The cost that the policy minimises.
+        waiting_links: Maximum number of links that wait at once.
     """
     slurm = VirtualSlurm(sim)
     with ExitStack() as opened:
@@ -219,6 +222,7 @@ def keep_alive(sim: Simulation, link: LinkSize, policy: str, cost: Cost, until_s
             policy=policy,
             interruption_cost=cost.interruption,
             overlap_cost=cost.overlap,
+            waiting_links=waiting_links,
         )
         chain = store.add_chain(NAME, spec, slurm.now_s)
         agent = Agent(

@@ -139,10 +139,10 @@ class ChainRun:
         return sum(h.overlap_s for h in self.hand_overs)
 
     @property
-    def unavoidable(self) -> tuple[HandOver, ...]:
+    def after_long_waits(self) -> tuple[HandOver, ...]:
         """Interruptions after a wait that was longer than a link may run.
 
-        A link is submitted during its predecessor at the earliest, so no policy avoids them; another request may.
+        No policy avoids the first of several: its link was submitted during its predecessor. Another request may.
         """
         found = []
         for over in self.hand_overs:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from mirage.agent.chain.submission import PREVIOUS_JOB
 from mirage.agent.cycle.retries import clock_of
 from mirage.agent.cycle.submit import Submissions, proof_s
+from mirage.agent.model import Link, LinkState
 from mirage.agent.settings import AgentSettings
+from mirage.errors import SlurmRefused
 from mirage.job_state import MISSING, JobState
-from tests.support.one_chain import NOW_S, OneChain, ended, planned, running
+from mirage.slurm.backend import Backend
+from mirage.slurm.records import Submission
+from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, planned, queued, running
 
 
 @pytest.mark.parametrize(
@@ -27,6 +34,50 @@ def test_a_fourth_of_a_short_limit_is_enough_and_an_ended_link_needs_no_proof() 
     assert proof_s(world.context, world.chain, world.links[0]) == 9_251
     assert proof_s(world.context, world.chain, None) == 0
     assert proof_s(world.context, world.chain, ended(1, JobState.FAILED)) == 0
+
+
+class Sbatch(Slurm):
+    """Records the dependency and the predecessor of each submission, or refuses it."""
+
+    def __init__(self, refusal: str = "") -> None:
+        super().__init__()
+        self.refusal = refusal
+
+    def submit(self, submission: Submission) -> int:
+        if self.refusal:
+            raise SlurmRefused(self.refusal)
+        self.calls.append((submission.options.get("dependency"), submission.environment[PREVIOUS_JOB]))
+        return 103
+
+
+@pytest.mark.parametrize(
+    ("waiting", "dependency"),
+    [
+        (queued(2), None),
+        (held(2, released_s=60), "afterany:102"),
+        (queued(2, begins_s=NOW_S + 9), "afterany:102"),
+        (running(2), "afterany:102"),
+    ],
+)
+def test_a_further_link_competes_unless_the_one_before_does_not(waiting: Link, dependency: str | None) -> None:
+    world, slurm = further_link(waiting, Sbatch())
+    assert slurm.calls == [(dependency, "102")]
+    assert world.links[2].state is (LinkState.QUEUED if dependency is None else LinkState.HELD)
+
+
+def test_a_refused_further_link_is_given_up_and_the_chain_continues() -> None:
+    world, _ = further_link(queued(2), Sbatch("Job violates accounting/QOS policy"))
+    assert world.events == [(3, "refused", "no further link waits: Job violates accounting/QOS policy")]
+    assert (world.links[2].state, world.links[2].was_withdrawn) == (LinkState.ENDED, True)
+    assert (world.chain.state, world.chain.refusals, world.chain.next_try_s, world.trouble) == ("active", 0, 0, "")
+
+
+def further_link(waiting: Link, slurm: Sbatch) -> tuple[OneChain, Sbatch]:
+    """The submission of link 3 after link 2."""
+    world = OneChain(ended(1), waiting, planned(3))
+    world.slurm, world.context.backend = slurm, cast(Backend, slurm)
+    Submissions().submit_planned(world.context, world.chain)
+    return world, slurm
 
 
 def test_until_then_the_chain_waits_and_reports_why() -> None:

@@ -10,7 +10,8 @@ import pytest
 from mirage.agent.cycle.transitions import steer, withdraw
 from mirage.agent.model import ChainState, Link, LinkState, next_link
 from mirage.agent.settings import AgentSettings
-from mirage.duration import HOUR_S
+from mirage.agent.site_file import SiteFile
+from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
 from mirage.slurm.records import Submission
 from tests.support.one_chain import NOW_S, OneChain, Slurm, ended, held, job, planned, queued, running, shown, tagged
@@ -50,6 +51,100 @@ def test_no_link_is_planned_while_one_waits(waiting: Link) -> None:
 @pytest.mark.parametrize(("requested", "links"), [(0, 3), (2, 2), (3, 3), (4, 3)])
 def test_no_more_links_than_requested(requested: int, links: int) -> None:
     assert len(steered(OneChain(ended(1), running(2), links=requested)).links) == links
+
+
+# -- further links while one waits -------------------------------------------------------------------------
+
+
+def waits(number: int, for_s: int, **known: Any) -> Link:
+    """A link with a limit of an hour that has competed for some time."""
+    return queued(number, **{"released_s": NOW_S - for_s, "limit_s": 3_600, **known})
+
+
+def further(*links: Link, revises: bool = True, settings: AgentSettings | None = None, **spec: Any) -> list[int]:
+    """The numbers of the links that are planned."""
+    world = OneChain(*links, settings=settings, **spec)
+    steer(world.context, world.chain, [], revises=revises)
+    return [link.number for link in world.links if link not in links]
+
+
+LONG_ENDED = ended(1, started_s=100, ended_s=3_700)
+
+
+@pytest.mark.parametrize("before", [(), (LONG_ENDED,), (running(1),)])
+def test_a_further_link_competes_once_one_has_waited_for_its_limit(before: tuple[Link, ...]) -> None:
+    assert further(*before, waits(2, 3_599)) == []
+    assert further(*before, waits(2, 3_600)) == [3]
+
+
+def test_each_further_link_follows_a_limit_after_the_one_before_and_they_are_three_at_most() -> None:
+    assert further(LONG_ENDED, waits(2, 9_000), waits(3, 3_599)) == []
+    assert further(LONG_ENDED, waits(2, 9_000), waits(3, 3_600)) == [4]
+    assert further(LONG_ENDED, waits(2, 9_000), waits(3, 9_000), waits(4, 9_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("of_chain", "of_site", "planned_ones"), [(3, None, [4]), (2, None, []), (3, 2, []), (2, 3, [])]
+)
+def test_the_user_and_the_site_bound_the_links_that_wait(
+    of_chain: int, of_site: int | None, planned_ones: list[int]
+) -> None:
+    settings = AgentSettings(site=SiteFile(most_waiting_links=of_site))
+    links = (LONG_ENDED, waits(2, 9_000), waits(3, 9_000))
+    assert further(*links, settings=settings, waiting_links=of_chain) == planned_ones
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"chain": {"failures": 1}}, {"chain": {"quick_ends": 1}}, {"chain": {"reserved": "1 99999 service"}},
+        {"never_two": True}, {"budget_node_h": 1e6}, {"revises": False}, {"links": 2},
+    ],
+)  # fmt: skip
+def test_no_further_link_where_it_could_do_harm(known: dict[str, Any]) -> None:
+    assert further(LONG_ENDED, waits(2, 9_000)) == [3]
+    assert further(LONG_ENDED, waits(2, 9_000), **known) == []
+
+
+@pytest.mark.parametrize(
+    "last",
+    [held(2, released_s=60, limit_s=3_600), waits(2, 9_000, begins_s=NOW_S + 9), waits(2, 9_000, limit_s=UNLIMITED_S)],
+)
+def test_no_further_link_after_one_that_does_not_compete(last: Link) -> None:
+    assert further(running(1), last) == []
+
+
+@pytest.mark.parametrize(("later_s", "due_s"), [(899, 7_200), (900, 3_600)])
+def test_after_two_links_that_started_almost_together_a_further_one_is_due_later(later_s: int, due_s: int) -> None:
+    pair = ended(1, started_s=1_000, ended_s=1_900), ended(2, started_s=1_000 + later_s, ended_s=5_000)
+    assert further(*pair, waits(3, due_s - 1)) == []
+    assert further(*pair, waits(3, due_s)) == [4]
+
+
+@pytest.mark.parametrize(("ago_s", "planned_ones"), [(3_599, []), (3_600, [4])])
+def test_after_a_refusal_the_next_further_link_follows_a_limit_later(ago_s: int, planned_ones: list[int]) -> None:
+    refused = ended(3, JobState.CANCELLED, started_s=MISSING, ended_s=NOW_S - ago_s, withdrawn_s=NOW_S - ago_s)
+    assert further(LONG_ENDED, waits(2, 9_000), refused) == planned_ones
+
+
+def test_of_several_withdrawn_links_none_counts() -> None:
+    gone = {"started_s": MISSING, "ended_s": 9_000, "withdrawn_s": 9_000}
+    world = steered(
+        OneChain(running(1), ended(2, JobState.CANCELLED, **gone), ended(3, JobState.CANCELLED, **gone), links=3)
+    )
+    assert world.links[-1] == Link(1, 4, given_up=2)
+
+
+def test_a_link_that_a_later_one_has_overtaken_is_cancelled() -> None:
+    world = steered(shown(LONG_ENDED, waits(2, 9_000), running(3)))
+    assert world.slurm.calls == [("cancel", 102, "only pending")]
+    assert world.events[0] == (2, "withdrawn", "job 102: link 3 has started before it")
+    assert world.links[1].withdrawn_s == NOW_S
+
+
+def test_a_requeued_link_is_not_overtaken() -> None:
+    world = steered(shown(waits(2, 9_000, earlier=((100, 200, 300),)), running(3)))
+    assert world.slurm.calls == []
 
 
 # -- the end ------------------------------------------------------------------------------------------------

@@ -87,6 +87,11 @@ def test_a_waiting_link_gets_the_time_that_is_left_without_a_tenth(tmp_path: Pat
     assert world.reserved == (4 * HOUR_S, 6 * HOUR_S, "maint")
 
 
+def test_of_several_waiting_links_the_next_one_is_sized(tmp_path: Path) -> None:
+    world = Sized(tmp_path, queued(1, **DAY_LONG), queued(2, **DAY_LONG)).update(maintenance(4 * HOUR_S))
+    assert [link.shortened_from_s for link in world.world.links] == [24 * HOUR_S, MISSING]
+
+
 def test_a_held_link_is_sized_for_the_end_of_the_running_one(tmp_path: Path) -> None:
     before = running(1, started_s=NOW_S - 20 * HOUR_S, **DAY_LONG)
     world = Sized(tmp_path, before, held(2, **DAY_LONG)).update(maintenance(14 * HOUR_S))

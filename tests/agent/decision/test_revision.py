@@ -106,8 +106,9 @@ def test_a_link_that_was_never_released_is_not_queued() -> None:
         ([running(1), running(2)], jobs()),
         ([running(1), queued(2)], [jobs()[0], replace(jobs()[1], user="eve")]),
         ([running(1), queued(2)], jobs()[:1]),
+        ([queued(1), running(2)], jobs()),
     ],
-    ids=["the present one leaves", "withdrawn", "hand-over", "somebody else's job", "not seen"],
+    ids=["the present one leaves", "withdrawn", "hand-over", "somebody else's job", "not seen", "overtaken"],
 )
 def test_no_policy_is_called(links: list[Link], shown: list[QueuedJob]) -> None:
     deciding = Deciding(deciding_chain(*links, policy="fickle:word").shows(*shown))
@@ -134,6 +135,44 @@ def test_held_again_is_after_the_present_link() -> None:
     assert (link.state, link.released_s) == (LinkState.HELD, 60)
     assert deciding.world.events == [(2, "held-again", "job 102: it waits for job 101 again")]
     assert deciding.world.store.decided[0].reason == "quiet"
+
+
+@pytest.mark.parametrize(
+    ("action", "then"),
+    [
+        (Hold(reason="r"), [HELD]),
+        (Postpone(NOW_S + 500, reason="r"), [{"StartTime": f"uts{NOW_S + 500}", "Dependency": ""}]),
+        (Shorten(1_800, reason="r"), [HELD, {"TimeLimit": "30"}, FREE]),
+        (Withdraw(reason="r"), [HELD]),
+    ],
+)
+def test_further_links_are_held_before_the_next_one_is(action: Action, then: list[dict[str, str]]) -> None:
+    deciding = with_further_links(action)
+    further = [("update", 104, {"Dependency": "afterany:103"}), ("update", 103, {"Dependency": "afterany:102"})]
+    assert deciding.world.slurm.calls == [*further, *(("update", 102, changes) for changes in then)]
+    assert [link.state for link in deciding.world.links[2:]] == [LinkState.HELD, LinkState.HELD]
+    assert deciding.world.links[1].withdrawn_s == MISSING
+    assert deciding.world.events[:2] == [
+        (4, "held-again", "job 104: it waits for job 103"),
+        (3, "held-again", "job 103: it waits for job 102"),
+    ]
+
+
+def test_further_links_compete_again_after_the_next_one_does() -> None:
+    deciding = with_further_links(Release(reason="r"), held=True)
+    assert deciding.world.slurm.calls == [("update", 102, AT_ONCE), ("update", 103, FREE), ("update", 104, FREE)]
+    assert [link.state for link in deciding.world.links[2:]] == [LinkState.QUEUED, LinkState.QUEUED]
+
+
+def with_further_links(action: Action, *, held: bool = False) -> Deciding:
+    """The chain after an answer about link 2; links 3 and 4 compete, or are held with it."""
+    deciding = thinking(held)
+    further = [queued(3), queued(4)]
+    deciding.world.context.links[1] += [replace(x, state=LinkState.HELD) for x in further] if held else further
+    deciding.world.store.rows |= {(1, link.number): link for link in deciding.world.context.links[1]}
+    deciding.runner.reply(Plan((action,)))
+    deciding.cycle()
+    return deciding
 
 
 def test_held_again_it_is_not_postponed_any_more() -> None:

@@ -124,7 +124,7 @@ def test_a_hand_over_with_an_interruption_is_described() -> None:
         "One that did not: link 2 was submitted at the end of link 1. It waited 12.0 h: the service was down for 12.0 "
         "h."
     ) in described
-    assert not any("No policy avoids these" in one for one in described), "12 hours are less than a job may run"
+    assert not any("No policy avoids the first" in one for one in described), "12 hours are less than a job may run"
 
 
 def test_interruptions_after_waits_beyond_the_limit_are_named() -> None:
@@ -132,7 +132,7 @@ def test_interruptions_after_waits_beyond_the_limit_are_named() -> None:
     described = paragraphs_with(replace(DEMO.runs[8, "auto"], links=links, until_s=DAY0 + 140 * HOUR, decisions=()))
     assert (
         "1.0 h of the interruption came after waits of more than 48.0 h, longer than a job may run. No policy avoids "
-        "these; a longer limit or fewer nodes may."
+        "the first of such waits; a longer limit or fewer nodes may."
     ) in described
 
 

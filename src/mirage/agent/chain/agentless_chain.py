@@ -183,6 +183,7 @@ NOT_AGENTLESS: Mapping[str, str] = {
     "bank_age": "a link is never held to gather age",
     "request_id": "there is no store of requests",
     "least_life": "the tree alone decides when",
+    "waiting_links": "a link submits only the next one",
     "notify": "no process sends messages",
     "progress_file": "no process reads it",
     "budget": "no process counts node-hours",

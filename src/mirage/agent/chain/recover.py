@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from mirage.agent.chain.tag import Tag, parse_tag, tag_in_line
-from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, StoreIdentity, next_link
+from mirage.agent.model import WAITING, Chain, ChainState, EventRecord, Link, LinkState, StoreIdentity, next_link
 from mirage.agent.paths import Home
 from mirage.agent.store.backup import Backup, copy_store, damage, into_one_file, lease_in, sound_backups
 from mirage.agent.store.chain_file import StoredChain, read_chain_files
@@ -29,8 +29,6 @@ from mirage.job_state import MISSING, JobState
 from mirage.slurm.backend import Backend, cluster_of
 from mirage.slurm.records import AccountedJob, QueuedJob
 from mirage.slurm_words.states import ALIVE
-
-WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 ASLEEP = (
     "recovered from its file; no job of it is in the queue, and whether it was paused, stopped or at its end is not "

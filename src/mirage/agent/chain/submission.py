@@ -49,7 +49,7 @@ def submit_link(store: Store, backend: Backend, chain: Chain, link: Link, previo
     """Submit a planned link; returns its job, or ``MISSING`` where it was tried already.
 
     Args:
-        previous: The link it follows; where that one runs, the new one is held until its end.
+        previous: The link it follows; where that one runs or is held, the new one is held until its end.
 
     Raises:
         SlurmRefused: sbatch refused; the link is as before.
@@ -81,20 +81,21 @@ def begin_attempt(
     Raises:
         ScriptGone: The copy of the script is missing; the link is as before.
     """
-    held = previous is not None and _may_run(chain, previous)
+    held = previous is not None and _holds_next(chain, previous, now_s)
     known = store.identity().identity
     job = previous.job if previous is not None else MISSING
     submission = link_submission(chain, known, link.number, job, held, folder, limit_s=link.limit_s)
     return Attempt(link, submission, held) if store.attempt(chain.id, link.number, now_s, chain.edits) else None
 
 
-def _may_run(chain: Chain, previous: Link) -> bool:
-    """Whether a link may still run.
+def _holds_next(chain: Chain, previous: Link, now_s: int) -> bool:
+    """Whether the next link must wait for the end of a link: it may run, or is held.
 
-    In a chain that never holds two, a link that has only vanished may.
+    In a chain that never holds two, a link that has only vanished may run.
     """
     vanished = previous.state is LinkState.ENDED and previous.outcome is JobState.UNKNOWN
-    return previous.state is LinkState.RUNNING or (chain.spec.never_two and vanished)
+    postponed = previous.state is LinkState.QUEUED and previous.begins_s > now_s
+    return previous.state in (LinkState.RUNNING, LinkState.HELD) or postponed or (chain.spec.never_two and vanished)
 
 
 def link_submission(

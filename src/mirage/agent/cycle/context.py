@@ -9,7 +9,7 @@ from typing import Any
 
 from mirage.agent.cycle.own_jobs import is_of_link
 from mirage.agent.cycle.poller import Snapshot
-from mirage.agent.model import Chain, EventRecord, Link, LinkState
+from mirage.agent.model import WAITING, Chain, EventRecord, Link, LinkState
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.protocol import Store
 from mirage.errors import SlurmRefused
@@ -89,6 +89,15 @@ class CycleContext:
     def of(self, chain: Chain, *states: LinkState) -> list[Link]:
         """Links of a chain in some states, in order."""
         return [link for link in self.links.get(chain.id, ()) if link.state in states]
+
+    def next_links(self, chain: Chain) -> list[Link]:
+        """The links that follow the newest running one and have not started, in order.
+
+        A link with a lower number that waits again, after a requeue, is none of them.
+        """
+        running = self.of(chain, LinkState.RUNNING)
+        after = running[-1].number if running else 0
+        return [link for link in self.of(chain, *WAITING) if link.number > after]
 
     def awaits_start(self, chain: Chain) -> bool:
         """Whether polls must find the start of a queued link, as nothing ends the sleep."""

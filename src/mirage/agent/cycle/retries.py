@@ -41,7 +41,15 @@ NO_FAULT = frozenset({JobState.PREEMPTED, JobState.NODE_FAIL, JobState.BOOT_FAIL
 
 
 def refused(context: CycleContext, chain: Chain, link: Link, error: SlurmRefused) -> Chain:
-    """The chain after a refusal of sbatch: it waits longer each time, then is paused."""
+    """The chain after a refusal of sbatch: it waits longer each time, then is paused.
+
+    A refused further link is given up while another one waits: the chain continues with that one.
+    """
+    if any(known.number < link.number for known in context.next_links(chain)):
+        over = {"state": LinkState.ENDED, "outcome": JobState.CANCELLED, "ended_s": context.now_s}
+        event = context.event(chain.id, link.number, "refused", f"no further link waits: {error}")
+        context.change_link(link, event, **over, withdrawn_s=context.now_s)
+        return chain
     refusals = chain.refusals + 1
     times = quantity(refusals, "time")
     event = context.event(chain.id, link.number, "refused", str(error))

@@ -134,8 +134,11 @@ def _attempted_s(context: CycleContext, attempt: Attempt) -> int:
 
 
 def previous_of(context: CycleContext, link: Link) -> Link | None:
-    """The link to follow: the last running one before this link, else the last that ran."""
-    ran = [known for known in context.links[link.chain] if known.number < link.number and known.started_s != MISSING]
+    """The link to follow: one that waits, else the last running one, else the last."""
+    before = [known for known in context.links[link.chain] if known.number < link.number]
+    if (waiting := context.next_links(context.chains[link.chain])) and waiting[0].number < link.number:
+        return next(known for known in reversed(waiting) if known.number < link.number)
+    ran = [known for known in before if known.started_s != MISSING]
     running = [known for known in ran if known.state is LinkState.RUNNING]
     followed = running or ran
     return followed[-1] if followed else None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from mirage.agent.chain.budget import Budget, budget_of, next_size
 from mirage.agent.chain.spec_check import shortest_link_s
 from mirage.agent.cycle.context import CycleContext
 from mirage.agent.cycle.retries import RECENT_EVENTS, WITHDRAWN, clock_of, count_end, marked_if_withdrawn
-from mirage.agent.model import Chain, ChainState, EventRecord, Link, LinkState, next_link
+from mirage.agent.model import WAITING, Chain, ChainState, EventRecord, Link, LinkState, next_link
 from mirage.duration import HOUR_S, UNLIMITED_S
 from mirage.job_state import MISSING, JobState
-
-WAITING = (LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
 
 INTERRUPTED, RESERVED, BUDGET_LOW = "interrupted", "reserved", "budget-low"
 """Kinds of events: a long interruption, a reservation that lets no link run, and the last link within a budget."""
@@ -23,12 +22,19 @@ AT_THE_LIMIT_S = 180
 OVERRUN_SHARE = 0.5
 """A waiting link stays while this part of the shortest link is within the budget."""
 
+TOO_SOON = 0.25
+"""A link that starts within this share of the previous one's limit after it was of no use while that one waited."""
+
 SLURM_EARLY_S = 60
 """Slurm sends the signal of ``--signal`` up to this much earlier (sbatch(1))."""
 
 
-def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain:
-    """The chain after links have ended: its next link is planned, or the chain winds up."""
+def steer(context: CycleContext, chain: Chain, newly_ended: list[Link], *, revises: bool = False) -> Chain:
+    """The chain after links have ended: its next link is planned, or the chain winds up.
+
+    Args:
+        revises: Whether its policy revises queued links, so that several of them may wait.
+    """
     newly_ended = [marked_if_withdrawn(context, link) for link in newly_ended]
     if chain.state is ChainState.ACTIVE and (end := _finished(context, chain)):
         state, why, stopped_s = end
@@ -40,7 +46,9 @@ def steer(context: CycleContext, chain: Chain, newly_ended: list[Link]) -> Chain
     if chain.state is ChainState.ACTIVE:
         if chain.spec.budget_node_h:
             _withdraw_unaffordable(context, chain)
-        _plan_next(context, chain)
+        _cancel_overtaken(context, chain)
+        most_of_site = context.settings.site.most_waiting_links or chain.spec.waiting_links
+        _plan_next(context, chain, min(chain.spec.waiting_links, most_of_site) if revises else 1)
         _note_interruption(context, chain)
         return chain
     withdraw(context, chain)
@@ -101,19 +109,54 @@ def _cancel(
         context.change_link(link, event, cancelled_s=context.now_s, **columns)
 
 
-def _plan_next(context: CycleContext, chain: Chain) -> None:
-    """Plan the link after one that runs or has ended, if the chain gets another one."""
+def _cancel_overtaken(context: CycleContext, chain: Chain) -> None:
+    """Cancel a link that still waits while a later one runs, before it ends that one."""
+    running = context.of(chain, LinkState.RUNNING)
+    for link in context.of(chain, LinkState.HELD, LinkState.QUEUED):
+        if running and link.number < running[-1].number and not link.earlier:
+            overtaken = replace(chain, why=f"link {running[-1].number} has started before it")
+            _cancel(context, overtaken, link, WITHDRAWN, only_pending=True, withdrawn_s=context.now_s)
+
+
+def _plan_next(context: CycleContext, chain: Chain, most_waiting: int) -> None:
+    """Plan the link after one that runs or has ended, if the chain gets another one.
+
+    Args:
+        most_waiting: Maximum number of links that wait at once.
+    """
     links = context.links.get(chain.id, [])
     last = links[-1] if links else None
-    if last is not None and last.state in WAITING:
+    waiting = context.next_links(chain)
+    if waiting and (len(waiting) >= most_waiting or not _needs_further(context, chain, waiting[-1])):
         return
     link = next_link(chain.id, last)
+    if chain.spec.links:  # of several waiting links, one before the last may have been withdrawn
+        link = replace(link, given_up=sum(known.was_withdrawn for known in context.store.links(chain.id)))
     if (chain.spec.links and link.place > chain.spec.links) or _is_past_end(context, chain):
         return
     if chain.spec.budget_node_h and not _next_is_affordable(context, chain):
         return
     event = _last_link_event(context, chain, link) if chain.spec.budget_node_h else None
     context.add_link(link, *filter(None, [event]))
+
+
+def _needs_further(context: CycleContext, chain: Chain, last: Link) -> bool:
+    """Whether a further link must compete while the last one waits.
+
+    A chain of links that run for a limit each needs the start of one link per limit, so one per limit must begin to
+    compete, however long each waits. That is due where the last one has competed for its limit and has not started.
+
+    It is due after twice this time where the last link has started almost together with its predecessor, as where both
+    waited for the same fair share. If Slurm has refused a further link, the next attempt follows after another limit.
+    """
+    if last.state is not LinkState.QUEUED or last.begins_s != MISSING or not 0 < last.limit_s < UNLIMITED_S:
+        return False
+    if chain.spec.never_two or chain.spec.budget_node_h or chain.reserved or chain.failures or chain.quick_ends:
+        return False
+    ran = [link for link in context.links[chain.id] if link.started_s != MISSING]
+    together = any(after.started_s - link.started_s < TOO_SOON * link.limit_s for link, after in pairwise(ran[-2:]))
+    refused_s = max((link.ended_s for link in context.links[chain.id] if link.number > last.number), default=MISSING)
+    return context.now_s - max(last.released_s, refused_s) >= last.limit_s * (2 if together else 1)
 
 
 def _next_is_affordable(context: CycleContext, chain: Chain, share: float = 1.0) -> bool:

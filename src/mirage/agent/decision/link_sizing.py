@@ -107,10 +107,10 @@ class LinkSizing:
         Raises:
             SlurmUnreachable: No answer; the next cycle tries again.
         """
-        waiting = context.of(chain, LinkState.PLANNED, LinkState.HELD, LinkState.QUEUED)
+        waiting = context.next_links(chain)
         if chain.state is not ChainState.ACTIVE or not waiting:
             return context.change_chain(chain, reserved="") if chain.reserved else chain
-        link = waiting[-1]
+        link = waiting[0]
         if link.state is LinkState.PLANNED and link.attempted_s != MISSING:  # sbatch may have made it with this limit
             return chain
         if not (context.reservations or chain.reserved or chain.spec.budget_node_h or link.shortened_from_s != MISSING):

@@ -77,10 +77,10 @@ def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -
     """
     if chain.state is not ChainState.ACTIVE or chain.spec.never_two:
         return None
-    running, waiting = context.of(chain, LinkState.RUNNING), context.of(chain, LinkState.HELD, LinkState.QUEUED)
-    if len(running) != 1 or not waiting or MISSING in (running[0].limit_s, waiting[-1].job):
+    running, waiting = context.of(chain, LinkState.RUNNING), context.next_links(chain)
+    if len(running) != 1 or not waiting or MISSING in (running[0].limit_s, waiting[0].job):
         return None
-    present, following = running[0], waiting[-1]
+    present, following = running[0], waiting[0]
     if context.job_of(chain, present) is None or following.withdrawn_s != MISSING:
         return None
     if following.released_s == MISSING or not revising.has(chain.spec.policy):
@@ -88,7 +88,7 @@ def undecided(context: CycleContext, chain: Chain, revising: RevisingPolicies) -
     job = context.job_of(chain, following)
     if job is None or job.state is not JobState.PENDING:
         return None
-    if present.signalled_s != MISSING or following.number < present.number:
+    if present.signalled_s != MISSING:
         return None
     return Undecided(present, following, _queued(context, following, job), chain.edits)
 

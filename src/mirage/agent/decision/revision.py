@@ -1,7 +1,8 @@
 """Revision of a queued link: hold, release, postpone, shorten or withdraw it.
 
 The chain must continue even if the agent dies afterwards. So a link is held by a dependency on the running one, never
-by a bare hold, and never postponed beyond the running one's end. Slurm refuses every change of a link that has started,
+by a bare hold, and never postponed beyond the running one's end. Further links that wait are held first, each by the
+one before it: none of them may start before a link that is held. Slurm refuses every change of a link that has started,
 except of its limit; so a limit is changed only while a dependency holds the link.
 
 A withdrawal is stored first (``withdrawn_s``). Then the link gets a dependency on the running one, which Slurm refuses
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mirage.agent.chain.spec_check import least_link_s
 from mirage.agent.cycle.context import CycleContext
@@ -69,9 +71,30 @@ class _Queued:
         event = self.context.event(self.chain.id, self.link.number, kind, f"job {self.link.job}: {detail}")
         self.link = self.context.change_link(self.link, event, **columns)
 
+    def hold_further(self) -> None:
+        """Hold the further links by a dependency on the one before, the last one first."""
+        row = [link for link in self.context.next_links(self.chain) if link.number >= self.link.number]
+        for before, link in reversed(list(pairwise(row))):
+            if link.state is LinkState.QUEUED:
+                self.context.backend.update(link.job, {"Dependency": f"afterany:{before.job}"})
+                detail = f"job {link.job}: it waits for job {before.job}"
+                event = self.context.event(self.chain.id, link.number, "held-again", detail)
+                self.context.change_link(link, event, state=LinkState.HELD)
+
+    def release_further(self) -> None:
+        """Let the further links compete again, in order."""
+        for link in self.context.next_links(self.chain):
+            if link.number > self.link.number and link.state is LinkState.HELD and link.released_s != MISSING:
+                self.context.backend.update(link.job, FREE)
+                event = self.context.event(
+                    self.chain.id, link.number, "released-again", f"job {link.job}: it competes again"
+                )
+                self.context.change_link(link, event, state=LinkState.QUEUED)
+
     def hold(self) -> str:
         if self.held:
             return ""
+        self.hold_further()
         at_once = AT_ONCE if self.begins_s != MISSING else {}
         self.update(Dependency=f"afterany:{self.present.job}", **at_once)
         self.held, self.begins_s = True, MISSING
@@ -85,6 +108,7 @@ class _Queued:
         self.update(**FREE, **AT_ONCE)
         self.held, self.begins_s = False, MISSING
         self.note("released-again", "it competes again", state=LinkState.QUEUED, begins_s=MISSING)
+        self.release_further()
         return "release"
 
     def postpone(self, start_s: int) -> str:
@@ -98,6 +122,7 @@ class _Queued:
             return self.release()
         if not self.held and start_s == self.begins_s:
             return ""
+        self.hold_further()
         self.link = self.context.change_link(self.link, begins_s=start_s)
         self.update(StartTime=begin_time(start_s), **FREE)
         self.held, self.begins_s = False, start_s
@@ -120,6 +145,7 @@ class _Queued:
             )
         competes = not self.held
         if competes:
+            self.hold_further()
             self.update(Dependency=f"afterany:{self.present.job}")
         try:
             self.update(TimeLimit=str(minutes))
@@ -131,9 +157,15 @@ class _Queued:
         return "shorten"
 
     def withdraw(self) -> str:
-        """Store the withdrawal for the next cycle; close to the end the link is held instead."""
+        """Store the withdrawal for the next cycle.
+
+        Close to the end, and where further links wait after it, the link is held instead.
+        """
         settings = self.context.settings
-        if _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s:
+        if (
+            self.context.next_links(self.chain)[-1].number > self.link.number
+            or _ends_s(self.present) - self.context.now_s <= settings.settle_s + settings.poll_s
+        ):
             return self.hold()
         self.link = self.context.change_link(self.link, withdrawn_s=self.context.now_s)
         return WITHDRAW

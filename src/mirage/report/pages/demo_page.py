@@ -106,11 +106,11 @@ def _hand_over_section(run: ChainRun) -> str:
         *([f"One that went well: {_sentence(run, max(well, key=lambda one: _waited_s(run, one)))}"] if well else []),
         *([f"One that did not: {_sentence(run, max(badly, key=lambda one: one.interruption_s))}"] if badly else []),
     ]
-    if run.unavoidable:
-        lost = _hours(sum(one.interruption_s for one in run.unavoidable))
+    if run.after_long_waits:
+        lost = _hours(sum(one.interruption_s for one in run.after_long_waits))
         found.append(
             f"{lost} of the interruption came after waits of more than {_hours(run.link.limit_s)}, longer than a job "
-            "may run. No policy avoids these; a longer limit or fewer nodes may."
+            "may run. No policy avoids the first of such waits; a longer limit or fewer nodes may."
         )
     counts = f"{len(well)} of {len(ended)} hand-overs of {_AHEAD} had no interruption."
     return section("Two of the hand-overs", counts, *[element("p", sentences(one)) for one in found])

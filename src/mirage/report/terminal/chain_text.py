@@ -58,7 +58,7 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
         lost, twice = format_duration(run.interruption_s), format_duration(run.overlap_s)
         wasted = f" ({run.wasted_node_h:.2f} node-hours)" if run.overlap_s else ""
         lines.append(Text(f"interrupted {lost}, held twice {twice}{wasted}, alive {run.availability:.2%} of the time"))
-        if run.unavoidable:
+        if run.after_long_waits:
             lines.append(Text(_beyond_limit(run)))
     if facts.get("excluded"):
         clear = f"mirage chain edit {facts['chain']} --clear-excluded"
@@ -76,10 +76,10 @@ def print_chain(run: ChainRun, facts: Mapping[str, Any], decision: Any, console:
 
 def _beyond_limit(run: ChainRun) -> str:
     """Returns the number of links that waited for longer than one may run, and what helps."""
-    jobs = quantity(len(run.unavoidable), "job")
+    jobs = quantity(len(run.after_long_waits), "job")
     return (
-        f"{jobs} waited longer than a job may run ({format_duration(run.link.limit_s)}): no policy avoids such an "
-        "interruption; a longer limit or fewer nodes may, see mirage predict --compare"
+        f"{jobs} waited longer than a job may run ({format_duration(run.link.limit_s)}), which interrupts a chain "
+        "under any policy; a longer limit or fewer nodes may help, see mirage predict --compare"
     )
 
 

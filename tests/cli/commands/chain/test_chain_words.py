@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirage.agent.model import DecisionRecord, EventRecord
+from mirage.agent.model import DecisionRecord, EventRecord, Link, LinkState
 from mirage.agent.monitoring.outage import SLURM, STORE, OutageWatch
 from mirage.agent.settings import AgentSettings
 from mirage.agent.store.lease import holder_name
@@ -114,6 +114,15 @@ def test_list_as_json_has_every_chain_and_plain_seconds(type_: Type) -> None:
     }  # fmt: skip
     assert (train["job"], train["link_state"], train["left"], train["next"]) == (None, "planned", None, None)
     assert (old["chain"], old["state"], old["why"]) == ("train-old", "done", "3 links ran")
+
+
+def test_of_several_waiting_links_the_next_one_is_listed(type_: Type, store: SqlStore) -> None:
+    store.add_link(Link(1, 4, LinkState.QUEUED, job=104, submitted_s=NOW_S))
+    serve = json.loads(type_("chain", "list", "--json")[0])[0]
+    assert (serve["link"], serve["link_state"], serve["next"]) == (2, "running", "held")
+    store.change_link(1, 2, state=LinkState.ENDED, ended_s=NOW_S)
+    serve = json.loads(type_("chain", "list", "--json")[0])[0]
+    assert (serve["link"], serve["link_state"], serve["next"]) == (3, "held", "queued")
 
 
 def test_a_link_without_a_limit_has_no_time_left_to_show(type_: Type, store: SqlStore) -> None:

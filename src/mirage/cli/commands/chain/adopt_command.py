@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @click.argument("job", required=False, metavar="JOB")
 @chain_options(
-    "for", "until", "links", "until-done", "chain", "policy", "never-two", "least-life", "links-a-day",
+    "for", "until", "links", "until-done", "chain", "policy", "never-two", "least-life", "waiting-links", "links-a-day",
     of_new_chain=True,
 )  # fmt: skip
 @cost_options(interruption=1.0, overlap=1.0)

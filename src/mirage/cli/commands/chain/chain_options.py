@@ -89,6 +89,14 @@ OPTIONS: dict[str, ChainOption] = {
         "than a quarter of the previous job's limit left.",
         default="0.25; 0 for policies of a constant lead",
     ),
+    "waiting-links": _option(
+        "--waiting-links",
+        type=COUNT,
+        metavar="N",
+        help="Maximum number of jobs of the chain that wait in the queue at once. A second one is submitted where one "
+        "has waited for its time limit, if the policy can hold it again (auto, hold, holds).",
+        default="3",
+    ),
     "links-a-day": _option(
         "--links-a-day",
         type=COUNT,

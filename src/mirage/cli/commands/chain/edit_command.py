@@ -57,7 +57,7 @@ COSTS = ("interruption_cost", "overlap_cost")
 @click.argument("name")
 @chain_options("for", "until", "links", "until-done", of_new_chain=False)
 @click.option("--no-end", is_flag=True, help="Drop the end given by --for, --until or --links.")
-@chain_options("policy", "least-life", "links-a-day", of_new_chain=False)
+@chain_options("policy", "least-life", "waiting-links", "links-a-day", of_new_chain=False)
 @cost_options(shows_default=False)
 @chain_options("ready-command", "warmup", "grace", "budget", "shortest-link", of_new_chain=False)
 @chain_options("notify", "notify-gap", of_new_chain=False)
@@ -177,7 +177,7 @@ def _fields(words: Mapping[str, Any], costs: CostOptions, chain: Chain, store: S
 
     fields: dict[str, Any] = {
         field: words[field]
-        for field in ("least_life", "links_a_day", "ready_command", "links")
+        for field in ("least_life", "waiting_links", "links_a_day", "ready_command", "links")
         if words[field] is not None
     }
     fields |= {f"{word}_s": words[word] for word in ("warmup", "grace", "shortest_link") if words[word] is not None}

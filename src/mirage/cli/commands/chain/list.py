@@ -130,7 +130,8 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
     run = chain_run(chain, links, (), now_s)
     known = [link for link in links if link.job != MISSING]
     running = [link for link in known if link.state.value == "running"]
-    shown = (running or known)[-1] if known else None
+    first = [link for link in known if link.state.value in ("held", "queued")][:1]
+    shown = (running or first or known)[-1] if known else None
     following = [link for link in links if shown is not None and link.number > shown.number]
     waiting = [link for link in known if link.reason]
     left = max(running[-1].started_s + running[-1].limit_s - now_s, 0) if running and running[-1].limit_s > 0 else None
@@ -151,7 +152,7 @@ def row(chain: Chain, links: list[Link], now_s: int) -> dict[str, Any]:
         "job": shown.job if shown else None,
         "link_state": shown.state.value if shown else "planned",
         "left": left,
-        "next": following[-1].state.value if following else None,
+        "next": following[0].state.value if following else None,
         "interrupted": run.interruption_s,
         "overlap": run.overlap_s,
         "untold": sum(is_untold(chain, link) for link in links),

@@ -62,7 +62,7 @@ STORE = "STORE"
     ),
 )
 @chain_options(
-    "for", "until", "links", "until-done", "chain", "policy", "never-two", "least-life", "links-a-day",
+    "for", "until", "links", "until-done", "chain", "policy", "never-two", "least-life", "waiting-links", "links-a-day",
     of_new_chain=True,
 )  # fmt: skip
 @cost_options(interruption=1.0, overlap=1.0)
@@ -164,7 +164,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         signal_name,
         slurm_warning_s,
     )
-    from mirage.agent.model import ChainSpec
+    from mirage.agent.model import WAITING_LINKS, ChainSpec
     from mirage.policy.policy_registry import lasting_name
 
     check_ready_command(words)
@@ -190,6 +190,7 @@ def new_spec(words: Mapping[str, Any], cost: Cost, request: Request, now_s: int)
         least_limit_s=least_limit_s(request.given),
         slurm_warning_s=slurm_warning_s(request.given, signal, grace_s),
         least_life=words["least_life"] if words["least_life"] is not None else MISSING,
+        waiting_links=words["waiting_links"] or WAITING_LINKS,
         links_a_day=words["links_a_day"] or 0,
         shortest_link_s=words["shortest_link"] or MISSING,
         budget_node_h=words["budget"] or 0.0,
