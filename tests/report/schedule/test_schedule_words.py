@@ -51,7 +51,7 @@ CELLS = "2.50 | 0.50 | 10.00 | 1,234.6 | 1,017 | 12 | 3.46 | 1.23"
 def measured(log: GpuLog) -> Measures:
     return replace(
         measures(log), mean_unfairness=0.954, worst_unfairness=1.506, excess_gpus=1234, gar=0.125, sor=0.25, gfr=0.5,
-        jtted=(1.0, 1.25, 2.5), jwtd_s={1: (1800.0, 36_000.0), 8: (0.0, 9000.0)},
+        jtted=(1.0, 1.25, 2.5), jwtd_s={1: (1800.0, 36_000.0), 8: (0.0, 9000.0), 64: (3600.0, 7200.0)},
     )  # fmt: skip
 
 
@@ -108,8 +108,9 @@ def test_the_table_of_measures(played: tuple[GpuOutcome, GpuLog]) -> None:
         "| SOR | 25.0% | GPU-hours held",
         "| GFR | 50.0% | servers held in part, mean over time",
         "| JTTED | 1.00 / 1.25 / 2.50 | servers used over the fewest, 5 / 50 / 95 % of GPU-hours",
-        "| JWTD, 1 GPU and more | 0.50 h / 10.00 h | wait, 50 % / 95 %",
-        "| JWTD, 8 GPUs and more | 0.00 h / 2.50 h | wait, 50 % / 95 %",
+        "| JWTD, 1 GPU | 0.50 h / 10.00 h | wait, 50 % / 95 %",
+        "| JWTD, 8 to 15 GPUs | 0.00 h / 2.50 h | wait, 50 % / 95 %",
+        "| JWTD, 64 GPUs and more | 1.00 h / 2.00 h | wait, 50 % / 95 %",
     ]
 
 

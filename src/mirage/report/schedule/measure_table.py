@@ -9,7 +9,7 @@ from typing import Any
 from mirage.duration import HOUR_S
 from mirage.errors import quantity
 from mirage.report.html_page import section, table
-from mirage.schedule.engine.measures import Measures
+from mirage.schedule.engine.measures import SIZES, Measures
 
 
 def measures_json(found: Measures) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def _entries(found: Measures) -> list[tuple[str, str, str]]:
         ("unmet inference demand", f"{found.unmet_server_h:,.2f}", "server-hours"),
     ]
     waits = [
-        (f"JWTD, {quantity(size, 'GPU')} and more", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
+        (f"JWTD, {_sizes(size)}", f"{_hours(median_s)} / {_hours(high_s)}", "wait, 50 % / 95 %")
         for size, (median_s, high_s) in found.jwtd_s.items()
     ]
     return [
@@ -51,6 +51,14 @@ def _entries(found: Measures) -> list[tuple[str, str, str]]:
         ("JTTED", f"{low:.2f} / {middle:.2f} / {high:.2f}", "servers used over the fewest, 5 / 50 / 95 % of GPU-hours"),
         *waits,
     ]
+
+
+def _sizes(least: int) -> str:
+    """Formats the sizes of jobs from one of ``SIZES`` up to the next."""
+    most = next((size - 1 for size in SIZES if size > least), None)
+    if most is None:
+        return f"{quantity(least, 'GPU')} and more"
+    return quantity(least, "GPU") if most == least else f"{least} to {most} GPUs"
 
 
 def _hours(seconds: float) -> str:
