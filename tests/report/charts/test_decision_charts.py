@@ -141,6 +141,14 @@ def test_the_decisions_of_one_link_end_with_the_real_wait() -> None:
     )
 
 
+def test_a_band_with_an_unknown_end_is_left_out() -> None:
+    first, second, *others = MADE.decisions
+    endless = replace(second, estimate={**second.estimate, "wait_p95_s": float("inf")})
+    (frame,) = readings(decision_chart(replace(MADE, decisions=(first, endless, *others)), 0), YEAR)
+    assert frame.shapes("band") == []
+    assert hours(frame.curves("median")[0]) == [(4, 3), (5, 2.5), (6, 2), (7, 4)]
+
+
 def test_only_the_last_36_hours_before_a_submission_count() -> None:
     early = made((-33, 0, 45, False, 1.0), (-29, 0, 41, False, 1.5))
     lacking = [replace(MADE.decisions[0], now_s=DAY0 + 5 * HOUR + 60, estimate={"wait_p50_s": 3600.0})]

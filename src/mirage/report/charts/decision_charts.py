@@ -116,29 +116,25 @@ def decision_chart(run: ChainRun, link: int, width: float = WIDE) -> Picture:
     """Draws the last decisions while one link ran, and the wait of the next link."""
     decisions = _estimated(run, link)
     first_s, last_s = decisions[0].now_s, decisions[-1].now_s
-    left = [(d.now_s, d.remaining_s / HOUR_S) for d in decisions]
-    median, upper = _hours(decisions, "wait_p50_s"), _hours(decisions, "wait_p95_s")
-    lower = _hours(decisions, "wait_p05_s")
+    left_h = [d.remaining_s / HOUR_S for d in decisions]
     following = run.after(link)
     assert following is not None
     waited_h = (following.started_s - following.submitted_s) / HOUR_S
     waited = f"it waited {waited_h:.1f} h"
-    high = max(*(hours for _, hours in left), waited_h, 1.0) * 1.15  # a long tail is cut off, and marked there
+    high = max(*left_h, waited_h, 1.0) * 1.15  # a long tail is cut off, and marked there
     chart = Chart(
         title="hours",
         x=Scale(first_s, last_s + _AFTER * max(last_s - first_s, HOUR_S), clock),
         y=Scale(0, high, numbers(5)),
         marks=[
-            Band(upper, lower, "band"),
-            Curve(median, "median"),
-            Curve(left, "remaining"),
-            Curve(upper, "", cut="h"),
+            *_hour_marks(decisions),
+            Curve(_hours(decisions, "wait_p95_s"), "", cut="h"),
             Instant(last_s, "submit", "submits the next link", "submit-text halo"),
             Spot(last_s, waited_h, "waited", waited),
         ],
         height=236,
     )
-    description = f"Estimates while link {link + 1} ran, until the next was submitted with {left[-1][1]:.1f} h left."
+    description = f"Estimates while link {link + 1} ran, until the next was submitted with {left_h[-1]:.1f} h left."
     return picture_of(f"{description} {waited.capitalize()}.", chart, width=width)
 
 
