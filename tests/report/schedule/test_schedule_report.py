@@ -24,10 +24,12 @@ from mirage.schedule.compare.scheduler_text import SchedulerText
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.measures import measures
 from mirage.schedule.gpu_cluster import GpuCluster, ServerGroup
+from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuStart, GpuView
 from mirage.schedule.speeds.profiles import no_profiles
 from mirage.schedule.workload.gpu_jobs import GpuJobs
 from mirage.schedule.workload.gpu_workload import GpuWorkload
 from tests.support.browser import measured
+from tests.support.printed_text import page_words
 
 CLUSTER = GpuCluster((ServerGroup("old", "t4", 1, 2), ServerGroup("new", "a100", 1, 4, "inference")))
 
@@ -64,6 +66,33 @@ def test_the_story_of_a_job(played: tuple[GpuOutcome, GpuLog]) -> None:
     assert job_number(log, "2") == 2
     with pytest.raises(ConfigurationError, match="no job 'lat'"):
         job_number(log, "lat")
+
+
+class _Cancels:
+    """Starts jobs of two GPUs, and cancels those of four."""
+
+    def decide(self, view: GpuView) -> GpuPlan:
+        waiting = view.jobs.held == 0
+        jobs = zip(view.jobs.id[waiting].tolist(), view.jobs.gpus[waiting].tolist())
+        return GpuPlan(tuple(GpuStart(job, {0: 2}) if gpus == 2 else GpuCancel(job) for job, gpus in jobs))
+
+
+class _Cancelling(SchedulerText):
+    def make(self, defaults: object = None) -> GpuScheduler:
+        return _Cancels()
+
+
+def test_a_cancelled_job_is_not_done() -> None:
+    cluster = GpuCluster((ServerGroup("one", "t4", 1, 4),))
+    jobs = GpuJobs.linear([0, 600, 7200], [2, 4, 2], [3600, 100, 1800], name=("first", "wide", "second"))
+    workload = GpuWorkload("w", jobs, no_profiles(cluster))
+    outcome, log = play(GpuSetting(cluster), workload, _Cancelling("fifo", "fifo"))
+    assert outcome.jct_s == (3600.0, 1800.0)
+    assert "4 GPUs requested, cancelled after 0.00 h" in story_of(log, 1).summary
+    for window_s, median in ((None, "0.75"), ((7000.0, 8000.0), "0.50")):
+        words = page_words(run_page(outcome.row, log, {"command": "x"}, window_s))
+        assert [word for word in words if "median" in word and "GAR" not in word] == [f"2 to 3 GPUs: median {median} h"]
+    assert "No job was completed." in page_words(run_page(outcome.row, log, {"command": "x"}, (500.0, 700.0)))
 
 
 def test_the_terminal(played: tuple[GpuOutcome, GpuLog]) -> None:

@@ -101,15 +101,21 @@ def use_chart(uses: Sequence[UseOverTime], width: float = WIDE) -> Picture:
 
 
 def jct_chart(jct_s: Mapping[str, Floats], width: float = WIDE) -> Picture:
-    """Draws the share of jobs completed by each time, a curve per scheduler or kind of job."""
-    longest_h = max(float(np.percentile(times, 99)) for times in jct_s.values()) / HOUR_S
+    """Draws the share of jobs completed by each time, a curve per scheduler or kind of job.
+
+    Args:
+        jct_s: Completion times by name; one without times has no curve, one with times is needed.
+        width: In pixels.
+    """
+    drawn = [(series(k), name, times) for k, (name, times) in enumerate(jct_s.items()) if len(times)]
+    longest_h = max(float(np.percentile(times, 99)) for _, _, times in drawn) / HOUR_S
     chart = Chart(
         title="jobs done within",
         x=Scale(0.0, max(longest_h, 1e-3), numbers(unit=" h")),
         y=Scale(0.0, 100.0, numbers(4, " %")),
-        marks=[Curve(shares_within(times / HOUR_S), series(k)) for k, times in enumerate(jct_s.values())],
+        marks=[Curve(shares_within(times / HOUR_S), style) for style, _, times in drawn],
     )
-    description = "; ".join(f"{name}: median {np.median(times) / HOUR_S:.2f} h" for name, times in jct_s.items())
+    description = "; ".join(f"{name}: median {np.median(times) / HOUR_S:.2f} h" for _, name, times in drawn)
     return picture_of(description, chart, width=width)
 
 

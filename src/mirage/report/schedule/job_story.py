@@ -21,6 +21,7 @@ from mirage.schedule.engine.kernel.gpu_arrays import (
     BY_RESIZE,
     BY_SAVE,
     CANCEL,
+    CANCELLED,
     PREEMPT,
     RESIZE,
     START,
@@ -96,8 +97,9 @@ def story_of(log: GpuLog, job: int) -> JobStory:
     request = f"{int(row.gpus)} GPU{'s' if row.gpus > 1 else ''} requested"
     model = f", {log.jobs.models[int(row.model)]}" if row.model >= 0 else ""
     jct_h, queued_h = (row.due_s - row.submit_s) / HOUR_S, row.queued_s / HOUR_S
+    end = "cancelled" if row.status == CANCELLED else "done"
     summary = (
-        f"{request}{model}, done after {jct_h:.2f} h, {queued_h:.2f} h of them in the queue; "
+        f"{request}{model}, {end} after {jct_h:.2f} h, {queued_h:.2f} h of them in the queue; "
         f"{row.executed / HOUR_S:.2f} GPU-h: {row.useful / HOUR_S:.2f} useful, {row.lost / HOUR_S:.2f} lost, "
         f"{row.overhead / HOUR_S:.2f} overhead"
     )

@@ -28,13 +28,13 @@ from mirage.report.schedule.schedule_text import comparison_cells
 from mirage.schedule.compare.gpu_comparison import GpuComparison
 from mirage.schedule.compare.gpu_comparison_row import MEAN, GpuComparisonRow
 from mirage.schedule.engine.gpu_log import GpuLog
-from mirage.schedule.engine.measures import measures
+from mirage.schedule.engine.measures import completed, measures
 
 
 def run_page(
     row: GpuComparisonRow, log: GpuLog, provenance: dict[str, Any], window_s: tuple[float, float] | None = None
 ) -> str:
-    """Returns the page of one run; measures of jobs are over those submitted in the window."""
+    """Returns the page of one run; figures of jobs are over those submitted in the window."""
     lead = f"{row.jobs:,.0f} jobs on {log.cluster.gpus:,} GPUs in {len(log.cluster.gpus_of):,} servers."
     figures = [
         ("mean JCT", f"{row.mean_jct_s / HOUR_S:.2f} h", f"99 %: {row.p99_jct_s / HOUR_S:.2f} h"),
@@ -48,7 +48,7 @@ def run_page(
         tiles(figures),
         _use_section("GPU types", use_by_type(log)),
         *([_use_section("Pools", use_by_pool(log))] if len(log.cluster.pools) > 1 else []),
-        _jct_section("Every curve is one kind of job.", _jct_by_kind(log)),
+        _jct_section("Every curve is one kind of job.", _jct_by_kind(log, window_s)),
         _gantt_section(log),
         _rows_section([row]),
         measures_section(measures(log, window_s)),
@@ -90,14 +90,18 @@ def _jct_section(explained: str, jct_s: dict[str, Floats]) -> str:
     entries = [
         (series(k), f"{name}: median {np.median(times) / HOUR_S:.2f} h")
         for k, (name, times) in enumerate(jct_s.items())
+        if len(times)
     ]
+    if not entries:
+        return section("Completion times", "No job was completed.")
     text = f"Share of jobs that were completed within a number of hours after submission. {explained}"
     return section("Completion times", text, key(entries), chart(lambda width: jct_chart(jct_s, width)))
 
 
-def _jct_by_kind(log: GpuLog) -> dict[str, Floats]:
-    kinds = np.array([kind_of(log, job) for job in range(len(log.jobs))])
-    times = np.asarray(log.rows.due_s - log.rows.submit_s)
+def _jct_by_kind(log: GpuLog, window_s: tuple[float, float] | None) -> dict[str, Floats]:
+    done = completed(log.rows, window_s)
+    kinds = np.array([kind_of(log, job) for job in done.id])
+    times = np.asarray(done.due_s - done.submit_s)
     return {name: times[kinds == kind] for kind, name in kind_names(log).items()}
 
 

@@ -26,7 +26,7 @@ from mirage.schedule.engine.compiled_scheduler import CompiledScheduler
 from mirage.schedule.engine.gpu_log import GpuLog
 from mirage.schedule.engine.gpu_simulation import GpuSimulation
 from mirage.schedule.engine.gpu_world import Demand, KnownRunTimes, most_gpus
-from mirage.schedule.engine.measures import measures, submitted_in
+from mirage.schedule.engine.measures import completed, measures, submitted_in
 from mirage.schedule.gpu_cluster import GpuCluster
 from mirage.schedule.rounds.configurations import server_kinds
 from mirage.schedule.scheduler_contract import GpuCancel, GpuPlan, GpuScheduler, GpuView, Surroundings
@@ -151,7 +151,7 @@ class GpuOutcome:
 
     Attributes:
         row: Its measures.
-        jct_s: Time from submission to completion of every job, in order of submission.
+        jct_s: Time from submission to completion of every job that ended, in order of submission.
         left_out: Jobs of the workload that were not played: reason and count.
         notes: Remarks on the workload's file.
     """
@@ -258,8 +258,8 @@ def play(setting: GpuSetting, workload: GpuWorkload, scheduler: SchedulerText) -
         late_requests=None if load is None else load.late_share(log.loans),
         late_unlent=None if load is None else load.late_share(),
     )
-    rows = log.rows if setting.window_s is None else log.rows[submitted_in(log.rows.submit_s, setting.window_s)]
-    jct_s = tuple((rows.due_s - rows.submit_s).tolist())
+    done = completed(log.rows, setting.window_s)
+    jct_s = tuple((done.due_s - done.submit_s).tolist())
     return GpuOutcome(row, jct_s, tuple(workload.left_out.items()), workload.notes), log
 
 

@@ -89,7 +89,7 @@ def measures(log: GpuLog, submitted_s: tuple[float, float] | None = None) -> Mea
             for all. Those of the cluster and of loans are always over the whole run.
     """
     rows = log.rows
-    done = rows[rows.status == ENDED]
+    done = completed(rows)
     first_s = float(rows.submit_s.min()) if len(rows) else 0.0
     last_s = float(done.due_s.max()) if len(done) == len(rows) and len(rows) else log.now_s
     if submitted_s is not None:
@@ -126,6 +126,12 @@ def measures(log: GpuLog, submitted_s: tuple[float, float] | None = None) -> Mea
         jwtd_s=_waits_by_size(rows),
         jtted=_worker_spread(log, last_s),
     )
+
+
+def completed(rows: Any, submitted_s: tuple[float, float] | None = None) -> Any:
+    """The jobs that have ended and were not cancelled, of those submitted in a window."""
+    done = rows[rows.status == ENDED]
+    return done if submitted_s is None else done[submitted_in(done.submit_s, submitted_s)]
 
 
 def submitted_in(submit_s: Floats, window_s: tuple[float, float]) -> NDArray[np.bool_]:
