@@ -126,6 +126,14 @@ def test_of_a_large_cluster_the_first_servers_are_drawn() -> None:
     assert label(medium, "node-8").y - label(medium, "node-7").y == 8 * 6
     wide = gantt_chart(log_of(GpuCluster((ServerGroup("node", "a100", 2, 200),)), [0], [8], [HOUR]), 600)
     assert wide.description == "1 stretches of 1 jobs on 1 of 2 servers."
+    one = gantt_chart(log_of(GpuCluster((ServerGroup("node", "a100", 2, 128),)), [0, 0], [128, 99], [HOUR, HOUR]), 600)
+    assert one.description == "1 stretches of 1 jobs on 1 of 2 servers.", "the other job is on the other server"
+
+
+def test_a_kind_has_the_colour_of_its_curve() -> None:
+    skips = log_of(CLUSTER, [0, 0], [4, 1], [HOUR, 2 * HOUR])
+    bars = [mark for mark in marks_of(gantt_chart(skips, 600)) if isinstance(mark, Bar)]
+    assert {(bar.hint.partition(":")[0], bar.style) for bar in bars} == {("j0", "s2"), ("j1", "s1")}
 
 
 def test_use_by_type_counts_all_servers_of_a_type(log: GpuLog) -> None:

@@ -68,6 +68,11 @@ def test_the_story_of_a_job(played: tuple[GpuOutcome, GpuLog]) -> None:
         job_number(log, "lat")
 
 
+def test_a_kind_has_one_colour_on_the_page(played: tuple[GpuOutcome, GpuLog]) -> None:
+    keys = re.findall(r'class="([sw]\d)"/></svg>([^<:]*GPUs)', run_page(*_row(played), {"command": "x"}))
+    assert keys == [("w1", "2 to 3 GPUs"), ("w2", "4 to 7 GPUs"), ("s1", "2 to 3 GPUs"), ("s2", "4 to 7 GPUs")]
+
+
 class _Cancels:
     """Starts jobs of two GPUs, and cancels those of four."""
 

@@ -70,6 +70,9 @@ def _use(log: GpuLog, names: tuple[str, ...], kind_of: Ints) -> list[UseOverTime
 MOST_LANES = 128
 """Maximum number of GPUs in a Gantt chart."""
 
+GpuBar = tuple[int, int, int, int, float, float]
+"""Server, first GPU, number of GPUs, job, begin and end."""
+
 MOST_BARS, LEAST_PX = 4000, 0.5
 """Bars of a Gantt chart; with more, bars narrower than this are left out."""
 
@@ -139,15 +142,18 @@ def gantt_chart(log: GpuLog, width: float = WIDE) -> Picture:
         top = frame.y.place(-float(lanes[server]))
         parts.append(line(frame.left, top, frame.right, top, "grid"))
         parts.append(Label(name, left - 6, top + 9, anchor="end"))
-    parts += _bars(log, frame, lanes, shown, lane_px)
+    bars = _merged(log, shown)
+    parts += _bars(log, bars, frame, lanes, lane_px)
+    stretches = {(job, start_s) for _, _, _, job, start_s, _ in bars}
     description = (
-        f"{len(log.segments)} stretches of {len(log.jobs)} jobs on {shown} of {len(log.cluster.gpus_of)} servers."
+        f"{len(stretches)} stretches of {len({job for job, _ in stretches})} jobs on {shown} of "
+        f"{len(log.cluster.gpus_of)} servers."
     )
     return Picture(width, height, parts, description)
 
 
-def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) -> list[Drawn]:
-    bars = _merged(log, shown)
+def _bars(log: GpuLog, bars: Sequence[GpuBar], frame: Frame, lanes: Ints, lane_px: float) -> list[Drawn]:
+    style_of_kind = {kind: fill(k) for k, kind in enumerate(kind_names(log))}
     least_h = 0.0 if len(bars) <= MOST_BARS else LEAST_PX * (frame.x.high - frame.x.low) / (frame.right - frame.left)
     parts: list[Drawn] = []
     for server, gpu, gpus, job, start_s, end_s in bars:
@@ -158,16 +164,13 @@ def _bars(log: GpuLog, frame: Frame, lanes: Ints, shown: int, lane_px: float) ->
         top = frame.y.place(-float(lanes[server] + gpu))
         hint = f"{log.jobs.name[job]}: {gpus} GPU{'s' if gpus > 1 else ''}, {begin:.2f} to {end:.2f} h"
         tall = gpus * lane_px - 1
-        parts.append(Bar(left, top + 0.5, max(right - left, LEAST_PX), tall, fill(kind_of(log, job)), hint))
+        parts.append(Bar(left, top + 0.5, max(right - left, LEAST_PX), tall, style_of_kind[kind_of(log, job)], hint))
     return parts
 
 
-def _merged(log: GpuLog, shown: int) -> list[tuple[int, int, int, int, float, float]]:
-    """Merges intervals of the first servers on adjacent GPUs.
-
-    Returns server, first GPU, number of GPUs, job, begin and end of each.
-    """
-    bars: list[tuple[int, int, int, int, float, float]] = []
+def _merged(log: GpuLog, shown: int) -> list[GpuBar]:
+    """Merges intervals of the first servers on adjacent GPUs."""
+    bars: list[GpuBar] = []
     intervals = log.gpu_intervals()
     intervals = intervals[intervals.server < shown]
     order = np.lexsort((intervals.gpu, intervals.job, intervals.start_s, intervals.server))
@@ -181,13 +184,13 @@ def _merged(log: GpuLog, shown: int) -> list[tuple[int, int, int, int, float, fl
 
 
 def kind_of(log: GpuLog, job: int) -> int:
-    """Returns a job's colour: its model, or the number of doublings of its GPUs (linear law)."""
+    """Returns a job's kind: its model, or the number of doublings of its GPUs (linear law)."""
     model = int(log.rows[job].model)
     return model if model >= 0 else int(log.rows[job].gpus).bit_length() - 1
 
 
 def kind_names(log: GpuLog) -> dict[int, str]:
-    """Returns the meaning of the colours of a log's jobs."""
+    """Returns the names of the kinds of a log's jobs, in the order of their colours."""
     kinds = {kind_of(log, job): job for job in range(len(log.jobs))}
     named = {}
     for kind, job in sorted(kinds.items()):

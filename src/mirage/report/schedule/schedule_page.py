@@ -106,7 +106,7 @@ def _jct_by_kind(log: GpuLog, window_s: tuple[float, float] | None) -> dict[str,
 
 
 def _gantt_section(log: GpuLog) -> str:
-    entries = [(fill(kind), name) for kind, name in kind_names(log).items()]
+    entries = [(fill(k), name) for k, name in enumerate(kind_names(log).values())]
     text = "A lane for every GPU of every server; point at a bar to see its job."
     return section("Jobs on GPUs", text, key(entries), chart(lambda width: gantt_chart(log, width)))
 
