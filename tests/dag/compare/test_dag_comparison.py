@@ -232,9 +232,15 @@ def test_the_bound_of_one_job_is_its_longest_path_or_its_work():
 
 
 def test_what_cannot_be_compared():
-    for names, seeds in ((("fair", "fair"), (1,)), (("fair",), ()), ((), (1,))):
-        with pytest.raises(ConfigurationError, match="named twice"):
+    for names, seeds, what in (
+        (("fair", "fair"), (1,), "schedulers"), ((), (1,), "schedulers"), (("fair",), (), "seeds"),
+        (("fair",), (1, 2, 1), "seeds"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=f"needs {what} of which none is named twice"):
             compared(*names, seeds=seeds)
+    for settings in ((), (EpisodeSetting(3, 4), EpisodeSetting(3, 4, gap_s=5.0))):
+        with pytest.raises(ConfigurationError, match="needs settings of which none is named twice"):
+            compare(generated_templates(), settings, (1,), [make_scheduler("fair")])
     with pytest.raises(ConfigurationError, match="'fifo' is not compared; differences are to one of fair"):
         compared("fair", against="fifo")
 

@@ -74,17 +74,16 @@ def compare(
         resume_folder: Folder of the journal of results, to resume from; None for no journal.
 
     Raises:
-        ConfigurationError: There is nothing to compare, or ``against`` is not among the schedulers.
+        ConfigurationError: There is nothing to compare, something is named twice, or ``against`` is not among the
+            schedulers.
     """
-    names = [scheduler.name for scheduler in schedulers]
-    if not names or not seeds or len(set(names)) < len(names):
-        raise ConfigurationError("a comparison needs seeds, and schedulers of which none is named twice")
+    names, settings = [scheduler.name for scheduler in schedulers], tuple(settings)
+    for what, compared in (("schedulers", names), ("seeds", seeds), ("settings", [one.name for one in settings])):
+        if not compared or len(set(compared)) < len(compared):
+            raise ConfigurationError(f"a comparison needs {what} of which none is named twice")
     against = names[0] if against is None else against
     if against not in names:
         raise ConfigurationError(f"{shown(against)} is not compared; differences are to one of {', '.join(names)}")
-    settings = tuple(settings)
-    if len({setting.name for setting in settings}) < len(settings):
-        raise ConfigurationError("a comparison needs settings of which none is named twice")
     scene = Scene(tuple(templates), tuple(schedulers), cluster or DagCluster())
     journal, costs = (None, None) if resume_folder is None else _journals(resume_folder / FILE, scene)
     trials = [DagTrial(k, setting, seed) for setting in settings for k in range(len(names)) for seed in seeds]
