@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -114,12 +115,25 @@ def test_a_file_that_is_none_is_refused_with_what_to_give(tmp_path: Path, monkey
             {"actor_agent_2__Variable": np.full((16, 8), np.nan)},
             "layer 1 contains numbers that are not finite; copy",
         ),
+        (
+            "large",
+            {"actor_agent_2__Variable": np.full((16, 8), 1e39)},
+            "layer 1 contains numbers that are not finite; copy",
+        ),
+        ("words", {"actor_agent_3__Variable": np.full(8, "0.5")}, "cannot be read as an npz file of plain arrays: "),
+        ("complex", {"actor_agent_3__Variable": np.full(8, 1j)}, "cannot be read as an npz file of plain arrays: "),
     ):
         weights_of_2019(tmp_path / f"{name}.npz")
         with np.load(tmp_path / f"{name}.npz") as whole:
             np.savez(tmp_path / f"{name}.npz", **{**whole, **changes})
-        with pytest.raises(ModelFileError, match=rf"{name}\.npz: {message}"):
+        with pytest.raises(ModelFileError, match=rf"{name}\.npz:? {message}"):
             read_published(tmp_path / f"{name}.npz")
+    with zipfile.ZipFile(tmp_path / "bytes.npz", "w") as file:
+        file.writestr("encoder.node_encoder.mlp_prep.0.weight", b"0.5")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("bytes.npz", "one.npy"):
+        with pytest.raises(ModelFileError, match=rf"{name} cannot be read as an npz file of plain arrays"):
+            read_published(tmp_path / name)
     np.savez(tmp_path / "objects.npz", actor_agent__Variable=np.array([{}], dtype=object))
     with pytest.raises(ModelFileError, match="plain arrays"):
         read_published(tmp_path / "objects.npz")

@@ -147,13 +147,13 @@ def read_published(path: str | os.PathLike[str]) -> tuple[str, Perceptrons]:
 
 
 def _arrays(path: Path) -> dict[str, Floats32]:
-    """The arrays of a file by name."""
+    """The arrays of a file by name; numbers too large for their type become infinite."""
     try:
-        with np.load(path, allow_pickle=False) as held:
-            return {name: held[name] for name in held.files}
+        with np.load(path, allow_pickle=False) as held, np.errstate(over="ignore"):
+            return {name: held[name].astype(np.float32, casting="same_kind") for name in held.files}
     except FileNotFoundError as error:
         raise ModelFileError(f"{path}: no such file; give an npz file of Decima's weights") from error
-    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ModelFileError(
             f"{path} cannot be read as an npz file of plain arrays: {reason(error)}; copy the file again"
         ) from error
