@@ -112,6 +112,7 @@ def read_network(path: str | os.PathLike[str]) -> Perceptrons:
             raise ModelFileError(
                 f"{path}: layer {place} has the shape {weight.shape} instead of {shape}; train the network again"
             )
+        _check_finite(path, place, weight, bias, "train the network again")
         layers.append((weight.astype(np.float32), bias.astype(np.float32)))
     return perceptrons(layers)
 
@@ -141,9 +142,13 @@ def read_published(path: str | os.PathLike[str]) -> tuple[str, Perceptrons]:
                 f"{path}: layer {place} has weights of shape {weights.shape} and biases of {biases.shape}, but"
                 f" {architecture} has {shape} and {shape[1:]}; give the weights of one of the published architectures"
             )
-        if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
-            raise ModelFileError(f"{path}: layer {place} contains numbers that are not finite; copy the file again")
+        _check_finite(path, place, weights, biases, "copy the file again")
     return architecture, perceptrons(layers)
+
+
+def _check_finite(path: str | os.PathLike[str], place: int, weights: Floats32, biases: Floats32, remedy: str) -> None:
+    if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+        raise ModelFileError(f"{path}: layer {place} contains numbers that are not finite; {remedy}")
 
 
 def _arrays(path: Path) -> dict[str, Floats32]:

@@ -367,3 +367,7 @@ def test_a_network_is_the_same_after_writing_and_reading(tmp_path: Path) -> None
     (tmp_path / "short").write_bytes((tmp_path / "net").read_bytes()[:-9])
     with pytest.raises(ModelFileError):
         read_network(tmp_path / "short")
+    net.numbers[-1] = np.inf
+    write_network(tmp_path / "diverged", net, jobs=3, figures={}, settings={})
+    with pytest.raises(ModelFileError, match="layer 15 contains numbers that are not finite; train the network again"):
+        read_network(tmp_path / "diverged")
