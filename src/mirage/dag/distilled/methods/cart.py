@@ -66,14 +66,10 @@ class Cart:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._learnt: Contests | None = None
-        self._levels: dict[int, PruningLevel] = {}
 
     def __call__(self, contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
         """The most faithful tree within a number of leaves, the smallest of equally faithful ones."""
         del rng  # trees of one level must be the same for each budget
-        if self._learnt is not contests:
-            self._learnt, self._levels = contests, {}
         return max(self.levels(contests, leaves), key=lambda level: level.fidelity).tree
 
     def levels(self, contests: Contests, leaves: int) -> Iterator[PruningLevel]:
@@ -81,15 +77,13 @@ class Cart:
         judges = one_in(contests, CHOOSE_BY)
         others = contests.part(judges)
         for most in (level for level in LEVELS if level <= leaves):
-            if most not in self._levels:
-                tree = ranking_tree(
-                    contests,
-                    judges,
-                    np.random.default_rng(self._seed),
-                    FitSettings(max_leaves=most, folds=0, least_share=LEAST_SHARE),
-                )
-                self._levels[most] = PruningLevel(most, tree, agreement(tree, others))
-            yield self._levels[most]
+            tree = ranking_tree(
+                contests,
+                judges,
+                np.random.default_rng(self._seed),
+                FitSettings(max_leaves=most, folds=0, least_share=LEAST_SHARE),
+            )
+            yield PruningLevel(most, tree, agreement(tree, others))
 
 
 def one_in(contests: Contests, parts: int) -> Flags:

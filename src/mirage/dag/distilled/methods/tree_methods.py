@@ -60,14 +60,11 @@ def learner_of(method: str, weight: str, seed: int, unproven: Unproven = lambda 
 
 def _prepared(learner: Learner, *, is_alike: bool) -> Learner:
     """Applies a learner to some of the contests, with equal weights if wanted."""
-    last: list[tuple[Contests, Contests]] = []
 
     def learn(contests: Contests, leaves: int, rng: np.random.Generator) -> Tree:
-        if not last or last[0][0] is not contests:
-            n = len(contests.first)
-            some = contests.part(np.arange(n) % max(1, -(-n // MOST_LEARNT)) == 0)
-            last[:] = [(contests, replace(some, weight=np.ones(len(some.first))) if is_alike else some)]
-        return learner(last[0][1], leaves, rng)
+        n = len(contests.first)
+        some = contests.part(np.arange(n) % max(1, -(-n // MOST_LEARNT)) == 0)
+        return learner(replace(some, weight=np.ones(len(some.first))) if is_alike else some, leaves, rng)
 
     return learn
 
@@ -80,7 +77,7 @@ class TimedLearner:
         clock: Seconds of processor time.
 
     Attributes:
-        seconds: By leaves allowed, the sum over rounds. Work that a method reuses for the next size counts once.
+        seconds: By leaves allowed, the sum over rounds.
     """
 
     def __init__(self, learner: Learner, clock: Callable[[], float] = time.process_time) -> None:
