@@ -79,18 +79,14 @@ def test_labels_are_the_teachers_in_whichever_states():
     assert len(theirs.contests.rows) != len(mine.contests.rows)
 
 
-def test_episodes_are_numbered_from_the_first_group_on_and_seed_the_draws():
+def test_episodes_are_numbered_and_seed_the_draws():
     random = np.random.default_rng(4)
     net = perceptrons([(random.normal(0, 0.3, shape), np.zeros(shape[1])) for shape in SHAPES])
     drawn, worlds = network_of("drawn", OWN, net, argmax=False), episodes([4, 4], jobs=3).worlds
-    found, later = (
-        decisions_of(teacher_of(drawn), worlds, states_of=drawn, tree=drawn, **first)
-        for first in ({}, {"first_group": 1})
-    )
-    assert (np.unique(found.contests.group).tolist(), np.unique(later.contests.group).tolist()) == ([0, 1], [1, 2])
+    found = decisions_of(teacher_of(drawn), worlds, states_of=drawn, tree=drawn)
+    assert np.unique(found.contests.group).tolist() == [0, 1]
     first, second = (found.picked[found.contests.group == group].tolist() for group in (0, 1))
     assert first != second  # two equal episodes, drawn with other seeds
-    assert later.picked[later.contests.group == 1].tolist() == second
 
 
 def test_fidelity_by_hand():

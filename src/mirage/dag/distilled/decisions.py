@@ -87,7 +87,6 @@ def decisions_of(
     *,
     states_of: StageScheduler,
     tree: StageScheduler,
-    first_group: int = 0,
 ) -> Decisions:
     """Runs episodes and records a teacher's decisions in the states that occur.
 
@@ -96,14 +95,13 @@ def decisions_of(
         worlds: The episodes.
         states_of: The scheduler that runs the episodes.
         tree: A tree to compare; its rule selects the durations that give the work in the rows.
-        first_group: Number of the first episode.
 
     Raises:
         ContractBroken: The scheduler that runs the episodes leaves jobs without executors.
     """
     found = _Collected([], [], [], [], [], [], [], [], [])
     for number, world in enumerate(worlds):
-        _collect(found, teacher, world, states_of, tree, first_group + number)
+        _collect(found, teacher, world, states_of, tree, number)
     sizes = np.array(found.size)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
     liking = np.concatenate(found.liking)
@@ -153,12 +151,10 @@ def _write(
     """Records one decision, its candidates in the order in which a tree breaks ties."""
     order = np.lexsort((-rows[:, READY], rows[:, WORK]))
     there = stages[order]
-    picked = np.flatnonzero(there == stage_of(wanted))
-    liking = np.zeros(len(there)) if teacher.likings is None else teacher.likings(parameters, there)
-    liking[picked] = max(1.0, liking.max()) if teacher.likings is None else liking[picked]
+    is_wanted = (there == stage_of(wanted)).astype(np.float64)
     found.rows.append(rows[order])
     found.job.append(world.stages.job[there])
-    found.liking.append(liking)
+    found.liking.append(is_wanted if teacher.likings is None else teacher.likings(parameters, there))
     found.size.append(len(there))
     found.meant.append(_place(there, meant))
     found.executors.append(_taken(state, meant))
