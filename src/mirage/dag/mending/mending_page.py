@@ -50,7 +50,7 @@ def verdict(mended: MendingResult) -> str:
 
 
 def difference_text(one: PairedTimes) -> str:
-    """A difference with its interval, as ``-0.8 s [-1.2, -0.4]``."""
+    """A difference with its interval, as ``-0.80 s [-1.20, -0.40]``."""
     if one.low_s is None or one.high_s is None:
         return f"{one.difference_s:+.2f} s"
     return f"{one.difference_s:+.2f} s [{one.low_s:+.2f}, {one.high_s:+.2f}]"

@@ -81,7 +81,7 @@ def _joined(n: int, reads: int, random: _Random) -> tuple[tuple[int, int], ...]:
     for stage in range(reads, n):
         left = n - stage  # steps in which the loose ends must become one
         least = 1 + -(-(len(loose) - 1) // left) if left > 1 else len(loose)
-        joins = min(len(loose), max(1 if left > 1 else least, least, 1 + int(random.random() < 0.4)))
+        joins = min(len(loose), max(least, 1 + int(random.random() < 0.4)))
         for parent in random.choice(len(loose), size=joins, replace=False):
             edges.add((loose[parent], stage))
         loose = [end for end in loose if (end, stage) not in edges] + [stage]

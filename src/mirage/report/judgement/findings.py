@@ -140,7 +140,7 @@ def _verdict_words(found: Sequence[Claim], verdicts: Sequence[str]) -> str:
 
 
 def _claim_cell(claim: Claim) -> str:
-    """Formats a claim: ``45 % less (20 … 61); 62 % without; 2.31 h``; light load in hours."""
+    """Formats a claim: ``45 % (20 … 61) less; 62 % without; overlap 2.31 h``; light in hours."""
     if claim.load == LIGHT or claim.less is None:
         less = f"{claim.interruption_h - claim.reactive_h:+.2f} h"
     else:
