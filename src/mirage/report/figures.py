@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mirage.duration import format_duration
+from mirage.provision.link_size import LIGHT
 from mirage.study.intervals import Interval
 
 LOWEST_GAP = -20.0
 """A gap closed is unknown where its interval extends below this."""
+
+LOAD_WORDS = {LIGHT: "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
+"""The load classes by the interruption of a reactive chain."""
 
 
 def percent_words(value: float | None) -> str:
@@ -36,6 +40,11 @@ def chain_words(provenance: dict[str, Any]) -> str:
 def links_words(nodes: int) -> str:
     """Formats a link size: ``links of 8 nodes``."""
     return f"links of {nodes} node{'s' if nodes > 1 else ''}"
+
+
+def mean_words(mean: float, interval: Interval | None) -> str:
+    """Formats a mean with its interval, where there is one."""
+    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def gap_words(closed: float | None, interval: Interval | None) -> str:

@@ -14,7 +14,7 @@ from mirage.learn.training.comparison.comparison_plan import OURS, PUBLISHED, ki
 from mirage.learn.training.comparison.method_comparison import MethodComparison
 from mirage.provision.evaluation.policy_score import CLASSES
 from mirage.provision.link_size import LIGHT
-from mirage.report.figures import links_words
+from mirage.report.figures import LOAD_WORDS, links_words
 from mirage.report.judgement.findings import claims_table, claims_words, findings
 from mirage.report.judgement.result_cells import at
 from mirage.report.judgement.result_tables import (
@@ -70,8 +70,6 @@ def write_results(folder: Path, comparison: MethodComparison, provenance: dict[s
     for name, text in texts.items():
         write_output(folder / name, text)
 
-
-_LOADS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
 
 _HOW_TO_READ = """\
 Hours of interruption / overlap per hand-over. *Without interruption* is the share of hand-overs that had none; *gap
@@ -145,7 +143,7 @@ def _load_parts(view: ResultsView) -> list[str]:
         rows = view.rows(load)
         if rows:
             windows = next(iter(rows.values())).windows
-            loads = f"{load} load ({_LOADS[load]}), {windows} window{'s' if windows > 1 else ''}"
+            loads = f"{load} load ({LOAD_WORDS[load]}), {windows} window{'s' if windows > 1 else ''}"
             in_hours = "; in hours, as there is little to close" if load == LIGHT else ""
             parts += [f"**{_title(view)}, {loads}**{in_hours}", table(main_cells(view, load))]
     return parts

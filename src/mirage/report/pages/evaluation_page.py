@@ -13,12 +13,11 @@ from mirage.provision.evaluation.frontier import Frontier, frontiers
 from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
 from mirage.report.charts.frontier_chart import frontier_chart, frontier_name
-from mirage.report.figures import chain_words, gap_words, links_words
+from mirage.report.figures import chain_words, gap_words, links_words, mean_words
 from mirage.report.html_page import CARDS, Cell, chart, command, page, section, table
 from mirage.report.picture import MARGIN_PX, WIDE, Picture, stacked
 from mirage.report.picture_file import BY_MATPLOTLIB, picture_kind, write_picture
 from mirage.report.terminal.evaluation_text import at_cost, signed
-from mirage.study.intervals import Interval
 
 _HEADING = "Interruption against overlap"
 KINDS = (".svg", ".html", *BY_MATPLOTLIB)
@@ -104,16 +103,12 @@ def _cells(row: EvaluationRow, *, several: bool) -> list[Cell]:
     return [
         row.policy,
         *ratio,
-        _with(row.interruption_h, row.interruption_95),
-        _with(row.overlap_h, row.overlap_95),
+        mean_words(row.interruption_h, row.interruption_95),
+        mean_words(row.overlap_h, row.overlap_95),
         f"{row.zero_share:.0%}",
-        _with(row.cost, row.cost_95),
+        mean_words(row.cost, row.cost_95),
         gap_words(row.gap_closed, row.gap_closed_95),
     ]
-
-
-def _with(mean: float, interval: Interval | None) -> str:
-    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def _where(provenance: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from mirage.provision.evaluation.candidate import BOUNDS
 from mirage.provision.evaluation.evaluate import Evaluation
 from mirage.provision.evaluation.paired import VERDICTS_NOTE, Difference
 from mirage.provision.evaluation.policy_score import ALL, CLASSES, EvaluationRow
-from mirage.report.figures import chain_words, gap_words, links_words
+from mirage.report.figures import LOAD_WORDS, chain_words, gap_words, links_words, mean_words
 from mirage.report.terminal.console_table import fits, plain_console, print_table
 from mirage.study.intervals import Interval
 
@@ -89,7 +89,6 @@ def at_cost(evaluation: Evaluation, ratio: float | None) -> str:
 
 
 _WIDE = 120
-_BOUNDS = {"light": "reactive up to 2 h", "medium": "2 to 12 h", "heavy": "more than 12 h"}
 
 
 def print_evaluation(
@@ -111,7 +110,7 @@ def print_evaluation(
             rows = [row for row in evaluation.rows if row.link_nodes == nodes and row.load == load]
             if rows:
                 console.print()
-                of_class = f"{load} load ({_BOUNDS[load]})" if load in _BOUNDS else "all loads"
+                of_class = f"{load} load ({LOAD_WORDS[load]})" if load in LOAD_WORDS else "all loads"
                 title = f"{links_words(nodes)}, {of_class}: {rows[0].windows} windows"
                 console.print(Text(title, "bold"))
                 _print_rows(console, rows, several=len(evaluation.costs) > 1)
@@ -148,11 +147,11 @@ def _cells(row: EvaluationRow, *, several: bool, wide: bool, intervals: bool = T
     return [
         row.policy,
         *ratio,
-        _with(row.interruption_h, row.interruption_95 if intervals else None),
-        _with(row.overlap_h, row.overlap_95 if intervals else None),
+        mean_words(row.interruption_h, row.interruption_95 if intervals else None),
+        mean_words(row.overlap_h, row.overlap_95 if intervals else None),
         f"{row.zero_share:.0%}",
         *more,
-        _with(row.cost, row.cost_95 if intervals else None),
+        mean_words(row.cost, row.cost_95 if intervals else None),
         gap_words(row.gap_closed, row.gap_closed_95),
     ]
 
@@ -161,7 +160,3 @@ def _best(rows: Sequence[EvaluationRow], ratio: float | None) -> tuple[str, floa
     """Returns the cheapest policy at a cost ratio that is not a bound."""
     real = [row for row in rows if row.policy not in BOUNDS and row.cost_ratio == ratio]
     return (min(real, key=lambda row: row.cost).policy, ratio) if real else ("", ratio)
-
-
-def _with(mean: float, interval: Interval | None) -> str:
-    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"

@@ -17,7 +17,7 @@ from mirage.learn.training.trained_policy import WHAT_IF
 from mirage.provision.evaluation.oracle import REACTIVE
 from mirage.provision.evaluation.paired import VERDICTS_NOTE
 from mirage.provision.evaluation.policy_score import ALL, EvaluationRow
-from mirage.report.figures import gap_words, links_words
+from mirage.report.figures import gap_words, links_words, mean_words
 from mirage.report.terminal.console_table import print_table
 from mirage.report.terminal.evaluation_text import at_cost, print_differences, signed
 
@@ -180,13 +180,9 @@ def _cells(row: EvaluationRow) -> list[str]:
         f"{row.interruption_h:.2f}",
         f"{row.overlap_h:.2f}",
         f"{row.zero_share:.0%}",
-        _with(row.cost, row.cost_95),
+        mean_words(row.cost, row.cost_95),
         gap_words(row.gap_closed, row.gap_closed_95),
     ]
-
-
-def _with(mean: float, interval: tuple[float, float] | None) -> str:
-    return f"{mean:.2f}" if interval is None else f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def _print_apart(explained: Explanation, console: Console) -> None:
