@@ -33,6 +33,11 @@ class LinkRecord:
     ready_s: int = MISSING
 
     @property
+    def queued_s(self) -> int:
+        """When it was queued: held, or else submitted."""
+        return self.submitted_s if self.held_s == MISSING else min(self.held_s, self.submitted_s)
+
+    @property
     def serves_s(self) -> int:
         """When it begins to serve: at its readiness if that is later than its start."""
         return max(self.started_s, self.ready_s)

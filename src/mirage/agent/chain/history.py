@@ -39,7 +39,7 @@ def chain_run(
         for d in decisions
         if limits_s.get(d.link, MISSING) != MISSING
     ]
-    begin_s = min([_first_s(record) for record in records[:1]], default=chain.created_s)
+    begin_s = min([record.queued_s for record in records[:1]], default=chain.created_s)
     limit_s = max((link.limit_s for link in ran), default=0)
     form = LinkSize(nodes or requested_nodes(chain.spec), max(limit_s, 1))
     until_s = max(_until_s(chain, records, now_s), begin_s)
@@ -98,10 +98,6 @@ def _until_s(chain: Chain, records: Sequence[LinkRecord], now_s: int) -> int:
     if chain.state in (ChainState.ACTIVE, ChainState.PAUSED):
         return now_s
     return min(now_s, max([chain.stopped_s, chain.created_s, *(record.ends_s for record in records)]))
-
-
-def _first_s(record: LinkRecord) -> int:
-    return record.submitted_s if record.held_s == MISSING else record.held_s
 
 
 def _competes_s(link: Link, now_s: int) -> int:

@@ -173,7 +173,7 @@ def link_chart(run: ChainRun, width: float = WIDE) -> Picture:
     both = any(over.interruption_s and over.overlap_s for over in run.hand_overs)
     layout = _Layout.of(width, both)
     height = layout.top(len(shown)) + _ROWS_BOTTOM
-    begin_s = min(_first_s(record) for record in shown)
+    begin_s = min(record.queued_s for record in shown)
     end_s = max(run.until_s, *(record.ends_s for record in shown))
     time = Axis(begin_s, max(end_s, begin_s + 60), layout.left, layout.right)
     frame = Frame(time, Axis(0, 1, height - _ROWS_BOTTOM, _ROWS_TOP))
@@ -188,10 +188,6 @@ def link_chart(run: ChainRun, width: float = WIDE) -> Picture:
     parts += [part for over in overs for part in _lost(over, row_of.get(over.following, row_of[over.link]), layout)]
     description = ", ".join(f"link {b.number + 1} after link {a.number + 1}" for a, b in pairwise(shown))
     return Picture(width, height, parts, f"The last {len(shown)} links over time. {description}")
-
-
-def _first_s(record: LinkRecord) -> int:
-    return record.submitted_s if record.held_s == MISSING else min(record.held_s, record.submitted_s)
 
 
 def _row(record: LinkRecord, now_s: int, row: int, time: Axis, layout: _Layout) -> list[Drawn]:

@@ -99,7 +99,7 @@ def timeline(run: ChainRun, width: int, *, plain: bool = False) -> list[Text]:
         plain: Whether to use only signs that any terminal has.
     """
     shown = run.links[-LAST_LINKS:]
-    begin_s = min(_first_s(link) for link in shown)
+    begin_s = min(link.queued_s for link in shown)
     both = any(over.interruption_s and over.overlap_s for over in run.hand_overs)
     free = max(width - _NAMES - _LOSSES * (1 + both), _LEAST)
     scale = _Scale(begin_s, max(run.until_s, begin_s + 1, *(k.ends_s for k in shown)), free)
@@ -125,10 +125,6 @@ class _Scale:
     def column(self, instant_s: int) -> int:
         share = (instant_s - self.begin_s) / (self.end_s - self.begin_s)
         return min(max(round(share * self.width), 0), self.width)
-
-
-def _first_s(link: LinkRecord) -> int:
-    return link.submitted_s if link.held_s == MISSING else min(link.held_s, link.submitted_s)
 
 
 def _cells(link: LinkRecord, over: HandOver | None, now_s: int, scale: _Scale) -> list[Mark | None]:
