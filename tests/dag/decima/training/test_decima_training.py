@@ -265,7 +265,7 @@ def test_a_training_reports_and_stores_every_step(tmp_path: Path) -> None:
     _, resumed = train(
         templates, replace(plan, imitations=2), tmp_path / "a", budget_s=1e9, now=lambda: 0.0, report=again.append
     )
-    assert (again, resumed) == ([{"goes_on_after_step": 2}], progress)
+    assert (again, resumed) == ([{"resumed_after_step": 2}], progress)
 
 
 def test_a_plan_names_the_jobs_the_code_and_the_version_of_pytorch() -> None:

@@ -133,7 +133,7 @@ def train(
     held = load_checkpoint(checkpoint, network, optimizer, whole_plan)
     progress = DecimaTrainingProgress(**held["progress"]) if held else DecimaTrainingProgress()
     if held:
-        report({"goes_on_after_step": progress.step})
+        report({"resumed_after_step": progress.step})
     record = empty_record(_MOST_DECISIONS, _MOST_ROWS)
     while progress.step < plan.imitations + plan.iterations and progress.spent_s < budget_s:
         begun = now()
