@@ -119,6 +119,20 @@ def test_students_need_an_episode_to_learn_from_and_one_to_judge_on():
             students(teacher, settings, np.random.default_rng(0))
 
 
+def test_an_episode_has_one_number_in_the_states_of_the_teacher_and_of_trees():
+    """Methods hold back whole episodes: one with two numbers would be learnt from as well."""
+    teacher, groups = Teacher(scheduler_of(tree_with(OWN_FIRST), "own first")), []
+
+    def learn(contests, most, rng):
+        groups.append(contests.group)
+        return tree_with(Leaf(1.0))
+
+    settings = [episodes([1, 2, 3], jobs=3), episodes([4, 5, 6], executors=4, jobs=3)]
+    students(teacher, settings, np.random.default_rng(0), rounds=1, learn=learn)
+    assert [np.unique(each).tolist() for each in groups] == [[0, 1, 2, 3]] * 2
+    assert len(groups[1]) > len(groups[0])
+
+
 @pytest.mark.slow
 def test_a_student_learns_a_teacher_that_a_tree_can_express():
     teacher = scheduler_of(tree_with(Split("smaller", 1.0, Leaf(2.0), Leaf(1.0))), "least stage first")

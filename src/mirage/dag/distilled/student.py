@@ -147,7 +147,7 @@ class _Lessons:
             self._report("the teacher's decisions")
             self._of_teacher = [one.contests for one in self._collected(self._blank, None)]
         self._collect_for(trees)
-        return _numbered([*self._of_teacher, *(one.contests for each in self._of_trees[: len(trees)] for one in each)])
+        return joined([*self._of_teacher, *(one.contests for each in self._of_trees[: len(trees)] for one in each)])
 
     def unfaithful(self, trees: Sequence[Tree]) -> float:
         """The share of decisions in its own states in which the last tree picks another stage."""
@@ -169,7 +169,13 @@ class _Lessons:
         return sum(float(np.log(each.mean_jct_s(*_run(tree), part).mean())) for each, part in self._pairs)
 
     def _collected(self, judge: Tree, plays: Tree | None) -> list[Decisions]:
-        return [_decisions(self._teacher, each, part, judge, plays) for each, part in self._pairs]
+        """Decisions in each setting; an episode has one number, whatever reaches the states."""
+        found, before = [], 0
+        for each, part in self._pairs:
+            one = _decisions(self._teacher, each, part, judge, plays)
+            found.append(replace(one, contests=replace(one.contests, group=one.contests.group + before)))
+            before += len(each.worlds[part])
+        return found
 
 
 def judged(teacher: Teacher, tree: Tree, settings: Sequence[Episodes], parts: Sequence[slice]) -> Student:
@@ -204,17 +210,8 @@ def _decisions(teacher: Teacher, episodes: Episodes, part: slice, judge: Tree, p
     )
 
 
-def _numbered(parts: list[Contests]) -> Contests:
-    """Joins contests of several collections, with distinct episode numbers."""
-    shifted, before = [], 0
-    for part in parts:
-        shifted.append(replace(part, group=part.group + before))
-        before += int(part.group.max()) + 1
-    return joined(shifted)
-
-
 def _together(parts: list[Decisions]) -> Decisions:
     return Decisions(
-        _numbered([part.contests for part in parts]),
+        joined([part.contests for part in parts]),
         *(np.concatenate([getattr(part, name) for part in parts]) for name in _EACH),
     )
