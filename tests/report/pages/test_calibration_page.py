@@ -223,6 +223,15 @@ def test_a_figure_that_is_not_known_has_no_bar() -> None:
     assert drawn.description == "Fidelity on the judged slice. all: rank correlation of single jobs -0.50."
 
 
+def test_intervals_of_both_slices_end_within_the_axis() -> None:
+    row, rank = SHOWN.whole, SHOWN.whole.judged.rank_correlation
+    fitted = replace(row.fitted, rank_correlation=replace(rank, value=0.8, interval=(0.6, 0.95)))
+    judged = replace(row.judged, rank_correlation=replace(rank, value=0.5, interval=(0.4, 0.6)))
+    svg = svg_of(shares_chart([replace(row, fitted=fitted, judged=judged)], ["all"]))
+    wide, narrow = (float(one.get("x2", 0)) - float(one.get("x1", 0)) for one in marks(svg, "line", "interval"))
+    assert wide / narrow == pytest.approx(0.35 / 0.2, abs=0.01)
+
+
 def test_causes_share_a_bar() -> None:
     drawn = wait_causes_chart(SHOWN.waited, ("a", "b"))
     panel = svg_of(drawn)

@@ -159,25 +159,26 @@ def _bars(
     measure: _Measure, rows: Sequence[MechanismFidelity], left: float, wide: float, row: float, below: float
 ) -> list[Drawn]:
     """Draws the bars of one figure, a pair for every row."""
-    found = [[measure.value(getattr(one, side)) for side, _ in _SIDES] for one in rows]
-    known = [value for pair in found for value in pair if value is not None]
-    known += [bounds[1] for one in rows if (bounds := measure.interval(one.judged)) is not None]
+    sides = [getattr(one, side) for one in rows for side, _ in _SIDES]
+    known = [value for one in sides if (value := measure.value(one)) is not None]
+    known += [bounds[1] for one in sides if (bounds := measure.interval(one)) is not None]
     most = max([0.0, *known]) or 1.0
     axis = Axis(0, most, left, left + wide - _VALUE_PX)
     foot = _HEAD + row * len(rows)
     parts: list[Drawn] = [Label(measure.name, left, 14, "strong")]
     frame = Frame(axis, Axis(0, 1, foot, _HEAD - 4))
     parts += columns(frame, lambda axis: [(value, f"{value:{measure.tick}}") for value in ticks(0, axis.high, 4)])
-    whole = next((pair[1] for one, pair in zip(rows, found) if one.name == ALL), None)
+    whole = next((measure.value(one.judged) for one in rows if one.name == ALL), None)
     limit_px = None if whole is None else axis.clip(whole)
     if limit_px is not None:
         parts.append(line(limit_px, _HEAD - 4, limit_px, foot, "limit"))
-    for k, (one, pair) in enumerate(zip(rows, found)):
+    for k, one in enumerate(rows):
         top = _HEAD + k * row + below + (_ROW - 2 * _BAR - _GAP) / 2
-        for place, ((side, colour), value) in enumerate(zip(_SIDES, pair)):
-            if value is None:
+        for place, (side, colour) in enumerate(_SIDES):
+            fidelity = getattr(one, side)
+            if (value := measure.value(fidelity)) is None:
                 continue
-            y, bounds = top + place * (_BAR + _GAP), measure.interval(getattr(one, side))
+            y, bounds = top + place * (_BAR + _GAP), measure.interval(fidelity)
             parts += _bar(axis, y, value, bounds, colour, f"{side}: {measure.shown(value)}")
             end = axis.clip(max(value, bounds[1] if bounds else 0.0))
             x = end + _SPACE_PX
