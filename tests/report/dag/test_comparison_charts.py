@@ -91,6 +91,15 @@ def test_means_and_intervals_are_where_the_axis_has_their_seconds() -> None:
     assert leader[0][0] == pytest.approx(seconds_zero(picture))
 
 
+def test_no_interval_is_cut_by_the_end_of_the_axis() -> None:
+    """The second mean is more than three times the best, but within the interval of the first."""
+    means = (("best", 40.0, 36.0, 43.0), ("wide", 110.0, 60.0, 160.0), ("far", 130.0, 90.0, 200.0))
+    rows = tuple(row(name, "5/6", s, mean_jct_low_s=low_s, mean_jct_high_s=high_s) for name, s, low_s, high_s in means)
+    picture = mean_jct_chart(DagComparison(rows, ()), width=700)
+    assert hints_of(picture, "band") == ["best: 40.0 s [36.0, 43.0]", "wide: 110.0 s [60.0, 160.0]"]
+    assert len([mark for mark in marks_of(picture) if isinstance(mark, Shape) and mark.style == "lead-more"]) == 1
+
+
 def seconds_zero(picture: Picture) -> float:
     return min(mark.places[0][0] for mark in marks_of(picture) if isinstance(mark, Stroke) and mark.style == "axis")
 

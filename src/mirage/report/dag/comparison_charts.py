@@ -65,25 +65,25 @@ def _setting_panel(rows: Sequence[ComparisonRow], width: float) -> Picture:
     """Draws a setting: a row per scheduler, its name at the left and its mean at the right."""
     names_px = max(text_px(row.policy) for row in rows) + 12
     numbers_px = max(text_px(_seconds(row.mean_jct_s)) for row in rows) + 12
-    best = rows[0].mean_jct_s
-    high = 1.04 * max(_interval(row)[1] for row in rows if row.mean_jct_s <= WORST * best)
+    most = WORST * rows[0].mean_jct_s
+    high = 1.04 * max(_interval(row)[1] for row in rows if row.mean_jct_s <= most)
     bottom = TOP_PX + ROW_PX * len(rows)
     frame = Frame(Axis(0.0, high, names_px, width - numbers_px), Axis(-len(rows), 0, bottom, TOP_PX))
     parts = columns(frame, lambda axis: [(value, f"{value:,.6g} s") for value in ticks(0.0, axis.high, 8)])
     for k, row in enumerate(rows):
-        parts += _row(row, frame, frame.y.place(-(k + 0.5)), width)
+        parts += _row(row, frame, frame.y.place(-(k + 0.5)), width, is_outside=row.mean_jct_s > most)
     description = "; ".join(f"{row.setting} {row.policy}: {row.mean_jct_s:.1f} s" for row in rows)
     return Picture(width, bottom + BOTTOM_PX, parts, description)
 
 
-def _row(row: ComparisonRow, frame: Frame, y: float, width: float) -> list[Drawn]:
+def _row(row: ComparisonRow, frame: Frame, y: float, width: float, *, is_outside: bool) -> list[Drawn]:
     low_s, high_s = _interval(row)
     hint = f"{row.policy}: {row.mean_jct_s:.1f} s " + (f"[{low_s:.1f}, {high_s:.1f}]" if low_s < high_s else "")
     parts: list[Drawn] = [
         Label(row.policy, 0, y + 4, style="ink"),
         Label(_seconds(row.mean_jct_s), width, y + 4, anchor="end", style="strong"),
     ]
-    if row.mean_jct_s > frame.x.high:
+    if is_outside:
         corners = [(frame.right - 9, y - 5), (frame.right, y), (frame.right - 9, y + 5)]
         return [*parts, line(frame.left, y, frame.right - 9, y, "leader"), Shape(corners, "lead-more")]
     low, high = frame.x.clip(low_s), frame.x.clip(high_s)
