@@ -37,11 +37,7 @@ def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     for job in range(graph.size[JOBS]):
         _pass_messages(net, graph, room, graph.begin[job], graph.begin[job + 1])
     summaries(net, graph, room, FEATURES, WIDTH, _JOB, _GLOBAL, _GRAPH_LAYERS, LEAKY)
-    for job in range(graph.size[JOBS]):
-        for row in range(graph.begin[job], graph.begin[job + 1]):
-            if graph.offered[row]:
-                into = stage_input(graph, room, row, job, FEATURES, WIDTH, hidden)
-                room.stage_score[row] = hidden[perceptron(net, _STAGE, _HEAD_LAYERS, LEAKY, IDENTITY, hidden), into]
+    offered_scores(net, graph, room, FEATURES, WIDTH, _STAGE, _HEAD_LAYERS, LEAKY)
 
 
 @kernel(forceinline=False)
@@ -88,17 +84,21 @@ def summaries(
 
 
 @kernel(forceinline=False)
-def stage_input(
-    graph: NetworkGraph, room: Room, row: int, job: int, features: int, width: int, hidden: Floats32
-) -> int:
-    """Fills row 0 of ``hidden`` for a stage head: features, stage, job, all; returns 0."""
-    for column in range(features):
-        hidden[0, column] = graph.features[row, column]
-    for column in range(width):
-        hidden[0, features + column] = room.embedding[row, column]
-        hidden[0, features + width + column] = room.job_summary[job, column]
-        hidden[0, features + 2 * width + column] = room.global_summary[0, column]
-    return 0
+def offered_scores(
+    net: Perceptrons, graph: NetworkGraph, room: Room, features: int, width: int, head: int, layers: int, inner: int
+) -> None:
+    """Scores the stages on offer by a head that gets features, stage, job and all."""
+    hidden = room.hidden
+    for job in range(graph.size[JOBS]):
+        for row in range(graph.begin[job], graph.begin[job + 1]):
+            if graph.offered[row]:
+                for column in range(features):
+                    hidden[0, column] = graph.features[row, column]
+                for column in range(width):
+                    hidden[0, features + column] = room.embedding[row, column]
+                    hidden[0, features + width + column] = room.job_summary[job, column]
+                    hidden[0, features + 2 * width + column] = room.global_summary[0, column]
+                room.stage_score[row] = hidden[perceptron(net, head, layers, inner, IDENTITY, hidden), 0]
 
 
 @kernel(forceinline=False)

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
+from mirage.dag.decima.networks.decima_2019 import head_input, offered_scores, summaries
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, Floats32, Ints, Perceptrons, perceptron
-from mirage.dag.decima.networks.network_graph import JOBS, STAGES, NetworkGraph, Room
+from mirage.dag.decima.networks.network_graph import STAGES, NetworkGraph, Room
 from mirage.kernel.compile import kernel
 
 FEATURES, WIDTH, JOB_FEATURES = 16, 8, 9
@@ -49,11 +49,7 @@ def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     for height in range(highest + 1):
         _pass_messages(net, graph, room, height)
     summaries(net, graph, room, FEATURES, WIDTH, _JOB, _GLOBAL, _GRAPH_LAYERS, LEAKY)
-    for job in range(graph.size[JOBS]):
-        for row in range(graph.begin[job], graph.begin[job + 1]):
-            if graph.offered[row]:
-                into = stage_input(graph, room, row, job, FEATURES, WIDTH, hidden)
-                room.stage_score[row] = hidden[perceptron(net, _STAGE, _HEAD_LAYERS, LEAKY, IDENTITY, hidden), into]
+    offered_scores(net, graph, room, FEATURES, WIDTH, _STAGE, _HEAD_LAYERS, LEAKY)
 
 
 @kernel(forceinline=False)

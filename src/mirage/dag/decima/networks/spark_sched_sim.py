@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mirage.dag.decima.networks.decima_2019 import head_input, stage_input, summaries
+from mirage.dag.decima.networks.decima_2019 import head_input, offered_scores, summaries
 from mirage.dag.decima.networks.layers import IDENTITY, LEAKY, TANH, Perceptrons, perceptron
 from mirage.dag.decima.networks.network_graph import JOBS, LINKS, STAGES, NetworkGraph, Room
 from mirage.kernel.compile import kernel
@@ -26,12 +26,7 @@ def stage_scores(net: Perceptrons, graph: NetworkGraph, room: Room) -> None:
     """Scores the stages on offer in ``room.stage_score``; embeddings stay for `number_scores`."""
     _embed(net, graph, room)
     summaries(net, graph, room, FEATURES, WIDTH, _JOB, _GLOBAL, _LAYERS, IDENTITY)
-    hidden = room.hidden
-    for job in range(graph.size[JOBS]):
-        for row in range(graph.begin[job], graph.begin[job + 1]):
-            if graph.offered[row]:
-                into = stage_input(graph, room, row, job, FEATURES, WIDTH, hidden)
-                room.stage_score[row] = hidden[perceptron(net, _STAGE, _LAYERS, TANH, IDENTITY, hidden), into]
+    offered_scores(net, graph, room, FEATURES, WIDTH, _STAGE, _LAYERS, TANH)
 
 
 @kernel(forceinline=False)
