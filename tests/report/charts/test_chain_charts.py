@@ -56,6 +56,9 @@ def test_links_are_in_two_lanes_in_turn_with_losses_across_both() -> None:
     (overlap,) = bars(picture, "overlap")
     assert (overlap.y, overlap.height) == (first.y, 51)
     assert [one[0][1] for one in strokes(picture, "waiting")] == [62, 89, 62, 89]
+    kinds = [getattr(mark, "kind", getattr(mark, "style", "")) for mark in marks_of(picture)]
+    last_wait = len(kinds) - 1 - kinds[::-1].index("waiting")
+    assert last_wait < kinds.index("link-a"), "waits are drawn first: one may begin before the link before it starts"
     assert (picture.width, picture.height) == (940, 4 + 46 + 51 + 26 + 30)
 
 

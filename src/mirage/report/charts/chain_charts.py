@@ -69,7 +69,7 @@ def losses(over: HandOver) -> Iterator[tuple[str, int, int]]:
 
 def _band(run: ChainRun, time: Axis, top: float) -> list[Drawn]:
     lanes = (top, top + _LANE + _SPACE)
-    parts: list[Drawn] = []
+    parts = [part for k, record in enumerate(run.links) for part in _wait(record, run.until_s, time, lanes[k % 2])]
     for k, (before, record) in enumerate(zip((None, *run.links), run.links)):
         clear_s = MISSING if before is None else before.ends_s
         parts += _link(record, run.until_s, time, lanes[k % 2], clear_s)
@@ -92,20 +92,23 @@ def _band(run: ChainRun, time: Axis, top: float) -> list[Drawn]:
     return parts
 
 
-def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[Drawn]:
-    """Draws the bar of a link; its name begins after ``clear_s``, the previous link's end."""
+def _wait(record: LinkRecord, until_s: int, time: Axis, top: float) -> list[Drawn]:
+    """Draws the wait of a link, which may begin before the link before it starts."""
     begin = time.clip(record.submitted_s)
     start = time.clip(until_s if record.started_s == MISSING else record.started_s)
-    waiting: list[Drawn] = (
-        [line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting")] if start - begin > 1 else []
-    )
+    return [line(begin, top + _LANE / 2, start, top + _LANE / 2, "waiting")] if start - begin > 1 else []
+
+
+def _link(record: LinkRecord, until_s: int, time: Axis, top: float, clear_s: int) -> list[Drawn]:
+    """Draws the bar of a link; its name begins after ``clear_s``, the previous link's end."""
     if record.started_s == MISSING or record.started_s > until_s:
-        return waiting
+        return []
+    start = time.clip(record.started_s)
     end = max(time.clip(record.ends_s), start + _LEAST_PX)
     waited_h = (record.started_s - record.submitted_s) / HOUR_S
     hint = f"link {record.number + 1}: submitted {_when(record.submitted_s)}, waited {waited_h:.1f} h, "
     hint += f"ran {_when(record.started_s)} to {_when(record.ends_s)}"
-    parts = [*waiting, Bar(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
+    parts: list[Drawn] = [Bar(start, top, end - start, _LANE, f"link-{'ab'[record.number % 2]}", hint, rx=4)]
     named = max(start, time.clip(clear_s)) if clear_s != MISSING else start
     number = str(record.number + 1)
     name = next((n for n in (f"link {number}", number) if text_px(n) + 10 <= end - named), None)
