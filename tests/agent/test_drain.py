@@ -62,6 +62,11 @@ def test_each_server_counts_under_names_of_its_own(text: str, in_flight: int, fi
     assert reading.finished == pytest.approx(finished, nan_ok=True)
 
 
+def test_a_number_that_is_not_finite_is_no_answer() -> None:
+    with pytest.raises(OSError, match="vllm:num_requests_running is no finite number now"):
+        reading_of(parse_metrics("vllm:num_requests_running NaN\n"))
+
+
 def test_gauges_of_another_server_are_named() -> None:
     samples = {"busy": 2.0, "queued": 0.5, "vllm:num_requests_running": 9.0}
     assert reading_of(samples, ("busy", "queued")).in_flight == 3
@@ -170,7 +175,7 @@ def test_a_refused_connection_is_no_late_answer() -> None:
             read_requests(f"http://127.0.0.1:{taken.getsockname()[1]}/metrics")
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/metrics", "file:///etc/passwd", "http://", "http://a b/"])
+@pytest.mark.parametrize("url", ["localhost:8000/metrics", "file:///etc/passwd", "http://", "http://a:99999/"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is no URL; give one like http://localhost:8000/metrics"):
         check_url(url)

@@ -221,6 +221,8 @@ def test_a_source_that_is_unknown_is_refused(commands: Callable[..., SystemRunne
     assert type(client_from({}, commands(), time.time)) is SlurmClient
     with pytest.raises(UnknownName, match="Did you mean 'squeue'"):
         client_from({"MIRAGE_QUEUE": "squeu"}, commands(), time.time)
+    with pytest.raises(UnknownName, match="'http://'"):
+        client_from({"MIRAGE_QUEUE": "http://"}, commands(), time.time)
 
 
 def test_odd_answers_are_skipped_with_a_count_or_refused(

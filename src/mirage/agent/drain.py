@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 
 from mirage.errors import ConfigurationError, shown
+from mirage.web_url import is_web_url
 
 EVERY_S = 0.5
 """Real seconds between two readings of the metrics."""
@@ -103,11 +104,14 @@ def reading_of(samples: Mapping[str, float], gauges: Sequence[str] = ()) -> Read
 
     Raises:
         ConfigurationError: No metric counts requests.
+        OSError: The number is not finite, so the requests are not known now.
     """
     kinds = (ServerMetrics("this server", tuple(gauges)),) if gauges else KNOWN
     for kind in kinds:
         if kind.in_flight[0] in samples and (not gauges or samples.keys() >= set(gauges)):
             in_flight = sum(samples.get(name, 0.0) for name in kind.in_flight) - kind.own
+            if not math.isfinite(in_flight):
+                raise OSError(f"{kind.in_flight[0]} is no finite number now")
             finished = [samples[name] for name in kind.finished if name in samples]
             return Reading(max(math.ceil(in_flight), 0), sum(finished) if finished else math.nan)
     names = ", ".join(gauges) or ", ".join(f"{kind.in_flight[0]} ({kind.title})" for kind in KNOWN)
@@ -192,6 +196,6 @@ def check_url(url: str) -> str:
     Raises:
         ConfigurationError: It is not one of http or https.
     """
-    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
+    if not is_web_url(url):
         raise ConfigurationError(f"--metrics {shown(url)} is no URL; give one like http://localhost:8000/metrics")
     return url

@@ -13,6 +13,7 @@ from mirage.slurm.records import Machine, Queue, QueuedJob
 from mirage.slurm.runner import Runner
 from mirage.slurm.text import machine as machine_text
 from mirage.slurm.text import scontrol as scontrol_text
+from mirage.web_url import is_web_url
 
 VARIABLE = "MIRAGE_QUEUE"
 SOURCES = ("squeue", "scontrol", "http://HOST:PORT of slurmrestd")
@@ -60,7 +61,7 @@ def client_from(
         return SlurmClient(runner, clock=clock, user=user)
     if source == "scontrol":
         return ScontrolClient(runner, clock=clock, user=user)
-    if source.startswith(("http://", "https://")):
+    if is_web_url(source):
         from mirage.slurm.rest import RestClient
 
         user, token = environment.get("USER", ""), environment.get("SLURM_JWT", "")

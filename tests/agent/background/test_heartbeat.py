@@ -83,5 +83,7 @@ def test_a_monitor_that_speaks_no_http_is_reported(caplog: pytest.LogCaptureFixt
 
 
 def test_what_is_no_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"--heartbeat 'monitor\.example' is no URL; give one"):
+    with pytest.raises(ConfigurationError, match=r"--heartbeat \(MIRAGE_HEARTBEAT\) 'monitor\.example' is no URL"):
         Heartbeat("monitor.example", lambda: 0.0)
+    with pytest.raises(ConfigurationError, match="'https://' is no URL"):
+        Heartbeat("https://", lambda: 0.0)

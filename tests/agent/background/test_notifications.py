@@ -210,6 +210,9 @@ def test_the_kind_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
         ConfigurationError, match="--notify 'htp://x': messages go to URLs of http:// and https:// only"
     ):
         check_target("htp://x")
+    for url in ("http://", "https://chat:99999/hook", "http://two words/"):
+        with pytest.raises(ConfigurationError, match=f"--notify '{url}' is no URL; give one like https://"):
+            check_target(url)
     with pytest.raises(ConfigurationError, match=r"--notify '/no/such/cmd -x': /no/such/cmd is no program here"):
         check_target("/no/such/cmd -x")
     assert check_target("/bin/sh -c true") == "command"

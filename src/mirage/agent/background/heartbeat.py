@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable
 
 from mirage.errors import ConfigurationError, shown
+from mirage.web_url import is_web_url
 
 log = logging.getLogger("mirage.agent")
 
@@ -33,9 +34,9 @@ class Heartbeat:
     """
 
     def __init__(self, url: str, clock: Callable[[], float]) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not is_web_url(url):
             raise ConfigurationError(
-                f"--heartbeat {shown(url)} is no URL; give one that begins with https:// or http://"
+                f"--heartbeat (MIRAGE_HEARTBEAT) {shown(url)} is no URL; give one like https://monitor.example.org/ping"
             )
         self.url, self.clock = url, clock
         self._last_s = -EVERY_S

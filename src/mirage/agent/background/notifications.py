@@ -27,6 +27,7 @@ from mirage.agent.model import Chain, EventRecord
 from mirage.agent.store.protocol import Store
 from mirage.errors import ConfigurationError, shown
 from mirage.job_state import JobState
+from mirage.web_url import is_web_url
 
 log = logging.getLogger("mirage.agent")
 
@@ -88,6 +89,8 @@ def check_target(target: str) -> str:
                 f"--notify {shown(target)}: messages go to URLs of http:// and https:// only; give one of these, a "
                 "mail address or a command"
             )
+        if not is_web_url(target):
+            raise ConfigurationError(f"--notify {shown(target)} is no URL; give one like https://chat.example.org/hook")
         return "webhook"
     if "@" in target and not any(letter in target for letter in " /|;&$'\""):
         if _sendmail() is None:

@@ -180,9 +180,20 @@ def test_drain_waits_for_zero_requests_and_needs_no_chain(type_: Type, metrics: 
 def test_drain_fails_at_its_longest_time(type_: Type, metrics: list[Reading]) -> None:
     metrics += [Reading(3, 1.0)]
     assert type_("link", "drain", "--at-most", "1m", status=1)[1] == (
-        "mirage: error: 3 requests are still in flight after 00:01:00 (--at-most)\n"
+        "mirage: error: 3 requests still in flight after 00:01:00; give a longer --at-most, or end the server now\n"
     )
     assert "is no URL" in type_("link", "drain", "--metrics", "here", status=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gauge", ""), "--gauge is empty; name a metric, or leave the option out"),
+        (("--for", "10m", "--at-most", "5s"), "--at-most is shorter than --for, so the server could never be drained"),
+    ],
+)
+def test_drain_refuses_what_cannot_succeed(type_: Type, words: tuple[str, ...], message: str) -> None:
+    assert message in type_("link", "drain", *words, status=2)[1]
 
 
 def test_the_help_of_done_promises_to_cancel_no_earlier_job(type_: Type) -> None:

@@ -116,12 +116,16 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
     from mirage.agent.drain import check_url, read_requests
     from mirage.agent.drain import drain as wait_for_requests
     from mirage.duration import format_duration
-    from mirage.errors import MirageError
+    from mirage.errors import MirageError, quantity
     from mirage.real_time import real_s
 
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # a second warning to all processes of the job must not end this
         signal.signal(number, signal.SIG_IGN)
     check_url(url)
+    if not all(gauges):
+        raise click.UsageError("--gauge is empty; name a metric, or leave the option out")
+    if most_s is not None and most_s < quiet_s:
+        raise click.UsageError("--at-most is shorter than --for, so the server could never be drained in it")
     result = wait_for_requests(
         lambda: read_requests(url, gauges),
         quiet_s=quiet_s,
@@ -131,7 +135,8 @@ def drain(url: str, quiet_s: int, most_s: int | None, gauges: tuple[str, ...]) -
     )
     took = format_duration(round(result.took_s))
     if result.in_flight:
-        raise MirageError(f"{result.in_flight} requests are still in flight after {took} (--at-most)")
+        left = quantity(result.in_flight, "request")
+        raise MirageError(f"{left} still in flight after {took}; give a longer --at-most, or end the server now")
     if result.gone:
         click.echo(f"mirage: warning: no server listens at {url}: nothing to drain", err=True)
     else:
