@@ -82,6 +82,7 @@ def test_values_are_read(kind: click.ParamType, text: Any, value: Any) -> None: 
         (WORDS, ", ,", "the list is empty; name at least one"),
         (COUNT, "two", "'two' is not a valid integer."),
         (Number(min=0), "much", "'much' is not a valid number."),
+        (DURATION, "-1", "'-1' is negative; give a time from 0 on"),
         (COUNTS, "1,0", "'0' is no positive whole number"),
         (COUNTS, "1.5", "'1.5' is no positive whole number"),
         (COUNTS, "²", "'²' is no positive whole number"),

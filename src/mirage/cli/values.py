@@ -34,6 +34,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer c
         """Seconds of the text."""
         if isinstance(value, int):
             return value
+        if value.strip() == "-1":  # Slurm's word for no limit, and here a slip
+            self.fail("'-1' is negative; give a time from 0 on", param, ctx)
         try:
             seconds = parse_duration_s(value)
         except ConfigurationError as error:

@@ -69,7 +69,7 @@ def test_an_endpoint_in_a_file_is_written_once_and_what_follows_it_is_run(
         (["--port", "80", "--install", "--watch"], "Error: give one of --install, --uninstall, --list and --watch"),
         (
             ["--port", "80", "--every", "-1"],
-            "Error: Invalid value for '--every': '-1' never ends; give a time that does",
+            "Error: Invalid value for '--every': '-1' is negative; give a time from 0 on",
         ),
         ([], "Error: Missing option '--port'."),
     ],

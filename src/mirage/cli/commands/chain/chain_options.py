@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from mirage.cli.options import ExtensibleOption
-from mirage.cli.values import COUNT, DURATION, POSITIVE_DURATION, Number
+from mirage.cli.values import COUNT, DURATION, LIMITED_DURATION, POSITIVE_DURATION, Number
 from mirage.errors import ConfigurationError
 from mirage.job_state import MISSING
 
@@ -39,7 +39,7 @@ OPTIONS: dict[str, ChainOption] = {
     "for": _option(
         "--for",
         "lasting",
-        type=POSITIVE_DURATION,
+        type=LIMITED_DURATION,
         metavar="TIME",
         help="Keep the chain alive for this duration: 14d, 36h.",
     ),
